@@ -1,0 +1,1 @@
+"""What needs the operator's word, and how it is asked."""

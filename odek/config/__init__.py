@@ -1,0 +1,1 @@
+"""Settings from their layers, each value with its source."""

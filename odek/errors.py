@@ -1,0 +1,69 @@
+"""The errors a user can see, and their exit codes.
+
+Everything that stops odek on purpose is an OdekError. `message` says what is wrong and where it
+came from (lower case, no full stop); `hint` says the one thing to do about it. Anything else that
+escapes is a bug and leaves with EXIT_BUG.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_BUG = 3
+EXIT_SIGNAL_BASE = 128  # a run ended by signal N leaves with 128 + N, as shells report it
+
+
+class OdekError(Exception):
+    """An ending that the user can understand and act on."""
+
+    exit_code = EXIT_ERROR
+
+    def __init__(self, message: str, *, hint: str = "", detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail = detail
+        """somebody else's words (Docker's, a provider's), quoted below the message"""
+
+
+class UsageError(OdekError):
+    """Flags or arguments that make no sense, alone or together."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConfigError(OdekError):
+    """A setting that cannot be read, parsed or accepted; the message names its origin."""
+
+
+class StateError(OdekError):
+    """A file below ~/.odek that cannot be trusted, read or written."""
+
+
+class ApprovalDenied(OdekError):
+    """The operator said no, or nobody could be asked."""
+
+
+class FileRefused(OdekError):
+    """A file that a tool may not, or cannot, read or write; the model is told, the run goes on."""
+
+
+class ExecutableMissing(OdekError):
+    """A program that is not there, or may not be executed."""
+
+
+class Interrupted(BaseException):
+    """A signal asked this process to end (or, in a conversation, the present turn).
+
+    Derives from BaseException, as KeyboardInterrupt does, so that no handler of ordinary errors
+    swallows it.
+    """
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_SIGNAL_BASE + self.signal_number

@@ -1,0 +1,127 @@
+"""The machine and the process odek was started in, read once: the only place that reads os.environ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odek.errors import OdekError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What odek knows about where it runs; tests build it by hand."""
+
+    env: Mapping[str, str]
+    cwd: str
+    """absolute, links resolved"""
+    home: str
+    """absolute; "" when there is none"""
+    uid: int
+    gid: int
+    pid: int
+    stdin_is_terminal: bool
+    stdout_is_terminal: bool
+    stderr_is_terminal: bool
+
+    @classmethod
+    def capture(cls) -> Host:
+        """Return the facts of this process. Raises OdekError when the working directory is gone."""
+        try:
+            cwd = os.path.realpath(os.getcwd())
+        except OSError as error:
+            raise OdekError(
+                f"the working directory cannot be read: {error.strerror}",
+                hint="change into a directory that exists",
+            ) from error
+        env = dict(os.environ)
+        return cls(
+            env=env,
+            cwd=cwd,
+            home=_home(env),
+            uid=os.getuid(),
+            gid=os.getgid(),
+            pid=os.getpid(),
+            stdin_is_terminal=_is_terminal(0),
+            stdout_is_terminal=_is_terminal(1),
+            stderr_is_terminal=_is_terminal(2),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """Tells one process from every other, also after a reboot or a reused pid."""
+
+    pid: int
+    start_ticks: str
+    """clock ticks from boot to the start of the process (proc(5), stat field 22); "" if unknown"""
+    boot_id: str
+    pid_namespace: str
+
+
+def read_identity(pid: int) -> ProcessIdentity | None:
+    """Return who `pid` is now, or None when no such process exists."""
+    stat = _read_proc(f"/proc/{pid}/stat")
+    if not stat:
+        return None
+    return ProcessIdentity(
+        pid=pid,
+        # the command name stands in parentheses and may itself hold blanks and parentheses
+        start_ticks=stat.rpartition(")")[2].split()[19],
+        boot_id=_read_proc("/proc/sys/kernel/random/boot_id").strip(),
+        pid_namespace=_pid_namespace(),
+    )
+
+
+def which(program: str, host: Host) -> str | None:
+    """Return the absolute path of `program` on PATH.
+
+    Entries that are empty, relative, or inside the working directory are passed over (R-92): an
+    untrusted checkout must not supply the `docker` that is to contain it.
+    """
+    for folder in host.env.get("PATH", os.defpath).split(os.pathsep):
+        if not os.path.isabs(folder) or _inside(os.path.realpath(folder), host.cwd):
+            continue
+        candidate = os.path.join(folder, program)
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def _inside(path: str, folder: str) -> bool:
+    return folder != "/" and (path == folder or path.startswith(folder + "/"))
+
+
+def _home(env: Mapping[str, str]) -> str:
+    home = env.get("HOME", "")
+    if os.path.isabs(home):
+        return home
+    import pwd  # needed only when HOME is missing or relative
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+def _read_proc(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

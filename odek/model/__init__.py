@@ -1,0 +1,1 @@
+"""The conversation with a language model: types, wire format, transport, replay."""

@@ -1,0 +1,83 @@
+"""What odek and a model say to each other, free of any provider's wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call that the model asks for."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text exactly as the model wrote it; it may be invalid"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One entry of the conversation."""
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    """for role "tool": the call that this answers"""
+    name: str = ""
+    """for role "tool": the name of the tool"""
+    reasoning: str = ""
+    """a reasoning model's own notes, sent back unchanged"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as it is offered to the model."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON Schema of the arguments: an object"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one exchange, as the provider counted them; zeros when it did not."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer of the model: text, tool calls, or both."""
+
+    message: Message
+    usage: Usage = Usage()
+    stop: str = ""
+    """the provider's finish reason ("stop", "tool_calls", "length", …); "" when it gave none"""
+
+
+class Model(Protocol):
+    """Something that answers a conversation."""
+
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]
+    ) -> Reply:
+        """Return the next reply; `on_text` gets the text piece by piece as it arrives.
+
+        Raises ModelError.
+        """
+        ...

@@ -1,0 +1,286 @@
+"""Child processes: the only place that imports subprocess.
+
+A child gets its own session (a Ctrl-C at the terminal reaches odek alone), an explicit
+environment, and no input but the bytes given to it. Its output is kept as a head and a tail of
+bounded size with the true byte count, however much it prints (R-41).
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from odek.errors import ExecutableMissing
+
+READ_CHUNK = 1 << 16
+HELPER_LIMIT_BYTES = 8 << 20  # what an `inspect` of many containers may need, with room to spare
+_SLICE_S = 0.05  # how often a child that closed no pipe is asked whether it has ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What one stream carried: all of it, or its two ends."""
+
+    head: bytes
+    tail: bytes
+    size_bytes: int
+
+    @property
+    def omitted_bytes(self) -> int:
+        return self.size_bytes - len(self.head) - len(self.tail)
+
+    @property
+    def data(self) -> bytes:
+        """head and tail together: the whole stream when nothing was omitted"""
+        return self.head + self.tail
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", errors="replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """A child that has ended, or was ended."""
+
+    argv: tuple[str, ...]
+    code: int
+    """exit status; negative: the signal that ended it"""
+    stdout: Output
+    stderr: Output
+    timed_out: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What came of one shell command of the model, wherever it ran."""
+
+    output: Output
+    """stdout and stderr in the order they were written"""
+    code: int | None
+    """exit status; None when the command was stopped before it had one"""
+    timed_out: bool
+    duration_s: float
+    notes: tuple[str, ...] = ()
+    """what the model must know besides: what was stopped, what goes on, what could not be done"""
+
+
+class Capture:
+    """Collects a stream in bounded memory: the first and the last `limit_bytes` / 2 of it."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._side = max(limit_bytes // 2, 1)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.size_bytes = 0
+
+    def feed(self, chunk: bytes) -> None:
+        self.size_bytes += len(chunk)
+        room = self._side - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        self._tail += chunk
+        if len(self._tail) > 4 * self._side + READ_CHUNK:  # trimmed rarely, so that it costs O(1) a byte
+            del self._tail[: -self._side]
+
+    def output(self) -> Output:
+        return Output(head=bytes(self._head), tail=bytes(self._tail[-self._side :]), size_bytes=self.size_bytes)
+
+
+class Running:
+    """A child at work. `pump` moves bytes; nothing happens between two calls of it."""
+
+    def __init__(
+        self,
+        argv: tuple[str, ...],
+        *,
+        env: Mapping[str, str],
+        stdin: bytes | None = None,
+        hold_stdin: bool = False,
+        cwd: str | None = None,
+        limit_bytes: int = HELPER_LIMIT_BYTES,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Start `argv`.
+
+        `stdin` is written and then closed; None means /dev/null. With `hold_stdin` the pipe stays
+        open until `release`. `on_stderr` gets each chunk of stderr instead of the capture.
+        Raises ExecutableMissing.
+        """
+        self.argv = argv
+        self._stdout = Capture(limit_bytes)
+        self._stderr = Capture(limit_bytes)
+        self._on_stderr = on_stderr or self._stderr.feed
+        self._timed_out = False
+        with_pipe = hold_stdin or stdin is not None
+        try:
+            self._child = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE if with_pipe else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=dict(env),
+                cwd=cwd,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ExecutableMissing(f"cannot run {argv[0]}: {error.strerror}") from error
+        self._pending = memoryview(stdin or b"")
+        self._hold_stdin = hold_stdin
+        self._selector = selectors.DefaultSelector()
+        self._register_pipes()
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def exited(self) -> bool:
+        """whether the child itself has ended (a grandchild may still hold its pipes)"""
+        return self._child.poll() is not None
+
+    @property
+    def finished(self) -> bool:
+        """whether the child has ended and nothing more can arrive from it"""
+        return not self._readers() and self.exited
+
+    def pump(self, timeout_s: float) -> None:
+        """Move what can be moved, waiting at most `timeout_s` (and never long) for the first byte."""
+        if not self._selector.get_map():
+            self._await_exit(min(max(timeout_s, 0), _SLICE_S))
+            return
+        for key, _ in self._selector.select(min(max(timeout_s, 0), _SLICE_S)):
+            if key.data == "stdin":
+                self._write_stdin()
+            else:
+                self._read(key.fd, key.data)
+
+    def release(self) -> None:
+        """Close the held stdin: the child sees the end of its input."""
+        self._hold_stdin = False
+        self._close_stdin()
+
+    def kill(self) -> None:
+        """End the child and its process group. Safe to call at any time, more than once."""
+        if not self.exited:
+            try:
+                os.killpg(self._child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self._child.wait()
+
+    def close(self) -> None:
+        """Kill the child if need be, and let go of its pipes."""
+        self.kill()
+        self._selector.close()
+        for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    pass
+
+    def wait(self, timeout_s: float) -> Completed:
+        """Return when the child has finished; kill it when `timeout_s` have passed before."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            while not self.finished:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    self._timed_out = True
+                    break
+                self.pump(left)
+        finally:
+            self.close()
+        return self.completed()
+
+    def completed(self) -> Completed:
+        """Return what has been collected; the child must have ended."""
+        code = self._child.returncode
+        return Completed(
+            argv=self.argv,
+            code=code if code is not None else -signal.SIGKILL,
+            stdout=self._stdout.output(),
+            stderr=self._stderr.output(),
+            timed_out=self._timed_out,
+        )
+
+    @property
+    def stdout(self) -> Output:
+        """what has arrived so far"""
+        return self._stdout.output()
+
+    def _register_pipes(self) -> None:
+        for pipe, name in ((self._child.stdout, "stdout"), (self._child.stderr, "stderr")):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ, name)
+        if self._child.stdin is None:
+            return
+        if self._pending:
+            os.set_blocking(self._child.stdin.fileno(), False)
+            self._selector.register(self._child.stdin, selectors.EVENT_WRITE, "stdin")
+        elif not self._hold_stdin:
+            self._close_stdin()
+
+    def _readers(self) -> bool:
+        return any(key.data != "stdin" for key in self._selector.get_map().values())
+
+    def _await_exit(self, timeout_s: float) -> None:
+        try:
+            self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            pass
+
+    def _read(self, descriptor: int, name: str) -> None:
+        try:
+            chunk = os.read(descriptor, READ_CHUNK)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._selector.unregister(descriptor)
+        elif name == "stdout":
+            self._stdout.feed(chunk)
+        else:
+            self._on_stderr(chunk)
+
+    def _write_stdin(self) -> None:
+        assert self._child.stdin is not None
+        try:
+            written = os.write(self._child.stdin.fileno(), self._pending[:READ_CHUNK])
+            self._pending = self._pending[written:]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # the child does not want the rest; what it does is its own affair
+            self._pending = memoryview(b"")
+        if not self._pending:
+            self._selector.unregister(self._child.stdin)
+            if not self._hold_stdin:
+                self._close_stdin()
+
+    def _close_stdin(self) -> None:
+        if self._child.stdin is not None and not self._child.stdin.closed:
+            try:
+                self._child.stdin.close()
+            except BrokenPipeError:
+                pass
+
+
+def run(
+    argv: tuple[str, ...],
+    *,
+    env: Mapping[str, str],
+    stdin: bytes | None = None,
+    timeout_s: float,
+    cwd: str | None = None,
+    limit_bytes: int = HELPER_LIMIT_BYTES,
+) -> Completed:
+    """Run `argv` to its end, or kill it after `timeout_s`. Raises ExecutableMissing."""
+    return Running(argv, env=env, stdin=stdin, cwd=cwd, limit_bytes=limit_bytes).wait(timeout_s)

@@ -1,0 +1,1 @@
+"""The container: what is asked for, the docker argv, the running box. No policy, no agent."""

@@ -1,0 +1,67 @@
+"""Foreign text made safe to look at (R-64).
+
+Whatever a project, Docker, a model, a file name or a command chose may carry bytes that move the
+cursor, hide characters or reorder them. Every prompt, list, log and error shows such text through
+this module and nothing else.
+"""
+
+from __future__ import annotations
+
+# Code points that have no glyph of their own but change how their neighbours look or where they
+# stand: soft hyphen, combining grapheme joiner, Arabic letter mark, Hangul fillers, Khmer
+# inherent vowels, Mongolian selectors, zero-width and bidi controls (UAX #9), invisible
+# operators, variation selectors, byte order mark, interlinear annotations, tag characters.
+_INVISIBLE_RANGES = (
+    (0x00AD, 0x00AD),
+    (0x034F, 0x034F),
+    (0x061C, 0x061C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xD800, 0xDFFF),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFFB),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)
+
+
+def visible(text: str) -> str:
+    """Return `text` on one line, every control or invisible character as a backslash escape."""
+    return "".join(map(_shown, text))
+
+
+def visible_lines(text: str) -> str:
+    """Return `text` with its line ends and tabs kept and everything else as `visible` has it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(visible(cell) for cell in line.split("\t")) for line in lines)
+
+
+def clip(text: str, limit: int) -> str:
+    """Return `text`, or its head with a mark when it is longer than `limit` characters."""
+    return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 file", "2 files"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _shown(character: str) -> str:
+    code = ord(character)
+    if 0x20 <= code < 0x7F:
+        return character
+    if character in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    if code < 0x20 or 0x7F <= code < 0xA0:
+        return f"\\x{code:02x}"
+    if any(low <= code <= high for low, high in _INVISIBLE_RANGES):
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return character
