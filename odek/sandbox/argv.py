@@ -1,0 +1,118 @@
+"""The docker command lines, built by pure functions. Nothing here runs anything.
+
+Every value that reaches a line was checked in spec.py; images and networks go in by full ID. No
+value of `sandbox_env` and no command of the model is ever part of a line: argv is public on the
+host (/proc/PID/cmdline), so both travel on stdin (R-32, B15).
+"""
+
+from __future__ import annotations
+
+from odek.sandbox import scripts
+from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
+
+LABEL = "io.odek.sandbox"
+"""marks a container as ours; `ps --filter` and the sweep look for it"""
+NONCE_LABEL = "io.odek.nonce"
+"""tells our own container from another's that took the same name"""
+
+# Empty values win over the proxies that the client would copy, credentials included, from
+# ~/.docker/config.json into every container.
+_NO_PROXIES = tuple(
+    f"{name}="
+    for upper in ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY")
+    for name in (upper, upper.lower())
+)
+
+
+def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Return the arguments after `docker` that start the container.
+
+    The client stays attached to the keep-alive's stdin. That pipe is the lease (R-38): when odek
+    ends, however it ends, the pipe closes, the keep-alive reads end-of-file, and `--rm` removes
+    the container. With `--detach` the lease could only be taken after the start, which leaves a
+    moment in which a killed odek would leave its container behind.
+    """
+    limits = spec.limits
+    return (
+        "run", "--rm", "--interactive", "--sig-proxy=false", "--init", "--pull", "never",
+        "--name", name, "--hostname", "odek-sandbox",
+        *(item for key, value in labels for item in ("--label", f"{key}={value}")),
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+        "--pids-limit", str(limits.pids), *_memory_flags(limits.memory_bytes), *_cpu_flags(limits.nano_cpus),
+        "--network", spec.network,
+        "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
+        "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
+        "--user", spec.helper_user,
+        "--tmpfs", f"/tmp:{tmpfs_options(spec.user)}",
+        "--mount", bind_option(Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly)),
+        *(item for volume in spec.volumes for item in ("--mount", bind_option(volume))),
+        "--workdir", WORKSPACE,
+        "--env", f"HOME={spec.home}",
+        *(item for variable in _NO_PROXIES for item in ("--env", variable)),
+        "--entrypoint", "sh", "--", spec.image_id, "-c", scripts.KEEP_ALIVE,
+    )  # fmt: skip
+
+
+def exec_argv(name: str, *, user: str, script: str, args: tuple[str, ...] = (), call: str = "") -> tuple[str, ...]:
+    """Return the arguments after `docker` that run `script` with positional `args`, stdin attached.
+
+    `call` marks every process that the script starts, through its environment, so that they can
+    be found again (scripts.STOP).
+    """
+    mark = ("--env", f"{scripts.CALL_VARIABLE}={call}") if call else ()
+    return ("exec", "--interactive", "--user", user, *mark, name, "sh", "-c", script, "sh", *args)
+
+
+def bind_option(mount: Mount) -> str:
+    """Return the `--mount` value for a bind mount of any path, whatever characters it holds.
+
+    The option is one line of CSV: quoting the whole field, with inner quotes doubled, carries
+    commas, quotes, colons, blanks and line ends (measured on engines 20.10 to 29).
+    """
+    quoted = mount.source.replace('"', '""')
+    readonly = ",readonly" if mount.readonly else ""
+    return f'type=bind,"source={quoted}",target={mount.target}{readonly}'
+
+
+def tmpfs_options(user: str) -> str:
+    """Return the options of the tmpfs on /tmp: no programs, no setuid, writable for `user`.
+
+    runc 1.1 gives the tmpfs the mode that /tmp has in the image and ignores `mode=`; owning it
+    makes it writable all the same. A user known only by name cannot be put in here.
+    """
+    uid, _, gid = user.partition(":")
+    owner = f",uid={uid}" if uid.isdigit() else ""
+    group = f",gid={gid}" if gid.isdigit() else ""
+    return f"rw,noexec,nosuid,nodev,mode=1777{owner}{group}"
+
+
+def inspect_argv(name: str) -> tuple[str, ...]:
+    return ("inspect", "--type", "container", "--", name)
+
+
+def remove_argv(*names: str) -> tuple[str, ...]:
+    return ("rm", "--force", "--volumes", "--", *names)
+
+
+def list_by_label_argv(label: str, template: str) -> tuple[str, ...]:
+    """Return the arguments that list all containers, running or not, that carry `label`."""
+    return ("ps", "--all", "--no-trunc", "--filter", f"label={label}", "--format", template)
+
+
+def image_id_argv(ref: str) -> tuple[str, ...]:
+    return ("image", "inspect", "--format", "{{.Id}}", "--", ref)
+
+
+def pull_argv(ref: str) -> tuple[str, ...]:
+    return ("pull", "--", ref)
+
+
+def _memory_flags(memory_bytes: int | None) -> tuple[str, ...]:
+    if memory_bytes is None:
+        return ()
+    # without --memory-swap as much swap again would be allowed on top
+    return ("--memory", str(memory_bytes), "--memory-swap", str(memory_bytes))
+
+
+def _cpu_flags(nano_cpus: int | None) -> tuple[str, ...]:
+    return () if nano_cpus is None else ("--cpus", f"{nano_cpus / 1e9:.9f}".rstrip("0").rstrip("."))

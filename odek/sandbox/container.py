@@ -1,0 +1,249 @@
+"""A running sandbox: commands and file accesses in it, and its end.
+
+Satisfies executor.Executor. Commands and file contents travel on stdin; nothing of theirs is in an
+argument. What a command may hold back is its output beyond the cap, never its exit status.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable
+
+from odek.errors import FileRefused, Interrupted
+from odek.process import CommandResult, Completed
+from odek.sandbox import scripts
+from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
+from odek.sandbox.errors import SandboxLost
+from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.paths import relative_path
+from odek.sandbox.spec import WORKSPACE, SandboxSpec
+from odek.text import visible
+
+OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
+FILE_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 3.0
+_QUIET_S = 0.15  # silence after the end of a command that counts as the end of its output
+_LATE_OUTPUT_S = 2.0  # what the engine itself waits for output of background children
+_STOPPED_S = 2.0
+_MARKER_TAIL_BYTES = 4096
+
+_REFUSALS = {
+    scripts.LEFT_WORKSPACE: "it leaves the workspace",
+    scripts.MISSING: "there is no such file",
+    scripts.LOOP: "its links go round in circles",
+    scripts.NO_FOLDER: "a folder on the way cannot be made",
+    scripts.NOT_A_FILE: "it is not a regular file",
+    scripts.NOT_WRITABLE: "it cannot be written",
+    scripts.CHANGED: "it has changed since it was read",
+}
+
+
+class Container:
+    """The box of one session."""
+
+    workspace = WORKSPACE
+
+    def __init__(
+        self,
+        docker: Docker,
+        spec: SandboxSpec,
+        facts: ContainerFacts,
+        *,
+        lease: Pending,
+        new_nonce: Callable[[], str],
+    ) -> None:
+        self.facts = facts
+        self._docker = docker
+        self._spec = spec
+        self._lease = lease
+        self._new_nonce = new_nonce
+        self._closed = False
+        self._prelude = _exports((*spec.env, ("HOME", facts.home)) if _home_moved(spec, facts) else spec.env)
+
+    def run(self, command: str, *, timeout_s: float) -> CommandResult:
+        """Run `command` with `sh` in /workspace.
+
+        Stops its whole process tree when `timeout_s` have passed, or on Interrupted, which is then
+        raised again. Raises SandboxLost when the container is gone or cannot stop the command.
+        """
+        self._require_alive()
+        mark = self._new_nonce()
+        end = _EndMarker(mark)
+        started = time.monotonic()
+        pending = self._docker.start(
+            *self._exec(scripts.COMMAND, (mark, f"{self._spec.umask:04o}"), call=mark),
+            stdin=(self._prelude + command).encode("utf-8", "surrogateescape"),
+            limit_bytes=OUTPUT_LIMIT_BYTES,
+            on_stderr=end.feed,
+        )
+        notes: tuple[str, ...] = ()
+        try:
+            ended = _pump_until(pending, end, started + timeout_s)
+            if not ended:
+                notes = (self._stop(mark, pending),)
+            elif not pending.finished:
+                notes = ("a background process of this command still holds its output; redirect it to a file to keep it",)
+        except Interrupted:
+            self._stop(mark, pending)
+            raise
+        finally:
+            pending.close()
+        done = pending.completed()
+        if ended and end.status is None:
+            self._require_running(done)
+        return CommandResult(
+            output=done.stdout,
+            code=(done.code if end.status is None else end.status) if ended else None,
+            timed_out=not ended,
+            duration_s=time.monotonic() - started,
+            notes=notes,
+        )
+
+    def read(self, path: str, *, limit_bytes: int) -> bytes:
+        """Return the bytes of a file of the workspace; see executor.Executor."""
+        relative = relative_path(path)
+        done = self._file_call(scripts.READ, (relative, str(limit_bytes + 1)), b"", limit_bytes)
+        if done.code != 0:
+            raise self._refusal(path, "read", done)
+        if done.stdout.size_bytes > limit_bytes:
+            raise FileRefused(f'cannot read "{visible(path)}": it is larger than {limit_bytes} bytes')
+        return done.stdout.data
+
+    def write(self, path: str, data: bytes, *, replacing: bytes | None) -> None:
+        """Put `data` into a file of the workspace; see executor.Executor."""
+        relative = relative_path(path)
+        expected = "" if replacing is None else hashlib.sha256(replacing).hexdigest()
+        temporary = f".odek-{self._new_nonce()}.tmp"
+        arguments = (relative, f"{self._spec.umask:04o}", temporary, expected)
+        done = self._file_call(scripts.WRITE, arguments, data, 0)
+        if done.code != 0:
+            raise self._refusal(path, "write", done)
+
+    def close(self) -> str:
+        """End the container. Return "" or a sentence about what was left behind. Never raises an
+        ordinary error; may be called again."""
+        if self._closed:
+            return ""
+        self._closed = True
+        self._lease.release()
+        deadline = time.monotonic() + CLOSE_TIMEOUT_S
+        while not self._lease.exited and time.monotonic() < deadline:
+            self._lease.pump(CLOSE_TIMEOUT_S)
+        gone = self._lease.exited
+        self._lease.close()
+        if gone:
+            return ""
+        removed = call(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S)
+        if removed.code == 0:
+            return ""
+        return f"container {self.facts.name} may still exist; remove it with `docker rm -f {self.facts.name}`"
+
+    def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
+        return exec_argv(self.facts.id, user=self._spec.user, script=script, args=args, call=call)
+
+    def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Completed:
+        self._require_alive()
+        pending = self._docker.start(*self._exec(script, args), stdin=data, limit_bytes=2 * (limit_bytes + 1) + (1 << 16))
+        return pending.wait(FILE_TIMEOUT_S)
+
+    def _refusal(self, path: str, doing: str, done: Completed) -> FileRefused:
+        reason = _REFUSALS.get(done.code)
+        if reason is None:
+            self._require_running(done)
+            words = quote(done).replace("\n", "; ")
+            reason = "the container took too long" if done.timed_out else words or f"status {done.code}"
+        elif done.code == scripts.NOT_WRITABLE and self._spec.readonly:
+            reason = "the workspace is mounted read-only"
+        return FileRefused(f'cannot {doing} "{visible(path)}": {reason}')
+
+    def _stop(self, mark: str, pending: Pending) -> str:
+        """Stop every process of the call; return what was done. Raises SandboxLost if that failed."""
+        stopped = call(self._docker, *self._exec(scripts.STOP, (mark,)), timeout_s=STOP_TIMEOUT_S)
+        if stopped.code not in (0, scripts.STOPPED_ALL):
+            stopped = call(self._docker, *self._exec(scripts.STOP_ALL, ()), timeout_s=STOP_TIMEOUT_S)
+        if stopped.code not in (0, scripts.STOPPED_ALL):
+            self.close()
+            raise SandboxLost(
+                "a command could not be stopped, so the whole sandbox was taken down",
+                hint="start again; what the command had written is in the working directory",
+                detail=quote(stopped),
+            )
+        deadline = time.monotonic() + _STOPPED_S
+        while not pending.finished and time.monotonic() < deadline:
+            pending.pump(_STOPPED_S)
+        if stopped.code == 0:
+            return "the command and everything it had started was stopped"
+        return "the command was stopped, and with it everything else that was running in the sandbox"
+
+    def _require_alive(self) -> None:
+        self._lease.pump(0)
+        if self._closed or self._lease.exited:
+            raise _lost("its container is gone")
+
+    def _require_running(self, done: Completed) -> None:
+        """A client that ended without the wrapper's word: the command's doing, or the container's end?"""
+        self._require_alive()
+        state = call(self._docker, *inspect_argv(self.facts.id), timeout_s=CALL_TIMEOUT_S)
+        if state.code != 0 or b'"Running": true' not in state.stdout.data:
+            raise _lost(quote(done) or "its container is gone")
+
+
+class _EndMarker:
+    """Watches the wrapper's stderr for the line that says that the command has ended."""
+
+    def __init__(self, mark: str) -> None:
+        self._pattern = re.compile(rf"(?:^|\n){re.escape(mark)} ([0-9]{{1,3}})\n".encode())
+        self._seen = b""
+        self.status: int | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        self._seen = (self._seen + chunk)[-_MARKER_TAIL_BYTES:]
+        match = self._pattern.search(self._seen)
+        if match:
+            self.status = int(match.group(1))
+
+
+def _pump_until(pending: Pending, end: _EndMarker, deadline: float) -> bool:
+    """Return whether the command ended by itself before `deadline`.
+
+    After its end, output that is still on its way is waited for, but not for what a background
+    child may print later.
+    """
+    while end.status is None:
+        if pending.finished:
+            return True
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        pending.pump(left)
+    last_change = time.monotonic()
+    latest = last_change + _LATE_OUTPUT_S
+    size = pending.stdout.size_bytes
+    while not pending.finished:
+        now = time.monotonic()
+        if now - last_change >= _QUIET_S or now >= latest:
+            break
+        pending.pump(_QUIET_S)
+        if pending.stdout.size_bytes != size:
+            size, last_change = pending.stdout.size_bytes, time.monotonic()
+    return True
+
+
+def _exports(pairs: tuple[tuple[str, str], ...]) -> str:
+    """Return shell text that exports `pairs` byte for byte; it precedes the command on stdin."""
+    return "".join("export {}='{}'\n".format(name, value.replace("'", "'\\''")) for name, value in pairs)
+
+
+def _home_moved(spec: SandboxSpec, facts: ContainerFacts) -> bool:
+    return facts.home != spec.home
+
+
+def _lost(why: str) -> SandboxLost:
+    return SandboxLost(
+        f"the sandbox was lost: {why}",
+        hint="nothing was moved to the host; start odek again",
+    )

@@ -1,0 +1,159 @@
+"""The docker client as a seam, and the one question that tells whether a daemon is there.
+
+`Docker` is what the sandbox needs of it; `DockerCli` is the real one; tests bring a fake that
+fails on an unscripted call. Only `probe` may find the daemon unreachable (D-11): its command line
+holds nothing that a user, a project or a model chose, so its outcome cannot be steered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from odek.errors import ExecutableMissing
+from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running
+from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
+from odek.text import visible_lines
+
+PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
+PROBE_TIMEOUT_S = 8.0
+CALL_TIMEOUT_S = 30.0
+_QUOTED_LINES = 20
+
+# Variables of the user that would change what our own calls mean.
+_DROPPED = re.compile(r"DOCKER_DEFAULT_PLATFORM|DOCKER_CONTENT_TRUST.*|DOCKER_BUILDKIT|BUILDX_.*|BUILDKIT_.*|ODEK_.*|.*_API_KEY")
+
+
+class Pending(Protocol):
+    """A docker client at work: the part of process.Running that the sandbox uses."""
+
+    @property
+    def exited(self) -> bool: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def stdout(self) -> Output: ...
+    def pump(self, timeout_s: float) -> None: ...
+    def release(self) -> None: ...
+    def kill(self) -> None: ...
+    def close(self) -> None: ...
+    def wait(self, timeout_s: float) -> Completed: ...
+    def completed(self) -> Completed: ...
+
+
+class Docker(Protocol):
+    """Starts one docker command; arguments are what follows `docker`."""
+
+    def start(
+        self,
+        *args: str,
+        stdin: bytes | None = None,
+        hold_stdin: bool = False,
+        limit_bytes: int = HELPER_LIMIT_BYTES,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> Pending:
+        """Return the client at work. Raises ExecutableMissing."""
+        ...
+
+
+class DockerCli:
+    """The real client, with an environment in which its calls mean what they say."""
+
+    def __init__(self, executable: str, env: Mapping[str, str]) -> None:
+        self._executable = executable
+        self._env = {name: value for name, value in env.items() if not _DROPPED.fullmatch(name)}
+        self._env["DOCKER_CLI_HINTS"] = "false"
+
+    def start(
+        self,
+        *args: str,
+        stdin: bytes | None = None,
+        hold_stdin: bool = False,
+        limit_bytes: int = HELPER_LIMIT_BYTES,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> Pending:
+        return Running(
+            (self._executable, *args),
+            env=self._env,
+            stdin=stdin,
+            hold_stdin=hold_stdin,
+            limit_bytes=limit_bytes,
+            on_stderr=on_stderr,
+        )
+
+
+class NoDocker:
+    """Stands in where no docker client was found: every call says so."""
+
+    def start(self, *args: str, **_options: object) -> Pending:
+        raise ExecutableMissing("docker was not found on PATH")
+
+
+def call(docker: Docker, *args: str, stdin: bytes | None = None, timeout_s: float = CALL_TIMEOUT_S) -> Completed:
+    """Run one docker command to its end."""
+    return docker.start(*args, stdin=stdin).wait(timeout_s)
+
+
+def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
+    """Return the version of the daemon.
+
+    Raises DaemonUnreachable when there is none, and SandboxConfigError when something answered
+    that is no usable daemon. One more try follows a time-out: a machine that wakes up is slow.
+    """
+    try:
+        done = call(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
+        if done.timed_out:
+            sleep(1.0)
+            done = call(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
+    except ExecutableMissing as error:
+        raise DaemonUnreachable(
+            "no client",
+            "the docker client was not found on PATH",
+            hint="install Docker (on Debian: apt-get install docker.io), or use --no-sandbox to run on this host",
+        ) from error
+    return read_probe(done)
+
+
+def read_probe(done: Completed) -> str:
+    """Return the version that a finished probe reports; raises as `probe` does. Pure."""
+    words = done.stderr.text
+    version = done.stdout.text.strip()
+    if done.timed_out:
+        raise DaemonUnreachable(
+            "no answer",
+            f"the Docker daemon did not answer within {PROBE_TIMEOUT_S:.0f} seconds, twice",
+            hint="restart Docker; `docker version` must print a server version",
+        )
+    if done.code == 0 and version:
+        return version
+    # The text is looked at only to refuse more, never to refuse less.
+    if done.code == 0 or "Error response from daemon" in words or "request returned" in words:
+        raise SandboxConfigError(
+            "something answers in place of a Docker daemon, but not with a version",
+            hint="check DOCKER_HOST, `docker context ls` and the versions of client and daemon",
+            detail=quote(done),
+        )
+    if "permission denied" in words.lower():
+        raise DaemonUnreachable(
+            "permission denied",
+            "no permission to talk to the Docker daemon",
+            hint="add your user to the group that owns the Docker socket, and log in again",
+            detail=quote(done),
+        )
+    raise DaemonUnreachable(
+        "no connection",
+        "the Docker daemon is not reachable",
+        hint="start Docker, or check DOCKER_HOST and `docker context ls`",
+        detail=quote(done),
+    )
+
+
+def quote(done: Completed) -> str:
+    """Return Docker's own words, safe to print and of bounded length; they are never parsed.
+
+    stdout comes after stderr because the runtime's refusals arrive there.
+    """
+    text = visible_lines("\n".join(part for part in (done.stderr.text.strip(), done.stdout.text.strip()) if part))
+    lines = [line[:500] for line in text.splitlines() if line.strip()]
+    return "\n".join(lines[-_QUOTED_LINES:])

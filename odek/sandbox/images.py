@@ -1,0 +1,84 @@
+"""From an image reference to the full ID that is run: inspect, else pull (docker-facts: run by ID)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from odek.process import Completed
+from odek.sandbox.argv import image_id_argv, pull_argv
+from odek.sandbox.docker import PROBE_ARGV, Docker, call, quote
+from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
+from odek.sandbox.image import ImageChoice
+from odek.text import visible
+
+PULL_TIMEOUT_S = 900.0
+_PROGRESS_EVERY_S = 5.0
+_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+
+
+def obtain_image(choice: ImageChoice, docker: Docker, *, notify: Callable[[str], None]) -> str:
+    """Return the ID of the image, pulling it when it is not there.
+
+    Raises ImageUnavailable when it cannot be pulled while the daemon answers; SandboxLost when the
+    daemon went away meanwhile, which is never read as "no daemon" (D-11).
+    """
+    found = _read_id(call(docker, *image_id_argv(choice.ref)))
+    if found:
+        return found
+    if choice.is_id:
+        raise ImageUnavailable(
+            f'no local image has the ID "{choice.ref}" ({choice.origin})',
+            hint="an image named by its ID is never pulled: bring it with `docker load` or `docker import`",
+        )
+    pulled = _pull(choice.ref, docker, notify)
+    if pulled.code != 0 or pulled.timed_out:
+        raise _pull_error(choice, pulled, docker)
+    found = _read_id(call(docker, *image_id_argv(choice.ref)))
+    if not found:
+        raise SandboxConfigError(
+            f'Docker pulled "{visible(choice.ref)}" but does not find it ({choice.origin})',
+            hint=f"check `docker image inspect {visible(choice.ref)}`",
+        )
+    return found
+
+
+def _read_id(done: Completed) -> str:
+    match = _ID.fullmatch(done.stdout.text.strip()) if done.code == 0 else None
+    return f"sha256:{match.group(1)}" if match else ""
+
+
+def _pull(ref: str, docker: Docker, notify: Callable[[str], None]) -> Completed:
+    notify(f"pulling image {visible(ref)}")
+    started = shown = time.monotonic()
+    pending = docker.start(*pull_argv(ref))
+    try:
+        while not pending.finished:
+            now = time.monotonic()
+            if now - started > PULL_TIMEOUT_S:
+                break
+            if now - shown >= _PROGRESS_EVERY_S:
+                shown = now
+                last = pending.stdout.text.strip().rpartition("\n")[2]
+                notify(f"pulling image {visible(ref)}: {now - started:.0f} s, {visible(last[-80:]) or 'waiting'}")
+            pending.pump(0.5)
+    finally:
+        timed_out = not pending.finished
+        pending.close()
+    done = pending.completed()
+    return done if not timed_out else Completed(
+        argv=done.argv, code=done.code, stdout=done.stdout, stderr=done.stderr, timed_out=True
+    )  # fmt: skip
+
+
+def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> ImageUnavailable | SandboxLost:
+    again = call(docker, *PROBE_ARGV)
+    if again.code != 0 or not again.stdout.text.strip():
+        return SandboxLost("the Docker daemon went away while an image was pulled", hint="start Docker and try again")
+    why = f"within {PULL_TIMEOUT_S / 60:.0f} minutes" if pulled.timed_out else "by Docker"
+    return ImageUnavailable(
+        f'image "{visible(choice.ref)}" could not be pulled {why} ({choice.origin})',
+        hint="without a registry, make a small local image: `odek sandbox image bootstrap`, then use --sandbox-image",
+        detail=quote(pulled),
+    )

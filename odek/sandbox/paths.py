@@ -1,0 +1,38 @@
+"""Workspace paths as tools name them. Pure; links are the file scripts' affair (R-44)."""
+
+from __future__ import annotations
+
+from odek.errors import FileRefused
+from odek.sandbox.spec import WORKSPACE
+from odek.text import visible
+
+MAX_PATH_BYTES = 4096
+
+
+def relative_path(path: str) -> str:
+    """Return `path` relative to the workspace, without ".", ".." or doubled slashes.
+
+    Accepts relative paths and absolute ones below /workspace. Raises FileRefused when the path is
+    empty, holds a NUL, or names the workspace itself or something outside it.
+    """
+    if not path or "\0" in path or len(path.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES:
+        raise FileRefused(f'"{visible(path[:200])}" is not a usable path')
+    parts: list[str] = [] if path.startswith("/") else ["workspace"]
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                raise _leaves(path)
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+        if not parts and not path.startswith("/"):
+            raise _leaves(path)
+    if not parts or f"/{parts[0]}" != WORKSPACE:
+        raise _leaves(path)
+    if len(parts) == 1 or path.endswith("/"):
+        raise FileRefused(f'"{visible(path)}" is a folder, not a file')
+    return "/".join(parts[1:])
+
+
+def _leaves(path: str) -> FileRefused:
+    return FileRefused(f'"{visible(path)}" leaves the workspace', hint=f"only files below {WORKSPACE} can be used")

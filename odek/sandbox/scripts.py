@@ -1,0 +1,185 @@
+"""The shell scripts that run inside the container. POSIX sh, for ash, dash and bash.
+
+STOP uses builtins only: it must work when the process limit is reached and nothing can fork. The
+others need `cat`, which CHECK makes sure of, and the file scripts the usual file programs.
+"""
+
+from __future__ import annotations
+
+CALL_VARIABLE = "ODEK_CALL"
+
+READY = "odek-ready"
+
+# The container's main process, as the helper user: says that it runs, then waits for the end of
+# its input, which comes when odek is gone. `read` is a builtin: no `sleep`, no `cat` is needed.
+KEEP_ALIVE = f"echo {READY}; while read -r _; do :; done"
+
+CHECKED = 42
+# $1: name of the nonce file, $2: inode of the workspace where no such file could be made.
+# Says what is true inside, as the commands' user, and leaves with 42.
+CHECK = """\
+command -v cat >/dev/null || { echo missing=cat; exit 1; }
+[ -e "/workspace/$1" ] && echo nonce=seen
+[ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) echo nonce=seen ;; esac
+[ -d "$HOME" ] && [ -w "$HOME" ] && echo home=writable
+[ -d /dev/shm ] && [ -w /dev/shm ] && echo spare=writable
+[ -w /workspace ] && echo workspace=writable
+while read -r key id rest; do
+  case $key in Uid:) echo "uid=$id" ;; Gid:) echo "gid=$id" ;; esac
+done </proc/self/status
+exit 42
+"""
+
+# $1: nonce of the marker, $2: umask. Stdin: the command.
+# The command runs in a subshell whose stderr joins its stdout; the wrapper's own stderr stays with
+# the wrapper and carries the marker "NONCE STATUS", so that the end of the command is known even
+# while a child that it left behind still holds the output open (R-40, B02). The command comes on
+# stdin and is evaluated, not passed as an argument: an argument ends at 128 KiB (B14) and is public.
+COMMAND = """\
+mark=$1
+umask "$2"
+set -- "$(cat; echo x)"
+exec 9>&2 2>&1 </dev/null
+( unset mark; eval "shift
+${1%x}" ) 9>&-
+status=$?
+echo "$mark $status" >&9
+exit $status
+"""
+
+# $1: mark of the call. Stops every process of the call (R-40): those that carry its mark in their
+# environment; those in the session of one that does (`env -i`); and orphans with no mark of any
+# call (`env -i setsid`). Earlier calls' servers carry another mark and live on. What survives
+# five rounds, a fork bomb, ends with everything else of this user. Leaves with 0 when only the
+# call was stopped, with 3 when everything was.
+STOP = f"""\
+variable={CALL_VARIABLE}
+mark=$1
+look() {{
+  pid=${{1#/proc/}}
+  [ "$pid" = "$$" ] && return 1
+  line=
+  read -r line 2>/dev/null <"$1/stat" || return 1
+  set -- ${{line##*) }}
+  state=$1 parent=$2 session=$4
+  [ "$state" = Z ] && return 1
+  kill -0 "$pid" 2>/dev/null || return 1
+  kind=unmarked
+  environment=
+  while IFS= read -r environment || [ -n "$environment" ]; do
+    case $environment in
+      *"$variable=$mark"*) kind=ours; break ;;
+      *"$variable="*) kind=other; break ;;
+    esac
+    environment=
+  done 2>/dev/null <"/proc/$pid/environ"
+  return 0
+}}
+sessions=" "
+round=0
+while [ $round -lt 5 ]; do
+  round=$((round + 1))
+  found=
+  for entry in /proc/[0-9]*; do
+    look "$entry" || continue
+    [ $kind = ours ] || continue
+    case $sessions in *" $session "*) ;; *) sessions="$sessions$session " ;; esac
+    found="$found $pid"
+  done
+  for entry in /proc/[0-9]*; do
+    look "$entry" || continue
+    [ $kind = unmarked ] || continue
+    case $sessions in
+      *" $session "*) found="$found $pid" ;;
+      *) [ "$parent" = 1 ] && found="$found $pid" ;;
+    esac
+  done
+  [ -z "$found" ] && exit 0
+  kill -KILL $found 2>/dev/null
+done
+kill -KILL -1
+exit 3
+"""
+
+STOP_ALL = "kill -KILL -1; exit 3"
+STOPPED_ALL = 3
+
+# The file scripts walk a path one component at a time: `cd -P` pins each folder, so what is checked
+# is what is used, and a link that is swapped afterwards changes nothing (R-44). A final link is
+# followed as long as it stays inside. `make` says whether missing folders are made.
+# `name` is the file and the shell's folder the one it lies in, afterwards.
+LEFT_WORKSPACE, MISSING, LOOP, NO_FOLDER, NOT_A_FILE, NOT_WRITABLE, CHANGED = 64, 65, 66, 67, 68, 69, 70
+_WALK = f"""\
+cd -P /workspace || exit {MISSING}
+root=$PWD
+step() {{
+  path=$1
+  case $path in
+    "$root"/*) cd -P "$root" && path=${{path#"$root"/}} ;;
+    /*) exit {LEFT_WORKSPACE} ;;
+  esac
+  while :; do
+    case $path in */*) ;; *) break ;; esac
+    part=${{path%%/*}}
+    path=${{path#*/}}
+    case $part in ""|.) continue ;; esac
+    if ! cd -P "./$part" 2>/dev/null; then
+      [ -n "$make" ] || exit {MISSING}
+      mkdir "./$part" 2>/dev/null && cd -P "./$part" || exit {NO_FOLDER}
+    fi
+    case $PWD/ in "$root"/*) ;; *) exit {LEFT_WORKSPACE} ;; esac
+  done
+  name=$path
+  case $name in ""|.|..) exit {NOT_A_FILE} ;; esac
+}}
+step "$1"
+hops=0
+while [ -L "./$name" ]; do
+  hops=$((hops + 1))
+  [ $hops -gt 40 ] && exit {LOOP}
+  link=$(readlink "./$name"; echo x) || exit {MISSING}
+  link=${{link%x}}
+  step "${{link%?}}"
+done
+"""
+
+# $1: path, $2: how many bytes at most.
+READ = f"""\
+make=
+{_WALK}
+[ -e "./$name" ] || exit {MISSING}
+[ -f "./$name" ] || exit {NOT_A_FILE}
+exec head -c "$2" "./$name"
+"""
+
+# $1: path, $2: umask, $3: name for a temporary file, $4: sha256 that the file must have, or "".
+# Stdin: the new content. The old file is copied first, for its mode, and replaced by a rename: a
+# reader sees the old bytes or the new ones, never a part. Somebody else's file is written in
+# place instead, because a rename would change its owner.
+WRITE = f"""\
+umask "$2"
+temporary=./$3
+expected=$4
+make=1
+{_WALK}
+if [ -e "./$name" ]; then
+  [ -f "./$name" ] || exit {NOT_A_FILE}
+  [ -w "./$name" ] || exit {NOT_WRITABLE}
+  if [ -n "$expected" ]; then
+    actual=$(sha256sum <"./$name") || exit {NOT_WRITABLE}
+    [ "${{actual%% *}}" = "$expected" ] || exit {CHANGED}
+  fi
+  if ! [ -O "./$name" ]; then
+    cat >"./$name" || exit {NOT_WRITABLE}
+    exit 0
+  fi
+  trap 'rm -f "$temporary"' EXIT
+  cp -p "./$name" "$temporary" || exit {NOT_WRITABLE}
+elif [ -n "$expected" ]; then
+  exit {CHANGED}
+fi
+trap 'rm -f "$temporary"' EXIT
+cat >"$temporary" || exit {NOT_WRITABLE}
+mv -f "$temporary" "./$name" || exit {NOT_WRITABLE}
+trap - EXIT
+"""

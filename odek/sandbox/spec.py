@@ -1,0 +1,195 @@
+"""What a sandbox is to be, and every check of it that needs no Docker (R-8, R-30 to R-34).
+
+Docker reads several of these values more generously than anyone means them: a pids limit of 0 or a
+memory limit of 0 is "unlimited", an empty user is the image's root, a `-v` source that is missing
+is made by root. They are refused here, before Docker is asked anything, so that a bad value is
+never hidden behind an unreachable daemon.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from odek.sandbox.errors import SandboxConfigError
+from odek.text import visible
+
+WORKSPACE = "/workspace"
+DEFAULT_PIDS_LIMIT = 4096
+MIN_PIDS_LIMIT = 16  # below this the runtime's own threads and the shell no longer fit
+MAX_PIDS_LIMIT = 4_194_304  # the kernel's own ceiling for pid_max
+MIN_MEMORY_BYTES = 6 << 20  # Docker's own floor
+MAX_ID = 2_147_483_647
+HELPER_UID = 65534  # "nobody": owns init and keep-alive, so that no command can signal them (D-10)
+OTHER_HELPER_UID = 65533
+
+_MEMORY = re.compile(r"([1-9][0-9]*(?:\.[0-9]+)?)([bkmgBKMG]?)")
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_CPUS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,9})?")
+_ACCOUNT = re.compile(r"[0-9]{1,10}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_FORBIDDEN_TARGETS = (WORKSPACE, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the container may use."""
+
+    pids: int = DEFAULT_PIDS_LIMIT
+    memory_bytes: int | None = None
+    nano_cpus: int | None = None
+    """billionths of a CPU, Docker's own unit"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A host folder or file shown inside the container."""
+
+    source: str
+    target: str
+    readonly: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    """A sandbox ready to be started: every value checked, the image known by its full ID."""
+
+    image: str
+    """the reference, for people"""
+    image_id: str
+    """what Docker is given: sha256:<64 hex digits>"""
+    network: str
+    """none or bridge"""
+    workdir: str
+    """the host folder shown at /workspace: absolute, links resolved"""
+    readonly: bool
+    user: str
+    """whom commands run as: uid:gid, or a name of the image"""
+    home: str
+    limits: Limits
+    env: tuple[tuple[str, str], ...] = ()
+    volumes: tuple[Mount, ...] = ()
+    umask: int = 0o022
+
+    @property
+    def helper_user(self) -> str:
+        """the uid:gid that owns init and keep-alive: never the one of the commands"""
+        uid = self.user.partition(":")[0]
+        taken = uid == str(HELPER_UID) or uid in ("nobody", "nfsnobody")
+        helper = OTHER_HELPER_UID if taken else HELPER_UID
+        return f"{helper}:{helper}"
+
+
+def parse_network_mode(text: str, *, origin: str) -> str:
+    """Return "none" or "bridge" (R-50). Raises SandboxConfigError."""
+    if text in ("none", "bridge"):
+        return text
+    raise SandboxConfigError(
+        f'sandbox network "{visible(text)}" is not allowed ({origin})',
+        hint='use "none" or "bridge", or attach a named network with --sandbox-networks NAME',
+    )
+
+
+def parse_pids_limit(value: int, *, origin: str) -> int:
+    """Return `value` when it is a limit that limits and still lets a shell run."""
+    if MIN_PIDS_LIMIT <= value <= MAX_PIDS_LIMIT:
+        return value
+    raise SandboxConfigError(
+        f"a process limit of {value} is not possible ({origin})",
+        hint=f"choose a number from {MIN_PIDS_LIMIT} to {MAX_PIDS_LIMIT}; the default is {DEFAULT_PIDS_LIMIT}",
+    )
+
+
+def parse_memory(text: str, *, origin: str) -> int:
+    """Return the bytes that `text` ("512m", "1.5g", "800000000") stands for."""
+    match = _MEMORY.fullmatch(text)
+    size = int(Decimal(match.group(1)) * _UNITS[match.group(2).lower()]) if match else 0
+    if match is None or size >= 1 << 62:
+        raise SandboxConfigError(
+            f'"{visible(text)}" is not an amount of memory ({origin})',
+            hint='write a number with an optional unit b, k, m or g, for example "512m" or "2g"',
+        )
+    if size < MIN_MEMORY_BYTES:
+        raise SandboxConfigError(
+            f'a memory limit of "{visible(text)}" is below the least that Docker accepts, 6m ({origin})',
+            hint="give the sandbox at least 64m for anything real",
+        )
+    return size
+
+
+def parse_cpus(text: str, *, origin: str) -> int:
+    """Return the billionths of a CPU that `text` ("2", "0.5") stands for; at least a hundredth."""
+    nano = int(Decimal(text) * 1_000_000_000) if _CPUS.fullmatch(text) else 0
+    if nano < 10_000_000:
+        raise SandboxConfigError(
+            f'"{visible(text)}" is not a number of CPUs ({origin})',
+            hint='write a decimal number of at least 0.01, for example "0.5" or "2"',
+        )
+    return nano
+
+
+def parse_user(text: str, *, origin: str) -> str:
+    """Return `text` when it is `user` or `user:group`, each a name or a number."""
+    parts = text.split(":")
+    wellformed = len(parts) <= 2 and all(_ACCOUNT.fullmatch(part) for part in parts)
+    if not wellformed or any(part.isdigit() and int(part) > MAX_ID for part in parts):
+        raise SandboxConfigError(
+            f'"{visible(text)}" is not a user ({origin})',
+            hint='write "uid:gid" or a user name of the image, for example "1000:1000"',
+        )
+    return text
+
+
+def parse_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> tuple[tuple[str, str], ...]:
+    """Return `pairs` when every name can be exported by a shell and no value holds a NUL."""
+    for name, value in pairs:
+        if not _ENV_NAME.fullmatch(name):
+            raise SandboxConfigError(
+                f'"{visible(name)}" is not a name for an environment variable ({origin}: sandbox_env)',
+                hint="use letters, digits and underscores, and begin with a letter or underscore",
+            )
+        if "\0" in value:
+            raise SandboxConfigError(f'the value of "{name}" holds a NUL byte ({origin}: sandbox_env)')
+    return pairs
+
+
+def parse_volume(text: str, *, origin: str) -> tuple[str, str]:
+    """Return (source relative to the workspace or absolute, target) of `host:container`.
+
+    The target is what follows the last colon, so a source may hold colons. Whether the source
+    really lies inside the workspace takes a look at the disk: see workdir.resolve_volume.
+    """
+    source, colon, target = text.rpartition(":")
+    where = f"({origin}: sandbox_volumes)"
+    if not colon or not source:
+        raise SandboxConfigError(
+            f'volume "{visible(text)}" is not of the form host:container {where}',
+            hint='for example "./.npm:/home/node/.npm"',
+        )
+    if not target.startswith("/") or "\0" in text or "\n" in target:
+        raise SandboxConfigError(
+            f'volume "{visible(text)}": the part after the last colon must be an absolute path in the container {where}',
+            hint='for example "./.npm:/home/node/.npm"; a mode such as ":ro" is not supported',
+        )
+    if ".." in source.split("/"):
+        raise SandboxConfigError(
+            f'volume "{visible(text)}": ".." is not allowed in the host part {where}',
+            hint="name a folder inside the working directory",
+        )
+    _check_target(target, text=text, where=where)
+    return source, target
+
+
+def _check_target(target: str, *, text: str, where: str) -> None:
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    clean = "/" + "/".join(parts)
+    covered = clean == "/" or any(
+        clean == forbidden or (forbidden != WORKSPACE and clean.startswith(forbidden + "/"))
+        for forbidden in _FORBIDDEN_TARGETS
+    )
+    if covered or ".." in parts or clean.startswith(WORKSPACE + "/"):
+        raise SandboxConfigError(
+            f'volume "{visible(text)}" may not be mounted at "{visible(target)}" {where}',
+            hint="choose a target outside /, /workspace, /etc, /tmp, /proc, /sys, /dev and /run",
+        )

@@ -1,0 +1,287 @@
+"""Starting a container and proving that it is the one that was asked for (R-30, R-37, R-38).
+
+Whatever goes wrong here, an interrupt included, the container is taken down again; if odek is
+killed outright, the lease takes it down (argv.run_argv).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from odek.process import Completed
+from odek.sandbox import scripts
+from odek.sandbox.argv import (
+    LABEL,
+    NONCE_LABEL,
+    exec_argv,
+    inspect_argv,
+    list_by_label_argv,
+    remove_argv,
+    run_argv,
+)
+from odek.sandbox.container import Container
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
+from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.verify import mismatches
+from odek.text import visible
+
+START_TIMEOUT_S = 60.0  # a loaded machine may need long; nothing is lost by waiting
+_LEASE_GRACE_S = 1.0
+_MAX_NAMES = 20
+_LEASE_BYTES = 1 << 16
+_SPARE_HOME = "/dev/shm"
+_NONCE_PREFIX = ".odek-nonce-"
+_STALE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a start needs of the world besides Docker."""
+
+    owner: Owner
+    start_of: Callable[[int], str | None]
+    """the start of the living process with a pid, None when there is none"""
+    new_nonce: Callable[[], str]
+    notify: Callable[[str], None]
+    """takes a sentence for the user"""
+
+
+def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
+    """Return a running, verified container. Raises SandboxConfigError."""
+    nonce = world.new_nonce()
+    listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs beside the start
+    marker = _NonceFile(spec.workdir, world.new_nonce())
+    lease: Pending | None = None
+    try:
+        name, lease = _run(spec, docker, world, nonce)
+        marker.make()
+        inspecting = docker.start(*inspect_argv(name))
+        arguments = (marker.name, marker.inode)
+        checked = call(docker, *exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments))
+        observed = _read_check(checked)
+        inspected = _read_inspect(inspecting.wait(CALL_TIMEOUT_S))
+        _require_match(spec, inspected, nonce)
+        _require_working(spec, observed, checked)
+        container = Container(docker, spec, _facts(spec, inspected, observed, world), lease=lease, new_nonce=world.new_nonce)
+        lease = None
+    finally:
+        marker.remove()
+        if lease is not None:
+            _abandon(lease, docker, nonce)
+    _sweep(listing, docker, world)
+    return container
+
+
+def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> tuple[str, Pending]:
+    labels = world.owner.labels(nonce)
+    for number in range(1, _MAX_NAMES + 1):
+        name = f"odek-{world.owner.pid}-{number}"
+        lease = docker.start(*run_argv(spec, name=name, labels=labels), hold_stdin=True, limit_bytes=_LEASE_BYTES)
+        ready = False
+        try:
+            ready = _await_ready(lease)
+        finally:
+            if not ready:
+                _abandon(lease, docker, nonce)
+        if ready:
+            return name, lease
+        done = lease.completed()
+        if not _taken_by_another(name, docker, nonce):
+            raise _start_error(spec, done)
+    raise SandboxConfigError(
+        f"the container names odek-{world.owner.pid}-1 to -{_MAX_NAMES} are all taken",
+        hint="look at `docker ps --all` and remove what is not needed",
+    )
+
+
+def _await_ready(lease: Pending) -> bool:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not lease.finished and time.monotonic() < deadline:
+        if scripts.READY.encode() in lease.stdout.data:
+            return True
+        lease.pump(deadline - time.monotonic())
+    return scripts.READY.encode() in lease.stdout.data and not lease.exited
+
+
+def _abandon(lease: Pending, docker: Docker, nonce: str) -> None:
+    """Take down whatever a start has made so far. The client is not killed at once: it may be about
+    to create the container, which then sees its lease closed and ends by itself."""
+    lease.release()
+    deadline = time.monotonic() + _LEASE_GRACE_S
+    while not lease.exited and time.monotonic() < deadline:
+        lease.pump(_LEASE_GRACE_S)
+    if lease.exited and lease.finished:
+        lease.close()
+    _remove_by_nonce(docker, nonce)
+    if not lease.exited:
+        lease.close()
+        _remove_by_nonce(docker, nonce)
+    lease.close()
+
+
+def _remove_by_nonce(docker: Docker, nonce: str) -> None:
+    listed = call(docker, *list_by_label_argv(f"{NONCE_LABEL}={nonce}", "{{.ID}}"), timeout_s=5.0)
+    names = tuple(listed.stdout.text.split())
+    if names:
+        call(docker, *remove_argv(*names), timeout_s=10.0)
+
+
+def _taken_by_another(name: str, docker: Docker, nonce: str) -> bool:
+    """Whether a container of that name exists that we did not make (B09): the words of a refusal
+    are not read."""
+    done = call(docker, *inspect_argv(name))
+    if done.code != 0:
+        return False
+    labels = (_read_inspect(done).get("Config") or {}).get("Labels") or {}
+    return labels.get(NONCE_LABEL) != nonce
+
+
+def _start_error(spec: SandboxSpec, done: Completed) -> SandboxConfigError:
+    return SandboxConfigError(
+        f'Docker did not start the sandbox from image "{visible(spec.image)}"',
+        hint="the image must hold `sh` for this machine's processor; the settings in force: `odek config view`",
+        detail=quote(done),
+    )
+
+
+def _read_inspect(done: Completed) -> dict[str, Any]:
+    try:
+        value = json.loads(done.stdout.data)
+    except ValueError:
+        value = None
+    if done.code == 0 and isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        return value[0]
+    raise SandboxConfigError(
+        "Docker does not tell the state of the container it has just started",
+        hint="the image may have ended at once; `docker events` shows what happens",
+        detail=quote(done),
+    )
+
+
+def _read_check(done: Completed) -> dict[str, str]:
+    pairs = (line.partition("=") for line in done.stdout.text.splitlines())
+    return {key: value for key, equals, value in pairs if equals}
+
+
+def _require_match(spec: SandboxSpec, inspected: dict[str, Any], nonce: str) -> None:
+    wrong = mismatches(inspected, spec, nonce=nonce)
+    if wrong:
+        raise SandboxConfigError(
+            "the sandbox that Docker started is not the one that was asked for",
+            hint="this engine does not enforce a setting; change the setting or the engine",
+            detail="\n".join(visible(line) for line in wrong),
+        )
+
+
+def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Completed) -> None:
+    if checked.code != scripts.CHECKED:
+        if "missing" in observed:
+            raise SandboxConfigError(
+                f'image "{visible(spec.image)}" has no `{visible(observed["missing"])}`',
+                hint="use an image with the usual shell programs",
+            )
+        raise SandboxConfigError(
+            f'commands cannot run in image "{visible(spec.image)}" as user "{visible(spec.user)}"',
+            hint="the user must exist in the image when given by name, and /workspace must be open to it",
+            detail=quote(checked),
+        )
+    if observed.get("nonce") != "seen":
+        raise SandboxConfigError(
+            f'the Docker daemon does not see "{visible(spec.workdir)}": /workspace is another folder',
+            hint="the daemon runs on another machine or sees other files (DOCKER_HOST, `docker context ls`); use a local one",
+        )
+
+
+def _facts(spec: SandboxSpec, inspected: dict[str, Any], observed: dict[str, str], world: Surroundings) -> ContainerFacts:
+    home = spec.home
+    if observed.get("home") != "writable":
+        if observed.get("spare") != "writable":
+            raise SandboxConfigError(
+                f'HOME "{visible(home)}" is not writable for user "{visible(spec.user)}" in image "{visible(spec.image)}"',
+                hint="give the sandbox a HOME that is, with sandbox_env, or another sandbox_user",
+            )
+        world.notify(f"HOME {visible(home)} is not writable in this image; commands get HOME={_SPARE_HOME}")
+        home = _SPARE_HOME
+    writable = observed.get("workspace") == "writable"
+    user = f"{observed.get('uid', '?')}:{observed.get('gid', '?')}"
+    if not writable and not spec.readonly:
+        world.notify(f"the working directory is not writable for the sandbox user {user}: commands can only read it")
+    return ContainerFacts(
+        name=str(inspected.get("Name", "")).removeprefix("/"),
+        id=str(inspected.get("Id", "")),
+        image=spec.image,
+        image_id=spec.image_id,
+        user=user,
+        home=home,
+        network=spec.network,
+        internet=spec.network == "bridge",
+        pids_limit=spec.limits.pids,
+        readonly=spec.readonly,
+        workspace_writable=writable,
+    )
+
+
+def _sweep(listing: Pending, docker: Docker, world: Surroundings) -> None:
+    """Remove what dead odeks left behind. Never an obstacle: a failure is not the user's problem."""
+    done = listing.wait(CALL_TIMEOUT_S)
+    if done.code != 0:
+        return
+    leftovers = choose_leftovers(parse_listing(done.stdout.text), me=world.owner, start_of=world.start_of)
+    if leftovers:
+        removed = call(docker, *remove_argv(*leftovers))
+        if removed.code == 0:
+            world.notify(f"removed {len(leftovers)} container(s) that an earlier odek left behind")
+
+
+class _NonceFile:
+    """An empty file in the workspace that exists while the container proves that it sees it.
+
+    Where the folder may only be read, the proof is the folder's inode number instead.
+    """
+
+    def __init__(self, folder: str, nonce: str) -> None:
+        self._folder = folder
+        self.name = f"{_NONCE_PREFIX}{nonce}"
+        self._made = False
+        self.inode = ""
+
+    def make(self) -> None:
+        try:
+            self._remove_stale()
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
+            self._made = True
+        except OSError:
+            self.inode = str(os.stat(self._folder).st_ino)
+
+    def remove(self) -> None:
+        if self._made:
+            self._made = False
+            try:
+                os.unlink(self._path)
+            except FileNotFoundError:
+                pass
+
+    @property
+    def _path(self) -> str:
+        return os.path.join(self._folder, self.name)
+
+    def _remove_stale(self) -> None:
+        """Remove what an odek that was killed in the act has left in this folder."""
+        with os.scandir(self._folder) as entries:
+            stale = [entry.path for entry in entries if entry.name.startswith(_NONCE_PREFIX) and _is_stale(entry)]
+        for path in stale:
+            os.unlink(path)
+
+
+def _is_stale(entry: os.DirEntry[str]) -> bool:
+    status = entry.stat(follow_symlinks=False)
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0 and time.time() - status.st_mtime > _STALE_S

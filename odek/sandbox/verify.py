@@ -1,0 +1,78 @@
+"""Did Docker really do what it was asked? The inspected container against the spec (R-30, R-37). Pure.
+
+Engines drop limits that the host does not support with no more than a warning, and an image can
+bring settings of its own; what counts is what inspect says of the running container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from odek.sandbox.argv import NONCE_LABEL
+from odek.sandbox.spec import WORKSPACE, SandboxSpec
+
+
+def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -> tuple[str, ...]:
+    """Return what differs from `spec`, one sentence each; empty when the sandbox is as asked for."""
+    host = _object(inspected, "HostConfig")
+    return (
+        *_differences(
+            ("it runs", _object(inspected, "State").get("Running"), True),
+            ("it is ours", _object(_object(inspected, "Config"), "Labels").get(NONCE_LABEL), nonce),
+            ("image", inspected.get("Image"), spec.image_id),
+            ("user of the keep-alive", _object(inspected, "Config").get("User"), spec.helper_user),
+            ("network", host.get("NetworkMode"), spec.network),
+            ("privileged", host.get("Privileged"), False),
+            ("dropped capabilities", host.get("CapDrop"), ["ALL"]),
+            ("added capabilities", host.get("CapAdd") or [], []),
+            ("devices", host.get("Devices") or [], []),
+            ("init", host.get("Init"), True),
+            ("removed when it ends", host.get("AutoRemove"), True),
+            ("process limit", host.get("PidsLimit"), spec.limits.pids),
+            ("memory limit", host.get("Memory") or 0, spec.limits.memory_bytes or 0),
+            ("CPU limit", host.get("NanoCpus") or 0, spec.limits.nano_cpus or 0),
+            ("process namespace", host.get("PidMode") or "", ""),
+        ),
+        *_security_option(host),
+        *_tmpfs(host),
+        *_mounts(inspected, spec),
+    )
+
+
+def _differences(*rows: tuple[str, object, object]) -> Iterator[str]:
+    for what, found, wanted in rows:
+        if found != wanted:
+            yield f"{what}: asked for {wanted!r}, found {found!r}"
+
+
+def _security_option(host: Mapping[str, Any]) -> Iterator[str]:
+    options = host.get("SecurityOpt") or []
+    if not any(option in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true") for option in options):
+        yield f"no-new-privileges is not in force, found {options!r}"
+    if any("unconfined" in str(option) for option in options):
+        yield f"a protection is switched off: {options!r}"
+
+
+def _tmpfs(host: Mapping[str, Any]) -> Iterator[str]:
+    options = str(_object(host, "Tmpfs").get("/tmp", "")).split(",")
+    if not {"noexec", "nosuid"} <= set(options):
+        yield f"/tmp is not a tmpfs with noexec and nosuid, found {','.join(options)!r}"
+
+
+def _mounts(inspected: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
+    wanted = {(WORKSPACE, spec.workdir, not spec.readonly)}
+    wanted |= {(volume.target, volume.source, not volume.readonly) for volume in spec.volumes}
+    # volumes that the image declares are empty, anonymous, and removed with the container
+    found = {
+        (mount.get("Destination"), mount.get("Source"), mount.get("RW"))
+        for mount in inspected.get("Mounts") or []
+        if mount.get("Type") == "bind"
+    }
+    if found != wanted:
+        yield f"shared folders: asked for {sorted(wanted)!r}, found {sorted(found, key=repr)!r}"
+
+
+def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    inner = value.get(key)
+    return inner if isinstance(inner, Mapping) else {}

@@ -1,0 +1,78 @@
+"""Which host folders may be shown to the container: the checks that must look at the disk (R-33, R-34)."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.spec import Mount, parse_volume
+from odek.text import visible
+
+# Folders whose content is the machine, not a project.
+_SYSTEM_TREES = ("/boot", "/dev", "/etc", "/proc", "/sys")
+_SYSTEM_FOLDERS = ("/", "/bin", "/home", "/lib", "/lib64", "/opt", "/run", "/sbin", "/srv", "/usr", "/usr/local", "/var")
+_NOT_SYSTEM = "/dev/shm"
+_DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
+
+
+def check_workdir(workdir: str, *, home: str, docker_host: str) -> None:
+    """Refuse to share a folder that holds the keys to the machine or to odek itself.
+
+    `workdir` has its links resolved. Raises SandboxConfigError.
+    """
+    hint = "change into the folder of a project"
+    in_tree = any(_inside(workdir, tree) for tree in _SYSTEM_TREES) and not workdir.startswith(_NOT_SYSTEM + "/")
+    if in_tree or workdir in _SYSTEM_FOLDERS:
+        raise SandboxConfigError(f'"{visible(workdir)}" is part of the system and is not shared with a sandbox', hint=hint)
+    state = os.path.realpath(os.path.join(home, ".odek")) if home else ""
+    if state and (_inside(state, workdir) or _inside(workdir, state)):
+        raise SandboxConfigError(
+            f'"{visible(workdir)}" holds ~/.odek: sharing it would hand odek\'s settings and approvals to the sandbox',
+            hint=hint,
+        )
+    sockets = (*_DOCKER_SOCKETS, docker_host.removeprefix("unix://") if docker_host.startswith("unix://") else "")
+    for socket in sockets:
+        if socket and _inside(os.path.realpath(socket), workdir):
+            raise SandboxConfigError(
+                f'"{visible(workdir)}" holds the Docker socket {visible(socket)}: sharing it would hand over the machine',
+                hint=hint,
+            )
+
+
+def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool]:
+    """Return the mount that a `sandbox_volumes` entry asks for, and whether its source must be made.
+
+    Every component of the source must be a real entry inside `workdir`: no link, no `..`.
+    """
+    source, target = parse_volume(text, origin=origin)
+    path = os.path.normpath(os.path.join(workdir, source))
+    where = f"({origin}: sandbox_volumes)"
+    if not _inside(path, workdir):
+        raise SandboxConfigError(
+            f'volume "{visible(text)}": the host part lies outside the working directory {where}',
+            hint="only folders and files inside the working directory can be mounted",
+        )
+    missing = False
+    current = workdir
+    for component in os.path.relpath(path, workdir).split("/"):
+        current = os.path.normpath(os.path.join(current, component))
+        try:
+            mode = os.lstat(current).st_mode
+        except FileNotFoundError:
+            missing = True
+            break
+        except OSError as error:
+            raise SandboxConfigError(f'volume "{visible(text)}": {error.strerror} {where}') from error
+        if stat.S_ISLNK(mode):
+            raise SandboxConfigError(
+                f'volume "{visible(text)}": "{visible(current)}" is a symbolic link {where}',
+                hint="name the folder itself",
+            )
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            raise SandboxConfigError(f'volume "{visible(text)}": "{visible(current)}" is neither a file nor a folder {where}')
+    return Mount(source=path, target=target), missing
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
