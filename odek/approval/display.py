@@ -1,0 +1,77 @@
+"""How foreign text is laid out for somebody who must decide on it (R-64, B32, B34).
+
+Beyond `text.visible`, which makes every character seen: runs of blanks that push something off the
+screen are counted instead of printed, and long text is broken here, not by the terminal, so that
+no part of it can pose as a line of the prompt.
+"""
+
+from __future__ import annotations
+
+import re
+
+from odek.text import visible
+
+WIDTH = 66  # with the deepest indent below 80 columns, the narrowest terminal worth the name
+BLANK_RUN = 25  # a Python body indented six deep still shows as it is
+_BLANKS = re.compile(rf"[\s\u2800]{{{BLANK_RUN},}}")  # U+2800: the empty Braille cell, blank but no space
+_PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@=+%~${}()\[\]-]+")
+_FIRST, _NEXT, _REMARK = "  | ", "  + ", "  * "
+
+
+def readable(text: str) -> str:
+    """Return `text` on one line, invisible characters escaped, long blank runs as "[4000 spaces]"."""
+    return _BLANKS.sub(_counted, visible(text))
+
+
+def value(text: str) -> str:
+    """Return `text` as `readable` does, in quotes unless it is made of everyday characters only."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return '"' + readable(text).replace('"', '\\"') + '"'
+
+
+def fold(text: str, width: int = WIDTH) -> tuple[str, ...]:
+    """Return `text` in pieces of at most `width` columns; always at least one piece."""
+    pieces: list[str] = []
+    piece = ""
+    columns = 0
+    for character in text:
+        # beyond ASCII two columns are the most a character takes: better a short line than a wrapped one
+        size = 1 if character < "\x7f" else 2
+        if columns + size > width:
+            pieces.append(piece)
+            piece, columns = "", 0
+        piece += character
+        columns += size
+    return (*pieces, piece)
+
+
+def field(label: str, text: str) -> tuple[str, ...]:
+    """Return the lines "  label:   text", what does not fit on lines that are marked as continued."""
+    first, *rest = fold(text)
+    return (f"  {label + ':':<8} {first}".rstrip(), *(f"         + {piece}" for piece in rest))
+
+
+def command_rows(command: str) -> tuple[str, ...]:
+    """Return `command` as rows of the screen: "|" starts a line of it, "+" continues one, "*" is a remark."""
+    rows: list[str] = []
+    blank_lines = 0
+    for line in (*command.split("\n"), None):
+        if line is not None and not visible(line).strip():
+            blank_lines += 1
+            continue
+        rows += _blank_rows(blank_lines)
+        blank_lines = 0
+        if line is not None:
+            first, *rest = fold(readable(line))
+            rows += [_FIRST + first, *(_NEXT + piece for piece in rest)]
+    return tuple(rows)
+
+
+def _blank_rows(count: int) -> list[str]:
+    return [_FIRST.rstrip()] * count if count < 3 else [f"{_REMARK}[{count} blank lines]"]
+
+
+def _counted(run: re.Match[str]) -> str:
+    blanks = run.group()
+    return f"[{len(blanks)} {'spaces' if blanks == ' ' * len(blanks) else 'blanks'}]"

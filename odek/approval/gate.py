@@ -1,0 +1,78 @@
+"""Nothing that a project asks for is applied before this gate has let it through (R-60, R-61).
+
+Order: the operator's switch, the remembered approvals, the person at the terminal. Whoever cannot
+be asked has not approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from odek.approval.display import value
+from odek.approval.request import SWITCH, ApprovalRequest, describe_request, render_request
+from odek.approval.store import ApprovalStore
+from odek.errors import ApprovalDenied
+
+_ONCE = ("y", "yes")
+_TRUST = ("t", "trust")
+_NO = ("", "n", "no")
+
+
+class Approver(Protocol):
+    """Somebody who can be asked."""
+
+    def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
+        """Return the one of `choices` (lower case; "" is a bare Enter) that was answered to `prompt`.
+
+        The last line of `prompt` is the question. None: no answer, which is a no. Input given
+        before the question was shown never counts.
+        """
+        ...
+
+
+def require_approval(
+    request: ApprovalRequest,
+    *,
+    approver: Approver | None,
+    store: ApprovalStore,
+    approved_by_environment: bool,
+    notify: Callable[[str], None],
+) -> None:
+    """Return when `request` is empty or approved.
+
+    `approver` is None where nobody can be asked; `approved_by_environment` says whether the
+    operator set ODEK_APPROVE_PROJECT_SANDBOX; `notify` gets lines for the user. Raises
+    ApprovalDenied, and StateError when the remembered approvals cannot be trusted or written.
+    """
+    if request.is_empty:
+        return
+    if approved_by_environment:
+        notify(f"{SWITCH} approves what {request.sources} asks for")
+        return
+    if store.holds(request):
+        return
+    if approver is None:
+        raise _denied(request, "needs an approval, and there is no terminal to ask for it")
+    answer = approver.ask(render_request(request), _ONCE + _TRUST + _NO)
+    if answer in _TRUST:
+        store.remember(request)
+        notify(_trusted(request, store.path))
+    elif answer not in _ONCE:
+        raise _denied(request, "was not approved")
+
+
+def _denied(request: ApprovalRequest, what: str) -> ApprovalDenied:
+    return ApprovalDenied(
+        f"what {request.sources} asks of the sandbox {what}",
+        hint=f"read it, then approve it at a terminal, or set {SWITCH}=1 where there is none",
+        detail=describe_request(request),
+    )
+
+
+def _trusted(request: ApprovalRequest, path: str) -> str:
+    text = f"remembered in {value(path)}; odek asks again when the project asks for anything else"
+    if request.image and "sha256:" not in request.image:
+        # the approval binds the name; what a registry serves under it is not ours to bind (B30)
+        text += f"; the image is bound by its name {value(request.image)}, not by its content"
+    return text

@@ -1,0 +1,212 @@
+"""What a project asks for, the keys under which an approval of it is remembered, and the question.
+
+Two digests identify a request (R-62, D-5). `fingerprint` is the key that older tools write and
+read; it covers directory, image, network, the names of variables, volumes and network IDs.
+`digest` covers all there is, the raw values of the variables included, so that a repository that
+was trusted once cannot swap what it asks for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from odek.approval.display import field, readable, value
+
+PROJECT_FILE = "./odek.json"
+DOCKERFILE = "./Dockerfile.odek"
+SWITCH = "ODEK_APPROVE_PROJECT_SANDBOX"
+QUESTION = "Approve? [y = once / t = trust this project / N]"
+_DIGEST_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovedNetwork:
+    """A network as Docker reported it when the person was asked."""
+
+    name: str
+    id: str
+    """full, 64 hex digits"""
+    internal: bool
+    compose_project: str = ""
+    """the network's Compose label; "" when it has none"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvOverride:
+    """One variable of the project's sandbox_env."""
+
+    key: str
+    value: str
+    """as the file has it, nothing expanded"""
+    variables: tuple[str, ...] = ()
+    """names of the host variables that `value` reads"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """Everything of a project that widens or changes the sandbox; empty: the project did not set it."""
+
+    project_dir: str
+    """absolute, links resolved"""
+    image: str = ""
+    network: str = ""
+    networks: tuple[ApprovedNetwork, ...] = ()
+    compose_project: str = ""
+    env: tuple[EnvOverride, ...] = ()
+    volumes: tuple[str, ...] = ()
+    user: str = ""
+    dockerfile_sha256: str = ""
+    """of the bytes of Dockerfile.odek that would be built; "" when nothing would be"""
+    other: tuple[tuple[str, str], ...] = ()
+    """further gated settings: (label, value)"""
+
+    @property
+    def from_project_file(self) -> bool:
+        """whether ./odek.json asks for anything"""
+        named = (self.image, self.network, self.networks, self.compose_project, self.env, self.volumes, self.user)
+        return any(named) or bool(self.other)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.from_project_file or self.dockerfile_sha256)
+
+    @property
+    def sources(self) -> str:
+        """the files that ask, for messages"""
+        return " and ".join(
+            name
+            for name, asks in ((PROJECT_FILE, self.from_project_file), (DOCKERFILE, bool(self.dockerfile_sha256)))
+            if asks
+        )
+
+
+def fingerprint(request: ApprovalRequest) -> str:
+    """Return the key of R-62: 64 lower-case hex digits.
+
+    SHA-256 over `dir NUL image NUL network`, then `NUL "env:" key` for each variable, then
+    `NUL "vol:" volume`, then `NUL "net:" full ID` for each network, each group sorted by its bytes.
+    Without networks these are the bytes that other implementations hash.
+    """
+    parts = [_bytes(request.project_dir), _bytes(request.image), _bytes(request.network)]
+    parts += sorted(b"env:" + _bytes(override.key) for override in request.env)
+    parts += sorted(b"vol:" + _bytes(volume) for volume in request.volumes)
+    parts += sorted(b"net:" + _bytes(network.id) for network in request.networks)
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def digest(request: ApprovalRequest) -> str:
+    """Return the SHA-256 over the whole request: 64 lower-case hex digits.
+
+    Over ASCII JSON with sorted keys and no blanks: unlike bytes joined by NUL, no two requests
+    share it, whatever a project writes into its values.
+    """
+    content = {
+        "version": _DIGEST_VERSION,
+        "project_dir": request.project_dir,
+        "image": request.image,
+        "network": request.network,
+        "networks": sorted([item.id, item.name, item.internal, item.compose_project] for item in request.networks),
+        "compose_project": request.compose_project,
+        "env": sorted([override.key, override.value] for override in request.env),
+        "volumes": sorted(request.volumes),
+        "user": request.user,
+        "dockerfile_sha256": request.dockerfile_sha256,
+        "other": sorted(list(pair) for pair in request.other),
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def fingerprint_covers(request: ApprovalRequest) -> bool:
+    """Return whether `fingerprint` alone binds all that `request` asks for.
+
+    Only then does a key that an older tool wrote count. Values with a NUL or half a surrogate pair
+    are not bound: they could be read as another request's bytes.
+    """
+    beyond = request.env, request.networks, request.compose_project, request.user, request.dockerfile_sha256
+    if any(beyond) or request.other:
+        return False
+    return all(map(_unambiguous, (request.image, request.network, *request.volumes)))
+
+
+def describe_request(request: ApprovalRequest) -> str:
+    """Return what is asked for, a field a line, every foreign text made visible."""
+    lines = [
+        *(_named("image", request.image)),
+        *(_named("network", request.network)),
+        *(_named("compose", request.compose_project)),
+        *(line for network in request.networks for line in _network_lines(network)),
+    ]
+    if request.env:
+        lines += field("env", ", ".join(value(key) for key in sorted(override.key for override in request.env)))
+    for volume in request.volumes:
+        lines += field("volume", value(volume))
+    lines += _named("user", request.user)
+    for label, text in request.other:
+        lines += field(readable(label), value(text))
+    lines += _interpolation_lines(request)
+    if request.dockerfile_sha256:
+        lines += _dockerfile_lines(request.dockerfile_sha256)
+    return "\n".join(lines)
+
+
+def render_request(request: ApprovalRequest) -> str:
+    """Return the question for the operator; its last line asks, without an end of line."""
+    if request.from_project_file:
+        heading = f"WARNING: project config ({PROJECT_FILE}) requests sandbox overrides:"
+    else:
+        heading = f"WARNING: the project ({DOCKERFILE}) requests an image build:"
+    return (
+        f"{heading}\n{describe_request(request)}\n\n"
+        "Allowing this means code in the sandbox can read workspace files and,\n"
+        f"depending on network mode, contact external hosts.\n\n{QUESTION}"
+    )
+
+
+def _named(label: str, text: str) -> tuple[str, ...]:
+    return field(label, value(text)) if text else ()
+
+
+def _network_lines(network: ApprovedNetwork) -> tuple[str, ...]:
+    # an internal network does not hide the host (R-56)
+    reach = "yes (no internet; services of this host may be reachable)" if network.internal else "no"
+    project = value(network.compose_project) if network.compose_project else "none"
+    return (
+        *field("attach", value(network.name)),
+        f"    id {value(network.id)}",
+        f"    internal: {reach}",
+        *(f"    {line.strip()}" for line in field("compose project", project)),
+    )
+
+
+def _interpolation_lines(request: ApprovalRequest) -> tuple[str, ...]:
+    readers = tuple(override for override in request.env if override.variables)
+    if not readers:
+        return ()
+    lines = ["  ⚠️  sandbox_env values contain ${...} interpolation against host environment variables"]
+    for override in sorted(readers, key=lambda reader: reader.key):
+        names = ", ".join(value(name) for name in override.variables)
+        lines += field("reads", f"{value(override.key)} gets {names}")
+    return tuple(lines)
+
+
+def _dockerfile_lines(sha256: str) -> tuple[str, ...]:
+    return (
+        "  build:   Dockerfile.odek",
+        f"    sha256 {value(sha256)}",
+        "  ⚠️  its RUN steps execute outside the sandbox's limits and can read the whole working",
+        "      directory; the image it names after FROM is pulled",
+    )
+
+
+def _unambiguous(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes of a path or setting; a path that is not UTF-8 keeps the bytes it has on disk."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a surrogate pair out of a JSON escape
+        return text.encode("utf-8", "surrogatepass")

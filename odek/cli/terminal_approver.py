@@ -1,0 +1,142 @@
+"""The person at the controlling terminal, asked through /dev/tty (R-64, B32, B33).
+
+Never through stdin, stdout or stderr: `yes | odek run` approves nothing, and a question does not
+end up in a pipe. What was typed, pasted or sent by the terminal itself before the question is
+discarded; a terminal's late reply in front of an answer is taken off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import termios
+
+from odek.text import visible, visible_lines
+
+TERMINAL = "/dev/tty"
+ATTEMPTS = 3
+_QUIET_S = 0.1  # this long without input, and what was under way (a paste, a terminal's reply) has arrived
+_QUIET_ROUNDS = 20
+_LINE_LIMIT = 4096  # what the kernel's line discipline takes
+_CAUTION = "⚠️"
+_PASTE = b"\x1b[200~"
+_REPLY = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI, such as a cursor position
+    rb"|\x1b[\]P_^][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS, APC, PM with their ends
+    rb"|\x1bO."  # SS3
+)
+
+
+class TerminalApprover:
+    """Satisfies approval.gate.Approver. One question at a time; nothing stays open in between."""
+
+    def __init__(self, path: str = TERMINAL) -> None:
+        self._path = path
+
+    def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
+        """Show `prompt` and return the one of `choices` that was typed.
+
+        Other answers ask again, three times in all. None for that, for end of file, Ctrl-C, and a
+        terminal that is gone. Whatever ends it, the terminal is left as it was.
+        """
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return _ask_in_line_mode(descriptor, prompt, choices)
+        except (OSError, termios.error, KeyboardInterrupt):
+            return None
+        finally:
+            os.close(descriptor)
+
+
+def find_approver(path: str = TERMINAL) -> TerminalApprover | None:
+    """Return an approver when there is a terminal to ask at, else None."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    is_terminal = os.isatty(descriptor)
+    os.close(descriptor)
+    return TerminalApprover(path) if is_terminal else None
+
+
+def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...]) -> str | None:
+    before = termios.tcgetattr(descriptor)
+    try:
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, _line_mode(before))
+        return _converse(descriptor, prompt, choices)
+    finally:
+        try:
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
+        except termios.error:
+            pass  # hung up: there is nothing left to restore, and the first error must not be lost
+
+
+def _line_mode(attributes: list[int | list[bytes | int]]) -> list[int | list[bytes | int]]:
+    """Return `attributes` with line input, echo and signals on, whatever a crashed program left behind."""
+    iflag, oflag, cflag, lflag, *rest = attributes
+    assert isinstance(iflag, int) and isinstance(oflag, int) and isinstance(lflag, int)
+    iflag = (iflag | termios.ICRNL) & ~(termios.IGNCR | termios.INLCR)
+    oflag |= termios.OPOST | termios.ONLCR
+    lflag |= termios.ICANON | termios.ECHO | termios.ECHOCTL | termios.ISIG
+    return [iflag, oflag, cflag, lflag, *rest]
+
+
+def _converse(descriptor: int, prompt: str, choices: tuple[str, ...]) -> str | None:
+    body, _, question = _harmless(prompt).rpartition("\n")
+    _write(descriptor, f"{body}\n" if body else "")
+    for _ in range(ATTEMPTS):
+        # discard first, then ask: who answers a question that can be seen is never discarded
+        if not _discard_input(descriptor):
+            break
+        _write(descriptor, f"{question} ")
+        line = _read_line(descriptor)
+        if line is None:
+            _write(descriptor, "\n")
+            return None
+        answer = _answer(line)
+        if answer in choices:
+            return answer
+        _write(descriptor, f'"{visible(answer)[:40]}" is none of the answers\n')
+    _write(descriptor, "no answer: taken as no\n")
+    return None
+
+
+def _harmless(prompt: str) -> str:
+    """Return `prompt` without a byte that moves the cursor: the last line of defence, not the only one.
+
+    Our own warning sign carries a variation selector, which is escaped everywhere else.
+    """
+    return _CAUTION.join(visible_lines(part) for part in prompt.split(_CAUTION))
+
+
+def _discard_input(descriptor: int) -> bool:
+    """Throw away pending input until the terminal is quiet; False when it does not become so."""
+    for _ in range(_QUIET_ROUNDS):
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+        readable, _, _ = select.select([descriptor], [], [], _QUIET_S)
+        if not readable:
+            termios.tcflush(descriptor, termios.TCIFLUSH)  # half a line does not make it readable
+            return True
+    return False
+
+
+def _read_line(descriptor: int) -> bytes | None:
+    """Return one line without its end; None for end of file, also in the middle of a line."""
+    line = os.read(descriptor, _LINE_LIMIT)
+    return line[:-1] if line.endswith(b"\n") else None
+
+
+def _answer(line: bytes) -> str:
+    if _PASTE in line:  # pasting is no decision; the marker stays in and matches no choice
+        return line.decode("utf-8", errors="replace")
+    return _REPLY.sub(b"", line).decode("utf-8", errors="replace").strip().lower()
+
+
+def _write(descriptor: int, text: str) -> None:
+    data = memoryview(text.encode("utf-8", errors="backslashreplace"))
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -1,0 +1,334 @@
+"""Files below ~/.odek: read with suspicion, written whole, locked (R-61, B30, B46).
+
+What lies there decides what a project may do, so a file counts only if it is a regular file of the
+invoking user that nobody else can read or change, reached through no link. Every path is walked
+from an open folder, component by component, so that nothing can be swapped between check and use.
+Writing goes to a temporary file beside the old one; a full disk leaves the old one as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import math
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from odek.errors import StateError
+from odek.text import visible
+
+ROOT = ".odek"
+LIMIT_BYTES = 1 << 20
+LOCK_WAIT_S = 5.0
+_POLL_S = 0.02
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # NONBLOCK: a FIFO must not hang us
+_REPAIR = "look at it, then repair or remove it"
+
+
+class StateFolder:
+    """~/.odek or a folder below it; made on the first write, mode 0700 whatever made it before (F-60)."""
+
+    def __init__(self, *, home: str, uid: int, parts: tuple[str, ...] = ()) -> None:
+        """`uid` is whose files are trusted; `parts` name folders below ~/.odek, outermost first."""
+        for part in parts:
+            _check_name(part)
+        self._home = home
+        self._uid = uid
+        self._parts = (ROOT, *parts)
+
+    def path(self, name: str) -> str:
+        """Return the absolute path of the file `name`, for messages."""
+        return os.path.join(self._home, *self._parts, name)
+
+    def read(self, name: str, *, limit_bytes: int = LIMIT_BYTES) -> bytes | None:
+        """Return the bytes of `name`, or None when it does not exist.
+
+        Raises StateError when it is a link, no regular file, another user's, open to others,
+        larger than `limit_bytes`, or unreadable.
+        """
+        folder = self._open_folder(make=False)
+        if folder is None:
+            return None
+        try:
+            return self._read_from(folder, name, limit_bytes)
+        finally:
+            os.close(folder)
+
+    def read_json(self, name: str, *, limit_bytes: int = LIMIT_BYTES) -> object:
+        """Return the value of the JSON file `name`, or None when it does not exist.
+
+        Raises StateError as `read` does, and when the file is not strict JSON (see `parse_json`)
+        or holds a bare `null`.
+        """
+        data = self.read(name, limit_bytes=limit_bytes)
+        if data is None:
+            return None
+        try:
+            value = parse_json(data)
+        except ValueError as error:
+            raise StateError(f'"{visible(self.path(name))}" is damaged: {error}', hint=_REPAIR) from error
+        if value is None:
+            raise StateError(f'"{visible(self.path(name))}" is damaged: it holds nothing but null', hint=_REPAIR)
+        return value
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put `data` at `name`, mode 0600, all of it or nothing. Raises StateError."""
+        _check_name(name)
+        folder = self._folder()
+        try:
+            _replace(folder, name, data)
+        except OSError as error:
+            raise self._failed(name, "written", error) from error
+        finally:
+            os.close(folder)
+
+    def write_json(self, name: str, value: object) -> None:
+        """Put `value` at `name` as JSON with sorted keys, as `write` does."""
+        self.write(name, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+
+    @contextmanager
+    def locked(
+        self,
+        name: str,
+        *,
+        wait_s: float = LOCK_WAIT_S,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Iterator[None]:
+        """Hold the lock of `name` against every other process and thread.
+
+        The lock is a file of its own, `name`.lock, which stays: removing it would let two holders
+        in. The kernel drops the lock of a process that dies. Raises StateError after `wait_s`,
+        naming the holder.
+        """
+        descriptor = self._open_lock(name)
+        try:
+            deadline = clock() + wait_s
+            while not self._try_lock(descriptor, name):
+                if clock() >= deadline:
+                    raise self._busy(descriptor, name)
+                sleep(_POLL_S)
+            _note_holder(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _read_from(self, folder: int, name: str, limit_bytes: int) -> bytes | None:
+        try:
+            descriptor = self._open_file(folder, name, _READ_FLAGS)
+        except FileNotFoundError:
+            return None
+        try:
+            data = _read_up_to(descriptor, limit_bytes + 1)
+        except OSError as error:
+            raise self._failed(name, "read", error) from error
+        finally:
+            os.close(descriptor)
+        if len(data) > limit_bytes:
+            raise StateError(f'"{visible(self.path(name))}" is larger than {limit_bytes} bytes', hint=_REPAIR)
+        return data
+
+    def _open_file(self, folder: int, name: str, flags: int) -> int:
+        """Return a descriptor of a trusted file; FileNotFoundError passes through."""
+        _check_name(name)
+        shown = visible(self.path(name))
+        try:
+            descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise StateError(f'"{shown}" is a symbolic link', hint="remove the link") from error
+            raise self._failed(name, "opened", error) from error
+        try:
+            _refuse_untrusted(os.fstat(descriptor), shown, self._uid)
+        except StateError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _folder(self) -> int:
+        folder = self._open_folder(make=True)
+        assert folder is not None
+        return folder
+
+    def _open_folder(self, *, make: bool) -> int | None:
+        """Return a descriptor of this folder; None when it is missing and not to be made."""
+        if not self._home:
+            raise StateError("there is no home directory to keep odek's files in", hint="set HOME")
+        path = self._home
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StateError(
+                f'the home directory "{visible(path)}" cannot be opened: {error.strerror}', hint="set HOME"
+            ) from error
+        for part in self._parts:
+            path = os.path.join(path, part)
+            parent = descriptor
+            try:
+                descriptor = self._enter(parent, part, path, make=make)
+            except FileNotFoundError:
+                return None
+            finally:
+                os.close(parent)
+        return descriptor
+
+    def _enter(self, parent: int, part: str, path: str, *, make: bool) -> int:
+        shown = visible(path)
+        try:
+            if make:
+                _make_folder(parent, part)
+            descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise StateError(f'"{shown}" is a link or no folder', hint="move it out of the way") from error
+            raise StateError(f'"{shown}" cannot be opened: {error.strerror}', hint="check its owner") from error
+        status = os.fstat(descriptor)
+        if status.st_uid != self._uid:
+            os.close(descriptor)
+            raise StateError(f'"{shown}" belongs to another user', hint="check HOME, or give the folder back")
+        if status.st_mode & 0o077:
+            os.fchmod(descriptor, 0o700)
+        return descriptor
+
+    def _open_lock(self, name: str) -> int:
+        folder = self._folder()
+        try:
+            return self._open_file(folder, f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC)
+        finally:
+            os.close(folder)
+
+    def _try_lock(self, descriptor: int, name: str) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:  # a network file system without locks: stop rather than write unlocked
+            raise self._failed(name, "locked", error) from error
+        return True
+
+    def _busy(self, descriptor: int, name: str) -> StateError:
+        holder = os.pread(descriptor, 20, 0).decode("ascii", errors="replace").strip()
+        by = f"process {visible(holder)}" if holder else "another process"
+        return StateError(f'"{visible(self.path(name))}" is in use by {by}', hint="wait for it to end, then try again")
+
+    def _failed(self, name: str, verb: str, error: OSError) -> StateError:
+        return StateError(
+            f'"{visible(self.path(name))}" cannot be {verb}: {error.strerror}',
+            hint="check the disk and the file's mode",
+        )
+
+
+def parse_json(data: bytes) -> object:
+    """Return the value of `data`: strict JSON in UTF-8, with or without a byte order mark.
+
+    Raises ValueError, its text fit for the user, on anything else: duplicate keys, NaN, infinities,
+    numbers beyond what Python converts, nesting beyond what it can follow (B37, B38).
+    """
+    try:
+        return json.loads(
+            data.decode("utf-8-sig"),
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_integer,
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}, column {error.colno}: {error.msg.lower()}") from error
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f'the key "{visible(key)}" stands twice')
+        found[key] = value
+    return found
+
+
+def _refuse_constant(word: str) -> object:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 100:  # far above anything meant; Python itself gives up at 4300, with a hint for programmers
+        raise ValueError(f"the number {digits[:20]}… is too long")
+    return int(digits)
+
+
+def _check_name(name: str) -> None:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise StateError(f'"{visible(name)}" cannot be the name of a state file', hint="use another name")
+
+
+def _refuse_untrusted(status: os.stat_result, shown: str, uid: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise StateError(f'"{shown}" is not a regular file', hint="move it out of the way")
+    if status.st_uid != uid:
+        raise StateError(f'"{shown}" belongs to another user', hint="check HOME, or remove the file")
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        raise StateError(
+            f'"{shown}" is open to other users (mode {mode:04o})', hint=f'check what it holds, then chmod 600 "{shown}"'
+        )
+
+
+def _read_up_to(descriptor: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = os.read(descriptor, min(size - len(data), 1 << 16))
+        if not chunk:
+            break
+        data += chunk
+    return bytes(data)
+
+
+def _make_folder(parent: int, part: str) -> None:
+    try:
+        os.mkdir(part, 0o700, dir_fd=parent)
+    except FileExistsError:
+        pass
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    temporary = f".tmp-{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)  # whatever the umask took away
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:  # an interrupt, too, must leave no half file behind
+        os.unlink(temporary, dir_fd=folder)
+        raise
+    os.fsync(folder)
+
+
+def _note_holder(descriptor: int) -> None:
+    """Write who holds the lock; on a full disk the lock holds all the same."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    except OSError:
+        pass
