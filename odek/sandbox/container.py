@@ -31,6 +31,10 @@ _LATE_OUTPUT_S = 2.0  # what the engine itself waits for output of background ch
 _STOPPED_S = 2.0
 _MARKER_TAIL_BYTES = 4096
 
+_HELD = (
+    "the output was still held open after the command had ended, probably by a background process; "
+    "what it prints later is lost unless it is redirected to a file"
+)
 _REFUSALS = {
     scripts.LEFT_WORKSPACE: "it leaves the workspace",
     scripts.MISSING: "there is no such file",
@@ -85,8 +89,8 @@ class Container:
             ended = _pump_until(pending, end, started + timeout_s)
             if not ended:
                 notes = (self._stop(mark, pending),)
-            elif not pending.finished:
-                notes = ("a background process of this command still holds its output; redirect it to a file to keep it",)
+            elif not pending.finished and "&" in command:
+                notes = (_HELD,)
         except Interrupted:
             self._stop(mark, pending)
             raise
@@ -162,9 +166,9 @@ class Container:
 
     def _stop(self, mark: str, pending: Pending) -> str:
         """Stop every process of the call; return what was done. Raises SandboxLost if that failed."""
-        stopped = call(self._docker, *self._exec(scripts.STOP, (mark,)), timeout_s=STOP_TIMEOUT_S)
+        stopped = self._call_beside(pending, self._exec(scripts.STOP, (mark,)))
         if stopped.code not in (0, scripts.STOPPED_ALL):
-            stopped = call(self._docker, *self._exec(scripts.STOP_ALL, ()), timeout_s=STOP_TIMEOUT_S)
+            stopped = self._call_beside(pending, self._exec(scripts.STOP_ALL, ()))
         if stopped.code not in (0, scripts.STOPPED_ALL):
             self.close()
             raise SandboxLost(
@@ -178,6 +182,19 @@ class Container:
         if stopped.code == 0:
             return "the command and everything it had started was stopped"
         return "the command was stopped, and with it everything else that was running in the sandbox"
+
+    def _call_beside(self, pending: Pending, argv: tuple[str, ...]) -> Completed:
+        """Run a docker call while the output of `pending` is taken off its hands: an engine whose
+        streams are stuck does not start another command in the container."""
+        calling = self._docker.start(*argv)
+        try:
+            deadline = time.monotonic() + STOP_TIMEOUT_S
+            while not calling.finished and time.monotonic() < deadline:
+                pending.pump(0)
+                calling.pump(0.01)
+            return calling.wait(0.05)
+        finally:
+            calling.close()
 
     def _require_alive(self) -> None:
         self._lease.pump(0)

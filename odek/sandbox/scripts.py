@@ -49,9 +49,9 @@ exit $status
 
 # $1: mark of the call. Stops every process of the call (R-40): those that carry its mark in their
 # environment; those in the session of one that does (`env -i`); and orphans with no mark of any
-# call (`env -i setsid`). Earlier calls' servers carry another mark and live on. What survives
-# five rounds, a fork bomb, ends with everything else of this user. Leaves with 0 when only the
-# call was stopped, with 3 when everything was.
+# call (`env -i setsid`). Earlier calls' servers carry another mark and live on. What still
+# breeds after 0.2 s, a fork bomb, ends with everything else of this user. Leaves with 0 when only
+# the call was stopped, with 3 when everything was.
 STOP = f"""\
 variable={CALL_VARIABLE}
 mark=$1
@@ -75,10 +75,11 @@ look() {{
   done 2>/dev/null <"/proc/$pid/environ"
   return 0
 }}
+now() {{ read -r uptime _ </proc/uptime; now=${{uptime%.*}}${{uptime#*.}}; }}
 sessions=" "
-round=0
-while [ $round -lt 5 ]; do
-  round=$((round + 1))
+now
+deadline=$((now + 20))
+while [ "$now" -le $deadline ]; do
   found=
   for entry in /proc/[0-9]*; do
     look "$entry" || continue
@@ -96,6 +97,7 @@ while [ $round -lt 5 ]; do
   done
   [ -z "$found" ] && exit 0
   kill -KILL $found 2>/dev/null
+  now
 done
 kill -KILL -1
 exit 3
