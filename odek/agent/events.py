@@ -1,0 +1,136 @@
+"""What happens in a run, for whoever shows it: terminal, `--json`, later a web page.
+
+Texts are as they came; whoever prints one for a person sends it through `odek.text` first.
+Whenever a ModelAsked is sent, the conversation is complete (no call without its result) and may be
+stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from odek.model.types import Reply, ToolCall, Usage
+from odek.text import clip, visible
+
+TITLE_LENGTH = 120  # characters; a line of a wide terminal
+_TELLING_ARGUMENTS = ("command", "path", "pattern", "goal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAsked:
+    """A request goes to the model."""
+
+    iteration: int
+    """from 1"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextArrived:
+    """A piece of the model's text, while it is being written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplied:
+    """The model's reply is complete."""
+
+    reply: Reply
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted:
+    """A tool call is about to be checked and carried out."""
+
+    call: ToolCall
+    title: str
+    """one safe line for people: the tool and what it is called for"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished:
+    """A tool call has its result."""
+
+    call: ToolCall
+    text: str
+    """what the model gets to read"""
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """Something the user should know, and that does not end the run."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The run has its answer."""
+
+    answer: str
+    usage: Usage
+    iterations: int
+
+
+Event = ModelAsked | TextArrived | ModelReplied | ToolStarted | ToolFinished | Warned | Finished
+Sink = Callable[[Event], None]
+
+
+def call_title(call: ToolCall) -> str:
+    """Return one line that says what `call` is about: "shell: make test"."""
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        arguments = None
+    subject = ""
+    if isinstance(arguments, dict):
+        subject = next((arguments[key] for key in _TELLING_ARGUMENTS if isinstance(arguments.get(key), str)), "")
+    title = f"{call.name}: {subject}" if subject else call.name
+    return clip(visible(clip(title, TITLE_LENGTH)), TITLE_LENGTH)
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Return `event` as the object that `--json` prints: its kind under "event", then its fields."""
+    match event:
+        case ModelAsked():
+            return {"event": "model_asked", "iteration": event.iteration}
+        case TextArrived():
+            return {"event": "text", "text": event.text}
+        case ModelReplied():
+            return {"event": "model_replied", "iteration": event.iteration, **_reply_fields(event.reply)}
+        case ToolStarted():
+            return {"event": "tool_started", **_call_fields(event.call), "title": event.title}
+        case ToolFinished():
+            call = {"id": event.call.id, "name": event.call.name}
+            return {"event": "tool_finished", **call, "failed": event.failed, "result": event.text}
+        case Warned():
+            return {"event": "warning", "text": event.text}
+        case Finished():
+            usage = _usage_fields(event.usage)
+            return {"event": "finished", "answer": event.answer, "iterations": event.iterations, "usage": usage}
+
+
+def _reply_fields(reply: Reply) -> dict[str, Any]:
+    return {
+        "content": reply.message.content,
+        "tool_calls": [_call_fields(call) for call in reply.message.tool_calls],
+        "stop": reply.stop,
+        "usage": _usage_fields(reply.usage),
+    }
+
+
+def _call_fields(call: ToolCall) -> dict[str, str]:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _usage_fields(usage: Usage) -> dict[str, int]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+    }

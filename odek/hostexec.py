@@ -1,0 +1,155 @@
+"""Shell commands and file accesses on the host: the executor of runs that have no sandbox.
+
+Nothing here contains a command: it has the rights of the person who started odek. What is
+guaranteed is that it cannot read the terminal, does not inherit secrets (F-7), and ends at its
+limit with the processes it started (R-40). Files are the affair of `hostfiles`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from odek.hostfiles import WorkspaceFiles
+from odek.hostprocs import stop_processes
+from odek.process import CommandResult, Running
+
+OUTPUT_LIMIT_BYTES = 256 << 10  # both ends of what `tools.output` shows, at four bytes a character
+TRAILING_OUTPUT_S = 0.1  # B02: for what is still in the pipe when the shell has gone
+MARK_VARIABLE = "ODEK_COMMAND_ID"
+_KEPT_PIPES = 16  # background jobs whose output is drained at the same time
+
+# The command arrives on stdin, because one argument holds at most 128 KiB (B14), and is gone from
+# the shell's variables before it runs. The dot keeps trailing newlines out of the substitution's
+# hands; `command -p` finds cat where PATH is broken or starts in the workspace (R-92).
+_SCRIPT = (
+    "odek_command=$(command -p cat 2>/dev/null || cat; echo .); exec </dev/null 2>&1; "
+    'eval "unset -v odek_command; ${odek_command%.}"'
+)
+_SECRET_SEGMENTS = frozenset(
+    (
+        *("KEY", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY"),
+        *("PASS", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "CREDENTIAL", "CREDENTIALS"),
+    )
+)
+_SECRET_NAMES = frozenset(("MYSQL_PWD", "PGPASSWORD", "SSHPASS"))
+
+
+def scrub_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` without the variables whose names say that they hold a secret (F-7)."""
+    return {name: value for name, value in env.items() if not _is_secret(name)}
+
+
+class HostExecutor:
+    """Implements `executor.Executor` for the working directory of this machine."""
+
+    def __init__(
+        self, *, cwd: str, env: Mapping[str, str], new_id: Callable[[], str] = lambda: os.urandom(8).hex()
+    ) -> None:
+        """Work in `cwd` (absolute, links resolved) with what `scrub_environment` leaves of `env`.
+
+        `new_id` gives each command the value by which its processes are found again.
+        """
+        self.workspace = cwd
+        self._env = scrub_environment(env)
+        self._new_id = new_id
+        self._files = WorkspaceFiles(cwd)
+        self._background: list[Running] = []
+
+    def run(self, command: str, *, timeout_s: float) -> CommandResult:
+        """Run `command` with /bin/sh; see `executor.Executor.run`. Raises ExecutableMissing."""
+        mark = self._new_id()
+        started = time.monotonic()
+        running = Running(
+            ("/bin/sh", "-c", _SCRIPT, "sh"),
+            env={**self._env, MARK_VARIABLE: mark},
+            stdin=command.encode(),
+            cwd=self.workspace,
+            limit_bytes=OUTPUT_LIMIT_BYTES,
+        )
+        try:
+            ended = self._follow(running, started + timeout_s)
+            left = 0 if ended else stop_processes(running.pid, f"{MARK_VARIABLE}={mark}")
+        except BaseException:  # Interrupted above all: no command outlives the turn that asked for it
+            stop_processes(running.pid, f"{MARK_VARIABLE}={mark}")
+            running.close()
+            raise
+        return self._result(running, ended=ended, left=left, duration_s=time.monotonic() - started)
+
+    def read(self, path: str, *, limit_bytes: int) -> bytes:
+        """Return the bytes of a file; see `executor.Executor.read`."""
+        return self._files.read(path, limit_bytes=limit_bytes)
+
+    def write(self, path: str, data: bytes, *, replacing: bytes | None) -> None:
+        """Replace or create a file; see `executor.Executor.write`."""
+        self._files.write(path, data, replacing=replacing)
+
+    def close(self) -> None:
+        """Let go of the output of background jobs; the jobs themselves go on."""
+        while self._background:
+            self._background.pop().close()
+
+    def _follow(self, running: Running, deadline: float) -> bool:
+        """Pump until the shell has ended (True) or its time is up (False)."""
+        silence_at: float | None = None
+        while not running.finished:
+            now = time.monotonic()
+            if running.exited:
+                silence_at = silence_at or now + TRAILING_OUTPUT_S
+                if now >= silence_at:
+                    break
+            elif now >= deadline:
+                return False
+            running.pump((silence_at or deadline) - now)
+            self._drain()
+        return True
+
+    def _result(self, running: Running, *, ended: bool, left: int, duration_s: float) -> CommandResult:
+        """Collect what `running` printed; put its pipe aside when somebody still writes to it."""
+        output = running.stdout
+        if ended and not running.finished:
+            self._keep(running)
+            notes: tuple[str, ...] = (
+                "a background process goes on and holds the output open; what it prints from now on is not shown",
+            )
+        else:
+            running.close()
+            notes = () if ended else (_stop_note(left),)
+        code = running.completed().code
+        return CommandResult(
+            output=output,
+            code=_shell_code(code) if ended else None,
+            timed_out=not ended,
+            duration_s=duration_s,
+            notes=notes,
+        )
+
+    def _keep(self, running: Running) -> None:
+        # a closed pipe would end the job with SIGPIPE, a full one would block it: keep it drained
+        self._background.append(running)
+        if len(self._background) > _KEPT_PIPES:
+            self._background.pop(0).close()
+
+    def _drain(self) -> None:
+        for running in tuple(self._background):
+            running.pump(0)
+            if running.finished:
+                self._background.remove(running)
+                running.close()
+
+
+def _stop_note(left: int) -> str:
+    if left:
+        return f"the command was stopped, but {left} of its processes could not be ended and may still run"
+    return "the command was stopped with the processes it had started"
+
+
+def _shell_code(code: int) -> int:
+    """Return the status as a shell would report it: 128 + N for a shell ended by signal N."""
+    return 128 - code if code < 0 else code
+
+
+def _is_secret(name: str) -> bool:
+    upper = name.upper()
+    return upper in _SECRET_NAMES or not _SECRET_SEGMENTS.isdisjoint(upper.replace("-", "_").split("_"))

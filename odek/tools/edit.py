@@ -1,0 +1,218 @@
+"""Replacing a passage of a text without touching a byte beside it (B54).
+
+Models write LF; files may have CRLF, or both. A passage is therefore found whatever its line ends
+are in the file, and what is put in its place gets the line ends of what was there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odek.text import clip
+
+MAX_MATCHES = 10_000
+_CONTEXT_LINES = 3
+_LISTED_LINES = 20
+
+
+class EditError(ValueError):
+    """The passage cannot be replaced as asked; the text is for the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One replaced passage: text[start:end] of the old text became `replacement`."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+def find_changes(text: str, old: str, new: str, *, replace_all: bool) -> tuple[Change, ...]:
+    """Return what replacing `old` by `new` changes in `text`, in order, at least one change.
+
+    Raises EditError when `old` is empty, equals `new`, is missing, or occurs more than once
+    without `replace_all` (F-67).
+    """
+    if not old:
+        raise EditError("old_string is empty; write_file makes new files")
+    if old == new:
+        raise EditError("old_string and new_string are the same")
+    matches = _find_matches(text, old, overlapping=not replace_all)
+    if not matches:
+        raise EditError(_missing(text, old))
+    if len(matches) > 1 and not replace_all:
+        places = _list_lines(text, [start for start, _ in matches])
+        raise EditError(f"old_string occurs {len(matches)} times ({places}); add lines around it, or set replace_all")
+    return tuple(
+        Change(start=start, end=end, replacement=_with_line_ends(text, start, end, old, new)) for start, end in matches
+    )
+
+
+def apply_changes(text: str, changes: tuple[Change, ...]) -> str:
+    """Return `text` with all `changes` made."""
+    return "".join(_pieces(text, 0, len(text), changes))
+
+
+def render_diff(text: str, changes: tuple[Change, ...], *, limit: int) -> str:
+    """Return the unified diff of `changes` without file headers, about `limit` characters at most."""
+    hunks: list[str] = []
+    room = limit
+    shift = 0  # lines by which the new text is ahead
+    number = 1  # of the line at `position`
+    position = 0
+    for start, end, group in _hunk_groups(text, changes):
+        number += text.count("\n", position, start)
+        position = start
+        old_lines = _split_lines(text[start:end])
+        new_lines = _split_lines("".join(_pieces(text, start, end, group)))
+        hunk = "\n".join(
+            (
+                f"@@ -{_range(number, len(old_lines))} +{_range(number + shift, len(new_lines))} @@",
+                *_diff_lines(old_lines, new_lines),
+            )
+        )
+        shift += len(new_lines) - len(old_lines)
+        if len(hunk) > room:
+            return "\n".join([*hunks, clip(hunk, room), "[the rest of the diff is left out]"])
+        room -= len(hunk)
+        hunks.append(hunk)
+    return "\n".join(hunks)
+
+
+def _find_matches(text: str, old: str, *, overlapping: bool) -> list[tuple[int, int]]:
+    """Return where `old` occurs; an LF in it also stands for a CRLF of a text that has some."""
+    tolerant = "\n" in old and "\r" not in old and "\r\n" in text
+    pattern = re.compile(re.escape(old).replace("\\\n", "\r?\n") if tolerant else re.escape(old))
+    matches: list[tuple[int, int]] = []
+    position = 0
+    while match := pattern.search(text, position):
+        matches.append(match.span())
+        if len(matches) > MAX_MATCHES:
+            raise EditError(f"old_string occurs more than {MAX_MATCHES} times")
+        # one past the start, but never between the CR and the LF of a line end
+        step = 2 if tolerant and text[match.start()] == "\r" else 1
+        position = match.start() + step if overlapping else match.end()
+    return matches
+
+
+def _with_line_ends(text: str, start: int, end: int, old: str, new: str) -> str:
+    """Return `new` with the line ends that text[start:end], an occurrence of `old`, has."""
+    if "\r\n" not in text or "\n" not in new or "\r" in old + new:
+        return new
+    present = _split_lines(text[start:end])
+    wanted = _split_lines(new)
+    bare_present = [line.replace("\r\n", "\n") for line in present]
+    default = _line_end_at(text, start)
+    result: list[str] = []
+    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, bare_present, wanted).get_opcodes():
+        if kind == "equal":
+            result += present[i1:i2]
+            continue
+        for offset, line in enumerate(wanted[j1:j2]):
+            twin = present[i1 + offset] if i1 + offset < i2 else ""
+            line_end = _line_end(twin) or default
+            result.append(line[:-1] + line_end if line.endswith("\n") else line)
+    return "".join(result)
+
+
+def _line_end_at(text: str, start: int) -> str:
+    """Return the line end in force at `start`: the next one, or the one before when none follows."""
+    at = text.find("\n", start)
+    if at < 0:
+        at = text.rfind("\n", 0, start)
+    return "\r\n" if text[at - 1 : at] == "\r" else "\n"
+
+
+def _line_end(line: str) -> str:
+    return "\r\n" if line.endswith("\r\n") else "\n" if line.endswith("\n") else ""
+
+
+def _split_lines(text: str) -> list[str]:
+    """Split after every LF; str.splitlines would also split at a lone CR and at form feeds."""
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
+
+
+def _pieces(text: str, start: int, end: int, changes: tuple[Change, ...]) -> Iterator[str]:
+    """Yield text[start:end] with `changes`, all of them inside, made."""
+    for change in changes:
+        yield text[start : change.start]
+        yield change.replacement
+        start = change.end
+    yield text[start:end]
+
+
+def _hunk_groups(text: str, changes: tuple[Change, ...]) -> Iterator[tuple[int, int, tuple[Change, ...]]]:
+    """Yield what one hunk shows: whole lines from start to end, and the changes between them."""
+    group: list[Change] = []
+    start = end = 0
+    for change in changes:
+        first = _lines_back(text, change.start)
+        if group and first > end:
+            yield start, end, tuple(group)
+            group = []
+        if not group:
+            start = first
+        group.append(change)
+        end = _lines_ahead(text, change.end)
+    yield start, end, tuple(group)
+
+
+def _lines_back(text: str, position: int) -> int:
+    for _ in range(_CONTEXT_LINES + 1):
+        position = text.rfind("\n", 0, position)
+        if position < 0:
+            return 0
+    return position + 1
+
+
+def _lines_ahead(text: str, position: int) -> int:
+    if position and text[position - 1] == "\n":
+        position -= 1  # the change ends with its line
+    for _ in range(_CONTEXT_LINES + 1):
+        position = text.find("\n", position) + 1
+        if not position:
+            return len(text)
+    return position
+
+
+def _diff_lines(old: list[str], new: list[str]) -> Iterator[str]:
+    everything = max(len(old), len(new))
+    for line in list(difflib.unified_diff(old, new, n=everything))[3:]:
+        yield line.rstrip("\n").removesuffix("\r")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def _range(first: int, count: int) -> str:
+    return f"{first if count else first - 1},{count}"
+
+
+def _missing(text: str, old: str) -> str:
+    """Say that `old` is not there, and where its first line is, give or take blanks."""
+    first = next((line.strip() for line in old.split("\n") if line.strip()), "")
+    numbers = [number for number, line in enumerate(text.split("\n"), 1) if first and line.strip() == first]
+    message = "old_string was not found; it must be exactly as in the file, blanks included"
+    if not numbers:
+        return message
+    return f"{message}. Its first line stands alone, give or take blanks, on {_join_lines(numbers)}"
+
+
+def _list_lines(text: str, starts: list[int]) -> str:
+    numbers: list[int] = []
+    number, position = 1, 0
+    for start in starts[: _LISTED_LINES + 1]:
+        number += text.count("\n", position, start)
+        position = start
+        numbers.append(number)
+    return _join_lines(numbers)
+
+
+def _join_lines(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_LISTED_LINES]))
+    word = "line" if len(numbers) == 1 else "lines"
+    return f"{word} {shown}{', …' if len(numbers) > _LISTED_LINES else ''}"

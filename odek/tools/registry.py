@@ -1,0 +1,102 @@
+"""The tools of a run: which are offered, how a call is checked, what happens to a broken one.
+
+A tool gets arguments that fit its schema and answers with a ToolResult; a file or a command that
+fails is a result. FileRefused becomes one too. Any other OdekError means that there is nothing to
+work with any more (the sandbox is gone) and ends the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from odek.errors import FileRefused, OdekError
+from odek.model.types import ToolCall, ToolSpec
+from odek.text import clip, visible
+from odek.tools.arguments import ArgumentError, parse_arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What the model gets to read about a call."""
+
+    text: str
+    failed: bool = False
+
+
+class Tool(Protocol):
+    """Something the model can call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Carry out one call; `arguments` fit `spec.parameters`, absent ones have no key."""
+        ...
+
+
+class CommandGate(Protocol):
+    """Says whether a shell command may run."""
+
+    def check(self, command: str, *, reason: str) -> str | None:
+        """Return None to let `command` run, else what the model is told."""
+        ...
+
+
+class Wrap(Protocol):
+    """Fences foreign text off (agent.untrusted, with its nonce bound)."""
+
+    def __call__(self, text: str, *, source: str) -> str: ...
+
+
+class Toolbox:
+    """Offers tools to the model and carries out its calls."""
+
+    def __init__(
+        self, tools: Sequence[Tool], *, enabled: Collection[str] | None = None, disabled: Collection[str] = ()
+    ) -> None:
+        """Offer those of `tools` that are in `enabled` (None: all) and not in `disabled`."""
+        self._tools = {
+            tool.spec.name: tool
+            for tool in tools
+            if (enabled is None or tool.spec.name in enabled) and tool.spec.name not in disabled
+        }
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """the tools on offer, in a fixed order"""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Carry out `call`. Failures are results; an OdekError other than FileRefused passes through."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            offered = ", ".join(self._tools) or "none"
+            return failure(f'tool "{visible(clip(call.name, 64))}" not found; the tools are: {offered}')
+        try:
+            arguments, ignored = parse_arguments(call.arguments, tool.spec.parameters)
+            result = tool.call(arguments)
+        except ArgumentError as error:
+            return failure(f"invalid arguments: {error}")
+        except FileRefused as error:
+            return failure(error.message)
+        except OdekError:
+            raise
+        except Exception as error:  # a bug of ours: this call is lost, the run need not be
+            return failure(f"bug in tool {call.name}: {type(error).__name__}: {clip(visible(str(error)), 500)}")
+        if not ignored:
+            return result
+        names = ", ".join(f'"{visible(clip(name, 64))}"' for name in ignored)
+        return ToolResult(text=f"{result.text}\nnote: unknown arguments were ignored: {names}", failed=result.failed)
+
+
+def failure(message: str) -> ToolResult:
+    """Return the result of a call that did not do what it should."""
+    return ToolResult(text=render_json({"error": message}), failed=True)
+
+
+def render_json(value: Mapping[str, Any]) -> str:
+    """Return compact JSON that keeps `<`, `>`, `&` and letters of every language readable."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
