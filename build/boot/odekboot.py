@@ -1,0 +1,34 @@
+"""First code of the one-file odek.
+
+Started as `python -X utf8 -I -S -c '…odekboot.start()' FILE OTHERS ARGUMENT…`: FILE is the absolute
+path of the one-file odek, OTHERS the further interpreters to try, separated by colons.
+
+Valid in every Python 3, so that an old one can say that it is too old. It is compiled at every
+start: what it need not hold itself is elsewhere.
+"""
+
+import sys
+
+
+def start():
+    if sys.version_info < (3, 10):
+        import odekagain
+
+        odekagain.hand_on()
+    file = sys.argv[1]
+    del sys.argv[2], sys.argv[0]
+    magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+    try:
+        packed = __loader__.get_data(file + "/compiled/" + magic)
+    except OSError:
+        pass  # a Python that nothing was compiled for: the sources in the archive serve
+    else:
+        import marshal
+
+        modules, data = marshal.loads(packed)
+        scope = {"__name__": "odekload"}
+        exec(marshal.loads(modules.pop("odekload")[1]), scope)
+        scope["install"](file, __loader__, modules, data)
+    from odek.cli.main import main
+
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+#!/bin/sh
+# The head of the one-file odek: finds a Python for the zip archive that follows this text, and becomes it.
+#
+# A checkout that odek is started in must not supply the interpreter. Passed over on PATH are
+# empty and relative entries, entries that really lie inside the current folder, and the shims of
+# version managers, which obey files of the checkout (.python-version, .tool-versions). What such a
+# manager installed is used when nothing else is there.
+#
+# The first interpreter gets the names of the others: if it is too old, it passes the run on
+# (boot.py). So a suitable one costs no extra start, and there is one rule for where to look.
+
+case $0 in
+/*) self=$0 ;;
+*) self=$PWD/$0 ;;
+esac
+if [ ! -r "$self" ]; then
+    echo "odek: error: cannot read $self, the file odek was started from" >&2
+    exit 126
+fi
+
+inside_here() {
+    # the system's own folders need no look-up: it would cost a process each
+    case $1 in
+    /bin | /usr/bin | /usr/local/bin) return 1 ;;
+    esac
+    real=$(cd -P -- "$1" 2>/dev/null && pwd -P) || return 0
+    [ -n "$here" ] || here=$(pwd -P 2>/dev/null) || here=/
+    [ "$here" != / ] || return 1
+    case $real/ in
+    "$here"/*) return 0 ;;
+    esac
+    return 1
+}
+
+here='' plain='' numbered='' managed='' shims=''
+IFS=:
+set -f
+for folder in ${PATH-}; do
+    case $folder in
+    */shims | */shims/) shims=$shims:$folder ;;
+    /*)
+        checked=''
+        for name in python3 python3.13 python3.12 python3.11 python3.10; do
+            if [ ! -f "$folder/$name" ] || [ ! -x "$folder/$name" ]; then continue; fi
+            if [ -z "$checked" ]; then
+                inside_here "$folder" && break
+                checked=yes
+            fi
+            case $name in
+            python3) plain=$plain:$folder/$name ;;
+            *) numbered=$numbered:$folder/$name ;;
+            esac
+        done
+        ;;
+    esac
+done
+for folder in $shims; do
+    case $folder in
+    /*) inside_here "$folder" && continue ;;
+    *) continue ;;
+    esac
+    folder=${folder%/} folder=${folder%/shims}
+    set +f
+    for python in "$folder"/versions/*/bin/python3.1[0-9] "$folder"/installs/python/*/bin/python3.1[0-9]; do
+        [ -x "$python" ] && managed=$managed:$python
+    done
+    set -f
+done
+
+found=$plain$numbered$managed
+found=${found#:}
+if [ -z "$found" ]; then
+    echo "odek: error: no Python 3.10 or newer on PATH (folders inside the current one do not count)" >&2
+    exit 127
+fi
+python=${found%%:*}
+others=${found#"$python"}
+
+exec "$python" -X utf8 -I -S -c 'import sys;sys.path.insert(0,sys.argv[1]);import odekboot;odekboot.start()' \
+    "$self" "${others#:}" "$@"

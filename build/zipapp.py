@@ -1,0 +1,217 @@
+"""Build `dist/odek`: the whole program as one executable file.
+
+The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
+
+    __main__.py, odek….py       what runs first: the files of boot/
+    odek/…                      the sources and the data files
+    compiled/<magic number>     compiled code and the data files, for one minor version of Python
+
+The members are stored, not compressed: reading them inflated gained nothing that could be measured,
+and what zlib makes of them differs from one zlib to another.
+
+Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
+the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
+compiles in a clean environment with a fixed hash seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+
+# Run by each interpreter: reads pairs of a name in the archive and a path, writes what boot/odekload.py
+# takes to argv[1]: ({module: (is it a package, its code)}, {data file: its bytes}). Code objects get a path
+# that exists nowhere, so that a traceback never quotes a file of the current folder.
+COMPILER = """
+import importlib.util, marshal, sys
+modules, data = {}, {}
+for line in sys.stdin.read().split("\\n"):
+    name, _, path = line.partition(" ")
+    with open(path, "rb") as file:
+        content = file.read()
+    if not name.endswith(".py"):
+        data[name] = content
+        continue
+    code = compile(content, "<odek>/" + name.removeprefix("odek/"), "exec", dont_inherit=True, optimize=0)
+    folder, _, last = name[:-3].rpartition("/")
+    is_package = last == "__init__"
+    modules[(folder if is_package else name[:-3]).replace("/", ".")] = is_package, marshal.dumps(code)
+with open(sys.argv[1], "wb") as file:
+    file.write(marshal.dumps((modules, data)))
+print(importlib.util.MAGIC_NUMBER.hex(), "%d.%d" % sys.version_info[:2], sys.implementation.name)
+"""
+
+
+class BuildError(Exception):
+    """The build cannot go on; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What one interpreter made of the package."""
+
+    magic: str
+    """magic number of its compiled code, 8 hex digits"""
+    version: str
+    """major and minor, "3.11\""""
+    content: bytes
+
+
+def find_package(folder: Path) -> dict[str, Path]:
+    """Return name in the archive → path, for every file of the package `folder`/odek."""
+    files = {}
+    for path in (folder / "odek").rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        parts = name.split("/")
+        if path.is_file() and "__pycache__" not in parts and not any(part.startswith(".") for part in parts):
+            files[name] = path
+    if "odek/cli/main.py" not in files:
+        raise BuildError(f"no odek/cli/main.py below {folder}")
+    return files
+
+
+def compile_package(python: str, files: Mapping[str, Path]) -> Compiled:
+    """Compile `files` (name in the archive → path) with the interpreter `python`. Raises BuildError."""
+    with tempfile.TemporaryDirectory() as scratch:
+        target = Path(scratch, "compiled")
+        try:
+            done = subprocess.run(
+                [python, "-S", "-X", "utf8", "-c", COMPILER, str(target)],
+                input="\n".join(f"{name} {path}" for name, path in sorted(files.items())).encode(),
+                capture_output=True,
+                # -I would ignore the hash seed, which orders the sets among the constants
+                env={"PYTHONHASHSEED": "0", "LC_ALL": "C"},
+                cwd=scratch,
+                check=False,
+            )
+        except OSError as error:
+            raise BuildError(f"{python}: {error.strerror}") from error
+        if done.returncode != 0:
+            raise BuildError(f"{python} cannot compile odek:\n{done.stderr.decode(errors='replace')}")
+        magic, version, implementation = done.stdout.decode().split()
+        if implementation != "cpython" or version not in VERSIONS:
+            raise BuildError(f"{python} is {implementation} {version}; supported: {', '.join(VERSIONS)}")
+        return Compiled(magic=magic, version=version, content=target.read_bytes())
+
+
+def find_pythons(path: str, home: str) -> Iterator[str]:
+    """Yield the interpreters to compile with by default: this one, then those on PATH and below ~/.pyenv."""
+    yield sys.executable
+    names = [f"python{version}" for version in VERSIONS]
+    for folder in path.split(os.pathsep):
+        # a version manager's shim stands for whatever the current folder asks for
+        if os.path.isabs(folder) and not folder.rstrip("/").endswith("/shims"):
+            yield from (os.path.join(folder, name) for name in names if os.access(os.path.join(folder, name), os.X_OK))
+    if home:
+        yield from (
+            str(python) for name in names for python in sorted(Path(home).glob(f".pyenv/versions/*/bin/{name}"))
+        )
+
+
+def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bool) -> list[Compiled]:
+    """Compile once for each magic number; with `strict`, an interpreter that cannot is an error."""
+    done: dict[str, Compiled] = {}
+    seen: set[str] = set()
+    for python in pythons:
+        real = os.path.realpath(python)
+        if real in seen:
+            continue
+        seen.add(real)
+        try:
+            compiled = compile_package(python, files)
+        except BuildError as error:
+            if strict:
+                raise
+            print(f"zipapp: left out: {error}", file=sys.stderr)
+            continue
+        done.setdefault(compiled.magic, compiled)
+    return sorted(done.values(), key=lambda compiled: compiled.magic)
+
+
+def zip_archive(members: Mapping[str, bytes], *, prefix: bytes) -> bytes:
+    """Return `prefix` and, after it, a zip archive of `members`, sorted by name."""
+    out = bytearray(prefix)
+    directory = bytearray()
+    for name, content in sorted(members.items()):
+        # stored; time 0, date 1980-01-01; sizes and offsets below 4 GiB: no zip64
+        common = struct.pack(
+            "<HHHHHIIIHH", 20, 0, 0, 0, 0x21, zlib.crc32(content), len(content), len(content), len(name), 0
+        )
+        # made by: version 2.0 on Unix, for the mode 0644 of a regular file
+        directory += b"PK\x01\x02" + struct.pack("<H", 3 << 8 | 20) + common
+        directory += struct.pack("<HHHII", 0, 0, 0, 0o100644 << 16, len(out)) + name.encode("ascii")
+        out += b"PK\x03\x04" + common + name.encode("ascii") + content
+    end = struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(directory), len(out), 0)
+    return bytes(out + directory + b"PK\x05\x06" + end)
+
+
+def write_executable(path: Path, content: bytes) -> None:
+    """Put `content` at `path` in one step, mode 0755, so that a running odek keeps its own file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o755)  # noqa: S103 – a program for everybody
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes, list[Compiled]]:
+    """Return the one-file odek made from the package below `source`, and what was compiled into it."""
+    package = find_package(source)
+    boot = {path.name: path for path in (HERE / "boot").glob("*.py")}
+    compiled = compile_all(pythons, {**package, "odekload.py": boot.pop("odekload.py")}, strict=strict)
+    members = {name: path.read_bytes() for name, path in {**package, **boot}.items()}
+    members.update({f"compiled/{tree.magic}": tree.content for tree in compiled})
+    return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled
+
+
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
+    """Return the options of this program."""
+    parser = argparse.ArgumentParser(prog="zipapp", description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("--output", type=Path, default=ROOT / "dist" / "odek", help="default: dist/odek")
+    parser.add_argument("--source", type=Path, default=ROOT, help="folder that holds the package odek")
+    parser.add_argument(
+        "--python",
+        action="append",
+        metavar="FILE",
+        help="compile for this interpreter; may be repeated; default: this one, and those on PATH and in ~/.pyenv",
+    )
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> int:
+    """Build and say what came out: path, size, SHA-256, and the Pythons it holds compiled code for."""
+    options = parse_arguments(argv)
+    found = find_pythons(os.environ.get("PATH", ""), os.environ.get("HOME", ""))
+    pythons = options.python or found
+    try:
+        content, compiled = build(options.source, pythons, strict=bool(options.python))
+    except BuildError as error:
+        print(f"zipapp: error: {error}", file=sys.stderr)
+        return 1
+    write_executable(options.output, content)
+    digest = hashlib.sha256(content).hexdigest()
+    print(f"{options.output}  {len(content)} bytes  sha256 {digest}")
+    print(f"compiled for Python {' '.join(sorted({tree.version for tree in compiled}, key=VERSIONS.index))}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

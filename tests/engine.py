@@ -1,0 +1,122 @@
+"""The Docker engine that tests use: its client, and a local image made without a registry."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import struct
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LABEL = "io.odek.sandbox"
+"""label of every container, network and volume that odek makes"""
+
+PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+GROUP = "root:x:0:\nnobody:x:65534:\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A Docker engine that answers."""
+
+    client: str
+    """absolute path of the docker program"""
+    version: str
+
+    def run(
+        self, *arguments: str, stdin: bytes | None = None, check: bool = True, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `docker ARGUMENT…`; with `check`, a failure is an error that shows Docker's words."""
+        done = subprocess.run([self.client, *arguments], input=stdin or b"", capture_output=True, timeout=timeout_s)
+        text = subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        )
+        assert not check or text.returncode == 0, f"{' '.join(text.args)}: {text.stderr}"
+        return text
+
+    def labelled(self) -> frozenset[str]:
+        """Return "kind id" of every container, network and volume that odek made and nobody removed."""
+        label = f"label={LABEL}"
+        listings = {
+            "container": ("ps", "--all", "--no-trunc", "--filter", label, "--format", "{{.ID}}"),
+            "network": ("network", "ls", "--no-trunc", "--filter", label, "--format", "{{.ID}}"),
+            "volume": ("volume", "ls", "--filter", label, "--format", "{{.Name}}"),
+        }
+        return frozenset(
+            f"{kind} {line}" for kind, listing in listings.items() for line in self.run(*listing).stdout.split()
+        )
+
+
+def find_engine() -> Engine | str:
+    """Return the engine that answers, or why there is none."""
+    client = shutil.which("docker")
+    if client is None:
+        return "no docker on PATH"
+    command = [client, "version", "--format", "{{.Server.Version}}"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    except subprocess.TimeoutExpired:
+        return "the Docker engine does not answer"
+    version = done.stdout.strip()
+    return Engine(client=client, version=version) if done.returncode == 0 and version else done.stderr.strip()
+
+
+def find_static_busybox() -> Path | None:
+    """Return a busybox that runs without any library, or None."""
+    path = shutil.which("busybox")
+    return Path(path) if path and _is_static(Path(path)) else None
+
+
+def _is_static(path: Path) -> bool:
+    """Return whether an ELF file asks for no program interpreter (PT_INTERP, 3: the dynamic loader)."""
+    data = path.read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        return False
+    order = "<" if data[5] == 1 else ">"
+    (start,) = struct.unpack_from(order + "Q", data, 0x20)
+    size, count = struct.unpack_from(order + "HH", data, 0x36)
+    return all(struct.unpack_from(order + "I", data, start + index * size) != (3,) for index in range(count))
+
+
+def import_base_image(engine: Engine, busybox: Path) -> str:
+    """Return the reference of an image that holds `busybox` and its applets; make it if need be."""
+    archive = _root_filesystem(busybox)
+    reference = f"odek-test-base:{hashlib.sha256(archive).hexdigest()[:12]}"
+    if engine.run("image", "inspect", reference, check=False).returncode != 0:
+        engine.run("import", "--change", 'CMD ["sh"]', "-", reference, stdin=archive)
+    return reference
+
+
+def _root_filesystem(busybox: Path) -> bytes:
+    applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for entry, content in _entries(busybox.read_bytes(), applets):
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def _entries(busybox: bytes, applets: list[str]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    folders = {"bin": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777, "usr": 0o755, "usr/bin": 0o755, "var": 0o755}
+    for name, mode in folders.items():
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.mode = tarfile.DIRTYPE, mode
+        yield entry, b""
+    files = {
+        "bin/busybox": (busybox, 0o755),
+        "etc/passwd": (PASSWD.encode(), 0o644),
+        "etc/group": (GROUP.encode(), 0o644),
+    }
+    for name, (content, mode) in files.items():
+        entry = tarfile.TarInfo(name)
+        entry.size, entry.mode = len(content), mode
+        yield entry, content
+    links = {f"bin/{applet}" for applet in applets} - {"bin/busybox"} | {"usr/bin/env"}
+    for name in sorted(links):
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.linkname = tarfile.SYMTYPE, "/bin/busybox"
+        yield entry, b""
