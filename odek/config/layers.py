@@ -1,0 +1,218 @@
+"""Files, environment and flags to layers (R-10).
+
+The parsing is pure and stands beside the reading: `parse_file`, `parse_environment`, `parse_flags`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odek.config.danger import parse_dangerous
+from odek.config.jsonfile import described, parse_config, read_config
+from odek.config.options import BY_KEY, FORBIDDEN, GLOBAL_FILE, LIVE, OPTIONS, PROJECT_FILE, Option
+from odek.config.secretfile import SHOWN as SECRETS_FILE
+from odek.config.secretfile import SecretFile, read_secrets
+from odek.config.settings import Source
+from odek.config.unknown import explain_unknown_variables
+from odek.config.values import parse_json, parse_text
+from odek.config.variables import check_references, expand
+from odek.errors import ConfigError
+from odek.host import Host
+
+_IGNORED_KEYS = ("$schema",)  # what editors look for
+_GROUPS = frozenset(option.key.partition(".")[0] for option in OPTIONS if "." in option.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One value as a layer has it, typed as values.py says."""
+
+    value: object
+    origin: str
+    """the file, variable or flag that said it"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What one source says, by option key."""
+
+    source: Source
+    origin: str
+    values: Mapping[str, Value]
+    unknown: tuple[str, ...] = ()
+    """keys of a file that no option has"""
+    unused: tuple[str, ...] = ()
+    """keys that are known and yet do not count: forbidden to a project, or reserved"""
+    warnings: tuple[str, ...] = ()
+
+
+def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
+    """Return every layer, weakest first.
+
+    `flags` holds, by option key, only what the command line said: a bool, a str, or a list of str.
+    Raises ConfigError for whatever cannot be read, parsed or typed (R-13).
+    """
+    secrets = _read_secrets(host)
+    env = _with_secrets(host.env, secrets)
+    layers = [parse_fallbacks(env, secrets)]
+    if host.home:
+        path = os.path.join(host.home, ".odek", "config.json")
+        data = read_config(path, shown=GLOBAL_FILE)
+        if data is not None:
+            layers.append(parse_file(data, Source.GLOBAL, env))
+    data = read_config(os.path.join(host.cwd, "odek.json"), shown=PROJECT_FILE, inside=host.cwd)
+    if data is not None:
+        layers.append(parse_file(data, Source.PROJECT, env))
+    return (*layers, parse_environment(env, secrets), parse_flags(flags))
+
+
+def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:
+    """Return the layer of a file: the operator's (Source.GLOBAL) or the project's (Source.PROJECT).
+
+    Only the operator's file may name variables of `env`; a project's text stays as it is (R-17).
+    """
+    shown = GLOBAL_FILE if source is Source.GLOBAL else PROJECT_FILE
+    values: dict[str, Value] = {}
+    unknown, unused = [], []
+    for key, option, raw in _members(parse_config(data, shown=shown), shown):
+        if option is None or not option.in_file:
+            unknown.append(key)
+        elif option.reserved or (source is Source.PROJECT and option.project == FORBIDDEN):
+            unused.append(key)
+        else:
+            value = _file_value(option, raw, f"{shown}: {key}", env if source is Source.GLOBAL else None)
+            if value is not None:
+                values[key] = Value(value=value, origin=shown)
+    return Layer(source=source, origin=shown, values=values, unknown=tuple(unknown), unused=tuple(unused))
+
+
+def parse_environment(env: Mapping[str, str], secrets: SecretFile) -> Layer:
+    """Return the layer of the ODEK_ variables; `secrets` tells which of them a file added to `env`."""
+    values: dict[str, Value] = {}
+    for option in LIVE:
+        found = _first_variable(option, option.env, env, secrets)
+        if found is not None:
+            values[option.key] = found
+    return Layer(
+        source=Source.ENVIRONMENT,
+        origin="environment",
+        values=values,
+        warnings=(*secrets.warnings, *explain_unknown_variables(env)),
+    )
+
+
+def parse_fallbacks(env: Mapping[str, str], secrets: SecretFile) -> Layer:
+    """Return the weakest layer: variables of other programs, asked when nobody says anything."""
+    values: dict[str, Value] = {}
+    for option in LIVE:
+        found = _first_variable(option, option.fallback_env, env, secrets)
+        if found is not None:
+            values[option.key] = found
+    return Layer(source=Source.ENVIRONMENT, origin="environment", values=values)
+
+
+def parse_flags(flags: Mapping[str, object]) -> Layer:
+    """Return the layer of the command line."""
+    values: dict[str, Value] = {}
+    for key, given in flags.items():
+        option = BY_KEY[key]
+        origin = option.off_flag if given is False else option.flag
+        values[key] = Value(value=_flag_value(option, given, origin), origin=origin)
+    return Layer(source=Source.FLAG, origin="command line", values=values)
+
+
+def _read_secrets(host: Host) -> SecretFile:
+    if not host.home:
+        return SecretFile(values={})
+    return read_secrets(os.path.join(host.home, ".odek", "secrets.env"), uid=host.uid)
+
+
+def _with_secrets(env: Mapping[str, str], secrets: SecretFile) -> dict[str, str]:
+    return {**env, **{name: value for name, value in secrets.values.items() if not env.get(name)}}
+
+
+def _members(document: dict[str, object], shown: str) -> list[tuple[str, Option | None, object]]:
+    """Return name, option and value of each member, those inside "tools" as "tools.enabled"."""
+    members: list[tuple[str, Option | None, object]] = []
+    for key, value in document.items():
+        if key in _GROUPS:
+            inner = _group(key, value, shown)
+            members += [(f"{key}.{name}", BY_KEY.get(f"{key}.{name}"), member) for name, member in inner.items()]
+        elif key not in _IGNORED_KEYS:
+            # a top-level key that is written "tools.enabled" is not the nested one
+            members.append((key, None if "." in key else BY_KEY.get(key), value))
+    return members
+
+
+def _group(key: str, value: object, shown: str) -> dict[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{shown}: {key} must be an object, not {described(value)}", hint=f"correct {shown}: {key}")
+    return value
+
+
+def _file_value(option: Option, raw: object, where: str, env: Mapping[str, str] | None) -> object | None:
+    """Return the typed value; `env` is None in a project's file."""
+    if option.kind == "object":
+        return None if raw is None else parse_dangerous(raw, where)
+    if option.expands and env is not None:
+        raw = _expanded(raw, env, where)
+    if option.kind == "map" and env is None and isinstance(raw, dict):
+        for name, text in raw.items():
+            check_references(text if isinstance(text, str) else "", origin=f"{where}.{name}")
+    return parse_json(option, raw, where)
+
+
+def _expanded(raw: object, env: Mapping[str, str], where: str) -> object:
+    """Return `raw` with the variables replaced in itself, in its entries or in the values of its map."""
+    if isinstance(raw, list):
+        return [_expanded_text(entry, env, f"{where}[{index}]") for index, entry in enumerate(raw)]
+    if isinstance(raw, dict):
+        return {name: _expanded_text(entry, env, f"{where}.{name}") for name, entry in raw.items()}
+    return _expanded_text(raw, env, where)
+
+
+def _expanded_text(raw: object, env: Mapping[str, str], where: str) -> object:
+    return expand(raw, env, origin=where) if isinstance(raw, str) else raw
+
+
+def _first_variable(
+    option: Option, names: tuple[str, ...], env: Mapping[str, str], secrets: SecretFile
+) -> Value | None:
+    for name in names:
+        if name not in env:
+            continue
+        from_file = name in secrets.values and env[name] == secrets.values[name]
+        origin = f"{name} in {SECRETS_FILE}" if from_file else name
+        value = _variable_value(option, name, env[name], origin)
+        if value is not None:
+            return Value(value=value, origin=origin)
+    return None
+
+
+def _variable_value(option: Option, name: str, text: str, origin: str) -> object | None:
+    if name == "NO_COLOR":  # no-color.org: any text but the empty one
+        return True if text else None
+    return parse_text(option, text, origin)
+
+
+def _flag_value(option: Option, given: object, origin: str) -> object:
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str):
+        value = parse_text(option, given, origin)
+    else:
+        assert isinstance(given, (list, tuple))
+        value = tuple(entry for text in given for entry in _entries(option, text, origin))
+    if value is None:  # `--sandbox-memory "$LIMIT"` with LIMIT unset must not mean "no limit"
+        raise ConfigError(f"{origin} is empty", hint=f"give {origin} a value, or leave it out")
+    return value
+
+
+def _entries(option: Option, text: str, origin: str) -> tuple[str, ...]:
+    value = parse_text(option, text, origin)
+    assert isinstance(value, tuple)
+    return value

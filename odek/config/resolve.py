@@ -1,0 +1,166 @@
+"""Layers to Settings; and what the project's layer changes (R-10, R-15, R-16, D-7, D-9). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import cast
+
+from odek.config.assemble import build_settings
+from odek.config.layers import Layer, Value
+from odek.config.options import APPROVE, BY_KEY, LIVE, LOWER_ONLY, ONLY_TRUE, PROJECT_FILE, Option
+from odek.config.settings import Override, Resolved, Settings, Source
+from odek.config.unknown import explain_unknown_key
+from odek.config.values import amount_of
+from odek.errors import ConfigError
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What became of one option."""
+
+    final: Resolved
+    refused: Value | None = None
+    """a project's value that its rule did not let through"""
+    raw_names: tuple[str, ...] = ()
+    """of a map: names whose value a project wrote and that hold variables"""
+
+
+def resolve(layers: Sequence[Layer]) -> Settings:
+    """Return the settings that `layers`, weakest first, add up to.
+
+    Raises ConfigError for a contradiction (D-9) and for unknown keys that look like a security setting.
+    """
+    _check_contradiction(layers)
+    outcomes = {option.key: _fold(option, layers) for option in LIVE}
+    resolved = {key: outcome.final for key, outcome in outcomes.items()}
+    return build_settings(
+        MappingProxyType(resolved),
+        raw_env=outcomes["sandbox_env"].raw_names,
+        warnings=(*_layer_warnings(layers), *_refusal_warnings(outcomes)),
+    )
+
+
+def project_overrides(layers: Sequence[Layer]) -> tuple[Override, ...]:
+    """Return what the project's layer changes and the operator has to approve, in the table's order.
+
+    A value that an operator's stronger layer replaces anyway, or that the operator has himself,
+    changes nothing and is not in it (R-60).
+    """
+    trusted = [layer for layer in layers if layer.source is not Source.PROJECT]
+    written = {key: value for layer in layers if layer.source is Source.PROJECT for key, value in layer.values.items()}
+    overrides = []
+    for option in LIVE:
+        if option.project != APPROVE or option.key not in written:
+            continue
+        with_project, without = _fold(option, layers), _fold(option, trusted)
+        if with_project.final.value != without.final.value or with_project.raw_names:
+            overrides.append(_override(option.key, written[option.key].value, without.final.value))
+    return tuple(overrides)
+
+
+def _override(key: str, value: object, without: object) -> Override:
+    return Override(key=key, value=cast("str | tuple[str, ...] | Pairs", value), without=cast("str | Pairs", without))
+
+
+def _fold(option: Option, layers: Sequence[Layer]) -> _Outcome:
+    outcome = _Outcome(final=Resolved(value=option.default, source=Source.DEFAULT, origin="default"))
+    for layer in layers:
+        value = layer.values.get(option.key)
+        if value is None:
+            continue
+        if layer.source is not Source.PROJECT:
+            outcome = _merged(option, outcome, value, layer.source)
+        elif not _admits(option, outcome.final, value):
+            outcome = replace(outcome, refused=value)
+        elif not _says_nothing_new(outcome.final, value):
+            outcome = _merged(option, outcome, value, layer.source)
+    return outcome
+
+
+def _admits(option: Option, current: Resolved, value: Value) -> bool:
+    """Return whether a project's value counts over the operator's `current` one (R-15, R-16)."""
+    if option.project == ONLY_TRUE:
+        return value.value is True
+    if option.project == LOWER_ONLY and current.value != "":  # "" is "no limit": any limit is lower
+        limit = amount_of(option, current.value, current.origin)
+        return amount_of(option, value.value, value.origin) <= limit
+    return True
+
+
+def _says_nothing_new(current: Resolved, value: Value) -> bool:
+    """Return whether a project repeats what the operator has; it stays the operator's then."""
+    return value.value == current.value and not (isinstance(value.value, tuple) and _raw_names(value.value))
+
+
+def _merged(option: Option, outcome: _Outcome, value: Value, source: Source) -> _Outcome:
+    old = outcome.final
+    if option.merge == "replace":
+        return replace(outcome, final=Resolved(value=value.value, source=source, origin=value.origin))
+    origin = value.origin if old.source is Source.DEFAULT else f"{old.origin}, {value.origin}"
+    if option.merge == "union":
+        mine, theirs = cast("tuple[str, ...]", old.value), cast("tuple[str, ...]", value.value)
+        union = tuple(dict.fromkeys((*mine, *theirs)))
+        return replace(outcome, final=Resolved(value=union, source=source, origin=origin))
+    pairs = cast("Pairs", value.value)
+    merged = tuple(sorted({**dict(cast("Pairs", old.value)), **dict(pairs)}.items()))
+    raw_names = _raw_names(pairs) if source is Source.PROJECT else ()
+    return _Outcome(final=Resolved(value=merged, source=source, origin=origin), raw_names=raw_names)
+
+
+def _raw_names(value: tuple[object, ...]) -> tuple[str, ...]:
+    return tuple(entry[0] for entry in value if isinstance(entry, tuple) and "$" in entry[1])
+
+
+def _check_contradiction(layers: Sequence[Layer]) -> None:
+    """D-9: two variables that say opposite things stop the run, unless a flag has decided."""
+    said = {
+        (layer.source, key): value.value
+        for layer in layers
+        for key, value in layer.values.items()
+        if key in ("sandbox", "no_sandbox")
+    }
+    if (
+        said.get((Source.ENVIRONMENT, "sandbox")) is True
+        and said.get((Source.ENVIRONMENT, "no_sandbox")) is True
+        and (Source.FLAG, "sandbox") not in said
+    ):
+        raise ConfigError("ODEK_SANDBOX and ODEK_NO_SANDBOX contradict each other", hint="unset one of them")
+
+
+def _layer_warnings(layers: Sequence[Layer]) -> tuple[str, ...]:
+    warnings: list[str] = []
+    for layer in layers:
+        warnings += layer.warnings
+        warnings += [explain_unknown_key(name, layer.origin) for name in layer.unknown]
+        if layer.source is Source.PROJECT:
+            warnings += [_forbidden(BY_KEY[key], layer.origin) for key in layer.unused]
+        elif layer.unused:
+            names = ", ".join(layer.unused)
+            warnings.append(f"{layer.origin}: this version of odek has no use for {names}")
+    return tuple(warnings)
+
+
+def _forbidden(option: Option, origin: str) -> str:
+    places = option.places if not option.reserved else f"{option.places} (reserved)"
+    return f'"{option.key}" in {origin} is ignored: a project may not set it; it belongs in {places}'
+
+
+def _refusal_warnings(outcomes: dict[str, _Outcome]) -> tuple[str, ...]:
+    """Return a warning for each value of the project that would have made a difference."""
+    warnings = []
+    for key, outcome in outcomes.items():
+        refused = outcome.refused
+        if refused is None or refused.value == outcome.final.value:
+            continue
+        option = BY_KEY[key]
+        reason = "may only turn it on" if option.project == ONLY_TRUE else f"may only lower {_shown(outcome.final)}"
+        warnings.append(f'"{key}" in {PROJECT_FILE} is ignored: a project {reason}; it belongs in {option.places}')
+    return tuple(warnings)
+
+
+def _shown(resolved: Resolved) -> str:
+    return f"{resolved.value} ({resolved.origin})"

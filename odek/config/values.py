@@ -1,0 +1,197 @@
+"""One value of one option, from JSON or from text, typed and in range (R-13, R-14, B16, B37). Pure.
+
+What comes out: bool, int, float or str by the option's kind; tuple[str, …] for a list; pairs
+(name, value), sorted by name, for a map. Nothing is converted that was not meant: "false" is no
+boolean, true and 4096.0 are no whole numbers.
+"""
+
+from __future__ import annotations
+
+import re
+
+from odek.config.jsonfile import described, kind_of, quoted
+from odek.config.options import Option
+from odek.errors import ConfigError
+from odek.text import visible
+
+TRUE_WORDS = ("1", "true", "yes", "on")
+FALSE_WORDS = ("0", "false", "no", "off")
+_BOOL_HINT = "use 1 or 0, true or false, yes or no, on or off"
+
+# Docker takes these sizes (go-units RAMInBytes); a unit is a power of 1024.
+_MEMORY = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))? ?([bkmgt]?)(?:(?<=[kmgt])i?b)?", re.IGNORECASE)
+_CPUS = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,9}))?()")
+_POWERS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_BILLION = 10**9
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
+
+# A name that starts with a digit or a dash, or holds a blank or "=", would be read as something
+# else by the docker client or by a shell.
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def parse_json(option: Option, value: object, origin: str) -> object | None:
+    """Return the value of `option` from a file, or None when it says nothing (null, empty text).
+
+    Raises ConfigError, naming `origin`.
+    """
+    if value is None:
+        return None
+    if option.kind == "bool":
+        return _expect(value, bool, "true or false", origin)
+    if option.kind == "int":
+        return _in_range(option, _whole(value, origin), origin)
+    if option.kind == "list":
+        return _text_list(value, origin)
+    if option.kind == "map":
+        return _text_map(value, origin)
+    return check_text(option, _string(value, origin, secret=option.secret), origin) or None
+
+
+def parse_text(option: Option, text: str, origin: str) -> object | None:
+    """Return the value of `option` from a variable or a flag, or None when an empty text says nothing.
+
+    An empty list is a value, and no words for a boolean or a number are an error.
+    Raises ConfigError, naming `origin`.
+    """
+    if option.kind == "bool":
+        return parse_bool(text, origin)
+    if option.kind == "int":
+        if not _WHOLE.fullmatch(text):
+            raise _mistyped("a whole number", quoted(text), origin)
+        return _in_range(option, int(text), origin)
+    if option.kind == "float":
+        if not _DECIMAL.fullmatch(text):
+            raise _mistyped("a number", quoted(text), origin)
+        return _in_range(option, float(text), origin)
+    _check_characters(text, origin)
+    if option.kind == "list":
+        return split_list(text, origin)
+    return check_text(option, text, origin) or None
+
+
+def parse_bool(text: str, origin: str) -> bool:
+    """Return what the word `text` means (R-14). Raises ConfigError."""
+    word = text.lower()
+    if word in TRUE_WORDS:
+        return True
+    if word in FALSE_WORDS:
+        return False
+    if not text:
+        raise ConfigError(f"{origin} is set but empty", hint=f"unset it, or {_BOOL_HINT}")
+    raise ConfigError(f"{origin} is {quoted(text)}, which is neither true nor false", hint=_BOOL_HINT)
+
+
+def split_list(text: str, origin: str) -> tuple[str, ...]:
+    """Return the entries of a list written with commas; "" is the empty list."""
+    if not text.strip():
+        return ()
+    entries = tuple(entry.strip() for entry in text.split(","))
+    if "" in entries:
+        raise ConfigError(f"an entry of {quoted(text)} is empty ({origin})", hint="write names with single commas")
+    return entries
+
+
+def check_text(option: Option, text: str, origin: str) -> str:
+    """Return `text` when it is one of the choices, or of the grammar, of `option`.
+
+    Raises ConfigError; the text of a secret is not in it.
+    """
+    if not text:
+        return text
+    if option.choices and text not in option.choices:
+        raise ConfigError(f"{quoted(text)} is not allowed ({origin})", hint=f"use {' or '.join(option.choices)}")
+    if option.grammar == "key":
+        return _check_key(text.strip(), origin)
+    if option.grammar:
+        amount_of(option, text, origin)
+    return text
+
+
+def amount_of(option: Option, value: object, origin: str) -> int:
+    """Return how much a limit allows, in billionths of a process, byte or processor: exact, to be compared.
+
+    Raises ConfigError when the text is no such limit, or allows nothing (Docker reads 0 as "no limit").
+    """
+    if not isinstance(value, str):
+        assert isinstance(value, int)
+        return value * _BILLION
+    pattern, hint = _CPUS, "write a number of processors such as 0.5 or 2"
+    if option.grammar == "memory":
+        pattern, hint = _MEMORY, "write a size such as 512m or 2g"
+    match = pattern.fullmatch(value)
+    amount = 0
+    if match:
+        whole, fraction, unit = match.groups()
+        amount = (int(whole) * _BILLION + int((fraction or "").ljust(9, "0"))) * 1024 ** _POWERS[unit.lower()]
+    if amount == 0:
+        raise ConfigError(f"{quoted(value)} is no limit ({origin})", hint=hint)
+    return amount
+
+
+def _mistyped(wanted: str, found: str, origin: str) -> ConfigError:
+    return ConfigError(f"{origin} must be {wanted}, not {found}", hint=f"correct {origin}")
+
+
+def _expect(value: object, kind: type, wanted: str, origin: str) -> object:
+    if type(value) is not kind:
+        raise _mistyped(wanted, described(value), origin)
+    return value
+
+
+def _whole(value: object, origin: str) -> int:
+    if type(value) is not int:  # a bool is an int to Python, and must not be one here
+        raise _mistyped("a whole number", described(value), origin)
+    return value
+
+
+def _in_range(option: Option, number: float, origin: str) -> float:
+    if not option.minimum <= number <= option.maximum:
+        bounds = f"from {option.minimum:g} to {option.maximum:.10g}"
+        raise ConfigError(f"{origin} is {number}, out of range", hint=f"use a number {bounds}")
+    return number
+
+
+def _string(value: object, origin: str, *, secret: bool = False) -> str:
+    if not isinstance(value, str):
+        raise _mistyped("a string", kind_of(value) if secret else described(value), origin)
+    _check_characters(value, origin)
+    return value
+
+
+def _check_characters(text: str, origin: str) -> None:
+    """Refuse what no program can be given: NUL, and lone surrogates (bytes that were not UTF-8)."""
+    if "\0" in text:
+        raise ConfigError(f"{origin} holds a NUL character", hint=f"correct {origin}")
+    if re.search("[\ud800-\udfff]", text):
+        raise ConfigError(f"{origin} holds characters that are not UTF-8", hint=f"correct {origin}")
+
+
+def _check_key(key: str, origin: str) -> str:
+    if not re.fullmatch("[!-~]*", key):
+        raise ConfigError(
+            f"{origin} holds blanks or characters that no key has", hint="copy the key again, on one line"
+        )
+    return key
+
+
+def _text_list(value: object, origin: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _mistyped("a list of strings", described(value), origin)
+    entries = tuple(_string(entry, f"{origin}[{index}]") for index, entry in enumerate(value))
+    if any(not entry.strip() for entry in entries):
+        raise ConfigError(f"an entry of {origin} is empty", hint="remove the empty entry")
+    return entries
+
+
+def _text_map(value: object, origin: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict):
+        raise _mistyped("an object", described(value), origin)
+    for name in value:
+        if not _VARIABLE_NAME.fullmatch(name):
+            raise ConfigError(
+                f'"{visible(name)}" is no name for a variable ({origin})',
+                hint="use letters, digits and _, beginning with a letter or _",
+            )
+    return tuple(sorted((name, _string(text, f"{origin}.{name}", secret=True)) for name, text in value.items()))
