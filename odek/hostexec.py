@@ -142,7 +142,7 @@ class HostExecutor:
 def _stop_note(left: int) -> str:
     if left:
         return f"the command was stopped, but {left} of its processes could not be ended and may still run"
-    return "the command was stopped with the processes it had started"
+    return "the command was stopped, with every process of it that could be found"
 
 
 def _shell_code(code: int) -> int:

@@ -67,7 +67,8 @@ class WorkspaceFiles:
         shown = f'"{visible(path)}"'
         walk = _Walk(self._root, shown, create=create)
         try:
-            yield _Place(folder=walk.folder, name=walk.to_last(path), shown=shown)
+            name = walk.to_last(path)  # first, for it is what opens the folder
+            yield _Place(folder=walk.folder, name=name, shown=shown)
         except OSError as error:
             raise FileRefused(f"{shown} {_reason(error)}") from error
         finally:
@@ -171,15 +172,17 @@ def _stat_target(place: _Place) -> os.stat_result | None:
 
 def _read_file(place: _Place, limit_bytes: int) -> bytes:
     descriptor = os.open(place.name, os.O_RDONLY | _FILE_FLAGS, dir_fd=place.folder)
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    try:
         status = os.fstat(descriptor)
         _check_regular(place, status)
         data = bytearray()
         while len(data) <= limit_bytes:  # not by st_size: files grow, and some in /proc say 0
-            chunk = file.read(min(_READ_CHUNK, limit_bytes + 1 - len(data)))
+            chunk = os.read(descriptor, min(_READ_CHUNK, limit_bytes + 1 - len(data)))
             if not chunk:
                 return bytes(data)
             data += chunk
+    finally:
+        os.close(descriptor)
     raise place.refusal(f"is larger than {limit_bytes} bytes ({max(status.st_size, len(data))})")
 
 

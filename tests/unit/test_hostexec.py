@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odek.errors import ExecutableMissing, FileRefused, Interrupted
+from odek.hostexec import HostExecutor, scrub_environment
+from odek.process import CommandResult
+
+ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+LONG_S = 60.0
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[HostExecutor]:
+    executor = HostExecutor(cwd=os.path.realpath(tmp_path), env=ENV, new_id=lambda: "0123456789abcdef")
+    yield executor
+    executor.close()
+
+
+def told(result: CommandResult) -> tuple[bytes, int | None, bool, tuple[str, ...]]:
+    return result.output.data, result.code, result.timed_out, result.notes
+
+
+def running_with(word: str) -> list[str]:
+    """Return the command lines of this machine that hold `word`."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            stopped = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+        except OSError:
+            continue
+        if word.encode() in line and not stopped:
+            found.append(line.decode())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code"),
+    [
+        pytest.param("echo one; echo two >&2; echo three", b"one\ntwo\nthree\n", 0, id="streams in order"),
+        pytest.param("exit 3", b"", 3, id="exit code"),
+        pytest.param("false; true", b"", 0, id="code of the last command"),
+        pytest.param("kill -TERM $$", b"", 143, id="ended by a signal"),
+        pytest.param('echo "$0" $#; set | grep -c odek_command', b"sh 0\n0\n", 1, id="nothing of ours in the shell"),
+        pytest.param("printf 'a\\377\\000b'", b"a\xff\x00b", 0, id="B03: bytes as they are"),
+        pytest.param("# only a comment", b"", 0, id="comment"),
+        pytest.param("cat <<'END'\nin: $HOME\nEND", b"in: $HOME\n", 0, id="here-document at the end"),
+        pytest.param("echo a \\\n", b"a\n", 0, id="newline after a backslash is kept"),
+        pytest.param("echo Ä ☃", "Ä ☃\n".encode(), 0, id="not only ASCII"),
+    ],
+)
+def test_run_behaves_like_sh_c(host: HostExecutor, command: str, output: bytes, code: int) -> None:
+    assert told(host.run(command, timeout_s=LONG_S)) == (output, code, False, ())
+
+
+def test_run_starts_in_the_workspace(host: HostExecutor) -> None:
+    assert host.run("pwd", timeout_s=LONG_S).output.text == host.workspace + "\n"
+
+
+@pytest.mark.parametrize("command", ["cat; echo rc=$?", "read a; echo rc=0", "sh -s; echo rc=$?"])
+def test_run_gives_no_input(host: HostExecutor, command: str) -> None:
+    """B05: whoever reads stdin sees its end at once."""
+    assert host.run(command, timeout_s=LONG_S).output.text == "rc=0\n"
+
+
+def test_run_gives_no_terminal(host: HostExecutor) -> None:
+    result = host.run("test -t 0 || echo none; (: </dev/tty) 2>/dev/null || echo none", timeout_s=LONG_S)
+    assert result.output.text == "none\nnone\n"
+
+
+@pytest.mark.parametrize("length", [131_000, 131_071, 131_072, 200_000, 3_000_000])
+def test_run_takes_commands_of_any_length(host: HostExecutor, length: int) -> None:
+    """B14: one argument of a program holds at most 131 071 bytes; a command is not limited by that."""
+    frame = "cat >out <<'END'\n{}\nEND"
+    body = "x" * (length - len(frame) + 2)
+    command = frame.format(body)
+    assert (len(command), told(host.run(command, timeout_s=LONG_S))) == (length, (b"", 0, False, ()))
+    assert (Path(host.workspace) / "out").read_text() == body + "\n"
+
+
+def test_run_keeps_both_ends_and_the_true_size_of_long_output(host: HostExecutor) -> None:
+    """R-41: bounded memory, exact count, exit code not lost."""
+    result = host.run("echo begin; yes 0123456789abcde | head -c 16000000; echo end; exit 4", timeout_s=LONG_S)
+    output = result.output
+    assert (output.size_bytes, result.code) == (16_000_010, 4)
+    assert len(output.data) <= 256 << 10
+    assert (output.head[:10], output.tail[-8:]) == (b"begin\n0123", b"cde\nend\n")
+
+
+def test_run_returns_when_a_background_child_holds_the_output(host: HostExecutor) -> None:
+    """B02, R-40: the shell's end counts; the child goes on and is not heard in the next result."""
+    command = "(trap '' PIPE; while :; do echo tick; sleep 0.01; done) & echo $! >pid; echo up; exit 5"
+    output, code, timed_out, notes = told(host.run(command, timeout_s=LONG_S))
+    child = int((Path(host.workspace) / "pid").read_text())
+    try:
+        assert (output.replace(b"tick\n", b""), code, timed_out) == (b"up\n", 5, False)
+        assert notes == (
+            "a background process goes on and holds the output open; what it prints from now on is not shown",
+        )
+        assert told(host.run("sleep 0.2; echo second", timeout_s=LONG_S)) == (b"second\n", 0, False, ())
+        os.kill(child, 0)
+    finally:
+        os.killpg(os.getpgid(child), signal.SIGKILL)
+
+
+def test_run_drains_a_background_job_while_later_commands_run(host: HostExecutor) -> None:
+    """B02: a server started earlier is neither blocked by a full pipe nor ended by a closed one."""
+    host.run("(sleep 0.2; yes | head -c 400000; echo done >flag) & echo up", timeout_s=LONG_S)
+    result = host.run("while ! test -e flag; do sleep 0.02; done; cat flag", timeout_s=LONG_S)
+    assert told(result) == (b"done\n", 0, False, ())
+
+
+HOSTILE = {
+    "setsid": "setsid sleep 5{} & wait",
+    "double fork": "( (setsid sleep 5{} &) & ); sleep 5{}",
+    "nohup": "nohup sleep 5{} >/dev/null 2>&1 & wait",
+    "ignores signals": "trap '' TERM INT HUP; sleep 5{}",
+    "stops itself": "sh -c 'kill -STOP $$; : 5{}'",
+    "cleared environment, living parent": "env -i setsid sleep 5{} & sleep 5{}",
+    "job control": "set -m 2>/dev/null; sleep 5{} & wait",
+    "forks on and on": "f() { while :; do sleep 5{} & sleep 0.01; done; }; f & f & wait",
+}
+
+
+@pytest.mark.parametrize("command", HOSTILE.values(), ids=HOSTILE.keys())
+def test_run_stops_the_whole_tree_at_its_limit(host: HostExecutor, command: str) -> None:
+    """R-40: setsid, double forks, stopped and trap-everything processes end with the command."""
+    word = f"7{os.getpid() % 1000}"
+    result = host.run("echo start; " + command.replace("{}", word), timeout_s=0.3)
+    assert told(result) == (
+        b"start\n",
+        None,
+        True,
+        ("the command was stopped, with every process of it that could be found",),
+    )
+    assert running_with(f"5{word}") == []
+
+
+def test_run_spares_the_servers_of_earlier_commands(tmp_path: Path) -> None:
+    """R-40: a time-out stops its own command only."""
+    ids = iter(("first", "second"))
+    host = HostExecutor(cwd=os.path.realpath(tmp_path), env=ENV, new_id=lambda: next(ids))
+    host.run("sleep 600 >/dev/null 2>&1 & echo $! >pid", timeout_s=LONG_S)
+    server = int((tmp_path / "pid").read_text())
+    try:
+        assert host.run("sleep 600", timeout_s=0.2).timed_out
+        os.kill(server, 0)
+    finally:
+        os.kill(server, signal.SIGKILL)
+
+
+def test_run_stops_the_tree_and_passes_on_an_interrupt(host: HostExecutor) -> None:
+    """R-40: Ctrl-C during a command ends the command."""
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise Interrupted(number)
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(Interrupted):
+            host.run("setsid sleep 5888777 & sleep 5888777", timeout_s=LONG_S)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert running_with("5888777") == []
+
+
+def test_run_says_when_the_workspace_is_gone(tmp_path: Path) -> None:
+    host = HostExecutor(cwd=str(tmp_path / "gone"), env=ENV)
+    with pytest.raises(ExecutableMissing):
+        host.run("true", timeout_s=LONG_S)
+
+
+def test_child_sees_the_scrubbed_environment(tmp_path: Path) -> None:
+    """F-7: keys and passwords of odek and its user do not reach commands."""
+    env = {"PATH": "/usr/bin:/bin", "ODEK_API_KEY": "sk-1", "GITHUB_TOKEN": "t", "EDITOR": "vi"}
+    host = HostExecutor(cwd=os.path.realpath(tmp_path), env=env, new_id=lambda: "id")
+    seen = dict(line.split("=", 1) for line in host.run("/usr/bin/env", timeout_s=LONG_S).output.text.splitlines())
+    shell_own = {"PWD", "OLDPWD", "SHLVL", "_"}
+    assert {name: value for name, value in seen.items() if name not in shell_own} == {
+        "PATH": "/usr/bin:/bin",
+        "EDITOR": "vi",
+        "ODEK_COMMAND_ID": "id",
+    }
+
+
+def test_scrub_environment_goes_by_the_segments_of_a_name() -> None:
+    """F-7: a name is secret by a whole segment, not by a part of a word."""
+    secret = (
+        "KEY APIKEY ODEK_API_KEY OPENAI_API_KEY aws_secret_access_key GITHUB_TOKEN DB_PASS DB_PASSWD DB_PASSWORD "
+        "CLIENT-SECRET GOOGLE_CREDENTIALS X_CREDENTIAL MY_PRIVATEKEY MY_ACCESSKEY MY_SECRETKEY SECRETKEY_2 "
+        "MYSQL_PWD PGPASSWORD SSHPASS"
+    ).split()
+    harmless = "PATH HOME PWD KEYBOARD MONKEY PASSAGE TOKENIZER SSH_AUTH_SOCK COMPASS SECRETARY".split()
+    assert list(scrub_environment(dict.fromkeys(secret + harmless, "x"))) == harmless
+
+
+def test_files_are_those_of_the_workspace(host: HostExecutor) -> None:
+    host.write("a/b.txt", b"text", replacing=None)
+    assert host.run("cat a/b.txt", timeout_s=LONG_S).output.data == b"text"
+    assert host.read(f"{host.workspace}/a/b.txt", limit_bytes=10) == b"text"
+    with pytest.raises(FileRefused):
+        host.read("../x", limit_bytes=10)

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from odek.errors import FileRefused
+from odek.hostfiles import WorkspaceFiles
+
+LIMIT = 1 << 20
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace beside a folder that must stay untouched."""
+    root = Path(os.path.realpath(tmp_path)) / "work"
+    outside = root.parent / "outside"
+    (root / "inner").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    (root / "plain.txt").write_bytes(b"plain")
+    (root / "inner" / "deep.txt").write_bytes(b"deep")
+    (root / "to_file").symlink_to("inner/deep.txt")
+    (root / "to_folder").symlink_to("inner")
+    (root / "inner" / "up").symlink_to("../plain.txt")
+    (root / "absolute_inside").symlink_to(root / "inner")
+    (root / "dangling").symlink_to("inner/new.txt")
+    (root / "notes.md").symlink_to("../outside/secret")
+    (root / "draft.txt").symlink_to(outside / "new")
+    (root / "sub").symlink_to(outside)
+    (root / "loop").symlink_to("loop")
+    os.link(outside / "secret", root / "hard")
+    os.mkfifo(root / "pipe")
+    return root
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def refusal(files: WorkspaceFiles, path: str, *, write: bool) -> str:
+    with pytest.raises(FileRefused) as caught:
+        if write:
+            files.write(path, b"evil", replacing=None)
+        else:
+            files.read(path, limit_bytes=LIMIT)
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("plain.txt", b"plain"),
+        ("./inner//deep.txt", b"deep"),
+        ("inner/../plain.txt", b"plain"),
+        ("to_file", b"deep"),
+        ("to_folder/deep.txt", b"deep"),
+        ("to_folder/../plain.txt", b"plain"),
+        ("inner/up", b"plain"),
+        ("absolute_inside/deep.txt", b"deep"),
+        ("hard", b"secret"),
+    ],
+)
+def test_read_returns_what_is_inside(root: Path, path: str, content: bytes) -> None:
+    """B13: a link that stays inside the workspace works."""
+    assert WorkspaceFiles(str(root)).read(path, limit_bytes=LIMIT) == content
+
+
+def test_read_takes_absolute_paths_inside(root: Path) -> None:
+    assert WorkspaceFiles(str(root)).read(f"{root}/inner/deep.txt", limit_bytes=LIMIT) == b"deep"
+
+
+LEAVING = ["../outside/secret", "inner/../../outside/secret", "/etc/passwd", "notes.md", "sub/secret", "draft.txt"]
+
+
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("path", LEAVING)
+def test_what_leaves_the_workspace_is_refused_and_untouched(root: Path, path: str, write: bool) -> None:
+    """B13, R-44: by `..`, by an absolute path, by a link at any place, dangling or not."""
+    before = tree(root.parent)
+    assert refusal(WorkspaceFiles(str(root)), path, write=write) == f'"{path}" leaves the workspace'
+    assert tree(root.parent) == before
+
+
+def test_a_sibling_with_the_same_beginning_is_outside(root: Path) -> None:
+    assert refusal(WorkspaceFiles(str(root)), f"{root}-other/x", write=True).endswith("leaves the workspace")
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("loop", "runs through too many links"),
+        ("inner", "is a folder"),
+        (".", "is a folder"),
+        ("inner/..", "is a folder"),
+        ("to_folder", "is a folder"),
+        ("pipe", "is not a regular file"),
+        ("plain.txt/x", "cannot be used: Not a directory"),
+        ("a\0b", "holds a character that no file name can hold"),
+        ("a\ud800b", "holds a character that no file name can hold"),
+        ("x" * 300, "cannot be used: File name too long"),
+    ],
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_what_is_no_file_is_refused(root: Path, path: str, why: str, write: bool) -> None:
+    """B13, R-44: a pipe does not hang, a loop ends, odd names are told."""
+    assert refusal(WorkspaceFiles(str(root)), path, write=write).partition('" ')[2] == why
+
+
+@pytest.mark.parametrize("path", ["missing", "missing/x", "dangling"])
+def test_read_refuses_what_is_missing(root: Path, path: str) -> None:
+    assert refusal(WorkspaceFiles(str(root)), path, write=False) == f'"{path}" does not exist'
+
+
+def test_messages_show_control_characters_as_escapes(root: Path) -> None:
+    assert refusal(WorkspaceFiles(str(root)), "a\x1b[2J", write=False) == '"a\\x1b[2J" does not exist'
+
+
+def test_read_refuses_more_than_the_limit(root: Path) -> None:
+    files = WorkspaceFiles(str(root))
+    assert files.read("plain.txt", limit_bytes=5) == b"plain"
+    with pytest.raises(FileRefused) as caught:
+        files.read("plain.txt", limit_bytes=4)
+    assert caught.value.message == '"plain.txt" is larger than 4 bytes (5)'
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("new.txt", "new.txt"),
+        ("plain.txt", "plain.txt"),
+        ("a/b/c.txt", "a/b/c.txt"),
+        ("to_file", "inner/deep.txt"),
+        ("to_folder/x", "inner/x"),
+        ("dangling", "inner/new.txt"),
+    ],
+)
+def test_write_puts_the_bytes_where_the_path_leads(root: Path, path: str, written: str) -> None:
+    """B13: links that stay inside are followed and stay links; missing folders are made."""
+    before = tree(root.parent)
+    links = sorted(str(entry) for entry in root.rglob("*") if entry.is_symlink())
+    WorkspaceFiles(str(root)).write(path, b"\x00bytes\xff", replacing=None)
+    changed = {f"work/{written}": b"\x00bytes\xff"}
+    after = tree(root.parent)
+    # the links that lead to the file show the new bytes too
+    assert {name: data for name, data in after.items() if data == b"\x00bytes\xff"}.items() >= changed.items()
+    assert {name: data for name, data in after.items() if data != b"\x00bytes\xff"}.items() <= before.items()
+    assert sorted(str(entry) for entry in root.rglob("*") if entry.is_symlink()) == links
+
+
+def test_write_leaves_the_other_name_of_a_hard_link_alone(root: Path) -> None:
+    """B13: a file outside that has a second name inside keeps its content."""
+    WorkspaceFiles(str(root)).write("hard", b"new", replacing=None)
+    assert ((root / "hard").read_bytes(), (root.parent / "outside" / "secret").read_bytes()) == (b"new", b"secret")
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o600, 0o4711, 0o644])
+def test_write_keeps_mode_and_owner(root: Path, mode: int) -> None:
+    """B54: an edit does not change who may do what."""
+    target = root / "plain.txt"
+    if os.geteuid() == 0:
+        os.chown(target, 1234, 1235)
+    target.chmod(mode)
+    before = target.stat()
+    WorkspaceFiles(str(root)).write("plain.txt", b"x", replacing=b"plain")
+    after = target.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_write_gives_new_files_the_mode_of_the_umask(root: Path) -> None:
+    previous = os.umask(0o027)
+    try:
+        WorkspaceFiles(str(root)).write("made/new", b"", replacing=None)
+    finally:
+        os.umask(previous)
+    assert [stat.S_IMODE((root / name).stat().st_mode) for name in ("made", "made/new")] == [0o750, 0o640]
+
+
+@pytest.mark.parametrize("present", [b"other", b"plain!", b""])
+def test_write_refuses_when_the_file_is_not_what_was_read(root: Path, present: bytes) -> None:
+    (root / "plain.txt").write_bytes(present)
+    with pytest.raises(FileRefused) as caught:
+        WorkspaceFiles(str(root)).write("plain.txt", b"x", replacing=b"plain")
+    assert caught.value.message == '"plain.txt" was changed by somebody else meanwhile; read it again'
+    assert (root / "plain.txt").read_bytes() == present
+
+
+def test_write_refuses_when_the_file_is_gone(root: Path) -> None:
+    with pytest.raises(FileRefused) as caught:
+        WorkspaceFiles(str(root)).write("no/file", b"x", replacing=b"plain")
+    assert caught.value.message == '"no/file" does not exist'
+    assert not (root / "no").exists()
+
+
+def test_write_leaves_nothing_behind(root: Path) -> None:
+    names = sorted(os.listdir(root))
+    files = WorkspaceFiles(str(root))
+    files.write("plain.txt", b"x", replacing=None)
+    refusal(files, "inner", write=True)
+    assert sorted(os.listdir(root)) == names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_write_refuses_read_only_files_and_folders() -> None:
+    """B54: what an ordinary write may not touch is not replaced by rename either."""
+    with tempfile.TemporaryDirectory() as name, as_nobody(Path(name)) as root:
+        (root / "locked").write_bytes(b"old")
+        (root / "locked").chmod(0o444)
+        (root / "folder").mkdir()
+        (root / "folder").chmod(0o555)
+        files = WorkspaceFiles(os.path.realpath(root))
+        assert refusal(files, "locked", write=True) == '"locked" cannot be used: Permission denied'
+        assert refusal(files, "folder/x", write=True) == '"folder/x" cannot be used: Permission denied'
+        assert tree(root) == {"locked": b"old"}
+        (root / "folder").chmod(0o755)
+
+
+@contextmanager
+def as_nobody(root: Path) -> Iterator[Path]:
+    os.chown(root, 65534, 65534)
+    os.seteuid(65534)
+    try:
+        yield root
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_swapped_for_a_link_does_not_lead_outside(root: Path) -> None:
+    """R-44: the race is lost by the attacker: every folder is opened without following links."""
+    files = WorkspaceFiles(str(root))
+    (root / "race").mkdir()
+    (root / "race" / "secret").write_bytes(b"inside")
+    child = os.fork()
+    if child == 0:
+        while True:
+            os.rename(root / "race", root / "aside")
+            os.symlink("../outside", root / "race")
+            os.unlink(root / "race")
+            os.rename(root / "aside", root / "race")
+    seen = set()
+    try:
+        for _ in range(2000):
+            try:
+                seen.add(files.read("race/secret", limit_bytes=LIMIT))
+                files.write("race/secret", b"inside", replacing=None)
+            except FileRefused as error:
+                seen.add(error.message.partition('" ')[2].encode())
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert seen <= {b"inside", b"leaves the workspace", b"does not exist", b"cannot be used: Not a directory"}
+    assert b"inside" in seen
+    assert tree(root.parent / "outside") == {"secret": b"secret"}
