@@ -1,0 +1,119 @@
+"""The body of a 200 answer, read as a reply: a stream of events or one JSON object.
+
+Which of the two it is the body tells, since servers mislabel both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from odek.model.calls import NewId
+from odek.model.errors import ModelProtocolError, ModelUnreachable
+from odek.model.failures import error_text
+from odek.model.sse import SseEvent, SseParser
+from odek.model.types import Reply
+from odek.model.wire import ReplyAssembler, parse_reply
+
+OnText = Callable[[str], None]
+_BLANK_OR_BOM = b" \t\r\n\xef\xbb\xbf"
+_DONE = "[DONE]"
+
+
+class Source(Protocol):
+    """A body on its way."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield what arrives, decoded and bounded. Raises ModelError."""
+        ...
+
+    def hasten(self) -> None:
+        """Wait less from now on."""
+        ...
+
+    def check_whole(self) -> None:
+        """Raise ModelUnreachable when less came than was announced."""
+        ...
+
+
+def read_answer(source: Source, new_id: NewId, on_text: OnText) -> Reply:
+    """Return the reply in `source`; `on_text` gets its text as it comes. Raises ModelError."""
+    chunks = source.chunks()
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if head.strip(_BLANK_OR_BOM):
+            break
+    start = head.lstrip(_BLANK_OR_BOM)[:1]
+    if not start:
+        raise ModelProtocolError("the model's server sent an empty answer", retryable=True)
+    if start == b"<":
+        raise ModelProtocolError(
+            "the model's server sent a web page instead of an answer",
+            hint="check base_url; `odek config view` shows it",
+        )
+    chunks = itertools.chain((head,), chunks)
+    if start in (b"{", b"["):
+        return _read_whole(source, chunks, new_id, on_text)
+    return _read_stream(source, chunks, new_id, on_text)
+
+
+def _read_whole(source: Source, chunks: Iterator[bytes], new_id: NewId, on_text: OnText) -> Reply:
+    text = b"".join(chunks).decode("utf-8-sig", errors="replace")
+    source.check_whole()
+    reply = parse_reply(_parse_json(text), new_id)
+    if reply.message.content:
+        on_text(reply.message.content)
+    return reply
+
+
+def _read_stream(source: Source, chunks: Iterator[bytes], new_id: NewId, on_text: OnText) -> Reply:
+    parser = SseParser()
+    assembler = ReplyAssembler(new_id)
+    try:
+        for chunk in chunks:
+            for event in parser.feed(chunk):
+                if _take(event, assembler, on_text):
+                    return assembler.finish()
+            if assembler.complete:
+                source.hasten()
+    except ModelUnreachable:
+        if not assembler.complete:
+            raise
+    for event in parser.finish():
+        if event.data.strip() == _DONE or _is_json(event.data):  # else: cut in the middle
+            _take(event, assembler, on_text)
+    return assembler.finish()
+
+
+def _take(event: SseEvent, assembler: ReplyAssembler, on_text: OnText) -> bool:
+    """Give one event to the assembler; return whether it was the end of the stream."""
+    data = event.data.strip()
+    if data == _DONE:
+        assembler.mark_done()
+        return True
+    if data:
+        text = assembler.feed(_parse_json(data))
+        if text:
+            on_text(text)
+    return False
+
+
+def _parse_json(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelProtocolError(
+            "the model's server sent something that is no JSON", detail=error_text(text), retryable=True
+        ) from error
+    return value
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

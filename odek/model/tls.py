@@ -1,0 +1,50 @@
+"""Whom odek believes on a TLS connection (B43 b): the CAs that the environment names, else the system's."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+
+from odek.errors import ConfigError
+from odek.text import clip, visible
+
+# Where systems keep their CAs. A Python that was built elsewhere (a frozen binary, one from
+# python.org) looks in places that do not exist here.
+_SYSTEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/usr/local/etc/openssl/cert.pem",
+)
+
+
+def read_tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
+    """Return a verifying context. Raises ConfigError when SSL_CERT_FILE or SSL_CERT_DIR cannot be used."""
+    file = env.get("SSL_CERT_FILE") or None
+    folder = env.get("SSL_CERT_DIR") or None
+    if folder is not None and not os.path.isdir(folder):  # OpenSSL would say nothing
+        raise ConfigError(f'SSL_CERT_DIR names no directory: "{_shown(folder)}"')
+    try:
+        context = ssl.create_default_context(cafile=file, capath=folder)
+    except OSError as error:
+        reason = error.strerror or "it holds no certificate"
+        raise ConfigError(f'SSL_CERT_FILE "{_shown(file or "")}" cannot be used: {reason}') from error
+    if file is None and folder is None:
+        _load_system_bundle(context)
+    return context
+
+
+def _load_system_bundle(context: ssl.SSLContext) -> None:
+    folder = ssl.get_default_verify_paths().capath
+    if context.cert_store_stats()["x509_ca"] or (folder and os.path.isdir(folder) and os.listdir(folder)):
+        return
+    for bundle in _SYSTEM_BUNDLES:
+        if os.path.isfile(bundle):
+            context.load_verify_locations(cafile=bundle)
+            return
+
+
+def _shown(path: str) -> str:
+    return clip(visible(path), 200)
