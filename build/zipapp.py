@@ -33,8 +33,7 @@ ROOT = HERE.parent
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 
 # Run by each interpreter: reads pairs of a name in the archive and a path, writes what boot/odekload.py
-# takes to argv[1]: ({module: (is it a package, its code)}, {data file: its bytes}). Code objects get a path
-# that exists nowhere, so that a traceback never quotes a file of the current folder.
+# takes to argv[1]: ({module: (is it a package, its code)}, {data file: its bytes}).
 COMPILER = """
 import importlib.util, marshal, sys
 modules, data = {}, {}
@@ -45,7 +44,7 @@ for line in sys.stdin.read().split("\\n"):
     if not name.endswith(".py"):
         data[name] = content
         continue
-    code = compile(content, "<odek>/" + name.removeprefix("odek/"), "exec", dont_inherit=True, optimize=0)
+    code = compile(content, name, "exec", dont_inherit=True, optimize=0)
     folder, _, last = name[:-3].rpartition("/")
     is_package = last == "__init__"
     modules[(folder if is_package else name[:-3]).replace("/", ".")] = is_package, marshal.dumps(code)

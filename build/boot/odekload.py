@@ -6,6 +6,7 @@ disturb an odek at work. Imports only what is built in: it runs before every com
 
 from __future__ import annotations
 
+import _imp
 import marshal
 import sys
 
@@ -22,7 +23,7 @@ def install(
 ) -> None:
     """Import the package from `modules`, and the standard library from where it is."""
     sys.path.remove(file)
-    sys.meta_path.insert(0, PackageLoader(file, archive, modules, data))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, PackageLoader(file, archive, modules, data))
 
 
 class PackageLoader:
@@ -58,7 +59,11 @@ class PackageLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
-        exec(marshal.loads(self.modules[module.__name__][1]), module.__dict__)
+        code = marshal.loads(self.modules[module.__name__][1])
+        # as importlib does for any compiled file: the code gets the path that it has here. It is one
+        # below a file and so can never exist: a traceback never quotes a file of the current folder
+        _imp._fix_co_filename(code, module.__file__)  # type: ignore[attr-defined]
+        exec(code, module.__dict__)
 
     def get_data(self, path: str) -> bytes:
         """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""
@@ -69,8 +74,8 @@ class PackageLoader:
         return self.data[name]
 
     def get_source(self, name: str) -> str | None:
-        """Return a module's source, for tracebacks; None when the file on disk is another by now."""
+        """Return a module's source, for tracebacks; None when the file is no longer there or no longer ours."""
         try:
-            return self.archive.get_source(name)
+            return self.archive.get_data(sys.modules[name].__file__ or "").decode()
         except (ImportError, OSError, EOFError, ValueError):
             return None

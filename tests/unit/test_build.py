@@ -1,0 +1,466 @@
+"""The one-file build: repeatable, started in every way, and deaf to the folder it is started in.
+
+The file under test holds a small stand-in for odek, so that these tests know exactly what it imports.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ZIPAPP = ROOT / "build" / "zipapp.py"
+PYTHON = os.path.realpath(sys.executable)
+
+STAND_IN = {
+    "odek/__init__.py": '"""A stand-in for odek."""\n',
+    "odek/cli/__init__.py": "",
+    "odek/cli/main.py": """
+import sys
+
+def main(argv):
+    import json, odek.facts
+    if argv == ["later"]:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        import odek.later
+        print(odek.later.WORD)
+        return 0
+    if argv == ["fail"]:
+        import traceback
+        try:
+            raise ValueError("a reason")
+        except ValueError:
+            print(traceback.format_exc())
+        return 0
+    print(json.dumps(odek.facts.facts(argv)))
+    return 7
+""",
+    "odek/facts.py": """
+import os, pkgutil, sys
+import subprocess, argparse, urllib.request
+import odek.data
+
+WORDS = {"b", "a", "c", "d"}
+
+def known(word):
+    return word in {"north", "south", "east", "west"}
+
+def facts(argv):
+    folder = os.path.dirname(odek.data.__file__)
+    return {
+        "argv": argv,
+        "argv0": sys.argv[0],
+        "version": "%d.%d" % sys.version_info[:2],
+        "flags": [sys.flags.isolated, sys.flags.no_site, sys.flags.utf8_mode],
+        "by_loader": odek.data.__spec__.loader.get_data(os.path.join(folder, "note.txt")).decode(),
+        "by_pkgutil": pkgutil.get_data("odek.data", "note.txt").decode(),
+        "loader": type(odek.data.__spec__.loader).__name__,
+        "pid": os.getpid(),
+    }
+""",
+    "odek/later.py": 'WORD = "the code of the file that was started"\n',
+    "odek/data/__init__.py": "",
+    "odek/data/note.txt": "a note\n",
+}
+
+
+@pytest.fixture(scope="module")
+def builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("odek_zipapp", ZIPAPP)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["odek_zipapp"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_tree(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tree(tmp_path_factory.mktemp("source"), STAND_IN)
+
+
+@pytest.fixture(scope="module")
+def built(builder: ModuleType, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in as one file, compiled for the Python of this test run."""
+    content, _ = builder.build(source, [PYTHON], strict=True)
+    path = tmp_path_factory.mktemp("built") / "odek"
+    builder.write_executable(path, content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PATH that holds nothing but `python3`."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "python3").symlink_to(PYTHON)
+    return folder
+
+
+def start(
+    *argv: str | Path, path: str | Path, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv,
+        env={"PATH": str(path), **(env or {})},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def write_script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def pretend_version(path: Path, version: str) -> Path:
+    """Write an interpreter that takes itself for another version."""
+    before = f"import sys; sys.version_info = ({version.replace('.', ', ')}); "
+    # the launcher's argv is: -X utf8 -I -S -c CODE FILE OTHERS ARGUMENT…
+    return write_script(path, f"code='{before}'$6; shift 6; exec '{PYTHON}' -X utf8 -I -S -c \"$code\" \"$@\"")
+
+
+# --- the file itself
+
+
+def test_builds_are_equal_wherever_and_however_they_are_made(tmp_path: Path) -> None:
+    """R-91: byte for byte, whatever the folder, dates, umask, time zone, locale and hash seed."""
+
+    def build(name: str, umask: str, env: Mapping[str, str], cwd: Path) -> bytes:
+        folder = write_tree(tmp_path / name, STAND_IN)
+        os.utime(folder / "odek" / "facts.py", (len(name) * 1e8, len(name) * 1e8))
+        output = folder / "dist" / "odek"
+        command = ["sh", "-c", f'umask {umask}; exec "$@"', "sh", PYTHON, "-B", ZIPAPP]
+        options = ["--python", PYTHON, "--source", folder, "--output", output]
+        subprocess.run([*command, *options], env=env, cwd=cwd, check=True, capture_output=True)
+        assert output.stat().st_mode & 0o7777 == 0o755
+        return output.read_bytes()
+
+    one = build("one", "022", {"TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "1"}, ROOT)
+    other = build(
+        "a folder with blanks", "077", {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2"}, tmp_path
+    )
+    assert one == other
+
+
+def test_archive_is_sound_sorted_and_without_traces(built: Path) -> None:
+    archive = zipfile.ZipFile(io.BytesIO(built.read_bytes()))
+    members = archive.infolist()
+    assert archive.testzip() is None
+    assert [member.filename for member in members] == sorted(
+        [
+            "__main__.py",
+            "odekagain.py",
+            "odekboot.py",
+            f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
+            *STAND_IN,
+        ]
+    )
+    assert {(member.date_time, member.external_attr >> 16, member.create_system) for member in members} == {
+        ((1980, 1, 1, 0, 0, 0), 0o100644, 3)
+    }
+
+
+def test_build_is_refused_when_a_given_python_cannot_compile(builder: ModuleType, source: Path) -> None:
+    with pytest.raises(builder.BuildError, match=r"/bin/false"):
+        builder.build(source, ["/bin/false"], strict=True)
+
+
+def test_build_goes_on_when_a_found_python_cannot_compile(
+    builder: ModuleType, source: Path, built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, _ = builder.build(source, [PYTHON, "/bin/false"], strict=False)
+    assert content == built.read_bytes()
+    assert "left out: /bin/false" in capsys.readouterr().err
+
+
+def test_launcher_and_restart_start_the_same_code() -> None:
+    launcher = (ROOT / "build" / "launcher.sh").read_text()
+    again = (ROOT / "build" / "boot" / "odekagain.py").read_text()
+    assert re.findall(r"-c '(import sys;.*)'", launcher) == re.findall(r'code = "(.*)"', again)
+
+
+# --- every way to start it
+
+
+def by_path(file: Path, folder: Path) -> list[str]:
+    return [str(file)]
+
+
+def by_symlink(file: Path, folder: Path) -> list[str]:
+    (folder / "link").symlink_to(file)
+    return [str(folder / "link")]
+
+
+def by_relative_path(file: Path, folder: Path) -> list[str]:
+    shutil.copy(file, folder / "odek")
+    return ["./odek"]
+
+
+def by_path_with_odd_characters(file: Path, folder: Path) -> list[str]:
+    place = folder / "a b'c\"d:e*f"
+    place.mkdir()
+    return [shutil.copy(file, place / "odek it")]
+
+
+def by_shell(file: Path, folder: Path) -> list[str]:
+    return ["/bin/sh", str(file)]
+
+
+def by_shell_and_name(file: Path, folder: Path) -> list[str]:
+    shutil.copy(file, folder / "odek")
+    return ["/bin/sh", "odek"]
+
+
+def by_python(file: Path, folder: Path) -> list[str]:
+    return [PYTHON, str(file)]
+
+
+def by_python_and_name(file: Path, folder: Path) -> list[str]:
+    shutil.copy(file, folder / "odek")
+    return [PYTHON, "odek"]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        by_path,
+        by_symlink,
+        by_relative_path,
+        by_path_with_odd_characters,
+        by_shell,
+        by_shell_and_name,
+        by_python,
+        by_python_and_name,
+    ],
+)
+def test_runs_isolated_with_its_arguments(
+    way: Callable[[Path, Path], list[str]], built: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    """R-91, R-92: no site, no PYTHON variables, however it is started."""
+    argv = way(built, tmp_path)
+    done = start(*argv, "-c", "a b", "", "--", "-x", path=bin_folder, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (7, "")
+    facts = json.loads(done.stdout)
+    assert facts["argv"] == ["-c", "a b", "", "--", "-x"]
+    assert os.path.isabs(facts["argv0"])
+    assert os.path.samefile(facts["argv0"], tmp_path / argv[-1])
+    assert facts["flags"] == [1, 1, 1]
+    assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
+    assert facts["loader"] == "PackageLoader"
+
+
+@pytest.mark.parametrize("shell", [name for name in ("dash", "bash", "busybox") if shutil.which(name)])
+def test_launcher_runs_in_every_shell(shell: str, built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    program = [shutil.which(shell) or "", *(["sh"] if shell == "busybox" else [])]
+    done = start(*program, built, "x", path=bin_folder, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_sources_serve_when_nothing_is_compiled_for_this_python(
+    builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    content, _ = builder.build(source, [], strict=True)
+    builder.write_executable(tmp_path / "odek", content)
+    done = start(tmp_path / "odek", "x", path=bin_folder, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (7, "")
+    facts = json.loads(done.stdout)
+    assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
+    assert facts["loader"] == "zipimporter"
+
+
+def test_traceback_quotes_the_source(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    write_tree(tmp_path, {"odek/cli/main.py": "not this\n" * 30, "cli/main.py": "nor this\n" * 30})
+    done = start(built, "fail", path=bin_folder, cwd=tmp_path)
+    assert f'File "{built}/odek/cli/main.py", line ' in done.stdout
+    assert 'raise ValueError("a reason")' in done.stdout
+    assert "this\n" not in done.stdout
+
+
+def test_replacing_the_file_does_not_disturb_a_run(
+    built: Path, builder: ModuleType, bin_folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "odek"
+    shutil.copy(built, file)
+    with subprocess.Popen(
+        [file, "later"], env={"PATH": str(bin_folder)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        builder.write_executable(file, b"#!/bin/sh\necho another program\n")
+        stdout, _ = process.communicate("\n", timeout=60)
+    assert (process.returncode, stdout) == (0, "the code of the file that was started\n")
+
+
+def test_launcher_becomes_the_program(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    """A signal for odek must reach odek, not a shell in front of it."""
+    process = subprocess.Popen(
+        [built, "later"], env={"PATH": str(bin_folder)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+
+
+# --- what the current folder offers is not taken (R-92)
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """The file that hostile code makes when it is run."""
+    return tmp_path / "hostile code ran"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, marker: Path) -> Path:
+    """A checkout full of modules and programs that odek might take for its own."""
+    code = f"open({str(marker)!r}, 'a').write(__name__)\n"
+    names = "json odekboot odekload odekagain sitecustomize usercustomize zipimport marshal subprocess argparse pkgutil"
+    folder = write_tree(tmp_path / "checkout", {f"{name}.py": code for name in names.split()})
+    write_tree(folder, {f"{name}/__init__.py": code for name in ("odek", "encodings", "lib/python3.11")})
+    write_tree(folder, {"pyvenv.cfg": f"home = {folder}\n", ".python-version": "./bin\n"})
+    for name in ("python3", "python3.13", "python3.12", "python3.11", "python3.10", "sh", "env", "cat"):
+        for place in (folder, folder / "bin", folder / "shims"):
+            write_script(place / name, f"echo {name} >> '{marker}'")
+    return folder
+
+
+def test_hostile_folder_would_be_noticed(hostile: Path, marker: Path) -> None:
+    """The tests below can fail: an ordinary Python takes what lies there."""
+    start(PYTHON, "-c", "import json", path="/nowhere", cwd=hostile)
+    assert marker.read_text() == "json"
+
+
+@pytest.mark.parametrize(
+    ("path", "env"),
+    [
+        ("{bin}", {}),
+        ("{bin}", {"PYTHONPATH": "."}),
+        ("{bin}", {"PYTHONPATH": "{here}:{here}/lib"}),
+        ("{bin}", {"PYTHONHOME": "{here}"}),
+        ("{bin}", {"PYTHONSTARTUP": "json.py", "PYTHONINSPECT": "1", "PYTHONUSERBASE": "."}),
+        ("{bin}", {"PYTHONPLATLIBDIR": "lib", "PYTHONEXECUTABLE": "{here}/python3"}),
+        ("{bin}", {"ENV": "./python3", "BASH_ENV": "./python3", "CDPATH": "bin:.", "IFS": "/"}),
+        (":{bin}", {}),
+        ("{bin}:", {}),
+        ("::{bin}", {}),
+        (".:{bin}", {}),
+        ("bin:./bin:../checkout:{bin}", {}),
+        ("{here}:{here}/bin:{bin}", {}),
+        ("{here}/:{here}//bin/:{here}/../checkout/bin:{here}/./bin:{bin}", {}),
+        ("{link}:{link}/bin:{link-to-bin}:{bin}", {}),
+        ("{here}/shims:{link}/shims:{bin}", {}),
+        ("/proc/self/cwd:/proc/self/cwd/bin:{bin}", {}),
+    ],
+)
+def test_hostile_folder_is_not_run(
+    path: str, env: dict[str, str], hostile: Path, marker: Path, built: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    """R-92: no module and no interpreter comes from the working directory."""
+    link, link_to_bin = tmp_path / "link", tmp_path / "link-to-bin"
+    link.symlink_to(hostile)
+    link_to_bin.symlink_to(hostile / "bin")
+
+    def fill(text: str) -> str:
+        places = {"{bin}": bin_folder, "{here}": hostile, "{link}": link, "{link-to-bin}": link_to_bin}
+        return re.sub(r"\{[a-z-]+\}", lambda match: str(places[match[0]]), text)
+
+    done = start(built, "x", path=fill(path), cwd=hostile, env={name: fill(value) for name, value in env.items()})
+    assert not marker.exists(), marker.read_text()
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_hostile_folder_is_not_run_by_python_and_file(
+    hostile: Path, marker: Path, built: Path, bin_folder: Path
+) -> None:
+    """R-92, for `python3 odek`: the folder is not searched there either."""
+    done = start(PYTHON, built, "x", path=bin_folder, cwd=hostile)
+    assert not marker.exists(), marker.read_text()
+    assert done.returncode == 7
+
+
+def test_hostile_folder_is_not_searched_when_nothing_else_is_there(hostile: Path, marker: Path, built: Path) -> None:
+    """R-92: rather no odek than one that the checkout interprets."""
+    done = start(built, "x", path=f"{hostile}:{hostile}/bin:{hostile}/shims::.", cwd=hostile)
+    assert not marker.exists(), marker.read_text()
+    assert (done.returncode, done.stdout, done.stderr) == (
+        127,
+        "",
+        "odek: error: no Python 3.10 or newer on PATH (folders inside the current one do not count)\n",
+    )
+
+
+def test_shim_of_a_version_manager_is_not_run_but_what_it_manages_is(built: Path, tmp_path: Path) -> None:
+    """R-92: a shim obeys the checkout's .python-version; the interpreters behind it do not."""
+    manager = tmp_path / "manager"
+    write_script(manager / "shims" / "python3", "echo the shim; exit 9")
+    (manager / "versions" / "3.10.99" / "bin").mkdir(parents=True)
+    (manager / "versions" / "3.10.99" / "bin" / "python3.10").symlink_to(PYTHON)
+    done = start(built, "x", path=manager / "shims", cwd=ROOT)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+# --- Python too old
+
+
+def test_old_python_hands_on_to_the_next(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    old = pretend_version(tmp_path / "old" / "python3", "3.8.18").parent
+    older = pretend_version(tmp_path / "older" / "python3", "3.6.15").parent
+    broken = write_script(tmp_path / "broken" / "python3", "").parent
+    (broken / "python3").write_text("#!/nowhere\n")
+    done = start(built, "a b", "", path=f"{old}:{older}:{broken}:{bin_folder}", cwd=ROOT)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert json.loads(done.stdout)["argv"] == ["a b", ""]
+
+
+def test_numbered_python_is_used_when_python3_is_old(built: Path, tmp_path: Path) -> None:
+    folder = pretend_version(tmp_path / "old" / "python3", "3.9.2").parent
+    (folder / "python3.11").symlink_to(PYTHON)
+    done = start(built, "x", path=folder, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_old_python_alone_is_named(built: Path, tmp_path: Path) -> None:
+    folder = pretend_version(tmp_path / "old" / "python3", "3.8.18").parent
+    done = start(built, "x", path=folder, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (127, "")
+    assert re.fullmatch(r"odek: error: needs Python 3\.10 or newer on PATH; found 3\.8\.18 \(.*\)\n", done.stderr)
+
+
+@pytest.mark.parametrize("path", ["/nowhere", ""])
+def test_no_python_is_one_sentence(path: str, built: Path, tmp_path: Path) -> None:
+    done = start(built, "x", path=path, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        127,
+        "",
+        "odek: error: no Python 3.10 or newer on PATH (folders inside the current one do not count)\n",
+    )
