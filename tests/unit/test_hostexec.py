@@ -17,13 +17,19 @@ LONG_S = 60.0
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[HostExecutor]:
-    executor = HostExecutor(cwd=os.path.realpath(tmp_path), env=ENV, new_id=lambda: "0123456789abcdef")
+    executor = HostExecutor(
+        cwd=os.path.realpath(tmp_path), env=ENV
+    )  # ids of its own: other runs of these tests hunt by theirs
     yield executor
     executor.close()
 
 
 def told(result: CommandResult) -> tuple[bytes, int | None, bool, tuple[str, ...]]:
     return result.output.data, result.code, result.timed_out, result.notes
+
+
+def words(text: str) -> list[str]:
+    return text.split()
 
 
 def running_with(word: str) -> list[str]:
@@ -131,7 +137,7 @@ HOSTILE = {
 @pytest.mark.parametrize("command", HOSTILE.values(), ids=HOSTILE.keys())
 def test_run_stops_the_whole_tree_at_its_limit(host: HostExecutor, command: str) -> None:
     """R-40: setsid, double forks, stopped and trap-everything processes end with the command."""
-    word = f"7{os.getpid() % 1000}"
+    word = f"7{os.getpid()}"
     result = host.run("echo start; " + command.replace("{}", word), timeout_s=0.3)
     assert told(result) == (
         b"start\n",
@@ -144,8 +150,7 @@ def test_run_stops_the_whole_tree_at_its_limit(host: HostExecutor, command: str)
 
 def test_run_spares_the_servers_of_earlier_commands(tmp_path: Path) -> None:
     """R-40: a time-out stops its own command only."""
-    ids = iter(("first", "second"))
-    host = HostExecutor(cwd=os.path.realpath(tmp_path), env=ENV, new_id=lambda: next(ids))
+    host = HostExecutor(cwd=os.path.realpath(tmp_path), env=ENV)
     host.run("sleep 600 >/dev/null 2>&1 & echo $! >pid", timeout_s=LONG_S)
     server = int((tmp_path / "pid").read_text())
     try:
@@ -161,15 +166,16 @@ def test_run_stops_the_tree_and_passes_on_an_interrupt(host: HostExecutor) -> No
     def interrupt(number: int, _frame: object) -> None:
         raise Interrupted(number)
 
+    word = f"58{os.getpid()}"
     previous = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
         with pytest.raises(Interrupted):
-            host.run("setsid sleep 5888777 & sleep 5888777", timeout_s=LONG_S)
+            host.run(f"setsid sleep {word} & sleep {word}", timeout_s=LONG_S)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    assert running_with("5888777") == []
+    assert running_with(word) == []
 
 
 def test_run_says_when_the_workspace_is_gone(tmp_path: Path) -> None:
@@ -193,12 +199,12 @@ def test_child_sees_the_scrubbed_environment(tmp_path: Path) -> None:
 
 def test_scrub_environment_goes_by_the_segments_of_a_name() -> None:
     """F-7: a name is secret by a whole segment, not by a part of a word."""
-    secret = (
+    secret = words(
         "KEY APIKEY ODEK_API_KEY OPENAI_API_KEY aws_secret_access_key GITHUB_TOKEN DB_PASS DB_PASSWD DB_PASSWORD "
         "CLIENT-SECRET GOOGLE_CREDENTIALS X_CREDENTIAL MY_PRIVATEKEY MY_ACCESSKEY MY_SECRETKEY SECRETKEY_2 "
         "MYSQL_PWD PGPASSWORD SSHPASS"
-    ).split()
-    harmless = "PATH HOME PWD KEYBOARD MONKEY PASSAGE TOKENIZER SSH_AUTH_SOCK COMPASS SECRETARY".split()
+    )
+    harmless = words("PATH HOME PWD KEYBOARD MONKEY PASSAGE TOKENIZER SSH_AUTH_SOCK COMPASS SECRETARY")
     assert list(scrub_environment(dict.fromkeys(secret + harmless, "x"))) == harmless
 
 

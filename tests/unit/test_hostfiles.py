@@ -237,22 +237,26 @@ def test_a_folder_swapped_for_a_link_does_not_lead_outside(root: Path) -> None:
     (root / "race" / "secret").write_bytes(b"inside")
     child = os.fork()
     if child == 0:
-        while True:
-            os.rename(root / "race", root / "aside")
-            os.symlink("../outside", root / "race")
-            os.unlink(root / "race")
-            os.rename(root / "aside", root / "race")
+        try:
+            while True:
+                os.rename(root / "race", root / "aside")
+                os.symlink("../outside", root / "race")
+                os.unlink(root / "race")
+                os.rename(root / "aside", root / "race")
+        finally:
+            os._exit(1)
     seen = set()
     try:
         for _ in range(2000):
             try:
                 seen.add(files.read("race/secret", limit_bytes=LIMIT))
-                files.write("race/secret", b"inside", replacing=None)
+                files.write("race/secret", b"inside", replacing=b"inside")
             except FileRefused as error:
                 seen.add(error.message.partition('" ')[2].encode())
     finally:
         os.kill(child, 9)
-        os.waitpid(child, 0)
+        ending = os.waitpid(child, 0)[1]
+    assert ending == 9, "the attacker stopped too early"
     assert seen <= {b"inside", b"leaves the workspace", b"does not exist", b"cannot be used: Not a directory"}
     assert b"inside" in seen
     assert tree(root.parent / "outside") == {"secret": b"secret"}
