@@ -172,8 +172,10 @@ class StateFolder:
             parent = descriptor
             try:
                 descriptor = self._enter(parent, part, path, make=make)
-            except FileNotFoundError:
-                return None
+            except FileNotFoundError as error:
+                if not make:
+                    return None
+                raise StateError(f'"{visible(path)}" cannot be made', hint="check HOME") from error
             finally:
                 os.close(parent)
         return descriptor
@@ -202,6 +204,8 @@ class StateFolder:
         folder = self._folder()
         try:
             return self._open_file(folder, f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError as error:  # the folder was removed meanwhile
+            raise self._failed(name, "locked", error) from error
         finally:
             os.close(folder)
 

@@ -13,14 +13,16 @@ from odek.text import visible
 
 WIDTH = 66  # with the deepest indent below 80 columns, the narrowest terminal worth the name
 BLANK_RUN = 25  # a Python body indented six deep still shows as it is
-_BLANKS = re.compile(rf"[\s\u2800]{{{BLANK_RUN},}}")  # U+2800: the empty Braille cell, blank but no space
+# tab and the space separators of Unicode, and the empty Braille cell, which is blank but no space
+_BLANKS = re.compile(rf"([ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800]{{{BLANK_RUN},}})")
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@=+%~${}()\[\]-]+")
 _FIRST, _NEXT, _REMARK = "  | ", "  + ", "  * "
 
 
 def readable(text: str) -> str:
     """Return `text` on one line, invisible characters escaped, long blank runs as "[4000 spaces]"."""
-    return _BLANKS.sub(_counted, visible(text))
+    pieces = _BLANKS.split(text)  # every second piece is a run
+    return "".join(_counted(piece) if index % 2 else visible(piece) for index, piece in enumerate(pieces))
 
 
 def value(text: str) -> str:
@@ -46,10 +48,10 @@ def fold(text: str, width: int = WIDTH) -> tuple[str, ...]:
     return (*pieces, piece)
 
 
-def field(label: str, text: str) -> tuple[str, ...]:
+def field(label: str, text: str, *, indent: int = 2) -> tuple[str, ...]:
     """Return the lines "  label:   text", what does not fit on lines that are marked as continued."""
     first, *rest = fold(text)
-    return (f"  {label + ':':<8} {first}".rstrip(), *(f"         + {piece}" for piece in rest))
+    return (f"{' ' * indent}{label + ':':<8} {first}".rstrip(), *(f"         + {piece}" for piece in rest))
 
 
 def command_rows(command: str) -> tuple[str, ...]:
@@ -57,7 +59,7 @@ def command_rows(command: str) -> tuple[str, ...]:
     rows: list[str] = []
     blank_lines = 0
     for line in (*command.split("\n"), None):
-        if line is not None and not visible(line).strip():
+        if line is not None and not line.strip(" \t"):
             blank_lines += 1
             continue
         rows += _blank_rows(blank_lines)
@@ -72,6 +74,6 @@ def _blank_rows(count: int) -> list[str]:
     return [_FIRST.rstrip()] * count if count < 3 else [f"{_REMARK}[{count} blank lines]"]
 
 
-def _counted(run: re.Match[str]) -> str:
-    blanks = run.group()
-    return f"[{len(blanks)} {'spaces' if blanks == ' ' * len(blanks) else 'blanks'}]"
+def _counted(blanks: str) -> str:
+    kinds = {" ": "spaces", "\t": "tabs"}
+    return f"[{len(blanks)} {kinds.get(blanks[0], 'blanks') if len(set(blanks)) == 1 else 'blanks'}]"

@@ -48,24 +48,24 @@ def require_approval(
     if request.is_empty:
         return
     if approved_by_environment:
-        notify(f"{SWITCH} approves what {request.sources} asks for")
+        notify(f"{SWITCH} approves the sandbox overrides of {request.sources}")
         return
     if store.holds(request):
         return
     if approver is None:
-        raise _denied(request, "needs an approval, and there is no terminal to ask for it")
+        raise _denied(request, "need an approval, and there is no terminal to ask for it")
     answer = approver.ask(render_request(request), _ONCE + _TRUST + _NO)
     if answer in _TRUST:
         store.remember(request)
         notify(_trusted(request, store.path))
     elif answer not in _ONCE:
-        raise _denied(request, "was not approved")
+        raise _denied(request, "were not approved")
 
 
 def _denied(request: ApprovalRequest, what: str) -> ApprovalDenied:
     return ApprovalDenied(
-        f"what {request.sources} asks of the sandbox {what}",
-        hint=f"read it, then approve it at a terminal, or set {SWITCH}=1 where there is none",
+        f"the sandbox overrides of {request.sources} {what}",
+        hint=f"read them, then approve them at a terminal, or set {SWITCH}=1 where there is none",
         detail=describe_request(request),
     )
 

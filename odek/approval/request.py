@@ -133,9 +133,9 @@ def fingerprint_covers(request: ApprovalRequest) -> bool:
 def describe_request(request: ApprovalRequest) -> str:
     """Return what is asked for, a field a line, every foreign text made visible."""
     lines = [
-        *(_named("image", request.image)),
-        *(_named("network", request.network)),
-        *(_named("compose", request.compose_project)),
+        *_named("image", request.image),
+        *_named("network", request.network),
+        *_named("compose", request.compose_project),
         *(line for network in request.networks for line in _network_lines(network)),
     ]
     if request.env:
@@ -174,9 +174,9 @@ def _network_lines(network: ApprovedNetwork) -> tuple[str, ...]:
     project = value(network.compose_project) if network.compose_project else "none"
     return (
         *field("attach", value(network.name)),
-        f"    id {value(network.id)}",
-        f"    internal: {reach}",
-        *(f"    {line.strip()}" for line in field("compose project", project)),
+        *field("id", value(network.id), indent=4),
+        *field("internal", reach, indent=4),
+        *field("compose project", project, indent=4),
     )
 
 
@@ -193,8 +193,8 @@ def _interpolation_lines(request: ApprovalRequest) -> tuple[str, ...]:
 
 def _dockerfile_lines(sha256: str) -> tuple[str, ...]:
     return (
-        "  build:   Dockerfile.odek",
-        f"    sha256 {value(sha256)}",
+        *field("build", "Dockerfile.odek"),
+        *field("sha256", value(sha256), indent=4),
         "  ⚠️  its RUN steps execute outside the sandbox's limits and can read the whole working",
         "      directory; the image it names after FROM is pulled",
     )

@@ -16,7 +16,7 @@ from odek.text import visible, visible_lines
 
 TERMINAL = "/dev/tty"
 ATTEMPTS = 3
-_QUIET_S = 0.1  # this long without input, and what was under way (a paste, a terminal's reply) has arrived
+QUIET_S = 0.1  # this long without input, and what was under way (a paste, a terminal's reply) has arrived
 _QUIET_ROUNDS = 20
 _LINE_LIMIT = 4096  # what the kernel's line discipline takes
 _CAUTION = "⚠️"
@@ -31,8 +31,10 @@ _REPLY = re.compile(
 class TerminalApprover:
     """Satisfies approval.gate.Approver. One question at a time; nothing stays open in between."""
 
-    def __init__(self, path: str = TERMINAL) -> None:
+    def __init__(self, path: str = TERMINAL, *, quiet_s: float = QUIET_S) -> None:
+        """`quiet_s`: a question is put only after this long without input."""
         self._path = path
+        self._quiet_s = quiet_s
 
     def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
         """Show `prompt` and return the one of `choices` that was typed.
@@ -45,7 +47,7 @@ class TerminalApprover:
         except OSError:
             return None
         try:
-            return _ask_in_line_mode(descriptor, prompt, choices)
+            return _ask_in_line_mode(descriptor, prompt, choices, self._quiet_s)
         except (OSError, termios.error, KeyboardInterrupt):
             return None
         finally:
@@ -63,11 +65,11 @@ def find_approver(path: str = TERMINAL) -> TerminalApprover | None:
     return TerminalApprover(path) if is_terminal else None
 
 
-def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...]) -> str | None:
+def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...], quiet_s: float) -> str | None:
     before = termios.tcgetattr(descriptor)
     try:
         termios.tcsetattr(descriptor, termios.TCSAFLUSH, _line_mode(before))
-        return _converse(descriptor, prompt, choices)
+        return _converse(descriptor, prompt, choices, quiet_s)
     finally:
         try:
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
@@ -78,19 +80,21 @@ def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...]) ->
 def _line_mode(attributes: list[int | list[bytes | int]]) -> list[int | list[bytes | int]]:
     """Return `attributes` with line input, echo and signals on, whatever a crashed program left behind."""
     iflag, oflag, cflag, lflag, *rest = attributes
-    assert isinstance(iflag, int) and isinstance(oflag, int) and isinstance(lflag, int)
+    assert isinstance(iflag, int)
+    assert isinstance(oflag, int)
+    assert isinstance(lflag, int)
     iflag = (iflag | termios.ICRNL) & ~(termios.IGNCR | termios.INLCR)
     oflag |= termios.OPOST | termios.ONLCR
     lflag |= termios.ICANON | termios.ECHO | termios.ECHOCTL | termios.ISIG
     return [iflag, oflag, cflag, lflag, *rest]
 
 
-def _converse(descriptor: int, prompt: str, choices: tuple[str, ...]) -> str | None:
+def _converse(descriptor: int, prompt: str, choices: tuple[str, ...], quiet_s: float) -> str | None:
     body, _, question = _harmless(prompt).rpartition("\n")
     _write(descriptor, f"{body}\n" if body else "")
     for _ in range(ATTEMPTS):
         # discard first, then ask: who answers a question that can be seen is never discarded
-        if not _discard_input(descriptor):
+        if not _discard_input(descriptor, quiet_s):
             break
         _write(descriptor, f"{question} ")
         line = _read_line(descriptor)
@@ -113,11 +117,11 @@ def _harmless(prompt: str) -> str:
     return _CAUTION.join(visible_lines(part) for part in prompt.split(_CAUTION))
 
 
-def _discard_input(descriptor: int) -> bool:
+def _discard_input(descriptor: int, quiet_s: float) -> bool:
     """Throw away pending input until the terminal is quiet; False when it does not become so."""
     for _ in range(_QUIET_ROUNDS):
         termios.tcflush(descriptor, termios.TCIFLUSH)
-        readable, _, _ = select.select([descriptor], [], [], _QUIET_S)
+        readable, _, _ = select.select([descriptor], [], [], quiet_s)
         if not readable:
             termios.tcflush(descriptor, termios.TCIFLUSH)  # half a line does not make it readable
             return True

@@ -138,9 +138,7 @@ def test_writing_replaces_a_link_and_not_what_it_points_to(folder: StateFolder, 
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder"])
-def test_anything_but_a_regular_file_is_refused_without_waiting(
-    folder: StateFolder, tmp_path: Path, kind: str
-) -> None:
+def test_anything_but_a_regular_file_is_refused_without_waiting(folder: StateFolder, tmp_path: Path, kind: str) -> None:
     """B37: a FIFO nobody writes to must not hang the program."""
     path = plant(tmp_path, b"")
     path.unlink()
@@ -171,6 +169,16 @@ def test_name_that_leaves_the_folder_is_refused(folder: StateFolder, tmp_path: P
         with pytest.raises(StateError, match="cannot be the name of a state file"):
             StateFolder(home=str(tmp_path), uid=UID, parts=(name,))
     assert sorted(path.name for path in tmp_path.rglob("*")) == [".odek"]
+
+
+def test_folder_that_cannot_be_made_or_opened_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StateError) as caught:
+        StateFolder(home="/proc", uid=UID).write(NAME, b"")
+    assert caught.value.message == '"/proc/.odek" cannot be made'
+    long = "x" * 300
+    with pytest.raises(StateError) as caught:
+        StateFolder(home=str(tmp_path), uid=UID, parts=(long,)).write(NAME, b"")
+    assert caught.value.message == f'"{tmp_path}/.odek/{long}" cannot be opened: File name too long'
 
 
 @pytest.mark.parametrize("home", ["", "/nonexistent/home"])
@@ -256,7 +264,7 @@ def test_strict_json_refuses(folder: StateFolder, tmp_path: Path, data: bytes, r
 @pytest.mark.parametrize("data", [b'{"a": 1,}', b'{"a": 1 // no\n}'])
 def test_strict_json_refuses_comments_and_trailing_commas(data: bytes) -> None:
     """B37 (the words for it differ between Python versions)."""
-    with pytest.raises(ValueError, match="^line 1, column "):
+    with pytest.raises(ValueError, match=r"^line 1, column "):
         parse_json(data)
 
 
@@ -288,13 +296,12 @@ def test_lock_is_refused_while_another_holds_it_and_names_the_holder(folder: Sta
 
     with folder.locked(NAME):
         with pytest.raises(StateError) as caught:
-            with folder.locked(NAME, wait_s=0.05, clock=lambda: now[0], sleep=nap):
-                pytest.fail("two holders")
+            folder.locked(NAME, wait_s=0.05, clock=lambda: now[0], sleep=nap).__enter__()
         with folder.locked("other"):
             pass
     assert caught.value.message == f'"{tmp_path}/.odek/{NAME}" is in use by process {os.getpid()}'
     assert naps == [0.02, 0.02, 0.02]
-    with folder.locked(NAME, sleep=lambda seconds: pytest.fail("the lock was not let go")):
+    with folder.locked(NAME, sleep=lambda _: pytest.fail("the lock was not let go")):
         pass
 
 
@@ -305,15 +312,13 @@ def test_lock_waits_until_the_holder_lets_go(folder: StateFolder) -> None:
     def let_go(seconds: float) -> None:
         holder.__exit__(None, None, None)
 
-    with folder.locked(NAME, sleep=let_go):
-        with pytest.raises(StateError, match="is in use"):
-            folder.locked(NAME, wait_s=0).__enter__()
+    with folder.locked(NAME, sleep=let_go), pytest.raises(StateError, match="is in use"):
+        folder.locked(NAME, wait_s=0).__enter__()
 
 
 def test_lock_is_let_go_when_the_work_fails(folder: StateFolder) -> None:
-    with pytest.raises(KeyError):
-        with folder.locked(NAME):
-            raise KeyError
+    with pytest.raises(KeyError), folder.locked(NAME):
+        raise KeyError
     with folder.locked(NAME, wait_s=0):
         pass
 

@@ -1,0 +1,162 @@
+"""Remembered approvals."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odek.approval.request import ApprovalRequest, EnvOverride, digest, fingerprint
+from odek.approval.store import FILE, ApprovalStore
+from odek.errors import StateError
+from odek.state import StateFolder
+
+PLAIN = ApprovalRequest(project_dir="/p", image="alpine", network="bridge", volumes=("./a:/a",))
+GATED = ApprovalRequest(project_dir="/p", env=(EnvOverride(key="X", value="1"),), user="0")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ApprovalStore:
+    return ApprovalStore(StateFolder(home=str(tmp_path), uid=os.getuid()))
+
+
+def plant(home: Path, content: object) -> Path:
+    (home / ".odek").mkdir(mode=0o700, exist_ok=True)
+    path = home / ".odek" / FILE
+    path.write_text(json.dumps(content))
+    path.chmod(0o600)
+    return path
+
+
+def test_nothing_is_approved_before_and_asking_leaves_no_file(store: ApprovalStore, tmp_path: Path) -> None:
+    assert not store.holds(PLAIN)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trusted_request_is_held_under_the_documented_keys(store: ApprovalStore, tmp_path: Path) -> None:
+    """R-61, R-62: `{key: true}`, the short key only where it binds everything; 0600."""
+    store.remember(PLAIN)
+    store.remember(GATED)
+    path = tmp_path / ".odek" / "project_sandbox_approvals.json"
+    keys = {fingerprint(PLAIN): True, f"{fingerprint(GATED)}:{digest(GATED)}": True}
+    assert json.loads(path.read_bytes()) == keys
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert store.path == str(path)
+    assert (store.holds(PLAIN), store.holds(GATED)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"project_dir": "/q"},
+        {"env": (EnvOverride(key="X", value="${SECRET}", variables=("SECRET",)),)},
+        {"env": ()},
+        {"user": "1000"},
+        {"user": ""},
+        {"image": "alpine"},
+        {"network": "bridge"},
+        {"volumes": ("./a:/a",)},
+        {"compose_project": "app"},
+        {"dockerfile_sha256": "a" * 64},
+        {"other": (("a", "b"),)},
+    ],
+    ids=str,
+)
+def test_changed_request_is_not_held(store: ApprovalStore, change: dict[str, Any]) -> None:
+    """D-5, B30, F-42: a swapped value is a new request."""
+    store.remember(GATED)
+    assert not store.holds(dataclasses.replace(GATED, **change))
+
+
+def test_key_of_an_older_tool_counts_where_it_binds_everything(store: ApprovalStore, tmp_path: Path) -> None:
+    """R-61: the map stays readable both ways."""
+    plant(tmp_path, {fingerprint(PLAIN): True})
+    assert store.holds(PLAIN)
+
+
+def test_key_of_an_older_tool_does_not_approve_what_it_does_not_bind(store: ApprovalStore, tmp_path: Path) -> None:
+    """D-5: the short key knows the name of the variable and nothing of its value."""
+    plant(tmp_path, {fingerprint(GATED): True})
+    assert not store.holds(GATED)
+
+
+def test_remembering_keeps_what_was_there(store: ApprovalStore, tmp_path: Path) -> None:
+    plant(tmp_path, {"0" * 64: True})
+    store.remember(PLAIN)
+    assert json.loads((tmp_path / ".odek" / FILE).read_bytes()) == {"0" * 64: True, fingerprint(PLAIN): True}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ([], "it is no JSON object"),
+        ("x", "it is no JSON object"),
+        ({"*": True}, '"*" is no approval key'),
+        ({"a" * 63: True}, f'"{"a" * 63}" is no approval key'),
+        ({"A" * 64: True}, f'"{"A" * 64}" is no approval key'),
+        ({"a" * 64 + "\n": True}, f'"{"a" * 64}\\n" is no approval key'),
+        ({"\x1b[2K" + "x" * 100: True}, '"\\x1b[2K' + "x" * 75 + '…" is no approval key'),
+        ({"a" * 64: False}, f"the value of {'a' * 64} is not true"),
+        ({"a" * 64: 1}, f"the value of {'a' * 64} is not true"),
+        ({"a" * 64: "true"}, f"the value of {'a' * 64} is not true"),
+    ],
+)
+def test_damaged_file_approves_nothing_and_is_not_overwritten(
+    store: ApprovalStore, tmp_path: Path, content: object, reason: str
+) -> None:
+    """R-61, B30, B46: fail closed."""
+    path = plant(tmp_path, content)
+    for attempt in (store.holds, store.remember):
+        with pytest.raises(StateError) as caught:
+            attempt(PLAIN)
+        assert caught.value.message == f'"{path}" is damaged: {reason}'
+        assert caught.value.hint == "remove the file; odek then asks again"
+    assert json.loads(path.read_bytes()) == content
+
+
+def test_loose_or_linked_file_approves_nothing(store: ApprovalStore, tmp_path: Path) -> None:
+    """R-61, B30."""
+    path = plant(tmp_path, {fingerprint(PLAIN): True})
+    path.chmod(0o666)
+    with pytest.raises(StateError, match="is open to other users"):
+        store.holds(PLAIN)
+    path.chmod(0o600)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StateError, match="is a symbolic link"):
+        store.holds(PLAIN)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"' + b"a" * 64 + b'": true, "' + b"a" * 64 + b'": true}'])
+def test_unreadable_file_approves_nothing(store: ApprovalStore, tmp_path: Path, data: bytes) -> None:
+    """B37, B38, B46: an empty, a truncated and a doubled one."""
+    plant(tmp_path, {}).write_bytes(data)
+    with pytest.raises(StateError, match="is damaged"):
+        store.holds(PLAIN)
+
+
+def test_two_writers_at_once_both_survive(store: ApprovalStore, tmp_path: Path) -> None:
+    """R-61: locked across processes."""
+    code = (
+        "import os, sys\n"
+        "from odek.approval.request import ApprovalRequest\n"
+        "from odek.approval.store import ApprovalStore\n"
+        "from odek.state import StateFolder\n"
+        "store = ApprovalStore(StateFolder(home=sys.argv[1], uid=os.getuid()))\n"
+        "for number in range(10):\n"
+        "    store.remember(ApprovalRequest(project_dir=f'/{sys.argv[2]}/{number}', image='i'))"
+    )
+    root = Path(__file__).resolve().parents[3]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name], cwd=root) for name in ("a", "b", "c", "d")
+    ]
+    assert [child.wait() for child in running] == [0] * 4
+    for name in "abcd":
+        for number in range(10):
+            assert store.holds(ApprovalRequest(project_dir=f"/{name}/{number}", image="i"))
