@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from odek.agent.events import (
+    Event,
+    Finished,
+    ModelAsked,
+    ModelReplied,
+    TextArrived,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+    call_title,
+    to_json,
+)
+from odek.model.types import Message, Reply, ToolCall, Usage
+
+CALL = ToolCall(id="c1", name="shell", arguments='{"command":"ls"}')
+REPLY = Reply(
+    message=Message(role="assistant", content="hm", tool_calls=(CALL,), reasoning="secret thoughts"),
+    usage=Usage(input_tokens=3, output_tokens=2, cached_tokens=1),
+    stop="tool_calls",
+)
+USAGE = {"input_tokens": 3, "output_tokens": 2, "cached_tokens": 1}
+CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (ModelAsked(iteration=1), {"event": "model_asked", "iteration": 1}),
+        (TextArrived(text="a"), {"event": "text", "text": "a"}),
+        (
+            ModelReplied(reply=REPLY, iteration=2),
+            {
+                "event": "model_replied",
+                "iteration": 2,
+                "content": "hm",
+                "tool_calls": [CALL_JSON],
+                "stop": "tool_calls",
+                "usage": USAGE,
+            },
+        ),
+        (ToolStarted(call=CALL, title="shell: ls"), {"event": "tool_started", **CALL_JSON, "title": "shell: ls"}),
+        (
+            ToolFinished(call=CALL, text="out", failed=True),
+            {"event": "tool_finished", "id": "c1", "name": "shell", "failed": True, "result": "out"},
+        ),
+        (Warned(text="w"), {"event": "warning", "text": "w"}),
+        (
+            Finished(answer="a", usage=REPLY.usage, iterations=4),
+            {"event": "finished", "answer": "a", "iterations": 4, "usage": USAGE},
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_to_json_gives_each_event_its_object(event: Event, expected: dict[str, Any]) -> None:
+    """R-81: events for machines."""
+    assert to_json(event) == expected
+    assert json.loads(json.dumps(to_json(event))) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        ('{"command":"make test"}', "shell: make test"),
+        ('{"description":"d","path":"a.py"}', "shell: a.py"),
+        ('{"command":5,"path":"a.py"}', "shell: a.py"),
+        ("{}", "shell"),
+        ("[1]", "shell"),
+        ("{half", "shell"),
+        ("[" * 100_000, "shell"),
+        ('{"command":"a\\n\\u001b[2Jb\\u202e"}', "shell: a\\n\\x1b[2Jb\\u202e"),
+    ],
+)
+def test_call_title_is_one_safe_line(arguments: str, title: str) -> None:
+    """R-64: what a model chose cannot move the cursor of the person who reads the title."""
+    assert call_title(ToolCall(id="1", name="shell", arguments=arguments)) == title
+
+
+def test_call_title_is_short() -> None:
+    call = ToolCall(id="1", name="shell", arguments=json.dumps({"command": "\x1b" * 3_000_000}))
+    assert len(call_title(call)) == 120
