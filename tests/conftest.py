@@ -16,7 +16,7 @@ import pytest
 from engine import Engine, find_engine, find_static_busybox, import_base_image
 from program import Odek
 
-REMOVAL_GRACE_S = 10  # Docker removes a `--rm` container some time after its client has ended
+REMOVAL_GRACE_S = 5  # Docker removes a `--rm` container some time after its client has ended
 
 
 def docker_is_required() -> bool:
