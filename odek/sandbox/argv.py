@@ -8,6 +8,7 @@ host (/proc/PID/cmdline), so both travel on stdin (R-32, B15).
 from __future__ import annotations
 
 from odek.sandbox import scripts
+from odek.sandbox.network import PROJECT_LABEL
 from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
 
 LABEL = "io.odek.sandbox"
@@ -39,7 +40,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         *(item for key, value in labels for item in ("--label", f"{key}={value}")),
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
         "--pids-limit", str(limits.pids), *_memory_flags(limits.memory_bytes), *_cpu_flags(limits.nano_cpus),
-        "--network", spec.network,
+        "--network", spec.plan.first,
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", spec.helper_user,
@@ -86,8 +87,8 @@ def tmpfs_options(user: str) -> str:
     return f"rw,noexec,nosuid,nodev,mode=1777{owner}{group}"
 
 
-def inspect_argv(name: str) -> tuple[str, ...]:
-    return ("inspect", "--type", "container", "--", name)
+def inspect_argv(*names: str) -> tuple[str, ...]:
+    return ("inspect", "--type", "container", "--", *names)
 
 
 def remove_argv(*names: str) -> tuple[str, ...]:
@@ -97,6 +98,28 @@ def remove_argv(*names: str) -> tuple[str, ...]:
 def list_by_label_argv(label: str, template: str) -> tuple[str, ...]:
     """Return the arguments that list all containers, running or not, that carry `label`."""
     return ("ps", "--all", "--no-trunc", "--filter", f"label={label}", "--format", template)
+
+
+def list_networks_argv() -> tuple[str, ...]:
+    """Return the arguments that list every network: full ID, tab, name."""
+    return ("network", "ls", "--no-trunc", "--format", "{{.ID}}\t{{.Name}}")
+
+
+def list_project_networks_argv(project: str) -> tuple[str, ...]:
+    """Return the arguments that list the full IDs of the networks of a Compose project.
+
+    The filter compares the whole value; `project` has passed parse_compose_project.
+    """
+    return ("network", "ls", "--no-trunc", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}")
+
+
+def inspect_networks_argv(*ids: str) -> tuple[str, ...]:
+    return ("network", "inspect", "--", *ids)
+
+
+def connect_argv(network_id: str, container: str) -> tuple[str, ...]:
+    """Return the arguments that connect a running container, without any alias (R-54)."""
+    return ("network", "connect", "--", network_id, container)
 
 
 def image_id_argv(ref: str) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odek.sandbox.network import Network
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFacts:
@@ -20,7 +22,12 @@ class ContainerFacts:
     network: str
     """none, bridge, attached, or bridge+attached"""
     internet: bool
-    networks: tuple[str, ...] = ()
+    networks: tuple[Network, ...] = ()
+    """the attached ones; their names have passed the charset check and are foreign all the same"""
+    service_names: tuple[str, ...] = ()
+    """what other containers answer to on them: charset-checked, sorted, at most 20"""
+    shared_names: tuple[str, ...] = ()
+    """those of `service_names` that stand for containers of different services"""
     pids_limit: int
     readonly: bool
     workspace_writable: bool

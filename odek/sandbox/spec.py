@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.network import Network, NetworkPlan
 from odek.text import visible
 
 WORKSPACE = "/workspace"
@@ -60,7 +61,7 @@ class SandboxSpec:
     image_id: str
     """what Docker is given: sha256:<64 hex digits>"""
     network: str
-    """none or bridge"""
+    """none or bridge; with attached networks none means "no other" """
     workdir: str
     """the host folder shown at /workspace: absolute, links resolved"""
     readonly: bool
@@ -71,6 +72,13 @@ class SandboxSpec:
     env: tuple[tuple[str, str], ...] = ()
     volumes: tuple[Mount, ...] = ()
     umask: int = 0o022
+    attached: tuple[Network, ...] = ()
+    """existing networks, in the order in which they are connected"""
+
+    @property
+    def plan(self) -> NetworkPlan:
+        """all its networks"""
+        return NetworkPlan(mode=self.network, attached=self.attached)
 
     @property
     def helper_user(self) -> str:

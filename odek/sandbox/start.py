@@ -29,7 +29,9 @@ from odek.sandbox.container import Container
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.networks import connect_rest, explain_refusal, service_names
 from odek.sandbox.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
+from odek.sandbox.services import ServiceNames
 from odek.sandbox.spec import SandboxSpec
 from odek.sandbox.verify import mismatches
 from odek.text import visible
@@ -63,6 +65,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     lease: Pending | None = None
     try:
         name, lease = _run(spec, docker, world, nonce)
+        connect_rest(spec.plan, name, docker)
         marker.make()
         inspecting = docker.start(*inspect_argv(name))
         arguments = (marker.name, marker.inode)
@@ -71,7 +74,11 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
         inspected = _read_inspect(inspecting.wait(CALL_TIMEOUT_S))
         _require_match(spec, inspected, nonce)
         _require_working(spec, observed, checked)
-        container = Container(docker, spec, _facts(spec, inspected, observed, world), lease=lease, new_nonce=world.new_nonce)
+        services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
+        for note in services.notes:
+            world.notify(note)
+        facts = _facts(spec, inspected, observed, services, world)
+        container = Container(docker, spec, facts, lease=lease, new_nonce=world.new_nonce)
         lease = None
     finally:
         marker.remove()
@@ -96,7 +103,7 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
             return name, lease
         done = lease.completed()
         if not _taken_by_another(name, docker, nonce):
-            raise _start_error(spec, done)
+            raise explain_refusal(spec.plan, docker) or _start_error(spec, done)
     raise SandboxConfigError(
         f"the container names odek-{world.owner.pid}-1 to -{_MAX_NAMES} are all taken",
         hint="look at `docker ps --all` and remove what is not needed",
@@ -201,7 +208,13 @@ def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Compl
         )
 
 
-def _facts(spec: SandboxSpec, inspected: dict[str, Any], observed: dict[str, str], world: Surroundings) -> ContainerFacts:
+def _facts(
+    spec: SandboxSpec,
+    inspected: dict[str, Any],
+    observed: dict[str, str],
+    services: ServiceNames,
+    world: Surroundings,
+) -> ContainerFacts:
     home = spec.home
     if observed.get("home") != "writable":
         if observed.get("spare") != "writable":
@@ -222,8 +235,11 @@ def _facts(spec: SandboxSpec, inspected: dict[str, Any], observed: dict[str, str
         image_id=spec.image_id,
         user=user,
         home=home,
-        network=spec.network,
-        internet=spec.network == "bridge",
+        network=spec.plan.label,
+        internet=spec.plan.internet,
+        networks=spec.attached,
+        service_names=services.names,
+        shared_names=services.shared,
         pids_limit=spec.limits.pids,
         readonly=spec.readonly,
         workspace_writable=writable,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from odek.sandbox.argv import NONCE_LABEL
+from odek.sandbox.attachment import verify_attached
 from odek.sandbox.spec import WORKSPACE, SandboxSpec
 
 
@@ -22,7 +23,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
             ("it is ours", _object(_object(inspected, "Config"), "Labels").get(NONCE_LABEL), nonce),
             ("image", inspected.get("Image"), spec.image_id),
             ("user of the keep-alive", _object(inspected, "Config").get("User"), spec.helper_user),
-            ("network", host.get("NetworkMode"), spec.network),
+            ("network", host.get("NetworkMode"), spec.plan.first),
             ("privileged", host.get("Privileged"), False),
             ("dropped capabilities", host.get("CapDrop"), ["ALL"]),
             ("added capabilities", host.get("CapAdd") or [], []),
@@ -37,6 +38,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
         *_security_option(host),
         *_tmpfs(host),
         *_mounts(inspected, spec),
+        *verify_attached(spec.plan, inspected),
     )
 
 

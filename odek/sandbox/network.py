@@ -1,0 +1,308 @@
+"""Which existing networks a sandbox is attached to: names in, full IDs out (R-50 to R-56, D-8). Pure.
+
+Docker looks a network up by ID, then by name, then by the beginning of an ID, and several networks
+may share a name. So a name counts only if exactly one listed network has exactly that name, and from
+there on nothing but its full ID is used.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odek.sandbox.errors import SandboxConfigError
+from odek.text import clip, visible
+
+MAX_NETWORKS = 8
+MAX_NAME = 128
+PROJECT_LABEL = "com.docker.compose.project"
+RESERVED = ("host", "none", "bridge", "default")
+
+_ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
+_NAME_CHARACTERS = _ALPHANUMERIC | frozenset("_.-")
+_PROJECT_START = frozenset(string.ascii_lowercase + string.digits)
+_PROJECT_CHARACTERS = _PROJECT_START | frozenset("_-")
+_HEX = frozenset("0123456789abcdef")
+_SHOWN = 80  # characters of a foreign name that a message repeats
+
+Listing = tuple[tuple[str, str], ...]
+"""every network that Docker knows: (full ID, name)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRequest:
+    """What the settings ask for, every word checked by the parsers below."""
+
+    mode: str = "none"
+    """none or bridge"""
+    names: tuple[str, ...] = ()
+    names_origin: str = "sandbox_networks"
+    """where the names stand, for messages"""
+    compose_project: str = ""
+    compose_origin: str = "sandbox_compose_project"
+
+    @property
+    def attaches(self) -> bool:
+        """whether existing networks are asked for"""
+        return bool(self.names or self.compose_project)
+
+    @property
+    def origin(self) -> str:
+        """where the networks are asked for, for messages about all of them"""
+        asked = ((self.names, self.names_origin), (self.compose_project, self.compose_origin))
+        return ", ".join(origin for value, origin in asked if value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """An existing network as Docker reports it."""
+
+    name: str
+    id: str
+    """full, 64 lower-case hex digits"""
+    internal: bool
+    """no way to the internet; services of the host may be reachable all the same (R-56)"""
+    compose_project: str = ""
+    """its Compose label; "" when it has none"""
+    driver: str = "bridge"
+    scope: str = "local"
+    config_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPlan:
+    """The networks of a sandbox, as decided."""
+
+    mode: str = "none"
+    """none or bridge; none means "no other" where networks are attached"""
+    attached: tuple[Network, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """none, bridge, attached, or bridge+attached"""
+        if not self.attached:
+            return self.mode
+        return "bridge+attached" if self.mode == "bridge" else "attached"
+
+    @property
+    def internet(self) -> bool:
+        """whether any of the networks leads to the internet"""
+        return self.mode == "bridge" or any(not network.internal for network in self.attached)
+
+    @property
+    def first(self) -> str:
+        """what the container is started with: Docker connects no container that began with none"""
+        return self.attached[0].id if self.attached and self.mode == "none" else self.mode
+
+    @property
+    def rest(self) -> tuple[Network, ...]:
+        """what is connected after the start"""
+        return self.attached if self.mode == "bridge" else self.attached[1:]
+
+
+def is_name(text: str) -> bool:
+    """Return whether `text` obeys the name rule of R-51; it says nothing of reserved names."""
+    return 0 < len(text) <= MAX_NAME and text[0] in _ALPHANUMERIC and _NAME_CHARACTERS.issuperset(text)
+
+
+def shown(text: str) -> str:
+    """Return a foreign name fit for a message: on one line, clipped."""
+    return clip(visible(text), _SHOWN)
+
+
+def is_full_id(text: str) -> bool:
+    """Return whether `text` is a full ID of Docker: 64 lower-case hex digits."""
+    return len(text) == 64 and _HEX.issuperset(text)
+
+
+def parse_network_names(names: tuple[str, ...], *, origin: str) -> tuple[str, ...]:
+    """Return `names`, each once, when all of them can name a network to attach. Raises SandboxConfigError."""
+    for name in names:
+        if not is_name(name):
+            raise SandboxConfigError(
+                f'"{shown(name)}" is not the name of a network ({origin})',
+                hint=f"use letters, digits, _ . and -, at most {MAX_NAME}; `docker network ls` lists the networks",
+            )
+        if name in RESERVED:
+            raise SandboxConfigError(
+                f'"{name}" is not a network that can be attached ({origin})',
+                hint=_reserved_hint(name),
+            )
+    unique = tuple(dict.fromkeys(names))
+    _require_few(len(unique), origin)
+    return unique
+
+
+def parse_compose_project(text: str, *, origin: str) -> str:
+    """Return `text` when it can be the name of a Compose project. Raises SandboxConfigError.
+
+    Compose itself allows lower-case letters, digits, - and _, and writes the name into its labels.
+    """
+    if 0 < len(text) <= MAX_NAME and text[0] in _PROJECT_START and _PROJECT_CHARACTERS.issuperset(text):
+        return text
+    raise SandboxConfigError(
+        f'"{shown(text)}" is not the name of a Compose project ({origin})',
+        hint="use the name that `docker compose ls` shows: lower-case letters, digits, - and _",
+    )
+
+
+def parse_network(raw: Mapping[str, Any]) -> Network:
+    """Return one element of `docker network inspect`; podman writes its keys in lower case.
+
+    What is missing or of another type is read as the value that is refused or warned about.
+    """
+    podman = "Id" not in raw and "id" in raw
+    found = {str(key).lower(): value for key, value in raw.items()}
+    full_id = found.get("id")
+    if not (isinstance(full_id, str) and is_full_id(full_id)):
+        raise SandboxConfigError(
+            f'Docker reports a network "{shown(str(found.get("name")))}" without a full ID',
+            hint="update Docker; odek attaches networks by their full ID only",
+        )
+    labels = found.get("labels")
+    return Network(
+        name=str(found.get("name") or ""),
+        id=full_id,
+        internal=found.get("internal") is True,
+        compose_project=str(labels.get(PROJECT_LABEL) or "") if isinstance(labels, Mapping) else "",
+        driver=str(found.get("driver") or ""),
+        scope=str(found.get("scope") or ("local" if podman else "")),  # podman knows no other scope
+        config_only=bool(found.get("configonly")),
+    )
+
+
+def choose_named(request: NetworkRequest, listing: Listing) -> tuple[str, ...]:
+    """Return the full IDs of the networks asked for by name, in that order.
+
+    Raises SandboxConfigError when a name is missing, stands for several networks, or is merely the
+    beginning of an ID.
+    """
+    return tuple(_choose(name, request.names_origin, listing) for name in request.names)
+
+
+def plan_networks(request: NetworkRequest, *, chosen: tuple[str, ...], inspected: tuple[Network, ...]) -> NetworkPlan:
+    """Return what is attached: the networks of `chosen`, then all of the Compose project (D-8).
+
+    `chosen` comes from `choose_named`, `inspected` holds these and the ones found by the project's
+    label. Raises SandboxConfigError for a network that is gone, cannot be attached, or is one too many.
+    """
+    by_id = {network.id: network for network in inspected}
+    attached: dict[str, Network] = {}
+    for name, full_id in zip(request.names, chosen, strict=True):
+        network = by_id.get(full_id)
+        if network is None or network.name != name:
+            raise _missing(name, request.names_origin)
+        _require_attachable(network, request.names_origin)
+        attached[full_id] = network
+    for network in _of_project(request, inspected):
+        _require_attachable(network, request.compose_origin)
+        attached[network.id] = network
+    _require_few(len(attached), request.origin)
+    plan = NetworkPlan(mode=request.mode, attached=tuple(attached.values()))
+    _require_distinct(plan, request.origin)
+    return plan
+
+
+def narrow(parent: NetworkPlan, wanted: NetworkRequest) -> NetworkPlan:
+    """Return the part of `parent` that a sub-agent asks for, pinned to the parent's IDs (R-86).
+
+    Raises SandboxConfigError when it asks for anything that the parent does not have. A network
+    that its Compose project gained since is not among the parent's and so never in the result.
+    """
+    hint = "a sub-agent gets a part of its parent's networks, never more"
+    if wanted.mode == "bridge" and parent.mode != "bridge":
+        raise SandboxConfigError("a sub-agent asks for network bridge, which its parent does not have", hint=hint)
+    asked = [f'network "{shown(name)}"' for name in wanted.names if name not in {net.name for net in parent.attached}]
+    project = wanted.compose_project
+    if project and all(network.compose_project != project for network in parent.attached):
+        asked.append(f'Compose project "{shown(project)}"')
+    if asked:
+        raise SandboxConfigError(f"a sub-agent asks for {asked[0]}, which its parent does not have", hint=hint)
+    kept = (
+        network
+        for network in parent.attached
+        if network.name in wanted.names or (project and network.compose_project == project)
+    )
+    return NetworkPlan(mode=wanted.mode, attached=tuple(kept))
+
+
+def _choose(name: str, origin: str, listing: Listing) -> str:
+    ids = sorted({full_id for full_id, listed in listing if listed == name})
+    if len(ids) == 1:
+        return ids[0]
+    if ids:
+        raise _ambiguous(name, ids, origin)
+    meant = [shown(listed) for full_id, listed in listing if full_id.startswith(name)]
+    raise _missing(name, origin, meant=meant)
+
+
+def _of_project(request: NetworkRequest, inspected: tuple[Network, ...]) -> Iterator[Network]:
+    project = request.compose_project
+    if not project:
+        return
+    found = [network for network in inspected if network.compose_project == project]
+    if not found:
+        raise SandboxConfigError(
+            f'no network belongs to the Compose project "{project}" ({request.compose_origin})',
+            hint="start it with `docker compose up -d` (`docker compose ls` lists the projects); "
+            "a network that Compose calls external is attached by its name, with --sandbox-networks",
+        )
+    yield from sorted(found, key=lambda network: (network.name, network.id))
+
+
+def _require_attachable(network: Network, origin: str) -> None:
+    name = shown(network.name)
+    if not is_name(network.name) or network.name in RESERVED:
+        raise SandboxConfigError(
+            f'network "{name}" ({network.id}) has a name that odek does not attach ({origin})',
+            hint=f"give it a name of letters, digits, _ . and -, at most {MAX_NAME}",
+        )
+    wrong = ""
+    if network.config_only:
+        wrong = "it only holds a configuration for other networks"
+    elif network.driver != "bridge":
+        wrong = f'its driver is "{shown(network.driver)}", not "bridge"'
+    elif network.scope != "local":
+        wrong = f'its scope is "{shown(network.scope)}", not "local"'
+    if wrong:
+        raise SandboxConfigError(
+            f'network "{name}" cannot be attached: {wrong} ({origin})',
+            hint="attach a local bridge network: `docker network create NAME` makes one",
+        )
+
+
+def _require_few(count: int, origin: str) -> None:
+    if count > MAX_NETWORKS:
+        raise SandboxConfigError(
+            f"{count} networks are asked for, at most {MAX_NETWORKS} can be attached ({origin})",
+            hint="name only those that the task needs, with --sandbox-networks",
+        )
+
+
+def _require_distinct(plan: NetworkPlan, origin: str) -> None:
+    names = [network.name for network in plan.attached]
+    for name in names:
+        if names.count(name) > 1:
+            raise _ambiguous(name, sorted(network.id for network in plan.attached if network.name == name), origin)
+
+
+def _ambiguous(name: str, ids: list[str], origin: str) -> SandboxConfigError:
+    return SandboxConfigError(
+        f'{len(ids)} networks have the name "{name}" ({origin}): {", ".join(ids)}',
+        hint="remove the one that is not needed: `docker network rm ID`",
+    )
+
+
+def _missing(name: str, origin: str, *, meant: list[str] | None = None) -> SandboxConfigError:
+    hint = "`docker network ls` lists the networks; start the project with `docker compose up -d`"
+    if meant:
+        hint = f'an ID or its beginning does not count: write the name, "{meant[0]}"'
+    return SandboxConfigError(f'network "{name}" not found by Docker ({origin})', hint=hint)
+
+
+def _reserved_hint(name: str) -> str:
+    if name == "bridge":
+        return "for the internet use --sandbox-network bridge; it can be combined with attached networks"
+    return "name a network that `docker network create` or Compose has made"
