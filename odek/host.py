@@ -24,6 +24,7 @@ class Host:
     stdin_is_terminal: bool
     stdout_is_terminal: bool
     stderr_is_terminal: bool
+    umask: int = 0o022
 
     @classmethod
     def capture(cls) -> Host:
@@ -46,6 +47,7 @@ class Host:
             stdin_is_terminal=_is_terminal(0),
             stdout_is_terminal=_is_terminal(1),
             stderr_is_terminal=_is_terminal(2),
+            umask=_read_umask(),
         )
 
 
@@ -103,6 +105,12 @@ def _home(env: Mapping[str, str]) -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return ""
+
+
+def _read_umask() -> int:
+    umask = os.umask(0o077)  # there is no call that only reads it
+    os.umask(umask)
+    return umask
 
 
 def _is_terminal(descriptor: int) -> bool:

@@ -177,7 +177,7 @@ _AGENT = (
     ),
     Option(
         "no_agents", "bool", "Do not read AGENTS.md", default=False, env=("ODEK_NO_AGENTS",), flag="--no-agents",
-        project=FREE,
+        project=ONLY_TRUE,  # its AGENTS.md must not come in against the operator's word
     ),
     Option(
         "no_color", "bool", "No colours", default=False, env=("ODEK_NO_COLOR", "NO_COLOR"), flag="--no-color",

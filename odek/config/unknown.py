@@ -17,7 +17,8 @@ _VARIABLES = tuple(name for option in LIVE for name in option.env)
 _SWITCHES = {option.key: option.env[0] for option in LIVE if option.env and not option.in_file}
 _SECURITY = ("sandbox", "danger")
 _NEAR = 0.75
-_NEAR_VARIABLE = 0.9  # ODEK_API_KEY_FD is not ODEK_API_KEY
+_NEAR_VARIABLE = 0.85
+_NO_MISTAKE = ("ODEK_API_KEY_FD",)  # another version's hand-over to a sub-agent, not a misspelt ODEK_API_KEY
 _SHOWN_CHARS = 60
 
 
@@ -41,7 +42,7 @@ def explain_unknown_variables(names: Iterable[str]) -> tuple[str, ...]:
     """
     warnings = []
     for name in sorted(names):
-        if not name.startswith("ODEK_") or name in _VARIABLES:
+        if not name.startswith("ODEK_") or name in (*_VARIABLES, *_NO_MISTAKE):
             continue
         near = _nearest(_squeeze(name), _VARIABLES, _NEAR_VARIABLE)
         if "SANDBOX" in name:

@@ -24,7 +24,7 @@ def obtain_image(choice: ImageChoice, docker: Docker, *, notify: Callable[[str],
     Raises ImageUnavailable when it cannot be pulled while the daemon answers; SandboxLost when the
     daemon went away meanwhile, which is never read as "no daemon" (D-11).
     """
-    found = _read_id(call(docker, *image_id_argv(choice.ref)))
+    found = find_image(choice.ref, docker)
     if found:
         return found
     if choice.is_id:
@@ -35,7 +35,7 @@ def obtain_image(choice: ImageChoice, docker: Docker, *, notify: Callable[[str],
     pulled = _pull(choice.ref, docker, notify)
     if pulled.code != 0 or pulled.timed_out:
         raise _pull_error(choice, pulled, docker)
-    found = _read_id(call(docker, *image_id_argv(choice.ref)))
+    found = find_image(choice.ref, docker)
     if not found:
         raise SandboxConfigError(
             f'Docker pulled "{visible(choice.ref)}" but does not find it ({choice.origin})',
@@ -44,7 +44,9 @@ def obtain_image(choice: ImageChoice, docker: Docker, *, notify: Callable[[str],
     return found
 
 
-def _read_id(done: Completed) -> str:
+def find_image(ref: str, docker: Docker) -> str:
+    """Return the ID of a local image, or "" when there is none; nothing is pulled."""
+    done = call(docker, *image_id_argv(ref))
     match = _ID.fullmatch(done.stdout.text.strip()) if done.code == 0 else None
     return f"sha256:{match.group(1)}" if match else ""
 

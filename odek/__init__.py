@@ -1,0 +1,31 @@
+"""odek: an LLM agent for the terminal whose commands run in a hardened Docker container.
+
+The map, lowest level first; a room imports only what stands above it here (tests/test_layers.py):
+
+    errors.py          what a user can see go wrong, and exit codes
+    text.py            foreign text made safe to look at
+    process.py         child processes: the only subprocess
+    host.py            the machine and this process: the only os.environ
+    state.py           files below ~/.odek: strict, private, atomic, locked
+    config/            settings from their layers, each with its source
+    sandbox/           the container: spec, argv, start, commands, files
+    approval/          what needs the operator's word, and how it is asked
+    danger/            how dangerous a command is, and what that means
+    model/             the conversation with a language model
+    session/           conversations on disk
+    executor.py        where commands run: one protocol, two places
+    hostexec.py        … the host: commands
+    hostfiles.py       … the host: files
+    hostprocs.py       … the host: stopping what a command started
+    agent/             the loop, its events, the system prompt
+    tools/             what the model can call
+    isolation.py       sandbox or host: the fallback table
+    environment.py     what the model is told about its box
+    sandbox_setup.py   settings → check → approval → container
+    bootstrap.py       (command, settings, host) → a ready session
+    demo/              the recorded model and scratch project of `odek demo`
+    cli/               parsing, commands, the terminal: prints and exits
+    __main__.py        python -m odek
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,7 @@
+"""python -m odek"""
+
+import sys
+
+from odek.cli.main import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,323 @@
+"""The composition root: one function turns (command, settings, host) into a ready session.
+
+Every command goes through `open_session` and differs in its `Profile` only; a check that one
+command has and another forgets cannot exist. This is the one file that knows the real model
+clients, executors and tools.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+
+from odek import environment, isolation
+from odek.agent.events import Sink
+from odek.agent.loop import Agent
+from odek.agent.prompt import PromptFacts, system_prompt
+from odek.agent.untrusted import wrap_untrusted
+from odek.approval.commands import CommandGate, HostGate, SandboxGate
+from odek.approval.gate import Approver
+from odek.approval.question import CommandQuestion
+from odek.config.layers import Layer
+from odek.config.resolve import project_overrides, resolve
+from odek.config.settings import Settings, Source
+from odek.errors import ConfigError
+from odek.executor import Executor
+from odek.host import Host
+from odek.hostexec import HostExecutor
+from odek.model.types import Message, Model
+from odek.sandbox.container import Container
+from odek.sandbox.docker import Docker
+from odek.sandbox.errors import SandboxError
+from odek.sandbox.facts import ContainerFacts
+from odek.sandbox_setup import Draft, Notices, draft_sandbox, start_sandbox
+from odek.text import visible
+from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
+from odek.tools.registry import Toolbox
+from odek.tools.shell import ShellTool
+
+REPLAY_PREFIX = "replay:"
+_MAX_INSTRUCTIONS_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What makes one command different from another."""
+
+    command: str
+    sandboxed_by_default: bool = True
+    never_on_host: bool = False
+    """no fall back to the host, whatever the cause: `serve`, a session that was sandboxed before"""
+    surface: str = "a terminal; the answer is printed as plain text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The effects of a session, passed in."""
+
+    docker: Docker
+    new_model: Callable[[Settings], Model]
+    approver: Approver | None
+    """None where nobody can be asked"""
+    notices: Notices
+    random_hex: Callable[[int], str]
+    """random lower-case hex digits, twice as many as the bytes asked for"""
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Ready to work."""
+
+    agent: Agent
+    settings: Settings
+    executor: Executor
+    facts: ContainerFacts | None
+    """of the sandbox; None when commands run on the host"""
+
+
+@dataclass(slots=True)
+class _Place:
+    executor: Executor
+    facts: ContainerFacts | None = None
+    container: Container | None = field(default=None, repr=False)
+
+
+def open_session(
+    profile: Profile,
+    layers: Sequence[Layer],
+    host: Host,
+    world: World,
+    stack: ExitStack,
+    *,
+    sink: Sink,
+    history: Sequence[Message] = (),
+) -> Session:
+    """Return a session whose container, if any, ends with `stack`.
+
+    Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the
+    container, the environment block, the tools, the agent. Raises OdekError; nothing is left then.
+    """
+    settings = resolve(layers)
+    for warning in settings.warnings:
+        world.notices.warn(warning)
+    intent = _intent(profile, settings)
+    isolation.require_allowed(intent, required=settings.require_sandbox)
+    model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
+    place = _open_place(profile, settings, intent, layers, host, world, stack)
+    block = _environment_block(place, host, world)
+    tools = _toolbox(settings, place, world, block)
+    agent = Agent(
+        model=model,
+        tools=tools,
+        sink=sink,
+        max_iterations=settings.model.max_iterations,
+        system=_system_prompt(profile, settings, place, tools, host, world, block),
+        history=history,
+    )
+    return Session(agent=agent, settings=settings, executor=place.executor, facts=place.facts)
+
+
+def startup_line(facts: ContainerFacts) -> str:
+    """Return what is said of the sandbox when it is up (R-39); a contract."""
+    networks = ",".join(network.name for network in facts.networks)
+    line = f"sandbox network={facts.network} pids={facts.pids_limit} image={visible(facts.image)}"
+    return f"{line} networks={networks}" if networks else line
+
+
+def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
+    """Return the model that the settings name: a server, or a recording that is played back (R-87)."""
+    wanted = settings.model
+    model: Model
+    if wanted.base_url.startswith(REPLAY_PREFIX):
+        from odek.model.replay import ReplayModel
+
+        model = ReplayModel(os.path.join(host.cwd, wanted.base_url.removeprefix(REPLAY_PREFIX)), _read_text)
+    else:
+        _require_key(settings)
+        from odek.model.http import HttpModel
+
+        model = HttpModel(
+            base_url=wanted.base_url,
+            model=wanted.model,
+            api_key=wanted.api_key,
+            temperature=wanted.temperature,
+            thinking=wanted.thinking,
+            thinking_budget=wanted.thinking_budget,
+            allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
+            env=host.env,
+            on_notice=notify,
+        )
+    if wanted.record:
+        from odek.model.replay import RecordingModel
+
+        return RecordingModel(model, os.path.join(host.cwd, wanted.record))
+    return model
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _require_key(settings: Settings) -> None:
+    """A key is needed where nobody named another server; that server then decides for itself."""
+    if not settings.model.api_key and not settings.was_set("base_url"):
+        raise ConfigError(
+            f"there is no key for {settings.model.base_url}",
+            hint="set ODEK_API_KEY, or name a server that needs none with --base-url; `odek demo` works without",
+        )
+
+
+def _intent(profile: Profile, settings: Settings) -> isolation.Intent:
+    return isolation.choose_intent(
+        enabled=settings.sandbox.enabled,
+        origin=settings.origin_of("sandbox"),
+        from_flag=settings.source_of("sandbox") is Source.FLAG,
+        no_sandbox=settings.no_sandbox,
+        default=profile.sandboxed_by_default,
+        command=profile.command,
+    )
+
+
+def _open_place(
+    profile: Profile,
+    settings: Settings,
+    intent: isolation.Intent,
+    layers: Sequence[Layer],
+    host: Host,
+    world: World,
+    stack: ExitStack,
+) -> _Place:
+    """Return the container, or the host where that is allowed; see isolation.decide."""
+    on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env))
+    if not intent.sandboxed:
+        if not settings.suppress_sandbox_warning:
+            world.notices.warn(f"shell commands run ON THIS HOST, without a sandbox ({intent.origin})")
+        return on_host
+    draft = draft_sandbox(settings, host, world.notices)
+    try:
+        container = start_sandbox(
+            draft,
+            settings,
+            project_overrides(layers),
+            host,
+            docker=world.docker,
+            approver=world.approver,
+            notices=world.notices,
+            new_nonce=partial(world.random_hex, 16),
+            sleep=world.sleep,
+        )
+    except SandboxError as error:
+        _fall_back_or_raise(error, _firmness(profile, settings, intent, draft), world.notices)
+        return on_host
+    stack.callback(_close, container, world.notices)
+    world.notices.note(startup_line(container.facts))
+    return _Place(executor=container, facts=container.facts, container=container)
+
+
+def _fall_back_or_raise(error: SandboxError, firmness: isolation.Firmness, notices: Notices) -> None:
+    if isolation.decide(error, firmness) == "stop":
+        reason = isolation.explain_stop(error, firmness)
+        if reason:
+            notices.note(f"not falling back to this host: {reason}")
+        raise error
+    notices.warn(
+        f"{error.message}; shell commands run ON THIS HOST, WITHOUT A SANDBOX",
+        hint=f"{error.hint}; ODEK_REQUIRE_SANDBOX=1 stops instead of running on the host",
+    )
+
+
+def _firmness(profile: Profile, settings: Settings, intent: isolation.Intent, draft: Draft) -> isolation.Firmness:
+    return isolation.Firmness(
+        explicit=intent.explicit,
+        required=settings.require_sandbox,
+        networks_asked=bool(settings.sandbox.networks or settings.sandbox.compose_project),
+        never_on_host=profile.never_on_host,
+        image_from_project=draft.image.chosen_by_project,
+    )
+
+
+def _close(container: Container, notices: Notices) -> None:
+    left = container.close()
+    if left:
+        notices.warn(left)
+
+
+def _environment_block(place: _Place, host: Host, world: World) -> str:
+    if place.facts is None:
+        return environment.render_host(host.cwd)
+    return environment.render_sandbox(place.facts, nonce=partial(world.random_hex, 8))
+
+
+def _toolbox(settings: Settings, place: _Place, world: World, block: str) -> Toolbox:
+    wrap = partial(wrap_untrusted, nonce=partial(world.random_hex, 8))
+    executor = place.executor
+    return Toolbox(
+        (
+            ShellTool(executor=executor, gate=_gate(settings, place, world), wrap=wrap, environment_block=block),
+            ReadFileTool(executor=executor, wrap=wrap),
+            WriteFileTool(executor=executor, wrap=wrap),
+            PatchTool(executor=executor, wrap=wrap),
+        ),
+        enabled=settings.tools_enabled,
+        disabled=settings.tools_disabled,
+    )
+
+
+def _gate(settings: Settings, place: _Place, world: World) -> CommandGate:
+    question = CommandQuestion(world.approver) if world.approver else None
+    danger = settings.dangerous
+    if place.facts is None:
+        return HostGate(action=danger.action, non_interactive=danger.non_interactive, question=question)
+    return SandboxGate(
+        place=f"sandbox {place.facts.name}, network={place.facts.network}",
+        action=danger.action,
+        sandboxed_action=danger.sandboxed.action if danger.sandboxed else None,
+        question=question,
+    )
+
+
+def _system_prompt(
+    profile: Profile, settings: Settings, place: _Place, tools: Toolbox, host: Host, world: World, block: str
+) -> str:
+    facts = PromptFacts(
+        os="Linux container" if place.facts else f"{platform.system()} {platform.release()}",
+        cwd=place.executor.workspace,
+        date=time.strftime("%A, %Y-%m-%d, %Z"),
+        surface=profile.surface,
+        tools=tuple(spec.name for spec in tools.specs),
+    )
+    return system_prompt(
+        identity=settings.system or None,
+        project_instructions=None if settings.no_agents else _read_instructions(host, world.notices),
+        facts=facts,
+        environment_block=block,
+        nonce=partial(world.random_hex, 8),
+    )
+
+
+def _read_instructions(host: Host, notices: Notices) -> str | None:
+    """Return the text of ./AGENTS.md: a regular file, no link, of at most 256 KiB."""
+    try:
+        descriptor = os.open(os.path.join(host.cwd, "AGENTS.md"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        notices.warn(f"AGENTS.md is not read: {error.strerror}; it must be a file, not a link")
+        return None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            notices.warn("AGENTS.md is not read: it is not a regular file")
+            return None
+        data = file.read(_MAX_INSTRUCTIONS_BYTES + 1)
+    if len(data) > _MAX_INSTRUCTIONS_BYTES:
+        notices.warn(f"AGENTS.md is not read: it is larger than {_MAX_INSTRUCTIONS_BYTES >> 10} KiB")
+        return None
+    return data.decode("utf-8", errors="replace")

@@ -1,0 +1,42 @@
+"""odek config: the settings in force, each with its source (R-19); the schema of a project's file (R-20)."""
+
+from __future__ import annotations
+
+import json
+
+from odek.cli.main import COMMANDS
+from odek.cli.parser import CommandParser
+from odek.cli.terminal import Terminal
+from odek.config.layers import read_layers
+from odek.config.resolve import resolve
+from odek.config.schema import schema
+from odek.config.settings import Source
+from odek.config.view import render_view, view
+from odek.errors import UsageError
+from odek.host import Host
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Carry out `odek config view` and `odek config schema`."""
+    parser = CommandParser(
+        "config",
+        COMMANDS["config"][1],
+        usage="view [--json] | schema [--global]",
+        examples=("odek config view", "odek config schema > odek.schema.json"),
+    )
+    parser.add_argument("action", nargs="*", metavar="view | schema", help="what to show")
+    parser.add_argument("--json", action="store_true", help="the settings as JSON")
+    parser.add_argument("--global", action="store_true", dest="for_global", help="the schema of ~/.odek/config.json")
+    parsed, rest = parser.read(arguments)
+    action = [*parsed.action, *rest]
+    if action == ["schema"]:
+        source = Source.GLOBAL if parsed.for_global else Source.PROJECT
+        terminal.answer(json.dumps(schema(source), indent=2))
+    elif action == ["view"]:
+        settings = resolve(read_layers(host, {}))
+        for warning in settings.warnings:
+            terminal.warn(warning)
+        terminal.answer(json.dumps(view(settings), indent=2) if parsed.json else render_view(settings))
+    else:
+        raise UsageError("say what to show: odek config view, or odek config schema", hint="see `odek config --help`")
+    return 0

@@ -1,0 +1,96 @@
+"""odek demo: a recorded model works on a scratch project in a real sandbox; no key, no registry needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import replace
+
+from odek.bootstrap import Profile
+from odek.cli.commands.sandbox import bootstrap_image
+from odek.cli.main import COMMANDS
+from odek.cli.narrator import JsonNarrator, Narrator
+from odek.cli.parser import CommandParser
+from odek.cli.session import real_docker, session
+from odek.cli.terminal import Terminal
+from odek.config.layers import read_layers
+from odek.demo.project import FILES
+from odek.demo.recording import TASK, render_recording
+from odek.host import Host
+from odek.sandbox.busybox import DEFAULT_TAG
+from odek.sandbox.docker import probe
+from odek.sandbox.errors import ImageUnavailable
+from odek.sandbox.image import ImageChoice
+from odek.sandbox.images import find_image, obtain_image
+from odek.sandbox_setup import default_image
+
+_UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Show one whole run. Nothing of it stays behind but, perhaps, the local image it made."""
+    parser = CommandParser("demo", COMMANDS["demo"][1], usage="[--json]")
+    parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
+    parsed, rest = parser.read(arguments)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    image = _find_image(host, terminal)
+    folder = tempfile.mkdtemp(prefix="odek-demo-", dir=_parent(host))
+    try:
+        project, recording = _write_scratch(folder, host)
+        # the operator's own settings are left out: the demo shows the same everywhere
+        quiet = {name: value for name, value in host.env.items() if not name.startswith("ODEK_")}
+        there = replace(host, cwd=os.path.realpath(project), env=quiet, home="")
+        flags: dict[str, object] = {"base_url": f"replay:{recording}", "sandbox": True, "sandbox_image": image}
+        if host.uid == 0:
+            flags["sandbox_user"] = f"{_UNPRIVILEGED}:{_UNPRIVILEGED}"
+        terminal.note(f"scratch project in {project}, recorded model, real sandbox")
+        terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
+        sink = JsonNarrator(terminal) if parsed.json else Narrator(terminal, verbose=True)
+        with session(Profile(command="run"), read_layers(there, flags), there, terminal, sink=sink) as opened:
+            answer = opened.agent.run(TASK)
+        terminal.line()
+        if not parsed.json:
+            terminal.answer(answer)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _parent(host: Host) -> str | None:
+    """The system's folder for temporary files, unless that is one that no sandbox may see."""
+    folder = host.env.get("TMPDIR", "")
+    return folder if os.path.isabs(folder) and os.path.isdir(folder) else None
+
+
+def _write_scratch(folder: str, host: Host) -> tuple[str, str]:
+    project, recording = os.path.join(folder, "slugify"), os.path.join(folder, "recording.jsonl")
+    os.mkdir(project)
+    for name, text in FILES:
+        with open(os.path.join(project, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    with open(recording, "w", encoding="utf-8") as file:
+        file.write(render_recording())
+    if host.uid == 0:
+        os.chmod(folder, 0o755)
+        for path in (project, *(os.path.join(project, name) for name, _ in FILES)):
+            os.chown(path, _UNPRIVILEGED, _UNPRIVILEGED)
+    return project, recording
+
+
+def _find_image(host: Host, terminal: Terminal) -> str:
+    """Return the pinned default, or the local busybox image where the default cannot be had."""
+    docker = real_docker(host)
+    probe(docker, sleep=time.sleep)
+    pinned = default_image()
+    choice = ImageChoice(ref=pinned, origin="the pinned default", chosen_by_project=False)
+    try:
+        obtain_image(choice, docker, notify=terminal.note)
+        return pinned
+    except ImageUnavailable as error:
+        terminal.note(f"{error.message}; using the local image {DEFAULT_TAG} instead")
+    if not find_image(DEFAULT_TAG, docker):
+        bootstrap_image(host, terminal, busybox="", tag=DEFAULT_TAG)
+    return DEFAULT_TAG

@@ -1,0 +1,34 @@
+"""odek version: what this is, for people and for bug reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from odek import __version__
+from odek.cli.main import COMMANDS
+from odek.cli.parser import CommandParser
+from odek.cli.terminal import Terminal
+from odek.host import Host
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the version, or with --json what a bug report needs."""
+    del host
+    parser = CommandParser("version", COMMANDS["version"][1], usage="[--json]")
+    parser.add_argument("--json", action="store_true", help="version, kind of file, Python and path as JSON")
+    parsed, rest = parser.read(arguments)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    terminal.answer(json.dumps(_facts()) if parsed.json else f"odek {__version__}")
+    return 0
+
+
+def _facts() -> dict[str, str]:
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    kind, path = ("source", package)
+    if os.path.isfile(os.path.dirname(package)):
+        kind, path = ("zip", os.path.dirname(package))
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"version": __version__, "kind": kind, "path": path, "python": python, "platform": sys.platform}

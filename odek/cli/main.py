@@ -1,0 +1,100 @@
+"""Entry: finds the command, runs it, turns every ending into a message and an exit code.
+
+`odek version` and `odek --help` are answered from here and import next to nothing; a command's
+module is imported only when that command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+COMMANDS = {
+    "run": ("odek.cli.commands.run", "do one task and print the answer"),
+    "demo": ("odek.cli.commands.demo", "see the agent fix a failing test in a real sandbox; needs no key"),
+    "config": ("odek.cli.commands.config", "show the settings in force, or their schema"),
+    "init": ("odek.cli.commands.init", "write a settings file to start from"),
+    "sandbox": ("odek.cli.commands.sandbox", "make, list and remove what the sandbox uses"),
+    "version": ("odek.cli.commands.version", "print the version"),
+}
+"""name → module, one line for the list of commands"""
+
+_USAGE_CODE = 2
+_BUG_CODE = 3
+_BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE, as a program that SIGPIPE ended
+
+
+def main(arguments: list[str]) -> int:
+    """Run odek with `arguments` (without the program's name) and return the exit code."""
+    name = arguments[0] if arguments else ""
+    if name in ("", "help", "--help", "-h"):
+        sys.stdout.write(_overview())
+        return 0 if name else _USAGE_CODE
+    if name in ("version", "--version", "-V") and len(arguments) == 1:
+        from odek import __version__
+
+        sys.stdout.write(f"odek {__version__}\n")
+        return 0
+    if name not in COMMANDS:
+        return _unknown_command(name)
+    return _guarded(name, arguments[1:])
+
+
+def _guarded(name: str, arguments: list[str]) -> int:
+    """Run a command; the one place where its errors end."""
+    from importlib import import_module
+
+    from odek.cli import signals
+    from odek.cli.terminal import Terminal
+    from odek.errors import Interrupted, OdekError
+    from odek.host import Host
+
+    signals.install()
+    terminal = Terminal(sys.stdout, sys.stderr)
+    try:
+        host = Host.capture()
+        terminal.configure(env=host.env, is_terminal=host.stderr_is_terminal)
+        command = import_module(COMMANDS[name][0])
+        code: int = command.main(arguments, host, terminal)
+        terminal.flush()
+        return code
+    except OdekError as error:
+        terminal.error(error)
+        return error.exit_code
+    except Interrupted as interruption:
+        terminal.interrupted(interruption.signal_number)
+        return interruption.exit_code
+    except BrokenPipeError:
+        terminal.abandon_output()
+        return _BROKEN_PIPE_CODE
+    except Exception as error:
+        return terminal.bug(error, debug="ODEK_DEBUG" in getattr(terminal, "env", {}), code=_BUG_CODE)
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
+    return f"""\
+odek: an agent for the terminal whose shell commands run in a hardened Docker container
+
+Usage: odek COMMAND [OPTION…] [ARGUMENT…]
+
+{commands}
+
+`odek COMMAND --help` explains a command and its options.
+
+Examples:
+  odek demo
+  odek run "find out why the tests fail and fix it"
+  odek run --sandbox-image python:3.12-slim --sandbox-network bridge "update the dependencies"
+"""
+
+
+def _unknown_command(name: str) -> int:
+    import difflib
+
+    from odek.text import clip, visible
+
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else "`odek --help` lists the commands"
+    sys.stderr.write(f'odek: error: unknown command "{clip(visible(name), 60)}"\nodek: hint: {hint}\n')
+    return _USAGE_CODE

@@ -1,0 +1,102 @@
+"""Tells on stderr what the agent does, line by line, and how a run went; or every event as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+
+from odek.agent.events import (
+    Event,
+    Finished,
+    ModelReplied,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+    to_json,
+)
+from odek.cli.terminal import Terminal
+from odek.text import clip, visible, visible_lines
+
+_FENCE = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
+_PREVIEW_LINES = 8
+_LINE_WIDTH = 160
+
+
+class Narrator:
+    """A sink of events for people."""
+
+    def __init__(self, terminal: Terminal, *, now: Callable[[], float] = time.monotonic, verbose: bool = False) -> None:
+        self._terminal = terminal
+        self._now = now
+        self._verbose = verbose
+        self._started = now()
+        self._call_started = self._started
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case ModelReplied():
+                if event.reply.message.tool_calls and event.reply.message.content.strip():
+                    self._say(event.reply.message.content)
+            case ToolStarted():
+                self._call_started = self._now()
+                self._tool(event)
+            case ToolFinished():
+                self._result(event)
+            case Warned():
+                self._terminal.warn(visible(event.text))
+            case Finished():
+                self._summary(event)
+
+    def _say(self, text: str) -> None:
+        self._terminal.line()
+        for line in visible_lines(text.strip()).splitlines():
+            self._terminal.line(line)
+
+    def _tool(self, event: ToolStarted) -> None:
+        name, _, subject = event.title.partition(": ")
+        style = self._terminal.style
+        self._terminal.line(f"{style('●', 'cyan')} {style(name, 'bold')}  {subject}".rstrip())
+
+    def _result(self, event: ToolFinished) -> None:
+        style = self._terminal.style
+        lines, hidden = preview(event.text, limit=10_000 if self._verbose else _PREVIEW_LINES)
+        if hidden:
+            self._terminal.line(style(f"  │ … {hidden} more lines above", "dim"))
+        for line in lines:
+            self._terminal.line(style("  │ ", "dim") + style(line, *_line_style(line)))
+        took = self._now() - self._call_started
+        mark = style("failed", "red") if event.failed else style("ok", "green")
+        self._terminal.line(f"{style('  └', 'dim')} {mark}{style(f' · {took:.1f} s', 'dim')}")
+
+    def _summary(self, event: Finished) -> None:
+        usage = event.usage
+        tokens = f" · {usage.input_tokens} tokens in, {usage.output_tokens} out" if usage.input_tokens else ""
+        rounds = f"{event.iterations} model call{'s' if event.iterations != 1 else ''}"
+        self._terminal.line(self._terminal.style(f"── {rounds}{tokens} · {self._now() - self._started:.1f} s", "dim"))
+
+
+class JsonNarrator:
+    """A sink of events for machines: one JSON object a line, on stdout."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def __call__(self, event: Event) -> None:
+        self._terminal.answer(json.dumps(to_json(event)))
+
+
+def preview(text: str, *, limit: int) -> tuple[tuple[str, ...], int]:
+    """Return the last `limit` lines of a result, safe to show, and how many came before. Pure."""
+    lines = [line for line in visible_lines(text).splitlines() if not _FENCE.fullmatch(line) and line.strip()]
+    shown = tuple(clip(line, _LINE_WIDTH) for line in lines[-limit:])
+    return shown, len(lines) - len(shown)
+
+
+def _line_style(line: str) -> tuple[str, ...]:
+    if line.startswith("+") and not line.startswith("+++"):
+        return ("green",)
+    if line.startswith("-") and not line.startswith("---"):
+        return ("red",)
+    return ()

@@ -1,0 +1,82 @@
+"""Command lines: one parser per command, its settings' flags made from the options table (R-12).
+
+Flags may stand before or after the arguments; `--` ends them. Unknown and abbreviated flags are
+errors: a misspelt flag must neither become part of the task nor change it (F-25).
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from typing import NoReturn
+
+from odek.config.options import Option, flag_options
+from odek.errors import UsageError
+from odek.text import clip, visible
+
+_HEADINGS = {"model": "model", "agent": "agent", "tools": "tools", "sandbox": "sandbox"}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse with odek's own errors: a message and a hint, exit code 2."""
+
+    def __init__(self, command: str, summary: str, *, usage: str, examples: tuple[str, ...] = ()) -> None:
+        super().__init__(
+            prog=f"odek {command}",
+            usage=f"odek {command} {usage}",
+            description=summary[:1].upper() + summary[1:] + ".",
+            epilog="\n".join(("Examples:", *(f"  {example}" for example in examples))) if examples else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.command = command
+        self.keys: tuple[str, ...] = ()
+
+    def error(self, message: str) -> NoReturn:
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split(" ")[0]
+        near = difflib.get_close_matches(unknown, flags, n=1) if unknown != message else []
+        hint = f"did you mean {near[0]}?" if near else f"`odek {self.command} --help` lists the options"
+        raise UsageError(clip(visible(message), 300), hint=hint)
+
+    def add_settings(self) -> None:
+        """Add the flags of this command's settings, grouped as the table groups them."""
+        groups: dict[str, argparse._ArgumentGroup] = {}
+        for option in flag_options(self.command):
+            heading = _HEADINGS[option.group]
+            if heading not in groups:
+                groups[heading] = self.add_argument_group(heading)
+            _add_flag(groups[heading], option, self.command)
+        self.keys = tuple(option.key for option in flag_options(self.command))
+
+    def read(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+        """Return the parsed flags and everything after `--`."""
+        rest: list[str] = []
+        if "--" in arguments:
+            cut = arguments.index("--")
+            arguments, rest = arguments[:cut], arguments[cut + 1 :]
+        return self.parse_intermixed_args(arguments), rest
+
+    def flags(self, parsed: argparse.Namespace) -> dict[str, object]:
+        """Return, by option key, what the command line said of the settings and nothing else."""
+        return {key: value for key, value in vars(parsed).items() if key in self.keys}
+
+
+def _add_flag(group: argparse._ArgumentGroup, option: Option, command: str) -> None:
+    names = [name for name in (option.short, option.flag) if name]
+    text = option.help.replace("%", "%%")
+    if option.kind == "bool":
+        group.add_argument(*names, dest=option.key, action="store_true", default=argparse.SUPPRESS, help=text)
+        off = option.off_flag_for(command)
+        if off:
+            help_off = (option.off_help or text).replace("%", "%%")
+            group.add_argument(
+                off, dest=option.key, action="store_false", default=argparse.SUPPRESS, help=help_off
+            )
+        return
+    if option.choices:
+        text += f" ({', '.join(option.choices)})"
+    action = "append" if option.repeats else "store"
+    group.add_argument(
+        *names, dest=option.key, action=action, metavar=option.metavar, default=argparse.SUPPRESS, help=text
+    )

@@ -1,0 +1,45 @@
+"""What every command that works with the agent shares: the real world, opened around a session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from odek.agent.events import Sink
+from odek.bootstrap import Profile, Session, World, make_model, open_session
+from odek.cli.terminal import Terminal
+from odek.cli.terminal_approver import find_approver
+from odek.config.layers import Layer
+from odek.host import Host, which
+from odek.sandbox.docker import Docker, DockerCli, NoDocker
+
+
+@contextmanager
+def session(
+    profile: Profile, layers: Sequence[Layer], host: Host, terminal: Terminal, *, sink: Sink
+) -> Iterator[Session]:
+    """Open a session in the real world; its container ends with the block, however that ends."""
+    world = World(
+        docker=real_docker(host),
+        new_model=partial(make_model, host=host, notify=terminal.note),
+        approver=find_approver(),
+        notices=terminal,
+        random_hex=_random_hex,
+        sleep=time.sleep,
+    )
+    with ExitStack() as stack:
+        yield open_session(profile, layers, host, world, stack, sink=sink)
+
+
+def real_docker(host: Host) -> Docker:
+    """Return the docker client of this host, never one of the working directory (R-92)."""
+    executable = which("docker", host)
+    return DockerCli(executable, host.env) if executable else NoDocker()
+
+
+def _random_hex(size_bytes: int) -> str:
+    import os
+
+    return os.urandom(size_bytes).hex()

@@ -1,0 +1,38 @@
+"""Signals become one exception in the main thread, so that every `finally` and ExitStack does its work.
+
+A second signal while those are at it ends the process at once. That is safe: the container's lease
+is a pipe of this process, and the kernel closes it (R-38).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from types import FrameType
+
+from odek.errors import EXIT_SIGNAL_BASE, Interrupted
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# A terminal's Ctrl-C can arrive twice, at a wrapper and at its child, within a millisecond; a
+# person's second Ctrl-C takes longer.
+_SAME_KEYPRESS_S = 0.1
+
+_first: float | None = None
+
+
+def install() -> None:
+    """Let the handled signals raise Interrupted; an ignored one (nohup) stays ignored."""
+    for number in HANDLED:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    global _first
+    now = time.monotonic()
+    if _first is None:
+        _first = now
+        raise Interrupted(number)
+    if now - _first > _SAME_KEYPRESS_S:
+        os._exit(EXIT_SIGNAL_BASE + number)

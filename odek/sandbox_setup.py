@@ -1,0 +1,206 @@
+"""From settings to a running container, for every command alike: check, ask, start (R-8, R-60, D-11).
+
+The order is part of the security: what can be checked without Docker is checked first, and the
+approval gate stands before anything that could still fall back to the host.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from odek.approval.gate import Approver, require_approval
+from odek.approval.request import ApprovalRequest, EnvOverride
+from odek.approval.store import ApprovalStore
+from odek.config.settings import Override, Settings, Source
+from odek.config.variables import expand_marked, variables_in
+from odek.host import Host, read_identity
+from odek.sandbox.container import Container
+from odek.sandbox.docker import Docker, probe
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.image import ImageChoice, parse_default_dockerfile, parse_reference
+from odek.sandbox.images import obtain_image
+from odek.sandbox.owner import Owner
+from odek.sandbox.spec import (
+    Limits,
+    Mount,
+    SandboxSpec,
+    parse_cpus,
+    parse_env,
+    parse_memory,
+    parse_network_mode,
+    parse_pids_limit,
+    parse_user,
+)
+from odek.sandbox.start import Surroundings, start
+from odek.sandbox.workdir import check_workdir, resolve_volume
+from odek.state import StateFolder
+
+DEFAULT_HOME = "/tmp"
+_DOCKERFILE = "Dockerfile.odek"
+
+
+class Notices(Protocol):
+    """Takes sentences for the user."""
+
+    def note(self, text: str) -> None: ...
+    def warn(self, text: str, hint: str = "") -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A sandbox as the settings ask for it: checked, not yet approved, no Docker asked."""
+
+    image: ImageChoice
+    network: str
+    limits: Limits
+    user: str
+    volumes: tuple[Mount, ...]
+    missing_folders: tuple[str, ...]
+    """volume sources that must be made"""
+
+
+def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
+    """Check everything that needs no Docker. Raises SandboxConfigError or ConfigError."""
+    sandbox = settings.sandbox
+    origin = settings.origin_of
+    check_workdir(host.cwd, home=host.home, docker_host=host.env.get("DOCKER_HOST", ""))
+    resolved = [
+        resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes
+    ]
+    parse_env(sandbox.env, origin=origin("sandbox_env"))
+    return Draft(
+        image=_choose_image(settings, host),
+        network=_network_mode(settings, notices),
+        limits=Limits(
+            pids=parse_pids_limit(sandbox.pids_limit, origin=origin("sandbox_pids_limit")),
+            memory_bytes=parse_memory(sandbox.memory, origin=origin("sandbox_memory")) if sandbox.memory else None,
+            nano_cpus=parse_cpus(sandbox.cpus, origin=origin("sandbox_cpus")) if sandbox.cpus else None,
+        ),
+        user=parse_user(sandbox.user, origin=origin("sandbox_user")) if sandbox.user else f"{host.uid}:{host.gid}",
+        volumes=tuple(mount for mount, _ in resolved),
+        missing_folders=tuple(mount.source for mount, missing in resolved if missing),
+    )
+
+
+def approval_request(overrides: Sequence[Override], host: Host) -> ApprovalRequest:
+    """Return what the project's overrides ask the operator for. Pure."""
+    asked = {override.key: override.value for override in overrides}
+    env = asked.get("sandbox_env", ())
+    return ApprovalRequest(
+        project_dir=host.cwd,
+        image=str(asked.get("sandbox_image", "")),
+        network=str(asked.get("sandbox_network", "")),
+        env=tuple(
+            EnvOverride(key=key, value=value, variables=variables_in(value)) for key, value in env  # type: ignore[misc]
+        ),
+        volumes=tuple(str(volume) for volume in asked.get("sandbox_volumes", ())),
+        user=str(asked.get("sandbox_user", "")),
+    )
+
+
+def start_sandbox(
+    draft: Draft,
+    settings: Settings,
+    overrides: Sequence[Override],
+    host: Host,
+    *,
+    docker: Docker,
+    approver: Approver | None,
+    notices: Notices,
+    new_nonce: Callable[[], str],
+    sleep: Callable[[float], None],
+) -> Container:
+    """Return the running container that `draft` describes, after the operator's word where it needs one.
+
+    Raises ApprovalDenied and StateError from the gate, and SandboxError.
+    """
+    require_approval(
+        approval_request(overrides, host),
+        approver=approver,
+        store=ApprovalStore(StateFolder(home=host.home, uid=host.uid)),
+        approved_by_environment=settings.approve_project_sandbox,
+        notify=notices.note,
+    )
+    env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
+    probe(docker, sleep=sleep)
+    image_id = obtain_image(draft.image, docker, notify=notices.note)
+    for folder in draft.missing_folders:
+        os.makedirs(folder, exist_ok=True)
+        notices.note(f"made the folder {folder} for sandbox_volumes")
+    spec = SandboxSpec(
+        image=draft.image.ref,
+        image_id=image_id,
+        network=draft.network,
+        workdir=host.cwd,
+        readonly=settings.sandbox.readonly,
+        user=draft.user,
+        home=dict(env).get("HOME", DEFAULT_HOME),
+        limits=draft.limits,
+        env=env,
+        volumes=draft.volumes,
+        umask=host.umask,
+    )
+    return start(spec, docker, _surroundings(host, new_nonce, notices))
+
+
+def _surroundings(host: Host, new_nonce: Callable[[], str], notices: Notices) -> Surroundings:
+    me = read_identity(host.pid)
+
+    def start_of(pid: int) -> str | None:
+        found = read_identity(pid)
+        return found.start_ticks if found else None
+
+    owner = Owner(
+        pid=host.pid,
+        start=me.start_ticks if me else "",
+        boot=me.boot_id if me else "",
+        pidns=me.pid_namespace if me else "",
+        uid=host.uid,
+    )
+    return Surroundings(owner=owner, start_of=start_of, new_nonce=new_nonce, notify=notices.note)
+
+
+def _choose_image(settings: Settings, host: Host) -> ImageChoice:
+    """Return the image by its priority: the setting, Dockerfile.odek, the pinned default (R-35)."""
+    if settings.sandbox.image:
+        origin = settings.origin_of("sandbox_image")
+        return ImageChoice(
+            ref=parse_reference(settings.sandbox.image, origin=origin),
+            origin=origin,
+            chosen_by_project=settings.source_of("sandbox_image") is Source.PROJECT,
+        )
+    if os.path.lexists(os.path.join(host.cwd, _DOCKERFILE)):
+        raise SandboxConfigError(
+            f"this project brings a {_DOCKERFILE}, which this version cannot build",
+            hint="name an image with --sandbox-image; the default image is not used in its place",
+        )
+    return ImageChoice(ref=default_image(), origin="the pinned default", chosen_by_project=False)
+
+
+def default_image() -> str:
+    """Return the pinned default from the packaged default.Dockerfile (R-35)."""
+    import odek.sandbox
+
+    loader = odek.sandbox.__spec__.loader  # type: ignore[union-attr]
+    path = os.path.join(os.path.dirname(odek.sandbox.__spec__.origin or ""), "default.Dockerfile")  # type: ignore[union-attr]
+    return parse_default_dockerfile(loader.get_data(path).decode())  # type: ignore[union-attr]
+
+
+def _network_mode(settings: Settings, notices: Notices) -> str:
+    origin = settings.origin_of("sandbox_network")
+    if settings.sandbox.networks or settings.sandbox.compose_project:
+        key = "sandbox_networks" if settings.sandbox.networks else "sandbox_compose_project"
+        raise SandboxConfigError(
+            f"this version cannot attach existing networks yet ({settings.origin_of(key)}: {key})",
+            hint="use --sandbox-network none or bridge",
+        )
+    try:
+        return parse_network_mode(settings.sandbox.network, origin=origin)
+    except SandboxConfigError as error:
+        if not settings.network_lenient:
+            raise
+        notices.warn(f"{error.message}; ODEK_SANDBOX_NETWORK_LENIENT turns it into none")
+        return "none"
