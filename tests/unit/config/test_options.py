@@ -1,0 +1,140 @@
+"""The option table: names, defaults, flags by command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odek.config.options import BY_KEY, LIVE, OPTIONS, flag_options
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "env", "flag", "default"),
+    [
+        ("sandbox", "bool", ("ODEK_SANDBOX",), "--sandbox", None),
+        ("sandbox_image", "str", ("ODEK_SANDBOX_IMAGE",), "--sandbox-image", ""),
+        ("sandbox_network", "str", ("ODEK_SANDBOX_NETWORK",), "--sandbox-network", "none"),
+        ("sandbox_networks", "list", ("ODEK_SANDBOX_NETWORKS",), "--sandbox-networks", ()),
+        ("sandbox_compose_project", "str", ("ODEK_SANDBOX_COMPOSE_PROJECT",), "--sandbox-compose", ""),
+        ("sandbox_pids_limit", "int", ("ODEK_SANDBOX_PIDS_LIMIT",), "--sandbox-pids-limit", 4096),
+        ("sandbox_readonly", "bool", ("ODEK_SANDBOX_READONLY",), "--sandbox-readonly", False),
+        ("sandbox_memory", "str", ("ODEK_SANDBOX_MEMORY",), "--sandbox-memory", ""),
+        ("sandbox_cpus", "str", ("ODEK_SANDBOX_CPUS",), "--sandbox-cpus", ""),
+        ("sandbox_user", "str", ("ODEK_SANDBOX_USER",), "--sandbox-user", ""),
+        ("sandbox_env", "map", (), "", ()),
+        ("sandbox_volumes", "list", (), "", ()),
+    ],
+)
+def test_sandbox_fields_are_those_of_the_specification(
+    key: str, kind: str, env: tuple[str, ...], flag: str, default: object
+) -> None:
+    """R-11: names, variables, flags, types and defaults; env and volumes stand in files only."""
+    option = BY_KEY[key]
+    assert (option.kind, option.env, option.flag, option.default) == (kind, env, flag, default)
+    assert option.in_file
+
+
+def test_switches_of_the_operator_can_only_be_set_by_a_variable() -> None:
+    switches = {option.env: (option.flag, option.in_file) for option in LIVE if option.env and not option.in_file}
+    assert switches == {
+        ("ODEK_NO_SANDBOX",): ("", False),
+        ("ODEK_REQUIRE_SANDBOX",): ("", False),
+        ("ODEK_APPROVE_PROJECT_SANDBOX",): ("", False),
+        ("ODEK_SANDBOX_BUILD_NETWORK",): ("", False),
+        ("ODEK_SANDBOX_NETWORK_LENIENT",): ("", False),
+        ("ODEK_SUPPRESS_SANDBOX_WARNING",): ("", False),
+    }
+
+
+@pytest.mark.parametrize("field", ["key", "flag", "env", "off_flag", "short"])
+def test_no_two_options_share_a_name(field: str) -> None:
+    """R-12: one row a setting."""
+    names: list[str] = []
+    for option in OPTIONS:
+        value = getattr(option, field)
+        names += value if isinstance(value, tuple) else [value] if value else []
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
+def test_row_is_well_formed(option: object) -> None:
+    row = BY_KEY[option.key]  # type: ignore[attr-defined]
+    assert row is option
+    assert row.help[0].isupper() or row.help.startswith("none")
+    assert not row.help.endswith(".")
+    assert "|" not in row.help
+    assert bool(row.flag) == bool(row.commands)
+    assert bool(row.metavar) == (bool(row.flag) and row.kind != "bool")
+    assert not (row.reserved and (row.env or row.flag))
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (
+            "run",
+            "--model --base-url --thinking --thinking-budget --temperature --max-iter --record --system --no-agents "
+            "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox --sandbox-image --sandbox-network "
+            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
+            "--sandbox-cpus --sandbox-user",
+        ),
+        (
+            "repl",
+            "--model --base-url --thinking --thinking-budget --temperature --max-iter --record --system --no-agents "
+            "--no-color --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
+            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
+            "--sandbox-cpus --sandbox-user",
+        ),
+        ("continue", "--record --no-color --json"),
+        ("mcp", "--sandbox"),
+        ("version", ""),
+    ],
+)
+def test_command_takes_exactly_its_flags(command: str, flags: str) -> None:
+    assert [option.flag for option in flag_options(command)] == flags.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [("run", "--no-sandbox"), ("repl", "--no-sandbox"), ("serve", "--no-sandbox"), ("continue", ""), ("mcp", "")],
+)
+def test_only_run_repl_and_serve_can_opt_out_by_flag(command: str, flag: str) -> None:
+    """R-2: --no-sandbox is no flag of continue."""
+    assert BY_KEY["sandbox"].off_flag_for(command) == flag
+
+
+@pytest.mark.parametrize(
+    ("key", "places"),
+    [
+        ("base_url", "~/.odek/config.json, ODEK_BASE_URL or --base-url"),
+        ("api_key", "~/.odek/config.json or ODEK_API_KEY"),
+        ("dangerous", "~/.odek/config.json"),
+        ("no_sandbox", "ODEK_NO_SANDBOX"),
+    ],
+)
+def test_places_name_every_way_of_the_operator(key: str, places: str) -> None:
+    assert BY_KEY[key].places == places
+
+
+def test_lists_may_be_given_more_than_once() -> None:
+    assert [option.flag for option in flag_options("run") if option.repeats] == [
+        "--ctx",
+        "--tool",
+        "--no-tool",
+        "--sandbox-networks",
+    ]
+
+
+def test_table_imports_nothing_that_costs_time() -> None:
+    """The help of a command is built from the table: dataclasses, typing, json and re would double its time."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import odek.config.options; "
+        "print(sorted({'dataclasses', 'typing', 'json', 're', 'enum', 'difflib', 'collections'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

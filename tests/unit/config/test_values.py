@@ -1,0 +1,244 @@
+"""One value of one option, from JSON and from text."""
+
+from __future__ import annotations
+
+import pytest
+
+from odek.config.options import BY_KEY
+from odek.config.values import amount_of, check_text, parse_json, parse_text, split_list
+from odek.errors import ConfigError
+
+WHERE = "./odek.json: k"
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "value"),
+    [
+        ("sandbox", True, True),
+        ("sandbox", False, False),
+        ("sandbox", None, None),
+        ("sandbox_pids_limit", 1, 1),
+        ("sandbox_pids_limit", 2**22, 2**22),
+        ("sandbox_image", "a:b", "a:b"),
+        ("sandbox_image", "", None),
+        ("sandbox_image", "$X ${", "$X ${"),
+        ("thinking", "low", "low"),
+        ("sandbox_networks", [], ()),
+        ("sandbox_networks", ["a", "b"], ("a", "b")),
+        ("sandbox_env", {}, ()),
+        ("sandbox_env", {"B": "x=y=z", "A": "a\nb", "E": ""}, (("A", "a\nb"), ("B", "x=y=z"), ("E", ""))),
+        ("sandbox_env", {"DOCKER_HOST": "tcp://127.0.0.1:1"}, (("DOCKER_HOST", "tcp://127.0.0.1:1"),)),
+        ("sandbox_env", {"spring.x-y": "1"}, (("spring.x-y", "1"),)),
+        ("api_key", " sk-1\n", "sk-1"),
+    ],
+)
+def test_json_value_is_taken_as_it_is(key: str, raw: object, value: object) -> None:
+    """B16: values with line ends and equals signs stay byte for byte; an empty one is set and empty."""
+    parsed = parse_json(BY_KEY[key], raw, WHERE)
+    assert (type(parsed), parsed) == (type(value), value)
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "message"),
+    [
+        ("sandbox", "false", './odek.json: k must be true or false, not "false"'),
+        ("sandbox", 1, "./odek.json: k must be true or false, not 1"),
+        ("sandbox", [], "./odek.json: k must be true or false, not a list"),
+        ("sandbox_pids_limit", 4096.0, "./odek.json: k must be a whole number, not 4096.0"),
+        ("sandbox_pids_limit", "4096", './odek.json: k must be a whole number, not "4096"'),
+        ("sandbox_pids_limit", True, "./odek.json: k must be a whole number, not true"),
+        ("sandbox_pids_limit", {}, "./odek.json: k must be a whole number, not an object"),
+        ("sandbox_pids_limit", -1, "./odek.json: k is -1, out of range"),
+        ("sandbox_pids_limit", 0, "./odek.json: k is 0, out of range"),
+        ("sandbox_pids_limit", 2**22 + 1, "./odek.json: k is 4194305, out of range"),
+        ("max_iterations", 2**63, "./odek.json: k is 9223372036854775808, out of range"),
+        ("sandbox_image", 7, "./odek.json: k must be a string, not 7"),
+        ("sandbox_image", False, "./odek.json: k must be a string, not false"),
+        ("sandbox_image", ["a"], "./odek.json: k must be a string, not a list"),
+        ("sandbox_image", "a\0b", "./odek.json: k holds a NUL character"),
+        ("sandbox_image", "a\ud800", "./odek.json: k holds characters that are not UTF-8"),
+        ("sandbox_networks", "a,b", './odek.json: k must be a list of strings, not "a,b"'),
+        ("sandbox_networks", ["a", 1], "./odek.json: k[1] must be a string, not 1"),
+        ("sandbox_networks", ["a", None], "./odek.json: k[1] must be a string, not null"),
+        ("sandbox_networks", ["a", " "], "an entry of ./odek.json: k is empty"),
+        ("sandbox_volumes", {"a": "b"}, "./odek.json: k must be a list of strings, not an object"),
+        ("sandbox_env", ["A=1"], "./odek.json: k must be an object, not a list"),
+        ("sandbox_env", {"HOSTVAR": None}, "./odek.json: k.HOSTVAR must be a string, not null"),
+        ("sandbox_env", {"N": 4}, "./odek.json: k.N must be a string, not a number"),
+        ("sandbox_env", {"NUL": "a\0b"}, "./odek.json: k.NUL holds a NUL character"),
+        ("sandbox_env", {"BAD KEY": "1"}, '"BAD KEY" is no name for a variable (./odek.json: k)'),
+        ("sandbox_env", {"A=B": "1"}, '"A=B" is no name for a variable (./odek.json: k)'),
+        ("sandbox_env", {"-e": "1"}, '"-e" is no name for a variable (./odek.json: k)'),
+        ("sandbox_env", {"": "1"}, '"" is no name for a variable (./odek.json: k)'),
+        ("sandbox_env", {"A\n": "1"}, '"A\\n" is no name for a variable (./odek.json: k)'),
+        ("thinking", "hi", '"hi" is not allowed (./odek.json: k)'),
+        ("thinking", "LOW", '"LOW" is not allowed (./odek.json: k)'),
+        ("sandbox_memory", 536870912, "./odek.json: k must be a string, not 536870912"),
+        ("sandbox_memory", "lots", '"lots" is no limit (./odek.json: k)'),
+        ("api_key", 12345, "./odek.json: k must be a string, not a number"),
+        ("api_key", "sk-1 sk-2", "./odek.json: k holds blanks or characters that no key has"),
+        ("api_key", "sk-1\r\nX: y", "./odek.json: k holds blanks or characters that no key has"),
+        ("api_key", "sk-ü", "./odek.json: k holds blanks or characters that no key has"),
+    ],
+)
+def test_json_value_of_another_type_is_refused(key: str, raw: object, message: str) -> None:
+    """R-13, B16, B37: wrong types are errors; bad names, NUL and null are refused by name."""
+    with pytest.raises(ConfigError) as caught:
+        parse_json(BY_KEY[key], raw, WHERE)
+    assert caught.value.message == message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        *((word, True) for word in ("1", "true", "True", "TRUE", "tRuE", "yes", "YES", "on", "On")),
+        *((word, False) for word in ("0", "false", "False", "FALSE", "no", "No", "off", "OFF")),
+    ],
+)
+def test_boolean_words_in_any_case(word: str, value: bool) -> None:
+    """R-14, F-16"""
+    assert parse_text(BY_KEY["sandbox"], word, "ODEK_SANDBOX") is value
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("maybe", 'ODEK_SANDBOX is "maybe", which is neither true nor false'),
+        ("2", 'ODEK_SANDBOX is "2", which is neither true nor false'),
+        ("t", 'ODEK_SANDBOX is "t", which is neither true nor false'),
+        (" 1", 'ODEK_SANDBOX is " 1", which is neither true nor false'),
+        ("1\n", 'ODEK_SANDBOX is "1\\n", which is neither true nor false'),
+        ("\x1b[2J", 'ODEK_SANDBOX is "\\u001b[2J", which is neither true nor false'),
+        ("", "ODEK_SANDBOX is set but empty"),
+    ],
+)
+def test_other_words_are_no_boolean(word: str, message: str) -> None:
+    """R-14: anything else is fatal and names the variable."""
+    with pytest.raises(ConfigError) as caught:
+        parse_text(BY_KEY["sandbox"], word, "ODEK_SANDBOX")
+    assert caught.value.message == message
+    assert "use 1 or 0" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("max_iterations", "7", 7),
+        ("max_iterations", "+7", 7),
+        ("temperature", "0.7", 0.7),
+        ("temperature", "2", 2.0),
+        ("model", "m", "m"),
+        ("model", "", None),
+        ("sandbox_networks", "a, b ,c", ("a", "b", "c")),
+        ("sandbox_networks", "", ()),
+        ("sandbox_networks", " ", ()),
+        ("system", " two\nlines ", " two\nlines "),
+    ],
+)
+def test_text_value_by_kind(key: str, text: str, value: object) -> None:
+    parsed = parse_text(BY_KEY[key], text, "--flag")
+    assert (type(parsed), parsed) == (type(value), value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("max_iterations", "abc", '--flag must be a whole number, not "abc"'),
+        ("max_iterations", "", '--flag must be a whole number, not ""'),
+        ("max_iterations", "1.0", '--flag must be a whole number, not "1.0"'),
+        ("max_iterations", "1_0", '--flag must be a whole number, not "1_0"'),
+        ("max_iterations", " 1", '--flag must be a whole number, not " 1"'),
+        ("max_iterations", "٣", '--flag must be a whole number, not "٣"'),
+        ("max_iterations", "9" * 19, '--flag must be a whole number, not "9999999999999999999"'),
+        ("max_iterations", "0", "--flag is 0, out of range"),
+        ("max_iterations", "-1", "--flag is -1, out of range"),
+        ("temperature", "nan", '--flag must be a number, not "nan"'),
+        ("temperature", "1e1", '--flag must be a number, not "1e1"'),
+        ("temperature", "2.1", "--flag is 2.1, out of range"),
+        ("temperature", "-1", "--flag is -1.0, out of range"),
+        ("sandbox_networks", "a,,b", 'an entry of "a,,b" is empty (--flag)'),
+        ("sandbox_networks", "a,", 'an entry of "a," is empty (--flag)'),
+        ("model", "a\udcff", "--flag holds characters that are not UTF-8"),
+        ("interaction_mode", "loud", '"loud" is not allowed (--flag)'),
+    ],
+)
+def test_text_value_that_means_nothing_is_refused(key: str, text: str, message: str) -> None:
+    """R-13, F-27"""
+    with pytest.raises(ConfigError) as caught:
+        parse_text(BY_KEY[key], text, "--flag")
+    assert caught.value.message == message
+    assert caught.value.hint
+
+
+def test_secret_is_in_no_error() -> None:
+    for raw in ("canary 7f3", 7316, ["canary"], {"canary": 1}, "canary\0", "canary\ud800"):
+        with pytest.raises(ConfigError) as caught:
+            parse_json(BY_KEY["api_key"], raw, WHERE)
+        assert "canary" not in caught.value.message + caught.value.hint
+        assert "7316" not in caught.value.message
+
+
+def test_value_of_sandbox_env_is_in_no_error() -> None:
+    """B15: what stands in sandbox_env may be a secret."""
+    for raw in (["canary"], "canary\0", 7316):
+        with pytest.raises(ConfigError) as caught:
+            parse_json(BY_KEY["sandbox_env"], {"A": raw}, WHERE)
+        assert "canary" not in caught.value.message
+        assert "7316" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "amount"),
+    [
+        ("sandbox_memory", "1", 1),
+        ("sandbox_memory", "6291456b", 6291456),
+        ("sandbox_memory", "1k", 1024),
+        ("sandbox_memory", "512m", 512 << 20),
+        ("sandbox_memory", "512M", 512 << 20),
+        ("sandbox_memory", "512mb", 512 << 20),
+        ("sandbox_memory", "512 MiB", 512 << 20),
+        ("sandbox_memory", "1.5g", 3 << 29),
+        ("sandbox_memory", "2t", 2 << 40),
+        ("sandbox_cpus", "2", 2),
+        ("sandbox_cpus", "0.5", 0.5),
+        ("sandbox_cpus", "1.25", 1.25),
+    ],
+)
+def test_amount_of_a_limit(key: str, text: str, amount: float) -> None:
+    assert amount_of(BY_KEY[key], text, "o") == int(amount * 10**9)
+    assert check_text(BY_KEY[key], text, "o") == text
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("sandbox_memory", "0"),
+        ("sandbox_memory", "0.0g"),
+        ("sandbox_memory", "-1"),
+        ("sandbox_memory", "512x"),
+        ("sandbox_memory", "m"),
+        ("sandbox_memory", "1bb"),
+        ("sandbox_memory", "1ib"),
+        ("sandbox_memory", "512m\n"),
+        ("sandbox_memory", "٥m"),
+        ("sandbox_memory", "1e9"),
+        ("sandbox_memory", "9" * 16),
+        ("sandbox_cpus", "0"),
+        ("sandbox_cpus", "0.0"),
+        ("sandbox_cpus", "-2"),
+        ("sandbox_cpus", "two"),
+        ("sandbox_cpus", "1,5"),
+        ("sandbox_cpus", "inf"),
+        ("sandbox_cpus", ".5"),
+    ],
+)
+def test_text_that_is_no_limit_is_refused(key: str, text: str) -> None:
+    """R-8, R-32: zero, which Docker reads as "no limit", and what Docker would refuse."""
+    with pytest.raises(ConfigError) as caught:
+        check_text(BY_KEY[key], text, "o")
+    assert caught.value.message.endswith(" is no limit (o)")
+
+
+def test_list_keeps_its_order() -> None:
+    assert split_list("b,a,b", "o") == ("b", "a", "b")
