@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from odek.approval.gate import Approver, require_approval
 from odek.approval.request import ApprovalRequest, EnvOverride
@@ -37,6 +37,9 @@ from odek.sandbox.spec import (
 from odek.sandbox.start import Surroundings, start
 from odek.sandbox.workdir import check_workdir, resolve_volume
 from odek.state import StateFolder
+
+if TYPE_CHECKING:
+    from importlib.abc import ResourceLoader
 
 DEFAULT_HOME = "/tmp"
 _DOCKERFILE = "Dockerfile.odek"
@@ -67,9 +70,7 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     sandbox = settings.sandbox
     origin = settings.origin_of
     check_workdir(host.cwd, home=host.home, docker_host=host.env.get("DOCKER_HOST", ""))
-    resolved = [
-        resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes
-    ]
+    resolved = [resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes]
     parse_env(sandbox.env, origin=origin("sandbox_env"))
     return Draft(
         image=_choose_image(settings, host),
@@ -88,14 +89,12 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
 def approval_request(overrides: Sequence[Override], host: Host) -> ApprovalRequest:
     """Return what the project's overrides ask the operator for. Pure."""
     asked = {override.key: override.value for override in overrides}
-    env = asked.get("sandbox_env", ())
+    env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
     return ApprovalRequest(
         project_dir=host.cwd,
         image=str(asked.get("sandbox_image", "")),
         network=str(asked.get("sandbox_network", "")),
-        env=tuple(
-            EnvOverride(key=key, value=value, variables=variables_in(value)) for key, value in env  # type: ignore[misc]
-        ),
+        env=tuple(EnvOverride(key=key, value=value, variables=variables_in(value)) for key, value in env),
         volumes=tuple(str(volume) for volume in asked.get("sandbox_volumes", ())),
         user=str(asked.get("sandbox_user", "")),
     )
@@ -184,9 +183,10 @@ def default_image() -> str:
     """Return the pinned default from the packaged default.Dockerfile (R-35)."""
     import odek.sandbox
 
-    loader = odek.sandbox.__spec__.loader  # type: ignore[union-attr]
-    path = os.path.join(os.path.dirname(odek.sandbox.__spec__.origin or ""), "default.Dockerfile")  # type: ignore[union-attr]
-    return parse_default_dockerfile(loader.get_data(path).decode())  # type: ignore[union-attr]
+    # the loader reads from the folder and from the one-file archive alike
+    path = os.path.join(os.path.dirname(odek.sandbox.__file__), "default.Dockerfile")
+    loader = cast("ResourceLoader", odek.sandbox.__loader__)
+    return parse_default_dockerfile(loader.get_data(path).decode())
 
 
 def _network_mode(settings: Settings, notices: Notices) -> str:

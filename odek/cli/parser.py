@@ -70,9 +70,7 @@ def _add_flag(group: argparse._ArgumentGroup, option: Option, command: str) -> N
         off = option.off_flag_for(command)
         if off:
             help_off = (option.off_help or text).replace("%", "%%")
-            group.add_argument(
-                off, dest=option.key, action="store_false", default=argparse.SUPPRESS, help=help_off
-            )
+            group.add_argument(off, dest=option.key, action="store_false", default=argparse.SUPPRESS, help=help_off)
         return
     if option.choices:
         text += f" ({', '.join(option.choices)})"

@@ -118,7 +118,7 @@ def parse_flags(flags: Mapping[str, object]) -> Layer:
     values: dict[str, Value] = {}
     for key, given in flags.items():
         option = BY_KEY[key]
-        origin = option.off_flag if given is False else option.flag
+        origin = (option.off_flag if given is False else "") or option.flag
         values[key] = Value(value=_flag_value(option, given, origin), origin=origin)
     return Layer(source=Source.FLAG, origin="command line", values=values)
 

@@ -82,5 +82,5 @@ def _as_text(value: object) -> str:
     if isinstance(value, list):
         return clip(visible(", ".join(value)), _VALUE_CHARS) or "-"
     if isinstance(value, dict):
-        return " ".join(f"{name}={_as_text(member)}" for name, member in value.items())
+        return " ".join(f"{name}={_as_text(member)}" for name, member in value.items()) or "-"
     return clip(visible(str(value)), _VALUE_CHARS)

@@ -1,1 +1,1 @@
-"""The recorded model and the scratch project of `odek demo`. Data only, as modules, so that it travels in the one file."""
+"""The recorded model and the scratch project of `odek demo`: data, as modules, so that the one file holds it."""

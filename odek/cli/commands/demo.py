@@ -74,7 +74,7 @@ def _write_scratch(folder: str, host: Host) -> tuple[str, str]:
     with open(recording, "w", encoding="utf-8") as file:
         file.write(render_recording())
     if host.uid == 0:
-        os.chmod(folder, 0o755)
+        os.chmod(folder, 0o711)  # noqa: S103 - the sandbox's user must reach the project below
         for path in (project, *(os.path.join(project, name) for name, _ in FILES)):
             os.chown(path, _UNPRIVILEGED, _UNPRIVILEGED)
     return project, recording

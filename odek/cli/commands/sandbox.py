@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal

@@ -1,0 +1,92 @@
+"""Keeping calls and their results together: after an interrupt, and when a session is shortened. Pure.
+
+Providers refuse a conversation for ever in which a call lacks its result, or a result its call
+(B44). A group is an assistant message with its results, or any other single message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from odek.model.types import Message, ToolCall
+from odek.session.transcript import Entry, Transcript
+
+_INTERRUPTED = "interrupted: odek ended before this call had a result; it may have had effects and was not run again"
+
+
+def pair_results(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return `entries` with exactly one result for each call, in the order of the calls.
+
+    A missing result becomes one that says "interrupted"; results that answer no call, or a call
+    that has its answer, are left out.
+    """
+    paired: list[Entry] = []
+    for group in split_groups(entries):
+        first, results = group[0], list(group[1:])
+        if first.message.role == "tool":
+            continue
+        paired.append(first)
+        paired += [_take_result(call, results) for call in first.message.tool_calls]
+    return tuple(paired)
+
+
+def split_groups(entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], ...]:
+    """Return `entries` cut into groups. A result without a call before it stands alone."""
+    groups: list[list[Entry]] = []
+    for entry in entries:
+        if entry.message.role == "tool" and groups and groups[-1][0].message.tool_calls:
+            groups[-1].append(entry)
+        else:
+            groups.append([entry])
+    return tuple(tuple(group) for group in groups)
+
+
+def keep_newest(entries: Sequence[Entry], *, budget: int, cost: Callable[[Entry], int]) -> tuple[Entry, ...]:
+    """Return the newest whole groups whose `cost` is within `budget`, headed by a user message.
+
+    Where they begin in the middle of a turn, the message that began the turn comes first, so that
+    the model still knows its task. The newest group is kept even when it alone is above `budget`.
+    """
+    groups = split_groups(entries)
+    kept: list[Entry] = []
+    best: tuple[Entry, ...] = ()
+    spent = 0
+    for index in range(len(groups) - 1, -1, -1):
+        kept[:0] = groups[index]
+        spent += sum(cost(entry) for entry in groups[index])
+        head = _head(groups, index)
+        if best and spent + sum(cost(entry) for entry in head) > budget:
+            if spent > budget:
+                break
+            continue
+        best = (*head, *kept)
+    return best
+
+
+def history(transcript: Transcript) -> tuple[Message, ...]:
+    """Return the messages to go on with, without any system message, calls and results paired."""
+    spoken = [entry for entry in transcript.entries if entry.message.role != "system"]
+    return tuple(entry.message for entry in pair_results(spoken))
+
+
+def resume_messages(transcript: Transcript, system: str) -> tuple[Message, ...]:
+    """Return the conversation as the next request has it, under a fresh `system` message."""
+    return (Message(role="system", content=system), *history(transcript))
+
+
+def _take_result(call: ToolCall, results: list[Entry]) -> Entry:
+    for index, entry in enumerate(results):
+        if entry.message.tool_call_id == call.id:
+            return results.pop(index)
+    error = json.dumps({"error": _INTERRUPTED}, separators=(",", ":"))
+    return Entry(message=Message(role="tool", content=error, tool_call_id=call.id, name=call.name))
+
+
+def _head(groups: Sequence[tuple[Entry, ...]], index: int) -> tuple[Entry, ...]:
+    """Return what must stand before group `index`: nothing, or the beginning of its turn."""
+    if groups[index][0].message.role == "user":
+        return ()
+    asked = [group for group in groups[:index] if group[0].message.role == "user"]
+    started = [group for group in asked if group[0].starts_turn]
+    return (started or asked or [()])[-1]

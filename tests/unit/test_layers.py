@@ -1,0 +1,168 @@
+"""The import table: which room may import which, and which file owns which effect.
+
+These two tables are the documentation of the layering; docs/ARCHITECTURE.md points here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import odek
+
+PACKAGE = Path(odek.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# room → the rooms it may import; every room may import itself
+GROUND = {"errors", "text"}
+ROOMS: dict[str, set[str]] = {
+    "errors": set(),
+    "text": set(),
+    "process": GROUND,
+    "host": GROUND,
+    "state": GROUND,
+    "config": GROUND | {"host"},
+    "sandbox": GROUND | {"process"},
+    "approval": GROUND | {"state"},
+    "danger": GROUND,
+    "model": GROUND,
+    "session": GROUND | {"state", "model"},
+    "executor": GROUND | {"process"},
+    "hostfiles": GROUND,
+    "hostprocs": GROUND,
+    "hostexec": GROUND | {"process", "hostfiles", "hostprocs"},
+    "agent": GROUND | {"model"},
+    "tools": GROUND | {"process", "model", "danger", "approval", "executor"},
+    "isolation": GROUND | {"sandbox"},
+    "environment": GROUND | {"sandbox", "agent"},
+    "demo": set(),
+}
+ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval"}
+ROOMS["bootstrap"] = set(ROOMS)
+ROOMS["cli"] = set(ROOMS) | {"__init__"}
+ROOMS["__main__"] = {"cli"}
+ROOMS["__init__"] = set()
+
+# module of the standard library → the files (or folders) that may import it
+EFFECTS: dict[str, tuple[str, ...]] = {
+    "subprocess": ("process.py",),
+    "http.client": ("model/",),
+    "urllib.request": ("model/",),
+    "socket": ("model/",),
+    "ssl": ("model/",),
+    "argparse": ("cli/parser.py",),
+    "signal": ("cli/", "process.py", "hostprocs.py", "hostexec.py"),
+    "termios": ("cli/",),
+    "threading": (),
+    "asyncio": (),
+    "pickle": (),
+}
+ENVIRONMENT_FILES = ("host.py",)
+PRINTING_FOLDERS = ("cli/",)
+
+
+def _room(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else path.stem
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def _imports(path: Path) -> list[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{_name(path)}: relative import"
+            names.append(node.module or "")
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def _imported_rooms(names: list[str]) -> set[str]:
+    rooms = set()
+    for name in names:
+        parts = name.split(".")
+        if parts[0] == "odek" and len(parts) > 1:
+            rooms.add("__init__" if parts[1].startswith("__") else parts[1])
+    return rooms
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_a_room_imports_only_rooms_of_lower_levels(path: Path) -> None:
+    room = _room(path)
+    assert room in ROOMS, f"{room} is not in the import table"
+    assert _imported_rooms(_imports(path)) - ROOMS[room] - {room} == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_only_the_standard_library_is_imported(path: Path) -> None:
+    """R-90: nothing outside the standard library at run time."""
+    tops = {name.split(".")[0] for name in _imports(path)}
+    assert tops - set(sys.stdlib_module_names) - {"odek", "odekboot"} == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_an_effect_has_its_file(path: Path) -> None:
+    name, imported = _name(path), set(_imports(path))
+    for module, owners in EFFECTS.items():
+        allowed = any(name == owner or (owner.endswith("/") and name.startswith(owner)) for owner in owners)
+        assert allowed or module not in imported, f"{name} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_the_environment_is_read_in_one_place_and_only_the_cli_prints(path: Path) -> None:
+    name = _name(path)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            reads = node.value.id == "os" and node.attr in ("environ", "getenv", "environb", "putenv")
+            assert not reads or name in ENVIRONMENT_FILES, f"{name}:{node.lineno} reads the environment"
+            exits = node.value.id == "sys" and node.attr == "exit"
+            assert not exits or name in ("__main__.py",) or name.startswith(PRINTING_FOLDERS), f"{name} exits"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "input"):
+            assert name.startswith(PRINTING_FOLDERS), f"{name}:{node.lineno} prints or asks"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_errors_are_not_swallowed_wholesale(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ExceptHandler):
+            caught = ast.unparse(node.type) if node.type else "everything"
+            raises_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+            broad = caught in ("everything", "Exception", "BaseException") and not raises_on
+            assert not broad or _name(path) in ("cli/main.py", "tools/registry.py"), f"{_name(path)}:{node.lineno}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_a_module_stays_readable(path: Path) -> None:
+    """A file over 400 lines or a function over 60 is a sign that a decision hides in it."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400, _name(path)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            a_list_of_fields = _name(path) == "config/options.py" and node.name == "__init__"
+            assert node.end_lineno - node.lineno < 60 or a_list_of_fields, f"{_name(path)}: {node.name}"
+
+
+def test_the_map_names_every_file_and_folder() -> None:
+    """The map in odek/__init__.py is true: what it names exists, what exists is named."""
+    named = set(re.findall(r"^    (\w+(?:\.py|/))", odek.__doc__ or "", re.MULTILINE))
+    present = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py"}
+    present |= {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
+    assert named == present
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("__init__.py")), ids=_name)
+def test_a_package_file_holds_only_its_docstring(path: Path) -> None:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    rest = [node for node in body[1:] if not isinstance(node, ast.Assign)]
+    assert isinstance(body[0], ast.Expr)
+    assert rest == []
