@@ -277,27 +277,18 @@ _SWITCHES = (
     _switch("suppress_sandbox_warning", "Do not remind that commands run on the host because the operator said so"),
 )
 
-_RESERVED = (
-    _reserved("embedding", "vector search"),
-    _reserved("guard", "a prompt guard"),
-    _reserved("limits", "execution budgets"),
-    _reserved("maintenance", "clearing old state"),
-    _reserved("max_concurrency", "sub-agents"),
-    _reserved("mcp_servers", "MCP servers"),
-    _reserved("memory", "long-term memory"),
-    _reserved("prompt_caching", "cache markers in requests"),
-    _reserved("schedules", "scheduled tasks"),
-    _reserved("sessions", "the session store"),
-    _reserved("skills", "skills"),
-    _reserved("subagent", "sub-agents"),
-    _reserved("telegram", "Telegram"),
-    _reserved("tool_progress", "Telegram"),
-    _reserved("tool_progress_cleanup", "Telegram"),
-    _reserved("transcription", "speech"),
-    _reserved("trusted_proxies", "a web page behind a proxy"),
-    _reserved("vision", "images"),
-    _reserved("web_search", "web search"),
-)
+_RESERVED = tuple(
+    _reserved(key, text)
+    for key, text in (
+        ("embedding", "vector search"), ("guard", "a prompt guard"), ("limits", "execution budgets"),
+        ("maintenance", "clearing old state"), ("max_concurrency", "sub-agents"), ("mcp_servers", "MCP servers"),
+        ("memory", "long-term memory"), ("prompt_caching", "cache markers in requests"),
+        ("schedules", "scheduled tasks"), ("sessions", "the session store"), ("skills", "skills"),
+        ("subagent", "sub-agents"), ("telegram", "Telegram"), ("tool_progress", "Telegram"),
+        ("tool_progress_cleanup", "Telegram"), ("transcription", "speech"),
+        ("trusted_proxies", "a web page behind a proxy"), ("vision", "images"), ("web_search", "web search"),
+    )
+)  # fmt: skip
 
 OPTIONS: tuple[Option, ...] = (*_MODEL, *_AGENT, *_TOOLS, *_SANDBOX, *_SWITCHES, *_RESERVED)
 BY_KEY: dict[str, Option] = {option.key: option for option in OPTIONS}

@@ -43,8 +43,10 @@ def shown_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:  # such as a broken IPv6 address; nothing of it can be told apart
         return "(not a URL)"
-    if not parts.netloc:
-        return url.partition("?")[0] if parts.scheme != "replay" else url
+    if parts.scheme == "replay":
+        return url
+    if not parts.netloc:  # not a URL that can work, and yet somebody's password may stand in it
+        return url.partition("?")[0].rpartition("@")[2]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 

@@ -46,7 +46,7 @@ def test_nine_classes_and_three_later_ones_are_known() -> None:
         "safe", "local_write", "install", "network_egress", "code_execution", "system_write", "unknown",
         "destructive", "blocked",
     )  # fmt: skip
-    classes = {name: "deny" for name in CLASSES}
+    classes = dict.fromkeys(CLASSES, "deny")
     assert parse_dangerous({"classes": classes}, "o").classes == tuple(sorted(classes.items()))
 
 

@@ -78,7 +78,11 @@ def test_refuses_what_is_not_strict_json(data: bytes, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("data", "place"),
-    [(b"{'a': 1}", "line 1, column 2: "), (b'{"a": 1 "b": 2}', "line 1, column 9: "), (b'{"a": "\t"}', "line 1, column 8: ")],
+    [
+        (b"{'a': 1}", "line 1, column 2: "),
+        (b'{"a": 1 "b": 2}', "line 1, column 9: "),
+        (b'{"a": "\t"}', "line 1, column 8: "),
+    ],
     ids=["single quotes", "missing comma", "raw tab in a string"],
 )
 def test_names_the_place_of_any_other_mistake(data: bytes, place: str) -> None:
@@ -224,7 +228,15 @@ def test_operators_file_may_be_a_link_to_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [(None, "null"), (True, "a boolean"), (1, "a number"), (1.5, "a number"), ("", "a string"), ([], "a list"), ({}, "an object")],
+    [
+        (None, "null"),
+        (True, "a boolean"),
+        (1, "a number"),
+        (1.5, "a number"),
+        ("", "a string"),
+        ([], "a list"),
+        ({}, "an object"),
+    ],
 )
 def test_kind_of_says_what_json_calls_it(value: object, kind: str) -> None:
     assert kind_of(value) == kind

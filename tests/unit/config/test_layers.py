@@ -172,7 +172,10 @@ def test_commands_volumes_and_tools_are_taken_literally(document: dict[str, obje
     ("document", "message"),
     [
         ({"model": "${NONE}"}, 'the variable "NONE" is not set (~/.odek/config.json: model)'),
-        ({"sandbox_networks": ["a", "$NONE"]}, 'the variable "NONE" is not set (~/.odek/config.json: sandbox_networks[1])'),
+        (
+            {"sandbox_networks": ["a", "$NONE"]},
+            'the variable "NONE" is not set (~/.odek/config.json: sandbox_networks[1])',
+        ),
         ({"sandbox_env": {"A": "$NONE"}}, 'the variable "NONE" is not set (~/.odek/config.json: sandbox_env.A)'),
     ],
 )
