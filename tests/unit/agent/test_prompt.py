@@ -13,7 +13,12 @@ FACTS = PromptFacts(
     surface="a terminal",
     tools=("shell", "read_file"),
 )
-HEAD = "System: Linux 6.1\nWorking directory: /workspace\nDate: Friday, 2025-03-14, CET\nThe user reads this in: a terminal"
+HEAD = (
+    "System: Linux 6.1\n"
+    "Working directory: /workspace\n"
+    "Date: Friday, 2025-03-14, CET\n"
+    "The user reads this in: a terminal"
+)
 BLOCK = "## Execution environment\nShell commands run inside a Docker sandbox, not on the host."
 NONCE = "0" * 16
 RULES = "# Rules that always hold\n"

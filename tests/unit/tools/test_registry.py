@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from odek.errors import FileRefused, Interrupted, OdekError, StateError
+from odek.model.types import ToolCall, ToolSpec
+from odek.tools.registry import Toolbox, ToolResult, failure, render_json
+
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+@dataclass
+class Probe:
+    """A tool that records its arguments and answers, or raises."""
+
+    name: str = "probe"
+    answer: ToolResult | BaseException = ToolResult(text="ok")
+    seen: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(name=self.name, description="", parameters=SCHEMA)
+
+    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        self.seen.append(arguments)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def call(arguments: str = '{"text":"x"}', name: str = "probe") -> ToolCall:
+    return ToolCall(id="1", name=name, arguments=arguments)
+
+
+def error(message: str) -> ToolResult:
+    return ToolResult(text=json.dumps({"error": message}, separators=(",", ":"), ensure_ascii=False), failed=True)
+
+
+def test_call_gives_the_tool_its_arguments_and_returns_its_result() -> None:
+    probe = Probe(answer=ToolResult(text="r", failed=True))
+    assert Toolbox([probe]).call(call()) == ToolResult(text="r", failed=True)
+    assert probe.seen == [{"text": "x"}]
+
+
+def test_call_names_the_tools_when_there_is_no_such_tool() -> None:
+    """R-80: a structured error, with the name shown safely."""
+    toolbox = Toolbox([Probe(), Probe(name="other")])
+    assert toolbox.call(call(name="ba\x1bsh")) == error('tool "ba\\x1bsh" not found; the tools are: probe, other')
+    assert Toolbox([]).call(call()) == error('tool "probe" not found; the tools are: none')
+
+
+@pytest.mark.parametrize("arguments", ["", "{half", "[]", '{"text":1}', '{"text":"\\ud800"}'])
+def test_call_does_not_reach_the_tool_with_wrong_arguments(arguments: str) -> None:
+    probe = Probe()
+    result = Toolbox([probe]).call(call(arguments))
+    assert (json.loads(result.text)["error"].partition(":")[0], result.failed) == ("invalid arguments", True)
+    assert probe.seen == []
+
+
+def test_call_says_which_arguments_were_ignored() -> None:
+    result = Toolbox([Probe()]).call(call('{"text":"x","cwd":"/","\\n":1}'))
+    assert result == ToolResult(text='ok\nnote: unknown arguments were ignored: "cwd", "\\n"')
+
+
+def test_call_turns_a_refused_file_into_a_result() -> None:
+    probe = Probe(answer=FileRefused('"x" leaves the workspace'))
+    assert Toolbox([probe]).call(call()) == error('"x" leaves the workspace')
+
+
+def test_call_reports_a_bug_as_a_failed_call() -> None:
+    """R-80: a crash in one tool does not end the run."""
+    probe = Probe(answer=ZeroDivisionError("division\x07by zero"))
+    assert Toolbox([probe]).call(call()) == error("bug in tool probe: ZeroDivisionError: division\\x07by zero")
+
+
+@pytest.mark.parametrize("ending", [Interrupted(2), OdekError("the sandbox is gone"), StateError("x")])
+def test_call_lets_pass_what_ends_the_run(ending: BaseException) -> None:
+    """R-42: a broken executor ends the run, it does not become text."""
+    with pytest.raises(type(ending)):
+        Toolbox([Probe(answer=ending)]).call(call())
+
+
+@pytest.mark.parametrize(
+    ("enabled", "disabled", "offered"),
+    [
+        (None, (), ["a", "b", "c"]),
+        (None, ("b", "unknown"), ["a", "c"]),
+        (("c", "a"), (), ["a", "c"]),
+        (("a", "b"), ("b",), ["a"]),
+        ((), (), []),
+    ],
+)
+def test_toolbox_offers_the_enabled_tools_that_are_not_disabled(
+    enabled: Collection[str] | None, disabled: Collection[str], offered: list[str]
+) -> None:
+    toolbox = Toolbox([Probe(name=name) for name in "abc"], enabled=enabled, disabled=disabled)
+    assert [spec.name for spec in toolbox.specs] == offered
+    assert [toolbox.call(call(name=name)).failed for name in "abc"] == [name not in offered for name in "abc"]
+
+
+def test_results_are_compact_json_that_stays_readable() -> None:
+    """Tags inside JSON arrive as tags; control characters as escapes."""
+    assert render_json({"a": "<b>&ä\x1b", "n": 1}) == '{"a":"<b>&ä\\u001b","n":1}'
+    assert failure("x<y") == ToolResult(text='{"error":"x<y"}', failed=True)

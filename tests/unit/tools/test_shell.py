@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from fakes.executor import FakeExecutor, command_result
+
+from odek.process import CommandResult, Output
+from odek.tools.arguments import ArgumentError, parse_arguments
+from odek.tools.registry import ToolResult
+from odek.tools.shell import ShellTool
+
+BLOCK = "## Execution environment\n- Network: none"
+
+
+@dataclass
+class Gate:
+    """Gives one answer and remembers what it was asked."""
+
+    answer: str | None = None
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def check(self, command: str, *, reason: str) -> str | None:
+        self.asked.append((command, reason))
+        return self.answer
+
+
+def wrap(text: str, *, source: str) -> str:
+    return f"<{source}>\n{text.rstrip()}\n</>" if text else ""
+
+
+def shell(executor: FakeExecutor, gate: Gate | None = None) -> ShellTool:
+    return ShellTool(executor=executor, gate=gate or Gate(), wrap=wrap, environment_block=BLOCK)
+
+
+def run(result: CommandResult, command: str = "cmd") -> ToolResult:
+    executor = FakeExecutor(commands={command: result})
+    return shell(executor).call({"command": command})
+
+
+@pytest.mark.parametrize(
+    ("result", "text", "failed"),
+    [
+        pytest.param(command_result(b"out\n"), "<$ cmd>\nout\n</>\nexit code: 0", False, id="success"),
+        pytest.param(
+            command_result(b"E\n", code=2), "<$ cmd>\nE\n</>\nexit code: 2", True, id="F-65: failure with output"
+        ),
+        pytest.param(command_result(), "(no output)\nexit code: 0", False, id="silence"),
+        pytest.param(command_result(code=1), "(no output)\nexit code: 1", True, id="silent failure"),
+        pytest.param(
+            command_result(b"a", code=None, timed_out=True, notes=("stopped",)),
+            "<$ cmd>\na\n</>\nexit code: none\ntimed out after 300 s\nnote: stopped",
+            True,
+            id="R-40: time-out",
+        ),
+        pytest.param(
+            command_result(b"up", notes=("one", "two")),
+            "<$ cmd>\nup\n</>\nexit code: 0\nnote: one\nnote: two",
+            False,
+            id="B02: notes",
+        ),
+    ],
+)
+def test_call_tells_output_exit_code_and_what_else_happened(result: CommandResult, text: str, failed: bool) -> None:
+    """F-65, R-41: the exit code is always there, outside the fence."""
+    assert run(result) == ToolResult(text=text, failed=failed)
+
+
+def test_call_tells_the_true_size_of_output_that_was_cut() -> None:
+    """R-41: outside the fence too, where the command cannot fake it."""
+    output = Output(head=b"a\n", tail=b"z\n", size_bytes=3_000_000_000)
+    result = CommandResult(output=output, code=0, timed_out=False, duration_s=1.0)
+    assert run(result).text.split("\n") == [
+        *("<$ cmd>", "a", "", "[… 2999999996 bytes left out …]", "z", "</>"),
+        *("exit code: 0", "the whole output had 3000000000 bytes"),
+    ]
+
+
+def test_call_cuts_long_output_by_characters() -> None:
+    """R-41, F-51: thirty thousand characters, both ends, valid text."""
+    result = run(command_result(("ä" * 100_000).encode()))
+    lines = result.text.split("\n")
+    assert lines[1:-2] == ["ä" * 15_000, "[… 140000 bytes left out …]", "ä" * 15_000]
+
+
+def test_call_labels_the_output_with_the_beginning_of_the_command() -> None:
+    assert run(command_result(b"x"), "echo " + "y" * 500).text.split("\n")[0] == "<$ echo " + "y" * 154 + "…>"
+
+
+@pytest.mark.parametrize(("arguments", "timeout_s"), [({}, 300), ({"timeout": 7}, 7)])
+def test_call_runs_the_command_with_its_timeout(arguments: dict[str, int], timeout_s: int) -> None:
+    executor = FakeExecutor(commands={" ls -l\n": command_result()})
+    shell(executor).call({"command": " ls -l\n", **arguments})
+    assert executor.runs == [(" ls -l\n", timeout_s)]
+
+
+def test_call_asks_the_gate_and_runs_nothing_when_it_says_no() -> None:
+    """R-84: a refusal is a result that names the way out."""
+    executor, gate = FakeExecutor(), Gate(answer="not allowed; set dangerous.action")
+    result = shell(executor, gate).call({"command": "rm -rf /", "description": "clean"})
+    assert result == ToolResult(text='{"error":"not allowed; set dangerous.action"}', failed=True)
+    assert (gate.asked, executor.runs) == ([("rm -rf /", "clean")], [])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("", "the command is empty"),
+        (" \n", "the command is empty"),
+        ("a\0b", "the command holds a NUL character, which no shell can take"),
+    ],
+)
+def test_call_refuses_what_is_no_command(command: str, message: str) -> None:
+    gate = Gate()
+    assert shell(FakeExecutor(), gate).call({"command": command}) == ToolResult(
+        text='{"error":"' + message + '"}', failed=True
+    )
+    assert gate.asked == []
+
+
+@pytest.mark.parametrize("timeout", ["0", "1801", '"5"', "1.5"])
+def test_timeout_is_a_whole_number_of_seconds_up_to_half_an_hour(timeout: str) -> None:
+    with pytest.raises(ArgumentError):
+        parse_arguments(f'{{"command":"x","timeout":{timeout}}}', shell(FakeExecutor()).spec.parameters)
+
+
+def test_description_ends_with_the_execution_environment() -> None:
+    """R-70: the tool itself says where its commands run."""
+    spec = shell(FakeExecutor()).spec
+    assert (spec.name, spec.description.endswith("\n\n" + BLOCK)) == ("shell", True)
+    assert list(spec.parameters["properties"]) == ["command", "description", "timeout"]
+
+
+def test_description_stands_alone_without_an_environment() -> None:
+    tool = ShellTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap, environment_block="")
+    assert tool.spec.description + "\n\n" + BLOCK == shell(FakeExecutor()).spec.description
