@@ -79,7 +79,8 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     deadline = time.monotonic() + REMOVAL_GRACE_S
     while (left := engine.labelled() - before) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert sorted(left) == [], "left behind by this test (or by another run on the same engine)"
+    if left:
+        pytest.fail(f"left behind by this test, or by another run on the same engine: {', '.join(sorted(left))}")
 
 
 @pytest.fixture
