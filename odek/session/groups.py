@@ -23,19 +23,23 @@ def pair_results(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """
     paired: list[Entry] = []
     for group in split_groups(entries):
-        first, results = group[0], list(group[1:])
+        first, results = group[0], [entry for entry in group[1:] if entry.message.role == "tool"]
         if first.message.role == "tool":
             continue
         paired.append(first)
         paired += [_take_result(call, results) for call in first.message.tool_calls]
+        paired += [entry for entry in group[1:] if entry.message.role == "system"]
     return tuple(paired)
 
 
 def split_groups(entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Return `entries` cut into groups. A result without a call before it stands alone."""
+    """Return `entries` cut into groups. A result without a call before it stands alone.
+
+    Earlier tools put system messages between and behind results; these belong to the group.
+    """
     groups: list[list[Entry]] = []
     for entry in entries:
-        if entry.message.role == "tool" and groups and groups[-1][0].message.tool_calls:
+        if entry.message.role in ("tool", "system") and groups and groups[-1][0].message.tool_calls:
             groups[-1].append(entry)
         else:
             groups.append([entry])
@@ -49,25 +53,24 @@ def keep_newest(entries: Sequence[Entry], *, budget: int, cost: Callable[[Entry]
     the model still knows its task. The newest group is kept even when it alone is above `budget`.
     """
     groups = split_groups(entries)
-    kept: list[Entry] = []
-    best: tuple[Entry, ...] = ()
+    heads = _heads(groups)
+    first = len(groups) - 1
     spent = 0
     for index in range(len(groups) - 1, -1, -1):
-        kept[:0] = groups[index]
         spent += sum(cost(entry) for entry in groups[index])
-        head = _head(groups, index)
-        if best and spent + sum(cost(entry) for entry in head) > budget:
-            if spent > budget:
-                break
-            continue
-        best = (*head, *kept)
-    return best
+        if spent > budget:
+            break
+        if spent + sum(cost(entry) for entry in heads[index]) <= budget:
+            first = index
+    if not groups:
+        return ()
+    return (*heads[first], *(entry for group in groups[first:] for entry in group))
 
 
 def history(transcript: Transcript) -> tuple[Message, ...]:
     """Return the messages to go on with, without any system message, calls and results paired."""
-    spoken = [entry for entry in transcript.entries if entry.message.role != "system"]
-    return tuple(entry.message for entry in pair_results(spoken))
+    paired = pair_results(transcript.entries)
+    return tuple(entry.message for entry in paired if entry.message.role != "system")
 
 
 def resume_messages(transcript: Transcript, system: str) -> tuple[Message, ...]:
@@ -83,10 +86,14 @@ def _take_result(call: ToolCall, results: list[Entry]) -> Entry:
     return Entry(message=Message(role="tool", content=error, tool_call_id=call.id, name=call.name))
 
 
-def _head(groups: Sequence[tuple[Entry, ...]], index: int) -> tuple[Entry, ...]:
-    """Return what must stand before group `index`: nothing, or the beginning of its turn."""
-    if groups[index][0].message.role == "user":
-        return ()
-    asked = [group for group in groups[:index] if group[0].message.role == "user"]
-    started = [group for group in asked if group[0].starts_turn]
-    return (started or asked or [()])[-1]
+def _heads(groups: Sequence[tuple[Entry, ...]]) -> list[tuple[Entry, ...]]:
+    """Return what must stand before each group: nothing, or the beginning of its turn."""
+    heads: list[tuple[Entry, ...]] = []
+    asked: tuple[Entry, ...] = ()
+    for group in groups:
+        user = group[0].message.role == "user"
+        heads.append(() if user else asked)
+        # a note that odek itself put in is no task, unless there is nothing better
+        if user and (group[0].starts_turn or not asked):
+            asked = group
+    return heads

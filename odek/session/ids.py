@@ -20,7 +20,7 @@ _TIME = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST_S = 253402300799.0  # the end of the year 9999, where datetime ends as well
-_RESERVED = frozenset({"index"})  # index.json is the cache of another tool, no session
+RESERVED = frozenset({"index"})  # index.json is the cache of another tool, no session
 
 
 def new_id(now_s: float, nonce: str) -> str:
@@ -33,7 +33,7 @@ def new_id(now_s: float, nonce: str) -> str:
 def check_id(session_id: str) -> None:
     """Raise StateError unless `session_id` can name a file in the folder of sessions (B46)."""
     plain = not any(part in session_id for part in ("/", "\\", "..", "\0"))
-    if not plain or session_id == "" or session_id.startswith(".") or session_id in _RESERVED:
+    if not plain or session_id == "" or session_id.startswith(".") or session_id in RESERVED:
         raise StateError(f'"{visible(session_id)}" is not the id of a session', hint="see `odek session list`")
 
 

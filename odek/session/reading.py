@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from odek.model.types import Usage
 from odek.session.fields import read_object, read_text
 from odek.session.transcript import (
     STATE_MARK,
@@ -33,6 +34,7 @@ class Parsed:
     transcript: Transcript
     size_bytes: int
     """where the last whole line ends; what follows is a torn write"""
+    torn_bytes: int
 
 
 def parse_file(data: bytes) -> Parsed:
@@ -45,11 +47,12 @@ def parse_file(data: bytes) -> Parsed:
         try:
             reader.take(read_object(parse_json(line)))
         except ValueError as error:
-            if any(later.startswith(STATE_MARK) for later in lines[number:-1]):
+            later = lines[number:-1] if data.endswith(b"\n") else lines[number:]
+            if any(line.startswith(STATE_MARK) for line in later):
                 raise ValueError(f"line {number} cannot be read") from error
             break
         size += len(line) + 1
-    return Parsed(transcript=reader.transcript(), size_bytes=size)
+    return Parsed(transcript=reader.transcript(), size_bytes=size, torn_bytes=len(data) - size)
 
 
 def parse_ends(head: bytes, tail: bytes) -> Summary | None:
@@ -71,7 +74,7 @@ def parse_ends(head: bytes, tail: bytes) -> Summary | None:
 class _Reader:
     def __init__(self, header: Header) -> None:
         self._header = header
-        self._state = State(updated_at=header.created_at, turns=0, model="", cwd="")
+        self._state = State(updated_at=header.created_at, turns=0, model="", cwd="", usage=Usage())
         self._system = ""
         self._entries: list[Entry] = []
 

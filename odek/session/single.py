@@ -11,9 +11,7 @@ from odek.session.messages import decode_message, encode_message
 from odek.session.transcript import Entry, Header, State, Transcript, count_turns, to_line
 from odek.state import parse_json
 
-_FIELDS = frozenset(
-    {"id", "created_at", "updated_at", "model", "turns", "task", "sandbox", "cwd", "usage", "messages"}
-)
+_FIELDS = frozenset({"id", "created_at", "updated_at", "model", "turns", "task", "sandbox", "cwd", "usage", "messages"})
 
 
 def encode_object(transcript: Transcript) -> bytes:

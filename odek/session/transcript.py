@@ -62,7 +62,7 @@ class State:
     model: str
     cwd: str
     """the working directory; "" when it is not known"""
-    usage: Usage = Usage()
+    usage: Usage
     """of all turns"""
 
 

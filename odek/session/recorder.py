@@ -1,0 +1,213 @@
+"""A session that is being used: what is said is appended, nothing else is touched.
+
+The conversation is one list that grows; `record` is given the whole list, as often as the caller
+likes, and stores what it has not stored yet. So no message can be stored twice (F-98) and a write
+that failed is made up for by the next. Given after each reply and each result, a killed process
+loses at most the call that was running (B44).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from odek.errors import StateError
+from odek.model.types import Message, Usage
+from odek.session.files import LIMIT_BYTES, GrowingFile, SessionFolder
+from odek.session.groups import keep_newest
+from odek.session.ids import format_time
+from odek.session.messages import Redact, redact_message
+from odek.session.reading import parse_file
+from odek.session.transcript import (
+    Entry,
+    State,
+    Transcript,
+    count_turns,
+    encode_file,
+    entry_line,
+    state_line,
+    system_line,
+    undo_line,
+)
+from odek.text import plural, visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a recorder gets from outside."""
+
+    folder: SessionFolder
+    clock: Callable[[], float]
+    """seconds since 1970"""
+    redact: Redact
+    """takes secrets out of whatever is stored"""
+    warn: Callable[[str], None]
+    """gets sentences for the user"""
+    limit_bytes: int = LIMIT_BYTES - (1 << 20)  # the rest is for `mend`, which drops nothing
+    """a file above it loses its oldest messages"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Progress:
+    """How far the conversation is stored."""
+
+    state: State
+    system: str
+    recorded: int
+    """messages after the system message"""
+    starts: tuple[int, ...]
+    """places of these at which turns begin"""
+    turn_pending: bool = False
+
+
+class Recorder:
+    """One session, open for writing, its lock held."""
+
+    def __init__(self, transcript: Transcript, name: str, file: GrowingFile, around: Surroundings) -> None:
+        """Go on with `transcript`, calls and results paired, which `file`, called `name`, holds."""
+        self.transcript = transcript
+        """the session as it was when it was opened"""
+        self._name = name
+        self._file = file
+        self._around = around
+        spoken = [entry for entry in transcript.entries if entry.message.role != "system"]
+        self._now = _Progress(
+            state=transcript.state,
+            system=transcript.system,
+            recorded=len(spoken),
+            starts=tuple(place for place, entry in enumerate(spoken) if entry.starts_turn),
+        )
+        self._next: tuple[int, _Progress] | None = None
+        """what holds once the file has this size"""
+        self._system_seen = ("", "")
+        self._model, self._cwd = transcript.state.model, transcript.state.cwd
+        self._usage_before = transcript.state.usage
+
+    @property
+    def id(self) -> str:
+        return self.transcript.header.id
+
+    @property
+    def stored(self) -> State:
+        """the state as it is on the disk"""
+        self._settle()
+        return self._now.state
+
+    def begin_turn(self, *, model: str, cwd: str) -> None:
+        """Let the next message of the user begin a turn, made with `model` (its full name) in `cwd`."""
+        self._settle()
+        self._now = replace(self._now, turn_pending=True)
+        self._usage_before = self._now.state.usage
+        self._model, self._cwd = model, cwd
+
+    def record(self, messages: Sequence[Message], usage: Usage) -> None:
+        """Store what is new in `messages`, the whole conversation; `usage` is that of this turn so far.
+
+        Raises StateError when it cannot be stored; the next call tries again. The system message
+        may change; what follows it only grows (a shorter list is a ValueError), but for `undo_turn`.
+        """
+        self._settle()
+        first = 1 if messages and messages[0].role == "system" else 0
+        if len(messages) - first < self._now.recorded:
+            raise ValueError("the conversation has lost messages that are stored")
+        new = messages[first + self._now.recorded :]
+        system = self._redacted(messages[0].content) if first else self._now.system
+        total = self._usage_before + usage
+        if not new and system == self._now.system and total == self._now.state.usage:
+            return
+        entries, starts = self._entries(new)
+        state = self._state(total)
+        lines = [system_line(system)] if system != self._now.system else []
+        lines += [entry_line(entry, state.updated_at) for entry in entries]
+        after = _Progress(
+            state=state,
+            system=system,
+            recorded=self._now.recorded + len(new),
+            starts=self._now.starts + starts,
+            turn_pending=self._now.turn_pending and not starts,
+        )
+        self._append(b"".join(lines), after, turns=count_turns(entries))
+
+    def undo_turn(self) -> int:
+        """Take the last turn back; return how many messages after the system message are left.
+
+        Raises StateError, also when there is no turn.
+        """
+        self._settle()
+        if not self._now.starts:
+            raise StateError("there is no turn to take back", hint="see `/info`")
+        *starts, left = self._now.starts
+        state = self._state(self._now.state.usage)
+        after = replace(self._now, state=state, recorded=left, starts=tuple(starts))
+        self._append(undo_line(), after, turns=-1)
+        return left
+
+    def mend(self, missing: Sequence[Entry]) -> None:
+        """Cut a torn write away and store the results that `transcript` has and the file has not."""
+        lines = [entry_line(entry, "") for entry in missing]
+        self._file.append(b"".join([*lines, state_line(self._now.state)]))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _settle(self) -> None:
+        """Take note of a write that was done, even if a signal came before the note could be made."""
+        if self._next and self._next[0] == self._file.size_bytes:
+            self._now = self._next[1]
+        self._next = None
+
+    def _state(self, usage: Usage) -> State:
+        at = format_time(self._around.clock())
+        return replace(self._now.state, updated_at=at, model=self._model, cwd=self._cwd, usage=usage)
+
+    def _redacted(self, system: str) -> str:
+        if system != self._system_seen[0]:  # long, and the same at every step
+            self._system_seen = (system, self._around.redact(system))
+        return self._system_seen[1]
+
+    def _entries(self, new: Sequence[Message]) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
+        """Return the entries of new messages, and the places in the conversation where turns begin."""
+        pending = self._now.turn_pending
+        entries: list[Entry] = []
+        starts: list[int] = []
+        for place, message in enumerate(new, start=self._now.recorded):
+            begins = pending and message.role == "user"
+            if begins:
+                pending = False
+                starts.append(place)
+            entries.append(Entry(message=redact_message(message, self._around.redact), starts_turn=begins))
+        return tuple(entries), tuple(starts)
+
+    def _append(self, lines: bytes, after: _Progress, *, turns: int) -> None:
+        """Add `lines` and the state that they lead to; `turns` is what they add to the count of turns."""
+        wanted = len(lines) + len(state_line(after.state)) + 20  # a larger count takes more digits
+        if self._file.size_bytes + wanted > self._around.limit_bytes:
+            self._shorten(wanted)
+        state = replace(after.state, turns=max(self._now.state.turns + turns, 0))
+        data = lines + state_line(state)
+        self._next = (self._file.size_bytes + len(data), replace(after, state=state))
+        self._file.append(data)
+        self._settle()
+
+    def _shorten(self, wanted: int) -> None:
+        """Drop the oldest groups until there is room for `wanted` bytes and many more."""
+        stored = parse_file(self._file.read()).transcript
+        room = self._around.limit_bytes - len(encode_file(replace(stored, entries=())))
+        kept = keep_newest(stored.entries, budget=room // 2, cost=lambda entry: len(entry_line(entry, "")) + 40)
+        state = replace(stored.state, turns=count_turns(kept))
+        data = encode_file(replace(stored, state=state, entries=kept))
+        if len(data) + wanted > self._around.limit_bytes:
+            raise StateError(
+                f'session "{visible(self.id)}" has no room for {wanted} more bytes', hint="begin a new session"
+            )
+        try:
+            self._around.folder.write(self._name, data)
+        finally:  # whichever file stands there now is the one to go on with
+            old, self._file = self._file, self._around.folder.grow(self._name)
+            old.close()
+        self._now = replace(self._now, state=replace(self._now.state, turns=state.turns))
+        dropped = plural(len(stored.entries) - len(kept), "message")
+        self._around.warn(
+            f"session {visible(self.id)} has reached its size limit: the oldest {dropped} were dropped from its file"
+        )
