@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 from odek.approval.gate import Approver, require_approval
-from odek.approval.request import ApprovalRequest, EnvOverride
+from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings, Source
 from odek.config.variables import expand_marked, variables_in
 from odek.host import Host, read_identity
+from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice, parse_default_dockerfile, parse_reference
 from odek.sandbox.images import obtain_image
+from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
+from odek.sandbox.networks import inspect_networks
 from odek.sandbox.owner import Owner
 from odek.sandbox.spec import (
     Limits,
@@ -57,7 +60,7 @@ class Draft:
     """A sandbox as the settings ask for it: checked, not yet approved, no Docker asked."""
 
     image: ImageChoice
-    network: str
+    networks: NetworkRequest
     limits: Limits
     user: str
     volumes: tuple[Mount, ...]
@@ -74,7 +77,7 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     parse_env(sandbox.env, origin=origin("sandbox_env"))
     return Draft(
         image=_choose_image(settings, host),
-        network=_network_mode(settings, notices),
+        networks=_request_networks(settings, notices),
         limits=Limits(
             pids=parse_pids_limit(sandbox.pids_limit, origin=origin("sandbox_pids_limit")),
             memory_bytes=parse_memory(sandbox.memory, origin=origin("sandbox_memory")) if sandbox.memory else None,
@@ -86,14 +89,22 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     )
 
 
-def approval_request(overrides: Sequence[Override], host: Host) -> ApprovalRequest:
-    """Return what the project's overrides ask the operator for. Pure."""
+def approval_request(overrides: Sequence[Override], plan: NetworkPlan, host: Host) -> ApprovalRequest:
+    """Return what the project's overrides ask the operator for, networks by their full IDs. Pure."""
     asked = {override.key: override.value for override in overrides}
     env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
+    by_project = "sandbox_networks" in asked or "sandbox_compose_project" in asked
     return ApprovalRequest(
         project_dir=host.cwd,
         image=str(asked.get("sandbox_image", "")),
         network=str(asked.get("sandbox_network", "")),
+        networks=tuple(
+            ApprovedNetwork(
+                name=network.name, id=network.id, internal=network.internal, compose_project=network.compose_project
+            )
+            for network in (plan.attached if by_project else ())
+        ),
+        compose_project=str(asked.get("sandbox_compose_project", "")),
         env=tuple(EnvOverride(key=key, value=value, variables=variables_in(value)) for key, value in env),
         volumes=tuple(str(volume) for volume in asked.get("sandbox_volumes", ())),
         user=str(asked.get("sandbox_user", "")),
@@ -114,25 +125,36 @@ def start_sandbox(
 ) -> Container:
     """Return the running container that `draft` describes, after the operator's word where it needs one.
 
+    Networks are looked at before the question, which shows their IDs, and once more after it: one
+    that joined the Compose project or was made anew in between stops the run (R-63).
     Raises ApprovalDenied and StateError from the gate, and SandboxError.
     """
+    plan = NetworkPlan(mode=draft.networks.mode)
+    if draft.networks.attaches:
+        probe(docker, sleep=sleep)
+        plan = inspect_networks(draft.networks, docker)
     require_approval(
-        approval_request(overrides, host),
+        approval_request(overrides, plan, host),
         approver=approver,
         store=ApprovalStore(StateFolder(home=host.home, uid=host.uid)),
         approved_by_environment=settings.approve_project_sandbox,
         notify=notices.note,
     )
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
-    probe(docker, sleep=sleep)
+    if not draft.networks.attaches:
+        probe(docker, sleep=sleep)
     image_id = obtain_image(draft.image, docker, notify=notices.note)
+    if draft.networks.attaches:
+        require_unchanged(plan, inspect_networks(draft.networks, docker))
+        _tell_of_networks(plan, notices)
     for folder in draft.missing_folders:
         os.makedirs(folder, exist_ok=True)
         notices.note(f"made the folder {folder} for sandbox_volumes")
     spec = SandboxSpec(
         image=draft.image.ref,
         image_id=image_id,
-        network=draft.network,
+        network=plan.mode,
+        attached=plan.attached,
         workdir=host.cwd,
         readonly=settings.sandbox.readonly,
         user=draft.user,
@@ -189,18 +211,34 @@ def default_image() -> str:
     return parse_default_dockerfile(loader.get_data(path).decode())
 
 
+def _request_networks(settings: Settings, notices: Notices) -> NetworkRequest:
+    sandbox, origin = settings.sandbox, settings.origin_of
+    mode = _network_mode(settings, notices)
+    names_origin, compose_origin = origin("sandbox_networks"), origin("sandbox_compose_project")
+    return NetworkRequest(
+        mode=mode,
+        names=parse_network_names(sandbox.networks, origin=names_origin),
+        names_origin=names_origin,
+        compose_project=(
+            parse_compose_project(sandbox.compose_project, origin=compose_origin) if sandbox.compose_project else ""
+        ),
+        compose_origin=compose_origin,
+    )
+
+
 def _network_mode(settings: Settings, notices: Notices) -> str:
-    origin = settings.origin_of("sandbox_network")
-    if settings.sandbox.networks or settings.sandbox.compose_project:
-        key = "sandbox_networks" if settings.sandbox.networks else "sandbox_compose_project"
-        raise SandboxConfigError(
-            f"this version cannot attach existing networks yet ({settings.origin_of(key)}: {key})",
-            hint="use --sandbox-network none or bridge",
-        )
     try:
-        return parse_network_mode(settings.sandbox.network, origin=origin)
+        return parse_network_mode(settings.sandbox.network, origin=settings.origin_of("sandbox_network"))
     except SandboxConfigError as error:
         if not settings.network_lenient:
             raise
         notices.warn(f"{error.message}; ODEK_SANDBOX_NETWORK_LENIENT turns it into none")
         return "none"
+
+
+def _tell_of_networks(plan: NetworkPlan, notices: Notices) -> None:
+    for warning in warnings(plan):
+        notices.warn(warning)
+    hint = removal_hint(plan)
+    if hint:
+        notices.note(hint)
