@@ -6,9 +6,11 @@ are in the file, and what is put in its place gets the line ends of what was the
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import re
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from odek.text import clip
@@ -47,8 +49,10 @@ def find_changes(text: str, old: str, new: str, *, replace_all: bool) -> tuple[C
     if len(matches) > 1 and not replace_all:
         places = _list_lines(text, [start for start, _ in matches])
         raise EditError(f"old_string occurs {len(matches)} times ({places}); add lines around it, or set replace_all")
+    adapt = "\r\n" in text and "\n" in new and "\r" not in old + new
     return tuple(
-        Change(start=start, end=end, replacement=_with_line_ends(text, start, end, old, new)) for start, end in matches
+        _smallest_change(text, start, end, _with_line_ends(text, start, end, new) if adapt else new)
+        for start, end in matches
     )
 
 
@@ -85,38 +89,65 @@ def render_diff(text: str, changes: tuple[Change, ...], *, limit: int) -> str:
 
 def _find_matches(text: str, old: str, *, overlapping: bool) -> list[tuple[int, int]]:
     """Return where `old` occurs; an LF in it also stands for a CRLF of a text that has some."""
-    tolerant = "\n" in old and "\r" not in old and "\r\n" in text
-    pattern = re.compile(re.escape(old).replace("\\\n", "\r?\n") if tolerant else re.escape(old))
+    if "\n" not in old or "\r" in old or "\r\n" not in text:
+        return _find_exactly(text, old, overlapping=overlapping)
+    # look in a copy with LF only; a position there is as many behind as there are CRLFs before it
+    crlf_positions = array("q", (match.start() - index for index, match in enumerate(re.finditer("\r\n", text))))
+
+    def in_text(position: int) -> int:
+        return position + bisect.bisect_left(crlf_positions, position)
+
+    matches = _find_exactly(text.replace("\r\n", "\n"), old, overlapping=overlapping)
+    return [(in_text(start), in_text(end)) for start, end in matches]
+
+
+def _find_exactly(text: str, old: str, *, overlapping: bool) -> list[tuple[int, int]]:
     matches: list[tuple[int, int]] = []
-    position = 0
-    while match := pattern.search(text, position):
-        matches.append(match.span())
+    start = text.find(old)
+    while start >= 0:
+        matches.append((start, start + len(old)))
         if len(matches) > MAX_MATCHES:
             raise EditError(f"old_string occurs more than {MAX_MATCHES} times")
-        # one past the start, but never between the CR and the LF of a line end
-        step = 2 if tolerant and text[match.start()] == "\r" else 1
-        position = match.start() + step if overlapping else match.end()
+        start = text.find(old, start + 1 if overlapping else start + len(old))
     return matches
 
 
-def _with_line_ends(text: str, start: int, end: int, old: str, new: str) -> str:
-    """Return `new` with the line ends that text[start:end], an occurrence of `old`, has."""
-    if "\r\n" not in text or "\n" not in new or "\r" in old + new:
-        return new
-    present = _split_lines(text[start:end])
-    wanted = _split_lines(new)
-    bare_present = [line.replace("\r\n", "\n") for line in present]
+def _with_line_ends(text: str, start: int, end: int, new: str) -> str:
+    """Return `new`, whose line ends are LF, with the line ends that text[start:end] has."""
+    present, wanted = _split_lines(text[start:end]), _split_lines(new)
+    bare = [line.replace("\r\n", "\n") for line in present]
+    same_before = _common_length(bare, wanted)
+    same_after = _common_length(bare[same_before:][::-1], wanted[same_before:][::-1])
+    old_rest = slice(same_before, len(present) - same_after)
+    new_rest = slice(same_before, len(wanted) - same_after)
     default = _line_end_at(text, start)
-    result: list[str] = []
-    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, bare_present, wanted).get_opcodes():
+    middle = _pair_line_ends(present[old_rest], bare[old_rest], wanted[new_rest], default)
+    return "".join((*present[:same_before], *middle, *present[len(present) - same_after :]))
+
+
+def _pair_line_ends(present: list[str], bare: list[str], wanted: list[str], default: str) -> Iterator[str]:
+    """Yield `wanted` with the line ends of the lines of `present` that each one stays or replaces."""
+    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, bare, wanted).get_opcodes():
         if kind == "equal":
-            result += present[i1:i2]
+            yield from present[i1:i2]
             continue
-        for offset, line in enumerate(wanted[j1:j2]):
-            twin = present[i1 + offset] if i1 + offset < i2 else ""
-            line_end = _line_end(twin) or default
-            result.append(line[:-1] + line_end if line.endswith("\n") else line)
-    return "".join(result)
+        for index, line in enumerate(wanted[j1:j2], i1):
+            line_end = (_line_end(present[index]) if index < i2 else "") or default
+            yield line[:-1] + line_end if line.endswith("\n") else line
+
+
+def _smallest_change(text: str, start: int, end: int, replacement: str) -> Change:
+    """Return the change without the beginning and the end that stay as they are."""
+    present = text[start:end]
+    before = _common_length(present, replacement)
+    after = _common_length(present[before:][::-1], replacement[before:][::-1])
+    return Change(start=start + before, end=end - after, replacement=replacement[before : len(replacement) - after])
+
+
+def _common_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many items both have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _line_end_at(text: str, start: int) -> str:

@@ -117,8 +117,18 @@ TEN = "".join(f"{number}\n" for number in range(1, 11))
         ),
         pytest.param(
             TEN, "10\n", "10\n11\n12",
-            ["@@ -7,4 +7,6 @@", " 7", " 8", " 9", " 10", "+11", "+12", "\\ No newline at end of file"],
+            ["@@ -8,3 +8,5 @@", " 8", " 9", " 10", "+11", "+12", "\\ No newline at end of file"],
             id="lines added at the end",
+        ),
+        pytest.param(
+            TEN, TEN, TEN.replace("5", "five"),
+            ["@@ -2,7 +2,7 @@", " 2", " 3", " 4", "-5", "+five", " 6", " 7", " 8"],
+            id="long passage, one line of it changed",
+        ),
+        pytest.param(
+            TEN, "2", "2\nnew",
+            ["@@ -1,5 +1,6 @@", " 1", " 2", "+new", " 3", " 4", " 5"],
+            id="line added",
         ),
         pytest.param(
             "a\r\nb\r\n", "b", "c",
