@@ -21,6 +21,7 @@ _OVERFLOW_WORDS = (
     "exceeds the maximum number of tokens",
 )
 _PAYLOAD_TOO_LARGE = 413
+_BAD_REQUEST = (0, 400, 422)  # 0: said inside a 200
 
 
 class ModelError(OdekError):
@@ -49,13 +50,11 @@ class ModelError(OdekError):
         """whether the server says that the conversation is too long for the model"""
         words = self.detail.lower()
         return self.status == _PAYLOAD_TOO_LARGE or (
-            isinstance(self, ModelRejected) and any(word in words for word in _OVERFLOW_WORDS)
+            self.status in _BAD_REQUEST and any(word in words for word in _OVERFLOW_WORDS)
         )
 
     def with_attempts(self, count: int) -> ModelError:
-        """Return this error, saying how often it was tried when that was more than once."""
-        if count <= 1:
-            return self
+        """Return this error, saying how often it was tried."""
         return type(self)(
             f"{self.message} ({count} attempts)",
             hint=self.hint,

@@ -95,9 +95,7 @@ class HttpModel:
         self._new_id = new_id
         self._usage_in_stream = True
 
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]
-    ) -> Reply:
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return the next reply; see types.Model.
 
         Tried again after a failure that may pass, unless some of the answer was already shown.
@@ -118,9 +116,7 @@ class HttpModel:
                     if attempts == 1:
                         raise
                     raise error.with_attempts(attempts) from error
-                self._on_notice(
-                    f"{error.message}; trying again in {wait_s:.1f} s (retry {attempts} of {MAX_RETRIES})"
-                )
+                self._on_notice(f"{error.message}; trying again in {wait_s:.1f} s (retry {attempts} of {MAX_RETRIES})")
             self._sleep(wait_s)
 
     def _body(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> bytes:
@@ -259,7 +255,8 @@ class _Exchange:
         """Yield the decoded body as it arrives. Raises ModelUnreachable or ModelProtocolError."""
         assert self._response is not None
         decoder = BodyDecoder(self._response.headers.get("Content-Encoding", ""), limit_bytes=self._limits.body_bytes)
-        while True:
+        # from 3.13 on the socket is gone as soon as the last announced byte has been read
+        while not self._response.isclosed():
             with self._explained(f"nothing came for {self._idle_s:g} s", broken=True):
                 self._arm()
                 chunk = self._response.read1(_READ_BYTES)

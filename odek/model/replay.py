@@ -118,9 +118,7 @@ class RecordingModel:
             raise ModelError(f'the recording "{_shown(path)}" cannot be created: {_os_reason(error)}') from error
         self._write({"odek_replay": FORMAT} | ({"title": title} if title else {}))
 
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]
-    ) -> Reply:
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return what the inner model answers, once it is on disk."""
         reply = self._inner.complete(messages, tools, on_text)
         self._write(render_reply(reply))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from odek.errors import ConfigError
 from odek.text import clip, visible
@@ -29,18 +29,21 @@ def read_tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=file, capath=folder)
     except OSError as error:
-        reason = error.strerror or "it holds no certificate"
+        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise ConfigError(f'SSL_CERT_FILE "{_shown(file or "")}" cannot be used: {reason}') from error
-    if file is None and folder is None:
-        _load_system_bundle(context)
+    if file is None and folder is None and not has_cas(context, ssl.get_default_verify_paths().openssl_capath):
+        load_first_bundle(context, _SYSTEM_BUNDLES)
     return context
 
 
-def _load_system_bundle(context: ssl.SSLContext) -> None:
-    folder = ssl.get_default_verify_paths().capath
-    if context.cert_store_stats()["x509_ca"] or (folder and os.path.isdir(folder) and os.listdir(folder)):
-        return
-    for bundle in _SYSTEM_BUNDLES:
+def has_cas(context: ssl.SSLContext, folder: str) -> bool:
+    """Return whether `context` holds a CA, or will look one up in OpenSSL's `folder`."""
+    return bool(context.cert_store_stats()["x509_ca"]) or (os.path.isdir(folder) and bool(os.listdir(folder)))
+
+
+def load_first_bundle(context: ssl.SSLContext, bundles: Sequence[str]) -> None:
+    """Load the first file of `bundles` that exists, if any does."""
+    for bundle in bundles:
         if os.path.isfile(bundle):
             context.load_verify_locations(cafile=bundle)
             return

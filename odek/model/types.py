@@ -73,9 +73,7 @@ class Reply:
 class Model(Protocol):
     """Something that answers a conversation."""
 
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]
-    ) -> Reply:
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return the next reply; `on_text` gets the text piece by piece as it arrives.
 
         Raises ModelError.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
+NO_USAGE = Usage()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
@@ -24,9 +26,7 @@ class ScriptedModel:
         self._replies = list(replies)
         self.requests: list[ModelRequest] = []
 
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]
-    ) -> Reply:
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         self.requests.append(ModelRequest(messages=tuple(messages), tools=tuple(tools)))
         if len(self.requests) > len(self._replies):
             raise AssertionError(f"unscripted call {len(self.requests)} of the model; last: {messages[-1]!r}")
@@ -41,13 +41,13 @@ class ScriptedModel:
         assert len(self.requests) == len(self._replies), f"{len(self._replies)} scripted, {len(self.requests)} used"
 
 
-def text_reply(text: str, *, stop: str = "stop", usage: Usage = Usage()) -> Reply:
+def text_reply(text: str, *, stop: str = "stop", usage: Usage = NO_USAGE) -> Reply:
     """Return a final answer."""
     return Reply(message=Message(role="assistant", content=text), usage=usage, stop=stop)
 
 
 def call_reply(
-    *calls: tuple[str, object], content: str = "", stop: str = "tool_calls", usage: Usage = Usage()
+    *calls: tuple[str, object], content: str = "", stop: str = "tool_calls", usage: Usage = NO_USAGE
 ) -> Reply:
     """Return a reply with calls, each (name, arguments); arguments are an object or raw text.
 

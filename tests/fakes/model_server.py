@@ -38,7 +38,7 @@ class ServedRequest:
     body: bytes
 
     @property
-    def json(self) -> Any:  # noqa: ANN401  whatever was sent
+    def json(self) -> Any:
         return json.loads(self.body)
 
 
@@ -116,7 +116,9 @@ def whole(body: object, *, headers: Sequence[tuple[str, str]] = (), code: int = 
     return Answer(status=code, headers=(*content_type, *headers), chunks=(data,), length=len(data))
 
 
-def events(*payloads: object, done: bool = True, end: End = "close", delay_s: float = 0.0, gap_s: float = 0.0) -> Answer:
+def events(
+    *payloads: object, done: bool = True, end: End = "close", delay_s: float = 0.0, gap_s: float = 0.0
+) -> Answer:
     """Return a stream with each payload as one event (objects as JSON, text as it stands)."""
     lines = [payload if isinstance(payload, str) else json.dumps(payload) for payload in payloads]
     lines += ["[DONE]"] if done else []
@@ -230,8 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             self._send(self.server.owner.answer(request))
 
-    do_GET = do_POST
-    do_CONNECT = do_POST
+    do_GET = do_CONNECT = do_POST  # noqa: N815  the names that http.server calls
 
     def _send(self, answer: Answer) -> None:
         owner = self.server.owner
@@ -254,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         """Keep the output of the tests clean."""
 
 
