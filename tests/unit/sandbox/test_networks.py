@@ -206,9 +206,10 @@ def test_failure_of_docker_stops_with_its_words_and_the_network(
     docker.assert_all_used()
 
 
-def test_docker_that_does_not_answer_in_time_is_a_failure() -> None:
+@pytest.mark.parametrize("code", [-9, 0])
+def test_docker_that_does_not_answer_in_time_is_a_failure(code: int) -> None:
     """D-11: every call has a limit, and running into it decides nothing in anybody's favour."""
-    docker = DockerCalls().on("network", "connect", "--", B, "odek-1-1", code=-9, timed_out=True)
+    docker = DockerCalls().on("network", "connect", "--", B, "odek-1-1", code=code, timed_out=True)
     with pytest.raises(SandboxConfigError) as error:
         connect_rest(PLAN, "odek-1-1", docker)
     assert error.value.detail == "Docker did not answer within 30 seconds"
