@@ -1,0 +1,32 @@
+"""Backslash escapes: of `$'…'` and of `printf` and `echo -e`. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|c([\s\S])|([\s\S]))"
+)
+_SINGLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
+
+
+def decode_ansi_c(text: str) -> str:
+    """Return what a shell makes of the text between `$'` and `'`, up to a NUL, which ends it."""
+    return _ESCAPE.sub(_decoded, text).split("\0", 1)[0]
+
+
+def decode_printf(text: str) -> str:
+    """Return `text` with the escapes of printf's format decoded."""
+    return _ESCAPE.sub(_decoded, text).replace("\0", "")
+
+
+def _decoded(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    if hexadecimal:
+        code = int(hexadecimal, 16)
+        return chr(code) if code < 0x110000 else "\ufffd"
+    if match[4]:
+        return chr(int(match[4], 8) & 0xFF)
+    if match[5]:
+        return chr(ord(match[5][0]) & 0x1F)
+    return _SINGLE.get(match[6], match[6] if match[6] in "\\'\"?" else "\\" + match[6])

@@ -1,0 +1,43 @@
+"""Characters that stand for what is not known about the text of an expanded word.
+
+No command that holds one of them literally is examined, so an expanded word is simply a `str`.
+"""
+
+from __future__ import annotations
+
+import re
+
+ANY = "\0"
+"""some text, perhaps none"""
+STAR = "\1"
+"""an active `*`"""
+ONE = "\2"
+"""an active `?` or `[…]`"""
+SPLIT = "\3"
+"""as ANY, but outside of quotes: may be no word, one or several"""
+NAME = "\4"
+"""some text without slash and blank that is neither empty nor an option: a number, a date"""
+BELOW = "\5"
+"""a relative path that does not leave its directory, as `find` and `git ls-files` print them"""
+
+UNKNOWN = frozenset((ANY, SPLIT))
+GLOBS = frozenset((STAR, ONE))
+ALL = frozenset((ANY, STAR, ONE, SPLIT, NAME, BELOW))
+
+_MARK = re.compile("[\0-\5]")
+_SHOWN = {ANY: "…", STAR: "*", ONE: "?", SPLIT: "…", NAME: "…", BELOW: "…"}
+
+
+def is_exact(text: str) -> bool:
+    """Return whether nothing about `text` is unknown."""
+    return not _MARK.search(text)
+
+
+def holds_unknown(text: str) -> bool:
+    """Return whether part of `text` could be anything."""
+    return ANY in text or SPLIT in text
+
+
+def rendered(text: str) -> str:
+    """Return `text` for people, unknown parts as an ellipsis."""
+    return _MARK.sub(lambda match: _SHOWN[match[0]], text)

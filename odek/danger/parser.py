@@ -1,0 +1,436 @@
+"""Shell scripts to trees (POSIX XCU 2.9 and 2.10, and the compound commands of bash).
+
+Accepts what `sh -n` or `bash -n` accepts, with few exceptions towards "unreadable": such text is of
+class `unknown`. `posix=True` reads as dash and busybox do, for which `[[`, `((`, `$'…'` and `&>` have
+no meaning of their own: a command that differs is judged in both readings.
+"""
+
+from __future__ import annotations
+
+import re
+
+from odek.danger.lexer import Budget, Lexer, Unparsable
+from odek.danger.syntax import (
+    AndOr,
+    Assignment,
+    Command,
+    Compound,
+    Kind,
+    Parameter,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Text,
+    Word,
+)
+
+_REDIRECTS = frozenset(("<", ">", ">>", ">|", "<>", ">&", "<&", "&>", "&>>", "<<", "<<-", "<<<"))
+_CLOSING = frozenset(("then", "else", "elif", "fi", "do", "done", "esac", "}"))
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=")
+_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+_DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
+_FUNCTION_END = re.compile(r"[ \t]*\([ \t]*\)")
+_BARE = re.compile(r"[A-Za-z!{}\[\]=~-]{1,8}")
+
+
+def parse_script(text: str, budget: Budget, *, posix: bool = False) -> Script:
+    """Return the tree of `text`. Raises Unparsable."""
+    lexer = Lexer(text, budget, _nested, posix=posix)
+    return _nested(lexer, "")
+
+
+def _nested(lexer: Lexer, end: str) -> Script:
+    script = _Parser(lexer).script(end)
+    if end:
+        lexer.take_operator(end)
+    return script
+
+
+class _Parser:
+    """Recursive descent over one Lexer; every compound command is a level of the budget's depth."""
+
+    def __init__(self, lexer: Lexer) -> None:
+        self._lexer = lexer
+
+    def script(self, end: str) -> Script:
+        """Read commands up to the operator `end`, which stays ("" = the end of the text)."""
+        script = self._list(())
+        operator = self._lexer.peek_operator()
+        if not end:
+            if operator or not self._lexer.at_end():
+                raise Unparsable("has a misplaced operator or word")
+            self._lexer.finish()
+        elif operator != end:
+            raise Unparsable("has an open substitution or subshell")
+        return script
+
+    # lists
+
+    def _list(self, closing: tuple[str, ...]) -> Script:
+        """Read commands until a reserved word of `closing`, a closing operator or the end."""
+        items: list[AndOr] = []
+        while True:
+            self._newlines()
+            operator = self._lexer.peek_operator()
+            if operator in (")", ";;", ";&", ";;&") or self._lexer.at_end():
+                break
+            word = self._reserved() if not operator else ""
+            if word in _CLOSING:
+                if word in closing:
+                    break
+                raise Unparsable(f"has a misplaced {word}")
+            item, separated = self._and_or()
+            items.append(item)
+            if not separated:
+                break
+        return Script(items=tuple(items))
+
+    def _and_or(self) -> tuple[AndOr, bool]:
+        """Return one and-or list, and whether a separator followed it."""
+        pipelines = [self._pipeline()]
+        operators: list[str] = []
+        while (operator := self._lexer.peek_operator()) in ("&&", "||"):
+            self._lexer.take_operator(operator)
+            self._newlines()
+            operators.append(operator)
+            pipelines.append(self._pipeline())
+        if operator in (";", "&", "\n"):
+            self._lexer.take_operator(operator)
+        item = AndOr(pipelines=tuple(pipelines), operators=tuple(operators), background=operator == "&")
+        return item, operator in (";", "&", "\n")
+
+    def _pipeline(self) -> Pipeline:
+        prefixed = False
+        while (word := self._reserved()) in ("!", "time", "coproc"):
+            prefixed = True
+            self._take_word()
+            if word == "time" and self._reserved() == "-p":
+                self._take_word()
+        if prefixed and (self._lexer.at_end() or self._lexer.peek_operator() in (";", "\n", "&", ")")):
+            return Pipeline(commands=())
+        commands = [self._command()]
+        while (operator := self._lexer.peek_operator()) in ("|", "|&"):
+            self._lexer.take_operator(operator)
+            self._newlines()
+            commands.append(self._command())
+        return Pipeline(commands=tuple(commands))
+
+    # commands
+
+    def _command(self) -> Command:
+        operator = self._lexer.peek_operator()
+        word = "" if operator else self._reserved()
+        if word in _CLOSING or word == "!":
+            raise Unparsable(f"has a misplaced {word}")
+        if operator == "(" or word in ("{", "if", "while", "until", "for", "select", "case", "function", "[["):
+            self._lexer.budget.enter()
+            command = self._compound(operator or word)
+            self._lexer.budget.leave()
+            if command is not None:
+                return command
+        return self._simple()
+
+    def _compound(self, word: str) -> Compound | None:
+        posix = self._lexer.posix
+        if word == "(":
+            return self._subshell()
+        if word == "{":
+            return self._group()
+        if word == "if":
+            return self._if()
+        if word in ("while", "until"):
+            return self._loop()
+        if word == "for" or (word == "select" and not posix):
+            return self._for()
+        if word == "case":
+            return self._case()
+        if word == "function" and not posix:
+            return self._function_keyword()
+        if word == "[[" and not posix:
+            return self._test()
+        return None
+
+    def _subshell(self) -> Compound:
+        if self._lexer.text.startswith("((", self._lexer.position) and not self._lexer.posix:
+            mark = self._lexer.mark()
+            self._lexer.position += 2
+            try:
+                content = self._lexer.arithmetic_content()
+                return self._finished("arithmetic", words=(content,))
+            except Unparsable:  # `((` may also open two subshells; the pieces spent bound the retries
+                self._lexer.rewind(mark)
+        self._lexer.take_operator("(")
+        body = self._body(self._list(()))
+        self._expect_operator(")")
+        return self._finished("subshell", scripts=(body,))
+
+    def _group(self) -> Compound:
+        self._take_word()
+        body = self._block("}")
+        return self._finished("group", scripts=(body,))
+
+    def _if(self) -> Compound:
+        scripts: list[Script] = []
+        self._take_word()
+        while True:
+            scripts += [self._block("then"), self._body(self._list(("else", "elif", "fi")))]
+            word = self._reserved()
+            self._take_word()
+            if word == "else":
+                scripts.append(self._block("fi"))
+            if word != "elif":
+                break
+        if word not in ("else", "fi"):
+            raise Unparsable("has an open if")
+        return self._finished("if", scripts=tuple(scripts))
+
+    def _loop(self) -> Compound:
+        self._take_word()
+        return self._finished("loop", scripts=(self._block("do"), self._block("done")))
+
+    def _for(self) -> Compound:
+        self._take_word()
+        if self._lexer.peek_operator() == "(" and self._lexer.text.startswith("((", self._lexer.position):
+            self._lexer.position += 2
+            words, name = (self._lexer.arithmetic_content(),), ""
+        else:
+            name = self._literal_word()
+            words = self._for_words()
+        self._separator()
+        if self._reserved() == "{" and not self._lexer.posix:
+            self._take_word()
+            return self._finished("for", name=name, words=words, scripts=(self._block("}"),))
+        self._expect_word("do")
+        return self._finished("for", name=name, words=words, scripts=(self._block("done"),))
+
+    def _for_words(self) -> tuple[Word, ...]:
+        self._newlines()
+        if self._reserved() != "in":
+            return (Word(parts=(Parameter(name="@", operator="", argument=None, quoted=True),)),)
+        self._take_word()
+        words: list[Word] = []
+        while (operator := self._lexer.peek_operator()) not in (";", "\n") and not self._lexer.at_end():
+            words.append(self._word_or_process(operator))
+        if not operator:
+            raise Unparsable("has an open for")
+        return tuple(words)
+
+    def _case(self) -> Compound:
+        self._take_word()
+        words = [self._word_or_process(self._lexer.peek_operator())]
+        self._newlines()
+        self._expect_word("in")
+        scripts: list[Script] = []
+        while True:
+            self._newlines()
+            if self._reserved() == "esac":
+                self._take_word()
+                break
+            if self._lexer.peek_operator() == "(":
+                self._lexer.take_operator("(")
+            words.append(self._word_or_process(self._lexer.peek_operator()))
+            while self._lexer.peek_operator() == "|":
+                self._lexer.take_operator("|")
+                words.append(self._word_or_process(self._lexer.peek_operator()))
+            self._expect_operator(")")
+            scripts.append(self._list(("esac",)))
+            operator = self._lexer.peek_operator()
+            if operator in (";;", ";&", ";;&"):
+                self._lexer.take_operator(operator)
+            elif self._reserved() != "esac":
+                raise Unparsable("has an open case")
+        return self._finished("case", words=tuple(words), scripts=tuple(scripts))
+
+    def _function_keyword(self) -> Compound:
+        self._take_word()
+        name = self._literal_word()
+        if match := _FUNCTION_END.match(self._lexer.text, self._lexer.position):
+            self._lexer.position = match.end()
+        return self._function(name)
+
+    def _function(self, name: str) -> Compound:
+        self._newlines()
+        self._lexer.budget.enter()
+        body = self._command()
+        self._lexer.budget.leave()
+        item = AndOr(pipelines=(Pipeline(commands=(body,)),), operators=(), background=False)
+        return Compound(kind="function", name=name, scripts=(Script(items=(item,)),))
+
+    def _test(self) -> Compound:
+        self._take_word()
+        words: list[Word] = []
+        regex = False
+        depth = 0
+        while True:
+            operator = self._lexer.peek_operator()
+            word = "" if operator or regex else self._reserved()
+            if word == "]]" and not depth:
+                self._take_word()
+                return self._finished("test", words=tuple(words))
+            if operator and not regex:
+                if operator not in ("(", ")", "&&", "||", "<", ">", "\n"):
+                    raise Unparsable("has a misplaced operator in [[")
+                depth += {"(": 1, ")": -1}.get(operator, 0)
+                self._lexer.take_operator(operator)
+                continue
+            words.append(self._lexer.word(regex=regex))
+            regex = word in ("=~", "==", "!=", "=")
+
+    # simple commands
+
+    def _simple(self) -> Command:
+        assignments: list[Assignment] = []
+        words: list[Word] = []
+        redirects: list[Redirect] = []
+        while not self._lexer.at_end():
+            operator = self._lexer.peek_operator()
+            if operator in _REDIRECTS:
+                redirects.append(self._redirect(operator))
+                continue
+            if operator == "(" and len(words) == 1 and not assignments and not redirects:
+                return self._named_function(words[0])
+            if operator and operator not in ("<(", ">("):
+                break
+            if not operator and (match := self._descriptor()):
+                self._lexer.position += len(match)
+                continue
+            word = self._word_or_process(operator)
+            assignment = None if words else parse_assignment(word)
+            if assignment:
+                assignments.append(assignment)
+            else:
+                words.append(word)
+        if not (assignments or words or redirects):
+            raise Unparsable("ends too early or has a misplaced operator")
+        return Simple(assignments=tuple(assignments), words=tuple(words), redirects=tuple(redirects))
+
+    def _named_function(self, word: Word) -> Compound:
+        match = _FUNCTION_END.match(self._lexer.text, self._lexer.position)
+        name = literal_text(word)
+        if not match or name is None:
+            raise Unparsable("has a misplaced parenthesis")
+        self._lexer.position = match.end()
+        return self._function(name)
+
+    def _redirect(self, operator: str) -> Redirect:
+        self._lexer.take_operator(operator)
+        following = self._lexer.peek_operator()
+        target = self._word_or_process(following)
+        if operator in ("<<", "<<-"):
+            return self._lexer.here_document(operator, target)
+        redirect = Redirect(operator=operator, target=target)
+        return lambda: redirect
+
+    def _descriptor(self) -> str:
+        """Return the descriptor number here if a redirection follows at once."""
+        text, position = self._lexer.text, self._lexer.position
+        match = _DESCRIPTOR.match(text, position)
+        if not match or text[match.end() : match.end() + 1] not in ("<", ">") or match.end() >= len(text):
+            return ""
+        return "" if match[0].startswith("{") and self._lexer.posix else match[0]
+
+    # small things
+
+    def _finished(
+        self, kind: Kind, *, name: str = "", words: tuple[Word, ...] = (), scripts: tuple[Script, ...] = ()
+    ) -> Compound:
+        """Return the compound command with the redirections that follow it."""
+        redirects: list[Redirect] = []
+        while True:
+            operator = self._lexer.peek_operator()
+            descriptor = "" if operator else self._descriptor()
+            if descriptor:
+                self._lexer.position += len(descriptor)
+            elif operator in _REDIRECTS:
+                redirects.append(self._redirect(operator))
+            else:
+                break
+        return Compound(kind=kind, name=name, words=words, scripts=scripts, redirects=tuple(redirects))
+
+    def _block(self, end: str) -> Script:
+        """Read a list that must not be empty and the reserved word `end` after it."""
+        script = self._body(self._list((end,)))
+        self._expect_word(end)
+        return script
+
+    def _body(self, script: Script) -> Script:
+        if not script.items:
+            raise Unparsable("has an empty body")
+        return script
+
+    def _word_or_process(self, operator: str) -> Word:
+        if operator in ("<(", ">("):
+            self._lexer.budget.enter()
+            part = self._lexer.process(operator)
+            self._lexer.budget.leave()
+            return Word(parts=(part,))
+        if operator:
+            raise Unparsable("has a misplaced operator")
+        return self._lexer.word()
+
+    def _newlines(self) -> None:
+        while self._lexer.peek_operator() == "\n":
+            self._lexer.take_operator("\n")
+
+    def _separator(self) -> None:
+        operator = self._lexer.peek_operator()
+        if operator == ";":
+            self._lexer.take_operator(operator)
+        self._newlines()
+
+    def _reserved(self) -> str:
+        """Return the word here if it is plain text without quotes, else ""; the position stays."""
+        self._lexer.skip_blanks()
+        text, position = self._lexer.text, self._lexer.position
+        match = _BARE.match(text, position)
+        if not match or (match.end() < len(text) and text[match.end()] not in " \t\n|&;<>()"):
+            return ""
+        return match[0]
+
+    def _take_word(self) -> None:
+        if not self._reserved():
+            raise Unparsable("ends too early")
+        self._lexer.word()
+
+    def _expect_word(self, word: str) -> None:
+        if self._reserved() != word:
+            raise Unparsable(f"lacks {word}")
+        self._lexer.word()
+
+    def _expect_operator(self, operator: str) -> None:
+        if self._lexer.peek_operator() != operator:
+            raise Unparsable(f"lacks {operator}")
+        self._lexer.take_operator(operator)
+
+    def _literal_word(self) -> str:
+        if self._lexer.peek_operator():
+            raise Unparsable("has a misplaced operator")
+        name = literal_text(self._lexer.word())
+        if not name:
+            raise Unparsable("has a computed name where a plain one must stand")
+        return name
+
+
+def parse_assignment(word: Word) -> Assignment | None:
+    """Return `word` as `name=value`, or None when it is none."""
+    first = word.parts[0]
+    if not isinstance(first, Text) or first.quoted:
+        return None
+    match = _ASSIGNMENT.match(first.text)
+    if match:
+        rest = first.text[match.end() :]
+        head = (Text(text=rest, quoted=False),) if rest else ()
+        return Assignment(name=match[1], value=Word(parts=(*head, *word.parts[1:])), append=bool(match[3]))
+    if _SUBSCRIPT.match(first.text) and any(
+        isinstance(part, Text) and not part.quoted and ("]=" in part.text or "]+=" in part.text) for part in word.parts
+    ):  # a[$(…)]=value: the subscript is evaluated like the value
+        return Assignment(name=first.text.partition("[")[0], value=Word(parts=word.parts[1:]), append=True)
+    return None
+
+
+def literal_text(word: Word) -> str | None:
+    """Return the text of a word without expansions, quotes removed; None for any other word."""
+    if all(isinstance(part, Text) for part in word.parts):
+        return "".join(part.text for part in word.parts if isinstance(part, Text))
+    return None

@@ -1,0 +1,287 @@
+"""Whose territory a path is: by component, for a given home, working directory and workspace.
+
+Everything is lexical; whoever has real paths resolves links first. Sources: runtime 5.4, the home
+rule of the sandbox document (the user's own home is ordinary ground whatever its path, except for
+start files, credentials and odek's own files), D-6 for files that the host trusts.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+
+from odek.danger import marks
+from odek.danger.risk import Finding, RiskClass
+
+Parts = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a command would run."""
+
+    home: str
+    """HOME as the command sees it, absolute; "" for none. The caller has checked that it is the user's own"""
+    cwd: str
+    """absolute directory in which the command starts"""
+    workspace: str
+    """absolute root of the project; "/workspace" inside the sandbox"""
+    sandboxed: bool = False
+    """whether it is a container: reading system files there tells nothing about the host"""
+    temp: tuple[str, ...] = ("/tmp",)  # noqa: S108 - a name to compare with, nothing is created there
+    """absolute directories for temporary files, $TMPDIR included"""
+
+
+_NEUTRAL = frozenset((
+    ("dev", "null"), ("dev", "stdout"), ("dev", "stderr"), ("dev", "stdin"), ("dev", "tty"), ("dev", "zero"),
+))  # fmt: skip
+_KERNEL = frozenset(("boot", "dev", "proc", "sys"))
+_SYSTEM = frozenset((
+    "etc", "root", "var", "run", "lib", "lib32", "lib64", "libx32", "usr", "bin", "sbin", "opt", "srv", "home",
+    "Users", "mnt", "media", "Library", "System", "Applications", "private", "Volumes", "nix", "snap",
+))  # fmt: skip
+_MOVABLE = frozenset(("root", "var", "opt", "srv", "home", "Users", "mnt", "media", "private", "Volumes"))
+"""system territory in which a workspace of one's own is ordinary ground"""
+_UNREADABLE = frozenset(("etc", "usr", "bin", "lib", "lib64", "var", "opt", "boot", "sbin"))
+_READABLE = (
+    ("usr", "include"), ("usr", "share"), ("usr", "lib"), ("usr", "lib64"), ("usr", "src"), ("usr", "local", "include"),
+    ("usr", "local", "share"), ("usr", "local", "lib"), ("etc", "os-release"), ("etc", "debian_version"),
+    ("etc", "alpine-release"), ("etc", "lsb-release"), ("etc", "redhat-release"), ("etc", "issue"), ("etc", "timezone"),
+    ("etc", "localtime"), ("etc", "hostname"),
+)  # fmt: skip
+_HOMES = frozenset(("home", "Users"))
+
+_START_FILES = frozenset((
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
+    ".zshenv", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".xinitrc",
+    ".xprofile", ".xsession", ".xsessionrc", ".pam_environment", ".vimrc", ".exrc", ".tmux.conf", ".screenrc",
+    ".gdbinit", ".lldbinit", ".pythonrc", ".irbrc", ".curlrc", ".wgetrc", ".mailcap", ".forward", ".gitconfig",
+))  # fmt: skip
+_PROTECTED = tuple(tuple(name.split("/")) for name in (
+    ".ssh", ".config", ".gnupg", ".aws", ".kube", ".docker", ".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials",
+    ".pgpass", ".my.cnf", ".mozilla", ".thunderbird", ".password-store", ".local/share/keyrings", ".local/bin",
+    ".local/share/systemd", ".azure", ".vault-token", ".terraform.d", ".cargo/credentials", ".cargo/credentials.toml",
+    ".cargo/env", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties", ".odek", ".bash_history",
+    ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".oh-my-zsh", ".vim", ".emacs.d", ".emacs",
+    "library/keychains", "library/launchagents", "library/application support",
+))  # fmt: skip
+"""below home; one's own programs and secrets, lower case"""
+
+_CREDENTIAL_NAMES = frozenset((
+    ".ssh", ".gnupg", ".netrc", ".pgpass", ".git-credentials", ".pypirc", ".vault-token", ".password-store",
+    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys", "shadow", "gshadow", "sudoers", "sudoers.d",
+    ".htpasswd", "wp-config.php", "credentials.json", "master.key",
+))  # fmt: skip
+"""components that mean a secret wherever they stand, lower case"""
+_CREDENTIAL_PATHS = tuple(tuple(name.split("/")) for name in (
+    ".aws/credentials", ".aws/config", ".config/gcloud", ".config/gh", ".kube/config", ".docker/config.json",
+    "etc/ssl/private", "run/secrets",
+))  # fmt: skip
+_ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
+_BLOCK_DEVICE = re.compile(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
+
+_TRUSTED_NAMES = frozenset((
+    ".envrc", ".vscode", "odek.json", "dockerfile.odek", "agents.md", ".odek",
+))  # fmt: skip
+_GIT_DATA = frozenset(("objects", "refs", "logs", "index", "commit_editmsg", "merge_msg", "orig_head", "fetch_head"))
+
+
+def resolve(path: str, cwd: str) -> str:
+    """Return `path` made absolute against `cwd` and cleaned of `.`, `..` and doubled slashes."""
+    if path[:1] in marks.UNKNOWN:  # may be absolute, may begin with ..
+        return marks.ANY
+    joined = path if path.startswith("/") else f"{cwd}/{path}"
+    if joined[:1] in marks.UNKNOWN:
+        return marks.ANY
+    cleaned = posixpath.normpath(joined)
+    return "/" + cleaned.lstrip("/")
+
+
+def is_known(path: str) -> bool:
+    """Return whether a resolved path is known well enough to say in which directory it lies."""
+    return not marks.holds_unknown(path) and not any(_may_climb(part) for part in split(path))
+
+
+def split(path: str) -> Parts:
+    """Return the components of a resolved path."""
+    return tuple(part for part in path.split("/") if part)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether `path` is `folder` or lies in it, component by component."""
+    outer = split(folder)
+    return split(path)[: len(outer)] == outer
+
+
+def territory(place: Place) -> str:
+    """Return the directory in which a run may freely write and delete: the workspace."""
+    return place.workspace or place.cwd
+
+
+def has_ordinary_home(place: Place) -> bool:
+    """Return whether home is ground of one's own: no system directory itself, none's ancestor."""
+    parts = split(resolve(place.home, "/")) if place.home.startswith("/") else ()
+    if not parts or parts[0] in _KERNEL or parts[0] in ("etc", "bin", "sbin", "lib", "lib64", "run"):
+        return False
+    if parts == ("root",):
+        return True
+    if parts[0] == "usr":
+        return len(parts) > 2
+    if parts[:1] in (("var",), ("private",)):
+        return len(parts) > 2 or parts == ("var", "www")
+    return len(parts) > 1 or parts[0] not in _SYSTEM
+
+
+def classify_write(path: str, place: Place) -> Finding:
+    """Return what writing, creating or removing the file at a resolved `path` means."""
+    if not is_known(path):
+        return _finding(RiskClass.SYSTEM_WRITE, "path.unknown", "writes to a place that cannot be told beforehand")
+    parts = split(path)
+    if parts in _NEUTRAL or parts[:2] == ("dev", "fd"):
+        return _finding(RiskClass.SAFE, "path.neutral", "writes to a stream")
+    if _is_protected(path, place):
+        return _finding(RiskClass.SYSTEM_WRITE, "path.protected", f"changes {_shown(path)}, which is trusted or secret")
+    if parts[:2] == ("dev", "shm") or any(is_below(path, folder) for folder in place.temp):
+        return _finding(RiskClass.LOCAL_WRITE, "path.temp", "writes a temporary file")
+    if parts and parts[0] in _KERNEL:
+        return _finding(RiskClass.DESTRUCTIVE, "path.kernel", f"writes {_shown(path)}, a device or the kernel")
+    if _is_own_ground(path, place):
+        return _finding(RiskClass.LOCAL_WRITE, "path.local", "changes files")
+    if len(parts) < 2 or parts[0] in _SYSTEM:
+        return _finding(RiskClass.SYSTEM_WRITE, "path.system", f"changes {_shown(path)}, a place of the system or of others")
+    return _finding(RiskClass.LOCAL_WRITE, "path.local", "changes files")
+
+
+def classify_read(path: str, place: Place, *, names_only: bool = False) -> Finding | None:
+    """Return what reading the file at a resolved `path` means, None when it is harmless.
+
+    `names_only` is for programs that show names and sizes, not contents.
+    """
+    parts = split(path)
+    reason = f"reads {_shown(path)}, which may hold secrets"
+    if is_secret(path, place) or (not names_only and _is_env_file(parts)):
+        return _finding(RiskClass.SYSTEM_WRITE, "read.secret", reason)
+    if parts[:1] == ("dev",) and is_block_device(path):
+        return _finding(RiskClass.SYSTEM_WRITE, "read.device", f"reads the disk {_shown(path)}")
+    if not is_known(path) or _is_own_ground(path, place) or any(is_below(path, folder) for folder in place.temp):
+        return None
+    if parts[:1] == ("root",) or (len(parts) > 1 and parts[0] in _HOMES):
+        return _finding(RiskClass.SYSTEM_WRITE, "read.other_home", f"reads {_shown(path)}, another user's home")
+    if place.sandboxed or len(parts) < 2 or parts[0] not in _UNREADABLE:
+        return None
+    if any(parts[: len(readable)] == readable for readable in _READABLE):
+        return None
+    return _finding(RiskClass.SYSTEM_WRITE, "read.system", f"reads {_shown(path)}, a place of the system")
+
+
+def is_secret(path: str, place: Place) -> bool:
+    """Return whether the name of a resolved path says that it holds secrets."""
+    parts = tuple(part.casefold() for part in split(path))
+    if any(part in _CREDENTIAL_NAMES for part in parts) or any(_contains(parts, secret) for secret in _CREDENTIAL_PATHS):
+        return True
+    if parts[:1] == ("proc",) and (parts[-1:] in (("environ",), ("mem",)) or parts == ("proc", "kcore")):
+        return True
+    return _is_protected(path, place) and ".local" not in parts
+
+
+def names_secret(text: str) -> bool:
+    """Return whether program text names a file of secrets; for code that is not parsed."""
+    parts = tuple(part for part in re.split(r"[\s/\\'\"`(),;:=@]+", text.casefold()) if part)
+    return any(part in _CREDENTIAL_NAMES - {"credentials.json", "shadow", "master.key"} for part in parts) or any(
+        _contains(parts, secret) for secret in (*_CREDENTIAL_PATHS, ("etc", "shadow"), ("self", "environ"))
+    )
+
+
+def is_block_device(path: str) -> bool:
+    """Return whether a resolved path is a disk."""
+    parts = split(path)
+    return len(parts) > 1 and parts[0] == "dev" and bool(_BLOCK_DEVICE.match(parts[1]))
+
+
+def is_wipe_target(path: str, place: Place) -> bool:
+    """Return whether deleting the tree at a resolved `path` loses more than a part of the project.
+
+    Only what lies strictly inside the workspace or a temporary directory is a part; the repository's
+    own history is none, and neither is a glob that takes everything in one of those directories.
+    """
+    if not is_known(path):
+        return True
+    parts = split(path)
+    if parts and _is_broad(parts[-1]):
+        path, parts = "/" + "/".join(parts[:-1]), parts[:-1]
+    if any(part.casefold() == ".git" for part in parts[-1:]):
+        return True
+    root = territory(place)
+    inside = is_below(path, root) and path != root and not _is_degenerate(root, place)
+    return not inside and not any(is_below(path, folder) and path != resolve(folder, "/") for folder in place.temp)
+
+
+def trusted_name(path: str, place: Place) -> str:
+    """Return the name, from the workspace on, of a file that the host trusts; "" for any other (D-6)."""
+    if not is_known(path) or not is_below(path, territory(place)):
+        return ""
+    parts = split(path)[len(split(territory(place))) :]
+    folded = tuple(part.casefold() for part in parts)
+    if any(part in _TRUSTED_NAMES for part in folded):
+        return "/".join(parts)
+    if ".git" in folded:
+        rest = folded[folded.index(".git") + 1 :]
+        if not rest or (rest[0] not in _GIT_DATA and not rest[-1].endswith(".lock")):
+            return "/".join(parts)
+    return ""
+
+
+def _is_protected(path: str, place: Place) -> bool:
+    if not place.home.startswith("/") or any(resolve(place.home, "/") == resolve(t, "/") for t in place.temp):
+        return False
+    home = resolve(place.home, "/")
+    if not is_below(path, home):
+        return False
+    parts = tuple(part.casefold() for part in split(path)[len(split(home)) :])
+    if not parts:
+        return False
+    if parts[0] in _START_FILES or (len(parts) == 1 and parts[0].startswith(".env")):
+        return len(parts) == 1 or parts[0] not in _START_FILES
+    return any(parts[: len(name)] == name for name in _PROTECTED)
+
+
+def _is_own_ground(path: str, place: Place) -> bool:
+    if has_ordinary_home(place) and is_below(path, resolve(place.home, "/")):
+        return True
+    root = split(territory(place))
+    return bool(root) and (root[0] in _MOVABLE or root[0] not in _SYSTEM) and split(path)[: len(root)] == root
+
+
+def _is_degenerate(root: str, place: Place) -> bool:
+    """Return whether the workspace is so much that a directory directly inside it is no mere part."""
+    parts = split(root)
+    holds_home = place.home.startswith("/") and is_below(place.home, root)
+    return not parts or (holds_home and not place.sandboxed) or (len(parts) == 1 and parts[0] in _SYSTEM | _KERNEL)
+
+
+def _is_env_file(parts: Parts) -> bool:
+    name = parts[-1].casefold() if parts else ""
+    return (name == ".env" or name.startswith(".env.")) and not _ENV_SAMPLE.search(name)
+
+
+def _is_broad(component: str) -> bool:
+    """Return whether a glob names (nearly) everything in its directory."""
+    return any(mark in component for mark in marks.GLOBS) and not any(c.isalnum() or c in "_-" for c in component)
+
+
+def _may_climb(component: str) -> bool:
+    """Return whether a glob may match `..`: only one that begins with a dot does."""
+    return component[:1] == "." and component[1:2] in marks.GLOBS
+
+
+def _contains(parts: Parts, wanted: Parts) -> bool:
+    return any(parts[i : i + len(wanted)] == wanted for i in range(len(parts) - len(wanted) + 1))
+
+
+def _shown(path: str) -> str:
+    return marks.rendered(path)
+
+
+def _finding(level: RiskClass, rule: str, reason: str) -> Finding:
+    return Finding(level=level, rule=rule, reason=reason)

@@ -1,0 +1,84 @@
+"""What a command may do: the nine classes, one finding per class, and the whole verdict.
+
+The worst class names the command. The lesser ones are kept as well, because a policy need not follow
+the ranks: inside the sandbox `code_execution` is allowed while `network_egress`, of a lower rank, asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class RiskClass(IntEnum):
+    """The classes in rank order; a command has the class of its worst part (R-84)."""
+
+    SAFE = 1
+    LOCAL_WRITE = 2
+    INSTALL = 3
+    NETWORK_EGRESS = 4
+    CODE_EXECUTION = 5
+    SYSTEM_WRITE = 6
+    UNKNOWN = 7
+    DESTRUCTIVE = 8
+    BLOCKED = 9
+
+    @property
+    def label(self) -> str:
+        """the name that settings and prompts use"""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One reason why a command has a class."""
+
+    level: RiskClass
+    rule: str
+    """short name of the rule, "git.push" """
+    reason: str
+    """a clause for a person: lower case, no full stop"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    """The verdict on one whole command line."""
+
+    level: RiskClass
+    rule: str
+    reason: str
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
+    """the first finding of every class that occurs, worst first; never empty from classify"""
+    trusted_files: tuple[str, ...] = ()
+    """paths it would write that the host reads or runs later (D-6), sorted"""
+    commands: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    """every simple command found, as words; for the denylist"""
+    readable: bool = True
+    """False when the text could not be parsed: `commands` is then incomplete"""
+
+
+NOTHING = Finding(level=RiskClass.SAFE, rule="empty", reason="runs nothing")
+
+
+def summarise(
+    findings: Iterable[Finding],
+    *,
+    trusted_files: Iterable[str] = (),
+    commands: Iterable[tuple[str, ...]] = (),
+    readable: bool = True,
+) -> Risk:
+    """Return the verdict that `findings` add up to: the worst one, and the first of every class."""
+    first: dict[RiskClass, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.level, finding)
+    kept = tuple(first[level] for level in sorted(first, reverse=True)) or (NOTHING,)
+    return Risk(
+        level=kept[0].level,
+        rule=kept[0].rule,
+        reason=kept[0].reason,
+        findings=kept,
+        trusted_files=tuple(sorted(set(trusted_files))),
+        commands=tuple(commands),
+        readable=readable,
+    )
