@@ -10,6 +10,7 @@ from collections.abc import Callable
 from odek.agent.events import (
     Event,
     Finished,
+    ModelAsked,
     ModelReplied,
     ToolFinished,
     ToolStarted,
@@ -36,7 +37,10 @@ class Narrator:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case ModelAsked():
+                self._terminal.wait_for("waiting for the model")
             case ModelReplied():
+                self._terminal.stop_waiting()
                 if event.reply.message.tool_calls and event.reply.message.content.strip():
                     self._say(event.reply.message.content)
             case ToolStarted():
@@ -58,6 +62,7 @@ class Narrator:
         name, _, subject = event.title.partition(": ")
         style = self._terminal.style
         self._terminal.line(f"{style('●', 'cyan')} {style(name, 'bold')}  {subject}".rstrip())
+        self._terminal.wait_for("  running")
 
     def _result(self, event: ToolFinished) -> None:
         style = self._terminal.style

@@ -6,13 +6,16 @@ and whether stderr is a terminal.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Mapping
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from odek.cli.streams import abandon
 from odek.errors import OdekError
 from odek.text import visible, visible_lines
+
+if TYPE_CHECKING:
+    from odek.cli.waiting import Waiting
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -24,6 +27,8 @@ class Terminal:
         self._stdout = stdout
         self._stderr = stderr
         self._color = False
+        self._live = False
+        self._waiting: Waiting | None = None
         self.env: Mapping[str, str] = {}
         for stream in (stdout, stderr):
             if hasattr(stream, "reconfigure"):  # LANG=C: degrade instead of failing (B47)
@@ -31,7 +36,8 @@ class Terminal:
 
     def configure(self, *, env: Mapping[str, str], is_terminal: bool) -> None:
         self.env = env
-        self._color = is_terminal and not env.get("NO_COLOR") and env.get("TERM", "dumb") != "dumb"
+        self._live = is_terminal and env.get("TERM", "dumb") != "dumb"
+        self._color = self._live and not env.get("NO_COLOR")
 
     def without_color(self) -> None:
         self._color = False
@@ -44,17 +50,39 @@ class Terminal:
         return f"\x1b[{codes}m{text}\x1b[0m"
 
     def answer(self, text: str) -> None:
-        """Print what the user asked for, on stdout, ending with one line end."""
-        self._stdout.write(text if text.endswith("\n") else text + "\n")
-        self._stdout.flush()
+        """Print what the user asked for, on stdout, ending with one line end.
+
+        Raises OdekError when it cannot be written, and BrokenPipeError when nobody reads it.
+        """
+        self.stop_waiting()
+        try:
+            self._stdout.write(text if text.endswith("\n") else text + "\n")
+            self._stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.abandon_output()
+            raise OdekError(
+                f"the output cannot be written to stdout: {error.strerror}", hint="send stdout to another place"
+            ) from error
 
     def line(self, text: str = "") -> None:
         """Print a line on stderr. A terminal that is gone or full does not end the run."""
-        try:
-            self._stderr.write(text + "\n")
-            self._stderr.flush()
-        except (OSError, ValueError):
-            pass
+        self.stop_waiting()
+        self._write(text + "\n")
+
+    def wait_for(self, what: str) -> None:
+        """Tell on a terminal what is being waited for, from the second second on, until the next line."""
+        if self._live:
+            if self._waiting is None:
+                from odek.cli.waiting import Waiting
+
+                self._waiting = Waiting(self._write)
+            self._waiting.start(what)
+
+    def stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.stop()
 
     def note(self, text: str) -> None:
         self.line(f"odek: {text}")
@@ -87,9 +115,13 @@ class Terminal:
             self.line("odek: hint: this is a bug of odek; ODEK_DEBUG=1 shows where it happened")
         return code
 
-    def flush(self) -> None:
-        self._stdout.flush()
+    def _write(self, text: str) -> None:
+        try:
+            self._stderr.write(text)
+            self._stderr.flush()
+        except (OSError, ValueError):
+            abandon(self._stderr)
 
     def abandon_output(self) -> None:
         """Nobody reads stdout any more: keep the interpreter from complaining about it at exit."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        abandon(self._stdout)

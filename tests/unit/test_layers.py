@@ -57,7 +57,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "argparse": ("cli/parser.py",),
     "signal": ("cli/", "process.py", "hostprocs.py", "hostexec.py"),
     "termios": ("cli/",),
-    "threading": (),
+    "threading": ("cli/waiting.py",),
     "asyncio": (),
     "pickle": (),
 }

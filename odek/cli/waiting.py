@@ -1,0 +1,44 @@
+"""A line on the terminal that tells what is being waited for, once that takes more than a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+_PATIENCE_S = 1.0
+_TICK_S = 0.5
+
+
+class Waiting:
+    """Shows "waiting for the model, 3 s" on the last line of a terminal until something happens."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` puts text on the terminal as it is, without a line end."""
+        self._write = write
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, what: str) -> None:
+        self.stop()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._tick, args=(what, self._done), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take the line away. Nothing of it is on the terminal when this returns."""
+        if self._thread is not None:
+            self._done.set()
+            self._thread.join()
+            self._thread = None
+
+    def _tick(self, what: str, done: threading.Event) -> None:
+        started = time.monotonic()
+        shown = False
+        while not done.wait(_TICK_S):
+            seconds = time.monotonic() - started
+            if seconds >= _PATIENCE_S:
+                self._write(f"\r{what}, {seconds:.0f} s\x1b[K")
+                shown = True
+        if shown:
+            self._write("\r\x1b[K")
