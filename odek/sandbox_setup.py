@@ -24,7 +24,7 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice, parse_default_dockerfile, parse_reference
 from odek.sandbox.images import obtain_image
 from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
-from odek.sandbox.networks import inspect_networks
+from odek.sandbox.networks import inspect_networks, service_names
 from odek.sandbox.owner import Owner
 from odek.sandbox.spec import (
     Limits,
@@ -133,6 +133,8 @@ def start_sandbox(
     if draft.networks.attaches:
         probe(docker, sleep=sleep)
         plan = inspect_networks(draft.networks, docker)
+        for note in service_names(plan, "", docker).notes:
+            notices.note(note)  # two checkouts behind one name are pointed out before the question
     require_approval(
         approval_request(overrides, plan, host),
         approver=approver,

@@ -44,7 +44,7 @@ class Terminal:
 
     def style(self, text: str, *styles: str) -> str:
         """Return `text` in the given styles, or as it is where there are no colours."""
-        if not self._color or not text:
+        if not (self._color and text and styles):
             return text
         codes = ";".join(_STYLES[style] for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m"

@@ -36,7 +36,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
     limits = spec.limits
     return (
         "run", "--rm", "--interactive", "--sig-proxy=false", "--init", "--pull", "never",
-        "--name", name, "--hostname", "odek-sandbox",
+        "--name", name, "--hostname", name,
         *(item for key, value in labels for item in ("--label", f"{key}={value}")),
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
         "--pids-limit", str(limits.pids), *_memory_flags(limits.memory_bytes), *_cpu_flags(limits.nano_cpus),
