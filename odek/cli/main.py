@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from odek.cli.streams import BROKEN_PIPE_CODE, replace_closed, say
+
 COMMANDS = {
     "run": ("odek.cli.commands.run", "do one task and print the answer"),
     "demo": ("odek.cli.commands.demo", "see the agent fix a failing test in a real sandbox; needs no key"),
@@ -18,22 +20,22 @@ COMMANDS = {
 }
 """name → module, one line for the list of commands"""
 
+_ERROR_CODE = 1
 _USAGE_CODE = 2
 _BUG_CODE = 3
-_BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE, as a program that SIGPIPE ended
 
 
 def main(arguments: list[str]) -> int:
     """Run odek with `arguments` (without the program's name) and return the exit code."""
+    if not replace_closed():
+        return _ERROR_CODE
     name = arguments[0] if arguments else ""
     if name in ("", "help", "--help", "-h"):
-        sys.stdout.write(_overview())
-        return 0 if name else _USAGE_CODE
+        return say(_overview(), code=0 if name else _USAGE_CODE)
     if name in ("version", "--version", "-V") and len(arguments) == 1:
         from odek import __version__
 
-        sys.stdout.write(f"odek {__version__}\n")
-        return 0
+        return say(f"odek {__version__}\n")
     if name not in COMMANDS:
         return _unknown_command(name)
     return _guarded(name, arguments[1:])
@@ -55,7 +57,6 @@ def _guarded(name: str, arguments: list[str]) -> int:
         terminal.configure(env=host.env, is_terminal=host.stderr_is_terminal)
         command = import_module(COMMANDS[name][0])
         code: int = command.main(arguments, host, terminal)
-        terminal.flush()
         return code
     except OdekError as error:
         terminal.error(error)
@@ -65,9 +66,9 @@ def _guarded(name: str, arguments: list[str]) -> int:
         return interruption.exit_code
     except BrokenPipeError:
         terminal.abandon_output()
-        return _BROKEN_PIPE_CODE
+        return BROKEN_PIPE_CODE
     except Exception as error:
-        return terminal.bug(error, debug="ODEK_DEBUG" in getattr(terminal, "env", {}), code=_BUG_CODE)
+        return terminal.bug(error, debug="ODEK_DEBUG" in terminal.env, code=_BUG_CODE)
 
 
 def _overview() -> str:

@@ -10,6 +10,7 @@ import argparse
 import difflib
 from typing import NoReturn
 
+from odek.cli.streams import say
 from odek.config.options import Option, flag_options
 from odek.errors import UsageError
 from odek.text import clip, visible
@@ -38,6 +39,10 @@ class CommandParser(argparse.ArgumentParser):
         near = difflib.get_close_matches(unknown, flags, n=1) if unknown != message else []
         hint = f"did you mean {near[0]}?" if near else f"`odek {self.command} --help` lists the options"
         raise UsageError(clip(visible(message), 300), hint=hint)
+
+    def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse calls it
+        """Print the help and end; argparse itself would leave with 0 when nothing could be printed."""
+        raise SystemExit(say(self.format_help()))
 
     def add_settings(self) -> None:
         """Add the flags of this command's settings, grouped as the table groups them."""

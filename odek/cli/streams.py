@@ -1,0 +1,69 @@
+"""The three standard streams, when the caller closed one or what reads them has gone.
+
+A closed one must be opened again before anything else is: the next file or socket would get its
+number, and what is printed would end up in there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs more than all of `odek version`
+    from typing import TextIO
+
+BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE, as a program that SIGPIPE ended
+_ERROR_CODE = 1
+
+
+def replace_closed() -> bool:
+    """Open /dev/null in place of each closed stream; False when stdout was closed, which is told.
+
+    Whoever wants no output says so with >/dev/null; a closed stdout is a mistake that must not be
+    found out when the answer is there.
+    """
+    if sys.stdin and sys.stdout and sys.stderr:
+        return True
+    import os
+
+    has_output = sys.stdout is not None
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            mode = "r" if name == "stdin" else "w"
+            # the stream lives as long as the process
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    if not has_output:
+        sys.stderr.write("odek: error: stdout is closed, so there is nowhere to print to\n")
+        sys.stderr.write("odek: hint: >/dev/null throws the output away\n")
+    return has_output
+
+
+def say(text: str, *, code: int = 0) -> int:
+    """Print `text` on stdout and return `code`, or why that failed as an exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        abandon(sys.stdout)
+        if isinstance(error, BrokenPipeError):
+            return BROKEN_PIPE_CODE
+        sys.stderr.write(f"odek: error: the output cannot be written to stdout: {error.strerror}\n")
+        return _ERROR_CODE
+
+
+def abandon(stream: TextIO) -> None:
+    """Send what is left in the buffer of `stream`, and what will be written to it, nowhere.
+
+    The interpreter flushes both streams when it ends, and leaves with 120 when that fails.
+    """
+    import os
+
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        pass  # no file of the system's: there is nothing that could complain
