@@ -7,7 +7,12 @@ Valid in every Python 3, so that an old one can say that it is too old. It is co
 start: what it need not hold itself is elsewhere.
 """
 
+import _signal
 import sys
+
+# a Ctrl-C while modules are being imported ends odek as it ends any program, without a traceback
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def start():
