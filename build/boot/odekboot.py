@@ -7,12 +7,7 @@ Valid in every Python 3, so that an old one can say that it is too old. It is co
 start: what it need not hold itself is elsewhere.
 """
 
-import _signal
 import sys
-
-# a Ctrl-C while modules are being imported ends odek as it ends any program, without a traceback
-if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def start():
@@ -20,6 +15,11 @@ def start():
         import odekagain
 
         odekagain.hand_on()
+    import _signal
+
+    # a Ctrl-C while modules are being imported ends odek as it ends any program, without a traceback
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     file = sys.argv[1]
     del sys.argv[2], sys.argv[0]
     magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
