@@ -117,8 +117,8 @@ def test_run_returns_when_a_background_child_holds_the_output(host: HostExecutor
 
 def test_run_drains_a_background_job_while_later_commands_run(host: HostExecutor) -> None:
     """B02: a server started earlier is neither blocked by a full pipe nor ended by a closed one."""
-    host.run("(sleep 0.2; yes | head -c 400000; echo done >flag) & echo up", timeout_s=LONG_S)
-    result = host.run("while ! test -e flag; do sleep 0.02; done; cat flag", timeout_s=LONG_S)
+    host.run("(sleep 0.2; yes | head -c 400000 && echo done >flag) & echo up", timeout_s=LONG_S)
+    result = host.run("while ! test -e flag; do sleep 0.02; done; cat flag", timeout_s=20)
     assert told(result) == (b"done\n", 0, False, ())
 
 
