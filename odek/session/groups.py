@@ -91,9 +91,9 @@ def _heads(groups: Sequence[tuple[Entry, ...]]) -> list[tuple[Entry, ...]]:
     heads: list[tuple[Entry, ...]] = []
     asked: tuple[Entry, ...] = ()
     for group in groups:
-        user = group[0].message.role == "user"
-        heads.append(() if user else asked)
+        first = group[0]
         # a note that odek itself put in is no task, unless there is nothing better
-        if user and (group[0].starts_turn or not asked):
-            asked = group
+        task = first.starts_turn or (first.message.role == "user" and not asked)
+        heads.append(() if task else asked)
+        asked = group if task else asked
     return heads

@@ -40,7 +40,9 @@ class Parsed:
 def parse_file(data: bytes) -> Parsed:
     """Return the session in the bytes of a file. Raises ValueError, its text fit for the user."""
     lines = data.split(b"\n")[:-1]  # a line that lacks its end was cut off
-    header = parse_header(lines[0] if lines else b"")
+    if not lines:
+        raise ValueError("its first line is cut off" if data else "it is empty")
+    header = parse_header(lines[0])
     reader = _Reader(header)
     size = len(lines[0]) + 1
     for number, line in enumerate(lines[1:], start=2):

@@ -115,10 +115,10 @@ class Recorder:
         total = self._usage_before + usage
         if not new and system == self._now.system and total == self._now.state.usage:
             return
-        entries, starts = self._entries(new)
         state = self._state(total)
+        entries, starts = self._entries(new, state.updated_at)
         lines = [system_line(system)] if system != self._now.system else []
-        lines += [entry_line(entry, state.updated_at) for entry in entries]
+        lines += [entry_line(entry) for entry in entries]
         after = _Progress(
             state=state,
             system=system,
@@ -144,7 +144,7 @@ class Recorder:
 
     def mend(self, missing: Sequence[Entry]) -> None:
         """Cut a torn write away and store the results that `transcript` has and the file has not."""
-        lines = [entry_line(entry, "") for entry in missing]
+        lines = [entry_line(entry) for entry in missing]
         self._file.append(b"".join([*lines, state_line(self._now.state)]))
 
     def close(self) -> None:
@@ -166,8 +166,8 @@ class Recorder:
             self._system_seen = (system, self._around.redact(system))
         return self._system_seen[1]
 
-    def _entries(self, new: Sequence[Message]) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
-        """Return the entries of new messages, and the places in the conversation where turns begin."""
+    def _entries(self, new: Sequence[Message], at: str) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
+        """Return the entries of messages new at `at`, and the places in the conversation where turns begin."""
         pending = self._now.turn_pending
         entries: list[Entry] = []
         starts: list[int] = []
@@ -176,7 +176,9 @@ class Recorder:
             if begins:
                 pending = False
                 starts.append(place)
-            entries.append(Entry(message=redact_message(message, self._around.redact), starts_turn=begins))
+            entries.append(
+                Entry(message=redact_message(message, self._around.redact), starts_turn=begins, at=at if begins else "")
+            )
         return tuple(entries), tuple(starts)
 
     def _append(self, lines: bytes, after: _Progress, *, turns: int) -> None:
@@ -194,7 +196,7 @@ class Recorder:
         """Drop the oldest groups until there is room for `wanted` bytes and many more."""
         stored = parse_file(self._file.read()).transcript
         room = self._around.limit_bytes - len(encode_file(replace(stored, entries=())))
-        kept = keep_newest(stored.entries, budget=room // 2, cost=lambda entry: len(entry_line(entry, "")) + 40)
+        kept = keep_newest(stored.entries, budget=room // 2, cost=lambda entry: len(entry_line(entry)) + 40)
         state = replace(stored.state, turns=count_turns(kept))
         data = encode_file(replace(stored, state=state, entries=kept))
         if len(data) + wanted > self._around.limit_bytes:

@@ -72,6 +72,8 @@ class Entry:
 
     message: Message
     starts_turn: bool = False
+    at: str = ""
+    """when the turn began, RFC 3339; "" when it is not known or none begins here"""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -117,11 +119,11 @@ def system_line(system: str) -> bytes:
     return to_line({"kind": "system", "content": system})
 
 
-def entry_line(entry: Entry, at: str) -> bytes:
-    """Return the line of one message; `at` is the time, RFC 3339, noted where a turn begins."""
+def entry_line(entry: Entry) -> bytes:
+    """Return the line of one message."""
     message = encode_message(entry.message, entry.extra)
     if entry.starts_turn:
-        return to_line({"kind": "turn", "at": at, "message": message})
+        return to_line({"kind": "turn", "at": entry.at, "message": message})
     return to_line({"kind": "message", "message": message})
 
 
@@ -135,7 +137,7 @@ def encode_file(transcript: Transcript) -> bytes:
     lines = [header_line(transcript.header)]
     if transcript.system:
         lines.append(system_line(transcript.system))
-    lines += [entry_line(entry, transcript.state.updated_at) for entry in transcript.entries]
+    lines += [entry_line(entry) for entry in transcript.entries]
     return b"".join([*lines, state_line(transcript.state)])
 
 
@@ -172,7 +174,9 @@ def read_state(fields: Mapping[str, Any]) -> State:
 def read_entry(fields: Mapping[str, Any]) -> Entry:
     """Return the message in the `fields` of a turn or message line. Raises ValueError."""
     message, extra = decode_message(fields.get("message"))
-    return Entry(message=message, starts_turn=fields.get("kind") == "turn", extra=extra)
+    if fields.get("kind") != "turn":
+        return Entry(message=message, extra=extra)
+    return Entry(message=message, starts_turn=True, at=read_text(fields, "at", default=""), extra=extra)
 
 
 def to_line(value: Mapping[str, Any]) -> bytes:
