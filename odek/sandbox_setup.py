@@ -152,7 +152,15 @@ def start_sandbox(
     for folder in draft.missing_folders:
         os.makedirs(folder, exist_ok=True)
         notices.note(f"made the folder {folder} for sandbox_volumes")
-    spec = SandboxSpec(
+    spec = sandbox_spec(draft, settings, host, plan=plan, image_id=image_id, env=env)
+    return start(spec, docker, _surroundings(host, new_nonce, notices))
+
+
+def sandbox_spec(
+    draft: Draft, settings: Settings, host: Host, *, plan: NetworkPlan, image_id: str, env: tuple[tuple[str, str], ...]
+) -> SandboxSpec:
+    """Return the sandbox that is started: `draft` with what only Docker and the gate could tell. Pure."""
+    return SandboxSpec(
         image=draft.image.ref,
         image_id=image_id,
         network=plan.mode,
@@ -166,7 +174,6 @@ def start_sandbox(
         volumes=draft.volumes,
         umask=host.umask,
     )
-    return start(spec, docker, _surroundings(host, new_nonce, notices))
 
 
 def _surroundings(host: Host, new_nonce: Callable[[], str], notices: Notices) -> Surroundings:
