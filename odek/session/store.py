@@ -23,6 +23,8 @@ from odek.session.recorder import Recorder, Surroundings
 from odek.session.transcript import Entry, Header, State, Transcript, count_turns, encode_file
 from odek.text import clip, plural, visible
 
+# Nobody waits for a turn to end; but a holder that has just come needs a moment to say who it is.
+_LOCK_WAIT_S = 0.2
 TASK_LENGTH = 500  # characters of the first task that are kept as a label
 
 
@@ -138,7 +140,7 @@ class SessionStore(SessionCatalog):
 
         Removing a lock lets two holders in, but only when no session is left to hold: ids do not return.
         """
-        with self._folder.locked(session_id, wait_s=0):
+        with self._folder.locked(session_id, wait_s=_LOCK_WAIT_S):
             try:
                 yield
             finally:

@@ -81,7 +81,8 @@ def check_pairing(messages: Sequence[Message]) -> None:
     waiting: list[str] = []
     for place, message in enumerate(messages):
         if message.role == "tool":
-            assert waiting and waiting.pop(0) == message.tool_call_id, f"message {place} answers no call"
+            assert waiting[:1] == [message.tool_call_id], f"message {place} answers no call"
+            del waiting[0]
             continue
         assert not waiting, f"message {place} comes before the results of {waiting}"
         waiting = [call.id for call in message.tool_calls]

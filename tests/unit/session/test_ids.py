@@ -12,7 +12,13 @@ NONCE = "0123456789abcdef" * 2
 
 @pytest.mark.parametrize(
     ("now_s", "date"),
-    [(1_784_116_800.5, "20260715"), (0.0, "19700101"), (-1e12, "19700101"), (1e18, "99991231"), (float("inf"), "99991231")],
+    [
+        (1_784_116_800.5, "20260715"),
+        (0.0, "19700101"),
+        (-1e12, "19700101"),
+        (1e18, "99991231"),
+        (float("inf"), "99991231"),
+    ],
     ids=["now", "1970", "before 1970", "after 9999", "endless"],
 )
 def test_id_is_the_date_and_the_nonce_whatever_the_clock_says(now_s: float, date: str) -> None:
@@ -57,7 +63,16 @@ def test_time_of_any_rfc_3339_writer_is_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "today", "2026-07-15", "2026-13-15T12:00:00Z", "2026-07-15T12:00:00", "2026-07-15T12:00:00Z\n", "٢٠٢٦-07-15T12:00:00Z"]
+    "text",
+    [
+        "",
+        "today",
+        "2026-07-15",
+        "2026-13-15T12:00:00Z",
+        "2026-07-15T12:00:00",
+        "2026-07-15T12:00:00Z\n",
+        "٢٠٢٦-07-15T12:00:00Z",
+    ],
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):

