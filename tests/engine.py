@@ -50,6 +50,11 @@ class Engine:
             f"{kind} {line}" for kind, listing in listings.items() for line in self.run(*listing).stdout.split()
         )
 
+    def containers_of(self, pid: int) -> list[str]:
+        """Return the IDs of the containers that belong to the odek process `pid`."""
+        label = f"label=io.odek.pid={pid}"
+        return self.run("ps", "--all", "--quiet", "--no-trunc", "--filter", label).stdout.split()
+
 
 def find_engine() -> Engine | str:
     """Return the engine that answers, or why there is none."""

@@ -1,0 +1,298 @@
+"""When the sandbox cannot be had (R-4, R-6, R-7, R-8, D-1): the whole table, on the program itself.
+
+In every test the operator allows all commands without a question. Where a run must stop, the mark
+that the model's command would leave on the host proves that nothing ran there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from engine import Engine
+from program import Odek
+from scene import ANSWER, DEAD_REGISTRY, DEAD_SOCKET, Scene, listening_socket, tools_only
+
+STOPPED = (1, 0, False)
+ON_HOST = (0, 2, True)
+WARNING = "shell commands run ON THIS HOST, WITHOUT A SANDBOX"
+
+FIRMNESS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "implicit": ((), {}),
+    "--sandbox": (("--sandbox",), {}),
+    "ODEK_SANDBOX": ((), {"ODEK_SANDBOX": "1"}),
+    "ODEK_REQUIRE_SANDBOX": ((), {"ODEK_REQUIRE_SANDBOX": "1"}),
+    "networks": (("--sandbox-networks", "some-network"), {}),
+    "compose": (("--sandbox-compose", "some-project"), {}),
+}
+firmness = pytest.mark.parametrize("firm", FIRMNESS)
+
+# Wrong in a way that can be seen without Docker: (flags, what the message must name)
+BAD_VALUES = (
+    (("--sandbox-network", "host"), '"host"'),
+    (("--sandbox-network", "container:x"), '"container:x"'),
+    (("--sandbox-networks", "none"), '"none"'),
+    (("--sandbox-networks", "a b"), '"a b"'),
+    (("--sandbox-compose", "a=b"), '"a=b"'),
+    (("--sandbox-memory", "0"), '"0"'),
+    (("--sandbox-memory", "1m"), '"1m"'),
+    (("--sandbox-memory", "plenty"), '"plenty"'),
+    (("--sandbox-cpus", "0"), '"0"'),
+    (("--sandbox-cpus", "many"), '"many"'),
+    (("--sandbox-pids-limit", "0"), "--sandbox-pids-limit"),
+    (("--sandbox-pids-limit", "-1"), "--sandbox-pids-limit"),
+    (("--sandbox-user", "a b"), '"a b"'),
+    (("--sandbox-user", ""), "--sandbox-user"),
+    (("--sandbox-image", "UPPER"), '"UPPER"'),
+    (("--sandbox-image=-v/:/host",), '"-v/:/host"'),
+    (("--sandbox-image", ""), "--sandbox-image"),
+)
+
+
+@pytest.fixture(scope="module")
+def docker_client() -> str:
+    """The docker client; no engine is needed."""
+    client = shutil.which("docker")
+    if client is None:
+        pytest.skip("no docker client on PATH")
+    return client
+
+
+def expected(firm: str) -> tuple[int, int, bool]:
+    return ON_HOST if firm == "implicit" else STOPPED
+
+
+def check_fall(scene: Scene, firm: str, reason: str, env: dict[str, str]) -> None:
+    """Run once; the outcome must be the table's, and `reason` must be told."""
+    flags, more = FIRMNESS[firm]
+    ended = scene.run(*flags, env={**env, **more})
+    assert (ended.summary, reason in ended.outcome.stderr) == (expected(firm), True), ended.outcome.stderr
+    assert (WARNING in ended.outcome.stderr) == (firm == "implicit")
+    if firm == "implicit":
+        assert ended.outcome.stdout == f"{ANSWER}\n"
+        assert "WITHOUT a sandbox" in ended.system_prompt
+        assert ended.outcome.stderr.index(WARNING) < ended.outcome.stderr.index("shell  echo ran")
+
+
+@firmness
+def test_no_docker_client(firm: str, scene: Scene, tmp_path: Path) -> None:
+    """R-7: no CLI is a daemon that cannot be reached."""
+    check_fall(scene, firm, "docker client was not found on PATH", {"PATH": tools_only(tmp_path / "bin")})
+
+
+@firmness
+def test_no_daemon(firm: str, scene: Scene, docker_client: str) -> None:
+    """R-7: nobody listens on the socket."""
+    check_fall(scene, firm, "the Docker daemon is not reachable", {"DOCKER_HOST": DEAD_SOCKET})
+
+
+@firmness
+def test_docker_host_is_nonsense(firm: str, scene: Scene, docker_client: str) -> None:
+    """R-7: a DOCKER_HOST that leads nowhere is a daemon that cannot be reached."""
+    check_fall(scene, firm, "the Docker daemon is not reachable", {"DOCKER_HOST": "nonsense://here"})
+
+
+@firmness
+def test_no_permission(firm: str, scene: Scene, docker_client: str, tmp_path: Path) -> None:
+    """R-7: a socket that this user may not open is a daemon that cannot be reached."""
+    with listening_socket(tmp_path / "s") as host:
+        os.chmod(tmp_path / "s", 0)
+        if os.geteuid() == 0:  # root may open anything, unless that right is taken away
+            drop = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search")
+            scene.odek.argv = (*drop, *scene.odek.argv)
+        check_fall(scene, firm, "no permission to talk to the Docker daemon", {"DOCKER_HOST": host})
+
+
+def test_daemon_that_never_answers(odek: Odek, docker_client: str, tmp_path: Path) -> None:
+    """R-7, B23: the wait ends, and the table holds; all at once, because each waits for long."""
+
+    def run_one(firm: str) -> tuple[str, str, tuple[int, int, bool]]:
+        folder = tmp_path / firm
+        folder.mkdir()
+        (folder / "home").mkdir(mode=0o700)
+        (folder / "work").mkdir()
+        one = Scene(odek=Odek(home=folder / "home", cwd=folder / "work", argv=odek.argv), folder=folder)
+        flags, more = FIRMNESS[firm]
+        ended = one.run(*flags, env={"DOCKER_HOST": host, **more})
+        return firm, ended.outcome.stderr, ended.summary
+
+    with listening_socket(tmp_path / "s") as host, ThreadPoolExecutor(len(FIRMNESS)) as pool:
+        results = list(pool.map(run_one, FIRMNESS))
+    assert [(firm, summary) for firm, _, summary in results] == [(firm, expected(firm)) for firm in FIRMNESS]
+    assert ["did not answer" in stderr for _, stderr, _ in results] == [True] * len(FIRMNESS)
+
+
+@firmness
+def test_something_else_answers_in_place_of_docker(firm: str, scene: Scene, docker_client: str, tmp_path: Path) -> None:
+    """R-7: a daemon that answers with an error is there; nothing falls back to the host."""
+    words = b'{"message":"permission denied while trying to connect: Cannot connect to the Docker daemon"}'
+    head = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with listening_socket(tmp_path / "s", head % len(words) + words) as host:
+        flags, more = FIRMNESS[firm]
+        ended = scene.run(*flags, env={"DOCKER_HOST": host, **more})
+    assert ended.summary == STOPPED, ended.outcome.stderr
+
+
+@pytest.mark.parametrize("firm", ["implicit", "--sandbox", "ODEK_SANDBOX", "ODEK_REQUIRE_SANDBOX"])
+def test_image_of_the_operator_cannot_be_pulled(firm: str, scene: Scene, docker_engine: Engine) -> None:
+    """R-7: the operator's image cannot be had."""
+    check_fall(scene, firm, "could not be pulled", {"ODEK_SANDBOX_IMAGE": DEAD_REGISTRY})
+
+
+@pytest.mark.parametrize("firm", ["implicit", "--sandbox", "ODEK_REQUIRE_SANDBOX"])
+def test_image_of_the_project_cannot_be_pulled(firm: str, scene: Scene, docker_engine: Engine) -> None:
+    """R-7, D-1, B24: an approved project cannot push work to the host by naming an image that is not there."""
+    scene.project(sandbox_image=DEAD_REGISTRY)
+    flags, more = FIRMNESS[firm]
+    ended = scene.run(*flags, env={"ODEK_APPROVE_PROJECT_SANDBOX": "1", **more})
+    assert (ended.summary, "could not be pulled" in ended.outcome.stderr) == (STOPPED, True), ended.outcome.stderr
+
+
+@pytest.mark.parametrize("up", [True, False], ids=["daemon up", "daemon down"])
+@pytest.mark.parametrize(("flags", "named"), BAD_VALUES, ids=[" ".join(flags) for flags, _ in BAD_VALUES])
+def test_bad_value_stops_whether_the_daemon_is_up_or_down(
+    flags: tuple[str, ...], named: str, up: bool, scene: Scene
+) -> None:
+    """R-8: an unreachable daemon does not hide a bad value; R-32: what Docker takes as "unlimited" is refused."""
+    ended = scene.run(*flags, env={} if up else {"DOCKER_HOST": DEAD_SOCKET})
+    assert ended.summary == STOPPED, ended.outcome.stderr
+    first = ended.outcome.stderr.splitlines()[0]
+    assert (first.startswith("odek: error: "), named in first) == (True, True), first
+    assert flags[0].partition("=")[0] in ended.outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"sandbox_volumes": ["/etc:/host-etc"]}, "/etc"),
+        ({"sandbox_volumes": ["../out:/out"]}, "../out"),
+        ({"sandbox_volumes": [".:/etc"]}, "/etc"),
+        ({"sandbox_env": {"BAD KEY": "1"}}, "BAD KEY"),
+        ({"sandbox_env": {"A=B": "1"}}, "A=B"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("up", [True, False], ids=["daemon up", "daemon down"])
+def test_bad_volume_or_variable_stops_whether_the_daemon_is_up_or_down(
+    settings: dict[str, object], named: str, up: bool, scene: Scene
+) -> None:
+    """R-8, R-33, B16."""
+    scene.operator(**settings)
+    ended = scene.run(env={} if up else {"DOCKER_HOST": DEAD_SOCKET})
+    assert (ended.summary, named in ended.outcome.stderr) == (STOPPED, True), ended.outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--sandbox-cpus", "100000"),
+        ("--sandbox-user", "nobody-of-that-name"),
+        ("--sandbox-networks", "odek-e2e-no-such-network"),
+        ("--sandbox-compose", "odek-e2e-no-such-project"),
+    ],
+    ids=" ".join,
+)
+def test_what_only_docker_can_refuse_stops_too(
+    flags: tuple[str, ...], scene: Scene, docker_engine: Engine, base_image: str
+) -> None:
+    """R-7: any other failure while the daemon answers."""
+    ended = scene.run("--sandbox-image", base_image, *flags)
+    assert ended.summary == STOPPED, ended.outcome.stderr
+
+
+@pytest.mark.parametrize("kind", ["no sh", "ends at once", "not for this machine"])
+def test_image_that_cannot_run_the_sandbox_stops(
+    kind: str, scene: Scene, docker_engine: Engine, base_image: str
+) -> None:
+    """R-7, B21: an image that is there but does not work is no reason to use the host."""
+    build = {
+        "no sh": f"FROM {base_image}\nRUN rm /bin/sh\n",
+        "ends at once": f'FROM {base_image}\nRUN rm /bin/cat /bin/sleep\nENTRYPOINT ["/bin/false"]\n',
+        "not for this machine": f"FROM {base_image}\nRUN cp /etc/passwd /bin/busybox2 && rm /bin/sh "
+        "&& cp /etc/passwd /bin/sh && /bin/busybox chmod 755 /bin/sh\n",
+    }
+    tag = f"odek-e2e:{kind.replace(' ', '-')}"
+    docker_engine.run("build", "--network", "none", "--tag", tag, "-", stdin=build[kind].encode())
+    try:
+        ended = scene.run("--sandbox-image", tag)
+    finally:
+        docker_engine.run("rmi", "--force", tag)
+    if kind == "ends at once":  # an entry point of the image's own cannot swallow ours
+        assert ended.summary == (0, 2, False), ended.outcome.stderr
+    else:
+        assert ended.summary == STOPPED, ended.outcome.stderr
+
+
+def test_fall_back_is_not_taken_where_the_project_was_not_approved(scene: Scene, docker_client: str) -> None:
+    """R-60: the gate stands before every fall back; who would have said no must not find the run on the host."""
+    scene.project(sandbox_image="some/image:1")
+    ended = scene.run(env={"DOCKER_HOST": DEAD_SOCKET})
+    assert (ended.summary, "ODEK_APPROVE_PROJECT_SANDBOX" in ended.outcome.stderr) == (STOPPED, True)
+
+
+@pytest.mark.parametrize("opt_out", [("--no-sandbox", {}), ("", {"ODEK_NO_SANDBOX": "1"})], ids=str)
+def test_opt_out_runs_on_the_host_without_asking_docker(
+    opt_out: tuple[str, dict[str, str]], scene: Scene, tmp_path: Path
+) -> None:
+    """R-1."""
+    flag, env = opt_out
+    ended = scene.run(*([flag] if flag else []), env={"PATH": tools_only(tmp_path / "bin"), **env})
+    assert ended.summary == ON_HOST, ended.outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "env"),
+    [
+        (("--no-sandbox",), {"ODEK_REQUIRE_SANDBOX": "1"}),
+        ((), {"ODEK_NO_SANDBOX": "1", "ODEK_REQUIRE_SANDBOX": "1"}),
+        ((), {"ODEK_SANDBOX": "false", "ODEK_REQUIRE_SANDBOX": "yes"}),
+        ((), {"ODEK_SANDBOX": "1", "ODEK_NO_SANDBOX": "1"}),
+        ((), {"ODEK_REQUIRE_SANDBOX": "perhaps"}),
+        ((), {"ODEK_NO_SANDBOX": "2"}),
+    ],
+    ids=str,
+)
+def test_contradictions_and_unreadable_switches_stop(flags: tuple[str, ...], env: dict[str, str], scene: Scene) -> None:
+    """R-4, R-14, D-9."""
+    ended = scene.run(*flags, env={"DOCKER_HOST": DEAD_SOCKET, **env})
+    assert ended.summary == STOPPED, ended.outcome.stderr
+
+
+def test_project_cannot_switch_the_sandbox_off(scene: Scene, docker_client: str) -> None:
+    """R-5, D-4: its `false` does not count; the run falls back with the warning of one that never said so."""
+    scene.project(sandbox=False)
+    ended = scene.run(env={"DOCKER_HOST": DEAD_SOCKET, "ODEK_REQUIRE_SANDBOX": "1"})
+    assert ended.summary == STOPPED
+    scene.project(sandbox=True)
+    ended = scene.run(env={"DOCKER_HOST": DEAD_SOCKET})
+    assert ended.summary == STOPPED
+
+
+@pytest.mark.parametrize(
+    ("answered", "image"),
+    [("version", DEAD_REGISTRY), ("version image", ""), ("version image run", ""), ("version image run exec", "")],
+)
+def test_daemon_that_goes_away_meanwhile_stops(
+    answered: str, image: str, scene: Scene, docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    """D-11: only the first probe may find the daemon unreachable; whatever fails later is fatal.
+
+    Each of the subcommands `answered` is answered once, by the real engine.
+    """
+    shim = tmp_path / "bin"
+    shim.mkdir()
+    (shim / "docker").write_text(
+        f"""#!/bin/sh
+        case " {answered} " in
+        *" $1 "*) mkdir "{shim}/$1" 2>/dev/null && exec {docker_engine.client} "$@" ;;
+        esac
+        echo 'Cannot connect to the Docker daemon at unix:///s. Is the docker daemon running?' >&2
+        exit 1
+        """
+    )
+    (shim / "docker").chmod(0o755)
+    ended = scene.run(env={"PATH": f"{shim}:{os.environ['PATH']}", "ODEK_SANDBOX_IMAGE": image or base_image})
+    assert ended.summary == STOPPED, ended.outcome.stderr
