@@ -151,7 +151,9 @@ class Container:
 
     def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Completed:
         self._require_alive()
-        pending = self._docker.start(*self._exec(script, args), stdin=data, limit_bytes=2 * (limit_bytes + 1) + (1 << 16))
+        pending = self._docker.start(
+            *self._exec(script, args), stdin=data, limit_bytes=2 * (limit_bytes + 1) + (1 << 16)
+        )
         return pending.wait(FILE_TIMEOUT_S)
 
     def _refusal(self, path: str, doing: str, done: Completed) -> FileRefused:

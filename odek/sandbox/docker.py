@@ -22,7 +22,9 @@ CALL_TIMEOUT_S = 30.0
 _QUOTED_LINES = 20
 
 # Variables of the user that would change what our own calls mean.
-_DROPPED = re.compile(r"DOCKER_DEFAULT_PLATFORM|DOCKER_CONTENT_TRUST.*|DOCKER_BUILDKIT|BUILDX_.*|BUILDKIT_.*|ODEK_.*|.*_API_KEY")
+_DROPPED = re.compile(
+    r"DOCKER_DEFAULT_PLATFORM|DOCKER_CONTENT_TRUST.*|DOCKER_BUILDKIT|BUILDX_.*|BUILDKIT_.*|ODEK_.*|.*_API_KEY"
+)
 
 
 class Pending(Protocol):
@@ -86,7 +88,7 @@ class DockerCli:
 class NoDocker:
     """Stands in where no docker client was found: every call says so."""
 
-    def start(self, *args: str, **_options: object) -> Pending:
+    def start(self, *_args: str, **_options: object) -> Pending:
         raise ExecutableMissing("docker was not found on PATH")
 
 

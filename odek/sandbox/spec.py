@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
+from odek.sandbox.scripts import CALL_VARIABLE
 from odek.text import visible
 
 WORKSPACE = "/workspace"
@@ -28,8 +29,10 @@ OTHER_HELPER_UID = 65533
 _MEMORY = re.compile(r"([1-9][0-9]*(?:\.[0-9]+)?)([bkmgBKMG]?)")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _CPUS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,9})?")
-_ACCOUNT = re.compile(r"[0-9]{1,10}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+# Read-only in bash, which ends when one of them is exported; and how odek finds a command's processes.
+_KEPT_NAMES = ("UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO", CALL_VARIABLE)
 _FORBIDDEN_TARGETS = (WORKSPACE, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run")
 
 
@@ -157,6 +160,11 @@ def parse_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> tuple[tuple
                 f'"{visible(name)}" is not a name for an environment variable ({origin}: sandbox_env)',
                 hint="use letters, digits and underscores, and begin with a letter or underscore",
             )
+        if name in _KEPT_NAMES:
+            raise SandboxConfigError(
+                f'"{name}" cannot be set ({origin}: sandbox_env)',
+                hint="the shell or odek itself uses it; choose another name",
+            )
         if "\0" in value:
             raise SandboxConfigError(f'the value of "{name}" holds a NUL byte ({origin}: sandbox_env)')
     return pairs
@@ -177,7 +185,7 @@ def parse_volume(text: str, *, origin: str) -> tuple[str, str]:
         )
     if not target.startswith("/") or "\0" in text or "\n" in target:
         raise SandboxConfigError(
-            f'volume "{visible(text)}": the part after the last colon must be an absolute path in the container {where}',
+            f'volume "{visible(text)}": the part after the last colon must be an absolute path {where}',
             hint='for example "./.npm:/home/node/.npm"; a mode such as ":ro" is not supported',
         )
     if ".." in source.split("/"):

@@ -50,7 +50,9 @@ def _differences(*rows: tuple[str, object, object]) -> Iterator[str]:
 
 def _security_option(host: Mapping[str, Any]) -> Iterator[str]:
     options = host.get("SecurityOpt") or []
-    if not any(option in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true") for option in options):
+    if not any(
+        option in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true") for option in options
+    ):
         yield f"no-new-privileges is not in force, found {options!r}"
     if any("unconfined" in str(option) for option in options):
         yield f"a protection is switched off: {options!r}"

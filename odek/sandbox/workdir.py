@@ -11,7 +11,9 @@ from odek.text import visible
 
 # Folders whose content is the machine, not a project.
 _SYSTEM_TREES = ("/boot", "/dev", "/etc", "/proc", "/sys")
-_SYSTEM_FOLDERS = ("/", "/bin", "/home", "/lib", "/lib64", "/opt", "/run", "/sbin", "/srv", "/usr", "/usr/local", "/var")
+_SYSTEM_FOLDERS = frozenset(
+    ("/", "/bin", "/home", "/lib", "/lib64", "/opt", "/run", "/sbin", "/srv", "/usr", "/usr/local", "/var")
+)
 _NOT_SYSTEM = "/dev/shm"
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 
@@ -22,9 +24,12 @@ def check_workdir(workdir: str, *, home: str, docker_host: str) -> None:
     `workdir` has its links resolved. Raises SandboxConfigError.
     """
     hint = "change into the folder of a project"
+    require_mountable(workdir, "the working directory")
     in_tree = any(_inside(workdir, tree) for tree in _SYSTEM_TREES) and not workdir.startswith(_NOT_SYSTEM + "/")
     if in_tree or workdir in _SYSTEM_FOLDERS:
-        raise SandboxConfigError(f'"{visible(workdir)}" is part of the system and is not shared with a sandbox', hint=hint)
+        raise SandboxConfigError(
+            f'"{visible(workdir)}" is part of the system and is not shared with a sandbox', hint=hint
+        )
     state = os.path.realpath(os.path.join(home, ".odek")) if home else ""
     if state and (_inside(state, workdir) or _inside(workdir, state)):
         raise SandboxConfigError(
@@ -35,7 +40,7 @@ def check_workdir(workdir: str, *, home: str, docker_host: str) -> None:
     for socket in sockets:
         if socket and _inside(os.path.realpath(socket), workdir):
             raise SandboxConfigError(
-                f'"{visible(workdir)}" holds the Docker socket {visible(socket)}: sharing it would hand over the machine',
+                f'"{visible(workdir)}" holds the Docker socket {visible(socket)}: sharing it hands over the machine',
                 hint=hint,
             )
 
@@ -46,8 +51,9 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
     Every component of the source must be a real entry inside `workdir`: no link, no `..`.
     """
     source, target = parse_volume(text, origin=origin)
-    path = os.path.normpath(os.path.join(workdir, source))
     where = f"({origin}: sandbox_volumes)"
+    require_mountable(source, f"the host part of a volume {where}")
+    path = os.path.normpath(os.path.join(workdir, source))
     if not _inside(path, workdir):
         raise SandboxConfigError(
             f'volume "{visible(text)}": the host part lies outside the working directory {where}',
@@ -70,8 +76,26 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
                 hint="name the folder itself",
             )
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            raise SandboxConfigError(f'volume "{visible(text)}": "{visible(current)}" is neither a file nor a folder {where}')
+            raise SandboxConfigError(
+                f'volume "{visible(text)}": "{visible(current)}" is neither a file nor a folder {where}'
+            )
     return Mount(source=path, target=target), missing
+
+
+def require_mountable(path: str, what: str) -> None:
+    """Refuse a path that would reach the daemon as another one (R-34). Raises SandboxConfigError.
+
+    The client sends text, so bytes that are not UTF-8 are lost; and its reader of `--mount` turns a
+    carriage return and line feed into a line feed.
+    """
+    broken = next((repr(char)[1:-1] for char in path if "\ud800" <= char <= "\udfff"), "")
+    if not broken and "\r\n" in path:
+        broken = "\\r\\n"
+    if broken:
+        raise SandboxConfigError(
+            f'{what} cannot be mounted: Docker cannot be told the characters {broken} in "{visible(path)}"',
+            hint="rename the folder",
+        )
 
 
 def _inside(path: str, folder: str) -> bool:

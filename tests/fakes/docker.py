@@ -40,7 +40,9 @@ class Rule:
 
     def matches(self, args: tuple[str, ...]) -> bool:
         left = self.times is None or self.used < self.times
-        return left and args[: len(self.prefix)] == self.prefix and (not self.has or any(self.has in arg for arg in args))
+        return (
+            left and args[: len(self.prefix)] == self.prefix and (not self.has or any(self.has in arg for arg in args))
+        )
 
 
 @dataclass(frozen=True, slots=True)

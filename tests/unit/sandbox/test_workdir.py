@@ -1,0 +1,201 @@
+"""Which folders of the host a container may be shown."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.spec import Mount
+from odek.sandbox.workdir import check_workdir, resolve_volume
+
+ORIGIN = "./odek.json"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "workdir", ["/home/u/p", "/tmp", "/root/p", "/devel", "/etcetera", "/opt/app", "/usr/src/x", "/dev/shm/p",
+    "/var/tmp", "/mnt"]
+)  # fmt: skip
+def test_folder_of_a_project_is_shared(workdir: str) -> None:
+    """R-34."""
+    check_workdir(workdir, home="/home/u", docker_host="")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "o t",
+        "a:b",
+        "a,b",
+        'a"b',
+        "a'b",
+        "(ü) 日本",
+        "$x",
+        "a\nb",
+        "a\tb",
+        "a\\b",
+        "a\rb",
+        "-x",
+        "a;b",
+        "a=b",
+        "a\u2028b",
+        " ",
+    ],
+)
+def test_folder_of_any_name_is_shared(name: str) -> None:
+    """R-34, B12."""
+    check_workdir(f"/home/u/{name}", home="/home/u", docker_host="")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("a\r\nb", r"the characters \r\n"), ("a\udcffb", r"the characters \udcff")]
+)
+def test_folder_whose_name_docker_would_change_is_refused_with_the_characters(name: str, words: str) -> None:
+    """R-34: never another folder."""
+    with pytest.raises(SandboxConfigError) as refused:
+        check_workdir(f"/home/u/{name}", home="/home/u", docker_host="")
+    assert words in refused.value.message
+    assert refused.value.hint == "rename the folder"
+
+
+@pytest.mark.parametrize(
+    "workdir",
+    ["/", "/etc", "/etc/ssh", "/dev", "/dev/disk", "/proc", "/proc/self", "/sys/fs", "/boot/grub", "/home", "/usr",
+    "/usr/local", "/var", "/run"],
+)  # fmt: skip
+def test_folder_of_the_system_is_refused(workdir: str) -> None:
+    with pytest.raises(SandboxConfigError, match="is part of the system"):
+        check_workdir(workdir, home="/home/u", docker_host="")
+
+
+@pytest.mark.parametrize("workdir", ["/home/u", "/home/u/.odek", "/home/u/.odek/sessions"])
+def test_folder_that_holds_or_is_the_state_of_odek_is_refused(workdir: str) -> None:
+    """R-61: approvals must not be the sandbox's to write."""
+    with pytest.raises(SandboxConfigError, match=r"holds ~/\.odek"):
+        check_workdir(workdir, home="/home/u", docker_host="")
+
+
+def test_folder_that_holds_a_linked_state_folder_is_refused(tmp_path: Path) -> None:
+    """R-61: ~/.odek may be a link into a folder of dotfiles."""
+    home, dotfiles = tmp_path / "home", tmp_path / "dotfiles"
+    home.mkdir()
+    (dotfiles / "odek").mkdir(parents=True)
+    (home / ".odek").symlink_to(dotfiles / "odek")
+    with pytest.raises(SandboxConfigError, match=r"holds ~/\.odek"):
+        check_workdir(str(dotfiles), home=str(home), docker_host="")
+
+
+def test_any_folder_is_shared_when_there_is_no_home() -> None:
+    check_workdir("/srv/x", home="", docker_host="")
+
+
+@pytest.mark.parametrize("docker_host", ["unix:///home/u/p/docker.sock", "unix:///home/u/p/a/b/d.sock"])
+def test_folder_with_the_docker_socket_is_refused(docker_host: str) -> None:
+    with pytest.raises(SandboxConfigError, match="holds the Docker socket /home/u/p/"):
+        check_workdir("/home/u/p", home="/home/u", docker_host=docker_host)
+
+
+@pytest.mark.parametrize("docker_host", ["tcp://127.0.0.1:2375", "ssh://home/u/p", "unix:///home/u/pq.sock", ""])
+def test_folder_without_the_docker_socket_is_shared(docker_host: str) -> None:
+    check_workdir("/home/u/p", home="/home/u", docker_host=docker_host)
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("cache:/data", "cache"),
+        ("./cache:/data", "cache"),
+        (".//./cache/:/data", "cache"),
+        ("file.txt:/data", "file.txt"),
+        ("in:put:/data", "in:put"),
+        ('a,b"c\nd:/data', 'a,b"c\nd'),
+        ("cache/deep:/data", "cache/deep"),
+    ],
+)
+def test_volume_is_resolved_inside_the_working_directory(text: str, source: str, work: Path) -> None:
+    """R-33, B12."""
+    (work / "cache" / "deep").mkdir(parents=True)
+    (work / "file.txt").touch()
+    (work / "in:put").mkdir()
+    (work / 'a,b"c\nd').mkdir()
+    mount = Mount(source=str(work / source), target="/data")
+    assert resolve_volume(text, workdir=str(work), origin=ORIGIN) == (mount, False)
+
+
+def test_volume_of_the_working_directory_itself_and_by_absolute_path_is_allowed(work: Path) -> None:
+    """R-33."""
+    (work / "x").mkdir()
+    assert resolve_volume(".:/data", workdir=str(work), origin=ORIGIN) == (
+        Mount(source=str(work), target="/data"),
+        False,
+    )
+    absolute = Mount(source=str(work / "x"), target="/data")
+    assert resolve_volume(f"{work}/x:/data", workdir=str(work), origin=ORIGIN) == (absolute, False)
+
+
+@pytest.mark.parametrize("name", ["new", "new/deep", "old/new"])
+def test_missing_volume_is_to_be_made(name: str, work: Path) -> None:
+    """R-33: nothing is made before the approval."""
+    (work / "old").mkdir()
+    mount = Mount(source=str(work / name), target="/data")
+    assert resolve_volume(f"{name}:/data", workdir=str(work), origin=ORIGIN) == (mount, True)
+    assert sorted(os.listdir(work)) == ["old"]
+
+
+@pytest.mark.parametrize("source", ["/etc", "/", "//etc", "{work}x", "{parent}"])
+def test_volume_outside_the_working_directory_is_refused(source: str, work: Path) -> None:
+    """R-33."""
+    text = source.format(work=work, parent=work.parent)
+    with pytest.raises(
+        SandboxConfigError, match=r"lies outside the working directory \(./odek.json: sandbox_volumes\)"
+    ):
+        resolve_volume(f"{text}:/data", workdir=str(work), origin=ORIGIN)
+
+
+@pytest.mark.parametrize("name", ["link", "link/x", "dangling", "good/inner", "good/inner/x"])
+def test_volume_through_a_link_is_refused_and_the_link_named(name: str, work: Path) -> None:
+    """R-33: a link in any component, wherever it points."""
+    (work / "good").mkdir()
+    (work / "link").symlink_to(work / "good")
+    (work / "dangling").symlink_to("/nonexistent")
+    (work / "good" / "inner").symlink_to("/etc")
+    with pytest.raises(SandboxConfigError, match="is a symbolic link"):
+        resolve_volume(f"{name}:/data", workdir=str(work), origin=ORIGIN)
+
+
+def test_volume_that_is_no_file_or_folder_is_refused(work: Path) -> None:
+    """R-33."""
+    os.mkfifo(work / "fifo")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(work / "socket"))
+    try:
+        for name in ("fifo", "socket"):
+            with pytest.raises(SandboxConfigError, match=f'{name}" is neither a file nor a folder'):
+                resolve_volume(f"{name}:/data", workdir=str(work), origin=ORIGIN)
+    finally:
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("file/x:/data", "Not a directory"),
+        (f"{'n' * 300}:/data", "File name too long"),
+        ("a\r\nb:/data", "cannot be mounted"),
+    ],
+)
+def test_volume_that_cannot_be_looked_at_is_refused(text: str, words: str, work: Path) -> None:
+    """R-33, R-34."""
+    (work / "file").touch()
+    with pytest.raises(SandboxConfigError, match=words):
+        resolve_volume(text, workdir=str(work), origin=ORIGIN)
