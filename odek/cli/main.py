@@ -16,6 +16,7 @@ COMMANDS = {
     "config": ("odek.cli.commands.config", "show the settings in force, or their schema"),
     "init": ("odek.cli.commands.init", "write a settings file to start from"),
     "sandbox": ("odek.cli.commands.sandbox", "make, list and remove what the sandbox uses"),
+    "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),
     "version": ("odek.cli.commands.version", "print the version"),
 }
 """name → module, one line for the list of commands"""
