@@ -70,9 +70,9 @@ def bind_option(mount: Mount) -> str:
     The option is one line of CSV: quoting the whole field, with inner quotes doubled, carries
     commas, quotes, colons, blanks and line ends (measured on engines 20.10 to 29).
     """
-    quoted = mount.source.replace('"', '""')
+    source, target = (path.replace('"', '""') for path in (mount.source, mount.target))
     readonly = ",readonly" if mount.readonly else ""
-    return f'type=bind,"source={quoted}",target={mount.target}{readonly}'
+    return f'type=bind,"source={source}","target={target}"{readonly}'
 
 
 def tmpfs_options(user: str) -> str:

@@ -42,10 +42,11 @@ def parse_reference(text: str, *, origin: str) -> str:
     """Return `text` when it is an image reference or a full image ID. Raises SandboxConfigError."""
     if _IMAGE_ID.fullmatch(text):
         return text
-    if len(text) > _MAX_REFERENCE or not _REFERENCE.fullmatch(text):
+    # what looks like an ID and is none would be looked up as the beginning of one, or pulled by that name
+    if len(text) > _MAX_REFERENCE or text.startswith("sha256:") or not _REFERENCE.fullmatch(text):
         raise SandboxConfigError(
             f'"{visible(text[:200])}" is not an image reference ({origin})',
-            hint='write NAME[:TAG][@sha256:DIGEST] in lower case, for example "python:3.12-slim", or "sha256:<64 hex digits>"',
+            hint='write NAME[:TAG][@sha256:DIGEST] in lower case, for example "python:3.12-slim", or its full ID',
         )
     return text
 
@@ -65,7 +66,8 @@ def parse_default_dockerfile(text: str) -> str:
         match = _PIN.fullmatch(line.rstrip())
         if match is None:
             raise SandboxConfigError(
-                f'default.Dockerfile line {number}: expected "FROM name:tag@sha256:<64 hex digits>", found "{visible(line)}"'
+                f'default.Dockerfile line {number}: expected "FROM name:tag@sha256:<64 hex digits>", '
+                f'found "{visible(line)}"'
             )
         if pin:
             raise SandboxConfigError(f"default.Dockerfile line {number}: a second FROM")

@@ -13,9 +13,9 @@ def relative_path(path: str) -> str:
     """Return `path` relative to the workspace, without ".", ".." or doubled slashes.
 
     Accepts relative paths and absolute ones below /workspace. Raises FileRefused when the path is
-    empty, holds a NUL, or names the workspace itself or something outside it.
+    empty, no file name at all, or names the workspace itself or something outside it.
     """
-    if not path or "\0" in path or len(path.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES:
+    if "\0" in path or not 0 < _size(path) <= MAX_PATH_BYTES:
         raise FileRefused(f'"{visible(path[:200])}" is not a usable path')
     parts: list[str] = [] if path.startswith("/") else ["workspace"]
     for part in path.split("/"):
@@ -32,6 +32,14 @@ def relative_path(path: str) -> str:
     if len(parts) == 1 or path.endswith("/"):
         raise FileRefused(f'"{visible(path)}" is a folder, not a file')
     return "/".join(parts[1:])
+
+
+def _size(path: str) -> int:
+    """Return the bytes of `path`, 0 when it has none: half a surrogate pair is no character."""
+    try:
+        return len(path.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return 0
 
 
 def _leaves(path: str) -> FileRefused:

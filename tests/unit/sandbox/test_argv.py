@@ -1,0 +1,185 @@
+"""Whole command lines, compared word for word."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from odek.sandbox import argv, scripts
+from odek.sandbox.network import Network
+from odek.sandbox.spec import Limits, Mount, SandboxSpec
+
+IMAGE = f"sha256:{'a' * 64}"
+NETWORK = Network(name="n", id="b" * 64, internal=True)
+PLAIN = SandboxSpec(
+    image="alpine:3.22",
+    image_id=IMAGE,
+    network="none",
+    workdir="/w",
+    readonly=False,
+    user="1000:100",
+    home="/tmp",
+    limits=Limits(),
+)
+FULL = SandboxSpec(
+    image="alpine:3.22",
+    image_id=IMAGE,
+    network="none",
+    workdir='/w,s:"x"',
+    readonly=True,
+    user="65534",
+    home="/h",
+    limits=Limits(pids=64, memory_bytes=6291456, nano_cpus=1_500_000_000),
+    env=(("SECRET", "canary-7f3"),),
+    volumes=(Mount(source="/w/a", target="/data"), Mount(source="/w/b", target="/b", readonly=True)),
+    attached=(NETWORK,),
+)
+PROXIES = (
+    "--env", "HTTP_PROXY=", "--env", "http_proxy=", "--env", "HTTPS_PROXY=", "--env", "https_proxy=",
+    "--env", "FTP_PROXY=", "--env", "ftp_proxy=", "--env", "ALL_PROXY=", "--env", "all_proxy=",
+    "--env", "NO_PROXY=", "--env", "no_proxy=",
+)  # fmt: skip
+
+
+def test_run_of_a_plain_sandbox() -> None:
+    """R-30, R-32, D-10."""
+    assert argv.run_argv(PLAIN, name="odek-7-1", labels=(("io.odek.sandbox", "1"), ("io.odek.pid", "7"))) == (
+        "run", "--rm", "--interactive", "--sig-proxy=false", "--init", "--pull", "never",
+        "--name", "odek-7-1", "--hostname", "odek-7-1",
+        "--label", "io.odek.sandbox=1", "--label", "io.odek.pid=7",
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+        "--pids-limit", "4096",
+        "--network", "none",
+        "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
+        "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
+        "--user", "65534:65534",
+        "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,uid=1000,gid=100",
+        "--mount", 'type=bind,"source=/w","target=/workspace"',
+        "--workdir", "/workspace",
+        "--env", "HOME=/tmp", *PROXIES,
+        "--entrypoint", "sh", "--", IMAGE, "-c", scripts.KEEP_ALIVE,
+    )  # fmt: skip
+
+
+def test_run_of_a_sandbox_with_everything() -> None:
+    """R-30, R-32, R-33, R-54: volumes, limits, the network by its ID; no value of sandbox_env."""
+    line = argv.run_argv(FULL, name="odek-7-2", labels=())
+    assert line == (
+        "run", "--rm", "--interactive", "--sig-proxy=false", "--init", "--pull", "never",
+        "--name", "odek-7-2", "--hostname", "odek-7-2",
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+        "--pids-limit", "64", "--memory", "6291456", "--memory-swap", "6291456", "--cpus", "1.5",
+        "--network", "b" * 64,
+        "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
+        "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
+        "--user", "65533:65533",
+        "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,uid=65534",
+        "--mount", 'type=bind,"source=/w,s:""x""","target=/workspace",readonly',
+        "--mount", 'type=bind,"source=/w/a","target=/data"',
+        "--mount", 'type=bind,"source=/w/b","target=/b",readonly',
+        "--workdir", "/workspace",
+        "--env", "HOME=/h", *PROXIES,
+        "--entrypoint", "sh", "--", IMAGE, "-c", scripts.KEEP_ALIVE,
+    )  # fmt: skip
+    assert "canary" not in repr(line)
+
+
+@pytest.mark.parametrize(
+    ("nano", "text"),
+    [
+        (10_000_000, "0.01"),
+        (1_000_000_000, "1"),
+        (2_000_000_001, "2.000000001"),
+        (10_000_000_000, "10"),
+        (100_000_000, "0.1"),
+    ],
+)
+def test_cpus_are_written_exactly(nano: int, text: str) -> None:
+    """R-32."""
+    spec = SandboxSpec(
+        image="i", image_id=IMAGE, network="none", workdir="/w", readonly=False, user="0", home="/",
+        limits=Limits(nano_cpus=nano)
+    )  # fmt: skip
+    line = argv.run_argv(spec, name="n", labels=())
+    assert line[line.index("--cpus") + 1] == text
+
+
+@pytest.mark.parametrize(
+    ("user", "owner"),
+    [
+        ("1000:100", ",uid=1000,gid=100"),
+        ("1000", ",uid=1000"),
+        ("app:100", ",gid=100"),
+        ("app", ""),
+        ("0:0", ",uid=0,gid=0"),
+        ("1:g", ",uid=1"),
+    ],
+)
+def test_tmpfs_belongs_to_the_user_of_the_commands(user: str, owner: str) -> None:
+    """R-30: writable whatever mode the image's /tmp has."""
+    assert argv.tmpfs_options(user) == f"rw,noexec,nosuid,nodev,mode=1777{owner}"
+
+
+HOSTILE = [
+    "plain",
+    "o t",
+    "a:b:ro",
+    "a,readonly",
+    'a"b',
+    '"',
+    '""',
+    "a,source=/",
+    "a\nb",
+    "ü",
+    "a=b",
+    "\\",
+    "a'b",
+    ",",
+    'a","target=/etc',
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_bind_option_carries_any_path(name: str) -> None:
+    """R-34: read back by a CSV reader, as Docker does."""
+    option = argv.bind_option(Mount(source=f"/w/{name}", target="/workspace", readonly=True))
+    (fields,) = (
+        csv.reader([option], strict=True) if "\n" not in option else csv.reader(option.splitlines(True), strict=True)
+    )
+    assert fields == ["type=bind", f"source=/w/{name}", "target=/workspace", "readonly"]
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if "\n" not in name])
+def test_bind_option_carries_any_target(name: str) -> None:
+    """R-33: a target cannot smuggle a second source or target into the option."""
+    option = argv.bind_option(Mount(source="/w/x", target=f"/data/{name}"))
+    (fields,) = csv.reader([option], strict=True)
+    assert fields == ["type=bind", "source=/w/x", f"target=/data/{name}"]
+
+
+def test_exec_runs_the_script_as_the_user_with_positional_arguments() -> None:
+    """D-10, B15: what the arguments are not is the command."""
+    assert argv.exec_argv("id", user="1:2", script="echo", args=("a", "-b")) == (
+        "exec", "--interactive", "--user", "1:2", "id", "sh", "-c", "echo", "sh", "a", "-b",
+    )  # fmt: skip
+    assert argv.exec_argv("id", user="1:2", script="echo", call="m") == (
+        "exec", "--interactive", "--user", "1:2", "--env", "ODEK_CALL=m", "id", "sh", "-c", "echo", "sh",
+    )  # fmt: skip
+
+
+def test_other_lines() -> None:
+    """R-38, R-54, D-12: options end before the first name."""
+    assert argv.inspect_argv("a", "b") == ("inspect", "--type", "container", "--", "a", "b")
+    assert argv.remove_argv("a") == ("rm", "--force", "--volumes", "--", "a")
+    assert argv.image_id_argv("-x") == ("image", "inspect", "--format", "{{.Id}}", "--", "-x")
+    assert argv.pull_argv("-x") == ("pull", "--", "-x")
+    assert argv.list_by_label_argv("l=1", "{{.ID}}") == (
+        "ps", "--all", "--no-trunc", "--filter", "label=l=1", "--format", "{{.ID}}",
+    )  # fmt: skip
+    assert argv.list_networks_argv() == ("network", "ls", "--no-trunc", "--format", "{{.ID}}\t{{.Name}}")
+    assert argv.list_project_networks_argv("app") == (
+        "network", "ls", "--no-trunc", "--quiet", "--filter", "label=com.docker.compose.project=app",
+    )  # fmt: skip
+    assert argv.inspect_networks_argv("a", "b") == ("network", "inspect", "--", "a", "b")
+    assert argv.connect_argv("n", "c") == ("network", "connect", "--", "n", "c")

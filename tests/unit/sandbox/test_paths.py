@@ -1,0 +1,65 @@
+"""Paths as a model names them."""
+
+from __future__ import annotations
+
+import pytest
+
+from odek.errors import FileRefused
+from odek.sandbox.paths import relative_path
+
+
+@pytest.mark.parametrize(
+    ("path", "relative"),
+    [
+        ("a", "a"),
+        ("a/b.txt", "a/b.txt"),
+        ("./a//b/./c", "a/b/c"),
+        ("a/../b", "b"),
+        ("/workspace/a", "a"),
+        ("//workspace///a", "a"),
+        ("/./workspace/a", "a"),
+        ("/x/../workspace/a", "a"),
+        ("/workspace/../workspace/a", "a"),
+        ("workspace/a", "workspace/a"),
+        ("..a", "..a"),
+        ("a..", "a.."),
+        ("...", "..."),
+        ("-rf", "-rf"),
+        ("a\nb", "a\nb"),
+        (" ", " "),
+        ("~/x", "~/x"),
+        ("ü/\udcff", "ü/\udcff"),
+        ("/workspace/workspace", "workspace"),
+    ],
+)
+def test_path_inside_the_workspace_is_made_relative(path: str, relative: str) -> None:
+    """R-44."""
+    assert relative_path(path) == relative
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..", "../x", "a/../..", "a/../../x", "/etc/passwd", "/", "/..", "/workspacex/a", "/workspace/..",
+        "/workspace/../etc/passwd",
+        "/workspace/a/../../etc", "../workspace/a", "a/../../workspace/b", "/../etc/x", "/tmp/x",
+    ],
+)  # fmt: skip
+def test_path_that_leaves_the_workspace_is_refused(path: str) -> None:
+    """R-44, B13."""
+    with pytest.raises(FileRefused, match="leaves the workspace"):
+        relative_path(path)
+
+
+@pytest.mark.parametrize("path", [".", "./", "a/..", "/workspace", "/workspace/", "/workspace/.", "a/", "a/b//"])
+def test_path_of_a_folder_is_refused(path: str) -> None:
+    """R-44."""
+    with pytest.raises(FileRefused, match="is a folder, not a file"):
+        relative_path(path)
+
+
+@pytest.mark.parametrize("path", ["", "\0", "a\0b", "a" * 4097, "ü" * 2049, "\ud800"])
+def test_path_that_is_none_is_refused(path: str) -> None:
+    """R-44: half a surrogate pair is no file name."""
+    with pytest.raises(FileRefused, match="is not a usable path"):
+        relative_path(path)
