@@ -11,7 +11,7 @@ import os
 import platform
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +38,7 @@ from odek.sandbox.errors import SandboxError
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox_setup import Draft, Notices, draft_sandbox, start_sandbox
 from odek.text import visible
+from odek.tools.config_view import ConfigViewTool
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
 from odek.tools.registry import Toolbox
 from odek.tools.shell import ShellTool
@@ -112,7 +113,7 @@ def open_session(
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
     place = _open_place(profile, settings, intent, layers, host, world, stack)
     block = _environment_block(place, host, world)
-    tools = _toolbox(settings, place, world, block)
+    tools = _toolbox(settings, intent, place, world, block)
     agent = Agent(
         model=model,
         tools=tools,
@@ -256,7 +257,7 @@ def _environment_block(place: _Place, host: Host, world: World) -> str:
     return environment.render_sandbox(place.facts, nonce=partial(world.random_hex, 8))
 
 
-def _toolbox(settings: Settings, place: _Place, world: World, block: str) -> Toolbox:
+def _toolbox(settings: Settings, intent: isolation.Intent, place: _Place, world: World, block: str) -> Toolbox:
     wrap = partial(wrap_untrusted, nonce=partial(world.random_hex, 8))
     executor = place.executor
     return Toolbox(
@@ -265,10 +266,17 @@ def _toolbox(settings: Settings, place: _Place, world: World, block: str) -> Too
             ReadFileTool(executor=executor, wrap=wrap),
             WriteFileTool(executor=executor, wrap=wrap),
             PatchTool(executor=executor, wrap=wrap),
+            ConfigViewTool(applied=partial(_applied, settings, intent, place.facts), wrap=wrap),
         ),
         enabled=settings.tools_enabled,
         disabled=settings.tools_disabled,
     )
+
+
+def _applied(settings: Settings, intent: isolation.Intent, facts: ContainerFacts | None) -> Mapping[str, object]:
+    from odek.applied import applied_settings  # few runs ask for it
+
+    return applied_settings(settings, intent, facts)
 
 
 def _gate(settings: Settings, place: _Place, world: World) -> CommandGate:

@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "tools": GROUND | {"process", "model", "danger", "approval", "executor"},
     "isolation": GROUND | {"sandbox"},
     "environment": GROUND | {"sandbox", "agent"},
+    "applied": GROUND | {"config", "sandbox", "isolation"},
     "demo": set(),
 }
 ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval"}
