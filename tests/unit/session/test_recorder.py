@@ -106,6 +106,18 @@ def test_turns_add_up_over_resumes(sessions: Sessions) -> None:
     ]
 
 
+def test_tokens_of_the_turns_of_one_conversation_add_up(sessions: Sessions) -> None:
+    """R-85: each turn counts from nothing, the session goes on counting."""
+    messages = [SYSTEM]
+    with made(sessions) as recorder:
+        for tokens in (5, 7):
+            recorder.begin_turn(model="small", cwd="/work")
+            messages += [user("x"), said("y")]
+            for so_far in (1, tokens):
+                recorder.record(messages, Usage(input_tokens=so_far))
+    assert stored(sessions).state.usage == Usage(input_tokens=12)
+
+
 def test_sandbox_bit_stays_what_it_was(sessions: Sessions) -> None:
     """R-2: written when the session is made, by what really happened."""
     for really in (True, False):

@@ -224,7 +224,13 @@ def test_ends_tell_what_a_list_shows() -> None:
 
 @pytest.mark.parametrize(
     "tail",
-    [b"", state_line(state(2))[5:], b"x\n" + state_line(state(2))[:-1], b"x\n" + b'{"kind":"state","turns":-1}\n'],
+    [
+        b"",
+        state_line(state(2))[5:],
+        state_line(state(2)),
+        b"x\n" + state_line(state(2))[:-1],
+        b"x\n" + b'{"kind":"state","turns":-1}\n',
+    ],
 )
 def test_tail_without_a_whole_state_tells_nothing(tail: bytes) -> None:
     """R-85: then the whole file is read."""
