@@ -108,7 +108,7 @@ def open_session(
     settings = resolve(layers)
     for warning in settings.warnings:
         world.notices.warn(warning)
-    intent = _intent(profile, settings)
+    intent = intent_of(profile, settings)
     isolation.require_allowed(intent, required=settings.require_sandbox)
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
     place = _open_place(profile, settings, intent, layers, host, world, stack)
@@ -176,7 +176,8 @@ def _require_key(settings: Settings) -> None:
         )
 
 
-def _intent(profile: Profile, settings: Settings) -> isolation.Intent:
+def intent_of(profile: Profile, settings: Settings) -> isolation.Intent:
+    """Return whether a command with `profile` is to run in a sandbox, and who said so."""
     return isolation.choose_intent(
         enabled=settings.sandbox.enabled,
         origin=settings.origin_of("sandbox"),
@@ -216,7 +217,7 @@ def _open_place(
             sleep=world.sleep,
         )
     except SandboxError as error:
-        _fall_back_or_raise(error, _firmness(profile, settings, intent, draft), world.notices)
+        _fall_back_or_raise(error, firmness_of(profile, settings, intent, draft), world.notices)
         return on_host
     stack.callback(_close, container, world.notices)
     world.notices.note(startup_line(container.facts))
@@ -235,7 +236,8 @@ def _fall_back_or_raise(error: SandboxError, firmness: isolation.Firmness, notic
     )
 
 
-def _firmness(profile: Profile, settings: Settings, intent: isolation.Intent, draft: Draft) -> isolation.Firmness:
+def firmness_of(profile: Profile, settings: Settings, intent: isolation.Intent, draft: Draft) -> isolation.Firmness:
+    """Return what forbids this session a fall back to the host."""
     return isolation.Firmness(
         explicit=intent.explicit,
         required=settings.require_sandbox,

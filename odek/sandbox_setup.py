@@ -177,20 +177,23 @@ def sandbox_spec(
 
 
 def _surroundings(host: Host, new_nonce: Callable[[], str], notices: Notices) -> Surroundings:
-    me = read_identity(host.pid)
-
     def start_of(pid: int) -> str | None:
         found = read_identity(pid)
         return found.start_ticks if found else None
 
-    owner = Owner(
+    return Surroundings(owner=owner_of(host), start_of=start_of, new_nonce=new_nonce, notify=notices.note)
+
+
+def owner_of(host: Host) -> Owner:
+    """Return who the containers of this process belong to."""
+    me = read_identity(host.pid)
+    return Owner(
         pid=host.pid,
         start=me.start_ticks if me else "",
         boot=me.boot_id if me else "",
         pidns=me.pid_namespace if me else "",
         uid=host.uid,
     )
-    return Surroundings(owner=owner, start_of=start_of, new_nonce=new_nonce, notify=notices.note)
 
 
 def _choose_image(settings: Settings, host: Host) -> ImageChoice:
