@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from odek.sandbox.argv import LABEL, NONCE_LABEL
 
 _FIELDS = ("pid", "start", "boot", "pidns", "uid")
-LIST_TEMPLATE = "{{.ID}}\t" + "\t".join(f'{{{{.Label "io.odek.{field}"}}}}' for field in _FIELDS)
-"""one line a container: its full ID, then the fields of its owner"""
+LIST_TEMPLATE = "{{.ID}}\t" + "\t".join(f'{{{{json (.Label "io.odek.{field}")}}}}' for field in _FIELDS)
+"""one line a container: its full ID, then the fields of its owner, quoted: an image can bring labels
+of its own, and one with a line end in it must not become a line"""
+
+_FULL_ID = re.compile(r"[0-9a-f]{64}")
+_NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +39,8 @@ class Owner:
 
 def parse_listing(text: str) -> tuple[tuple[str, Owner | None], ...]:
     """Return (container ID, owner) of each line; the owner is None where the labels make no sense."""
-    return tuple(_parse_line(line) for line in text.splitlines() if line.strip())
+    rows = (line.partition("\t") for line in text.split("\n"))
+    return tuple((container, _parse_owner(fields)) for container, _, fields in rows if _FULL_ID.fullmatch(container))
 
 
 def choose_leftovers(
@@ -57,9 +64,14 @@ def choose_leftovers(
     )
 
 
-def _parse_line(line: str) -> tuple[str, Owner | None]:
-    container, *fields = line.split("\t")
-    if len(fields) != len(_FIELDS) or not fields[0].isdigit() or not fields[4].isdigit():
-        return container, None
+def _parse_owner(text: str) -> Owner | None:
+    try:
+        fields = tuple(map(json.loads, text.split("\t")))
+    except ValueError:
+        return None
+    if len(fields) != len(_FIELDS) or not all(isinstance(field, str) for field in fields):
+        return None
     pid, start, boot, pidns, uid = fields
-    return container, Owner(pid=int(pid), start=start, boot=boot, pidns=pidns, uid=int(uid))
+    if not (_NUMBER.fullmatch(pid) and _NUMBER.fullmatch(uid)):
+        return None
+    return Owner(pid=int(pid), start=start, boot=boot, pidns=pidns, uid=int(uid))

@@ -34,6 +34,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
             ("memory limit", host.get("Memory") or 0, spec.limits.memory_bytes or 0),
             ("CPU limit", host.get("NanoCpus") or 0, spec.limits.nano_cpus or 0),
             ("process namespace", host.get("PidMode") or "", ""),
+            ("memory namespace", host.get("IpcMode"), "private"),
         ),
         *_security_option(host),
         *_tmpfs(host),
@@ -49,7 +50,7 @@ def _differences(*rows: tuple[str, object, object]) -> Iterator[str]:
 
 
 def _security_option(host: Mapping[str, Any]) -> Iterator[str]:
-    options = host.get("SecurityOpt") or []
+    options = _list(host, "SecurityOpt")
     if not any(
         option in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true") for option in options
     ):
@@ -67,14 +68,24 @@ def _tmpfs(host: Mapping[str, Any]) -> Iterator[str]:
 def _mounts(inspected: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
     wanted = {(WORKSPACE, spec.workdir, not spec.readonly)}
     wanted |= {(volume.target, volume.source, not volume.readonly) for volume in spec.volumes}
-    # volumes that the image declares are empty, anonymous, and removed with the container
+    mounts = [mount for mount in _list(inspected, "Mounts") if isinstance(mount, Mapping)]
     found = {
-        (mount.get("Destination"), mount.get("Source"), mount.get("RW"))
-        for mount in inspected.get("Mounts") or []
+        (str(mount.get("Destination")), str(mount.get("Source")), mount.get("RW") is not False)
+        for mount in mounts
         if mount.get("Type") == "bind"
     }
     if found != wanted:
-        yield f"shared folders: asked for {sorted(wanted)!r}, found {sorted(found, key=repr)!r}"
+        yield f"shared folders: asked for {sorted(wanted)!r}, found {sorted(found)!r}"
+    # Elsewhere, volumes that the image declares are welcome: empty, and removed with the container.
+    for mount in mounts:
+        target = str(mount.get("Destination"))
+        if mount.get("Type") != "bind" and target.startswith(f"{WORKSPACE}/"):
+            yield f"the image hides {target} behind a volume of its own"
+
+
+def _list(value: Mapping[str, Any], key: str) -> list[Any]:
+    inner = value.get(key)
+    return inner if isinstance(inner, list) else []
 
 
 def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
