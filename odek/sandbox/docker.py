@@ -17,7 +17,7 @@ from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.text import visible_lines
 
 PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
-PROBE_TIMEOUT_S = 8.0
+PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
 _QUOTED_LINES = 20
 

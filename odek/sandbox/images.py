@@ -15,10 +15,17 @@ from odek.text import visible
 
 PULL_TIMEOUT_S = 900.0
 _PROGRESS_EVERY_S = 5.0
+_HEX_WORD = re.compile(r"[0-9a-f]+")
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
-def obtain_image(choice: ImageChoice, docker: Docker, *, notify: Callable[[str], None]) -> str:
+def obtain_image(
+    choice: ImageChoice,
+    docker: Docker,
+    *,
+    notify: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> str:
     """Return the ID of the image, pulling it when it is not there.
 
     Raises ImageUnavailable when it cannot be pulled while the daemon answers; SandboxLost when the
@@ -32,7 +39,7 @@ def obtain_image(choice: ImageChoice, docker: Docker, *, notify: Callable[[str],
             f'no local image has the ID "{choice.ref}" ({choice.origin})',
             hint="an image named by its ID is never pulled: bring it with `docker load` or `docker import`",
         )
-    pulled = _pull(choice.ref, docker, notify)
+    pulled = _pull(choice.ref, docker, notify, clock)
     if pulled.code != 0 or pulled.timed_out:
         raise _pull_error(choice, pulled, docker)
     found = find_image(choice.ref, docker)
@@ -45,19 +52,28 @@ def obtain_image(choice: ImageChoice, docker: Docker, *, notify: Callable[[str],
 
 
 def find_image(ref: str, docker: Docker) -> str:
-    """Return the ID of a local image, or "" when there is none; nothing is pulled."""
-    done = call(docker, *image_id_argv(ref))
+    """Return the ID of a local image, or "" when there is none; nothing is pulled.
+
+    Raises SandboxLost when Docker does not answer in time.
+    """
+    # a bare name of hex digits would also match the beginning of an image ID
+    done = call(docker, *image_id_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
+    if done.timed_out:
+        raise SandboxLost(
+            "the Docker daemon stopped answering while an image was looked up",
+            hint="restart Docker; `docker version` must print a server version",
+        )
     match = _ID.fullmatch(done.stdout.text.strip()) if done.code == 0 else None
     return f"sha256:{match.group(1)}" if match else ""
 
 
-def _pull(ref: str, docker: Docker, notify: Callable[[str], None]) -> Completed:
+def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callable[[], float]) -> Completed:
     notify(f"pulling image {visible(ref)}")
-    started = shown = time.monotonic()
+    started = shown = clock()
     pending = docker.start(*pull_argv(ref))
     try:
         while not pending.finished:
-            now = time.monotonic()
+            now = clock()
             if now - started > PULL_TIMEOUT_S:
                 break
             if now - shown >= _PROGRESS_EVERY_S:

@@ -1,0 +1,204 @@
+"""The one question that tells whether a daemon is there, and the environment of every call."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from fakes.docker import FakeDocker, completed
+
+from odek.errors import ExecutableMissing
+from odek.process import Completed
+from odek.sandbox.docker import PROBE_ARGV, DockerCli, NoDocker, call, probe, quote, read_probe
+from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
+
+SOCKET = "unix:///var/run/docker.sock"
+CONNECT = f"Cannot connect to the Docker daemon at {SOCKET}. Is the docker daemon running?\n"
+MISSING_29 = (
+    f"failed to connect to the docker API at {SOCKET}; check if the path is correct and if the daemon is running: "
+    "dial unix /var/run/docker.sock: connect: no such file or directory\n"
+)
+DENIED = f"permission denied while trying to connect to the Docker daemon socket at {SOCKET}: Get …: dial unix: …\n"
+DENIED_29 = f"permission denied while trying to connect to the docker API at {SOCKET}\n"
+SSH = (
+    'error during connect: Get "http://docker.example.com/v1.41/version": command [ssh -- h docker system dial-stdio] '
+    "has exited with exit status 255, please make sure the URL is valid\n"
+)
+CONTEXT = 'unable to resolve docker endpoint: context "x": context not found\n'
+CLOSED = 'error during connect: Get "http://127.0.0.1:1/v1.41/version": EOF\n'
+NOT_HTTP = (
+    'error during connect: Get "http://127.0.0.1:1/v1.41/version": net/http: HTTP/1.x transport connection broken: '
+    "malformed HTTP response. Are you trying to connect to a TLS-enabled daemon without TLS?\n"
+)
+PANIC = "panic: runtime error: invalid memory address or nil pointer dereference\n\ngoroutine 1 [running]:\n"
+
+
+@pytest.mark.parametrize(
+    ("done", "because"),
+    [
+        (completed(code=1, stderr=CONNECT), "no connection"),
+        (completed(code=1, stderr=MISSING_29), "no connection"),
+        (completed(code=1, stderr=SSH), "no connection"),
+        (completed(code=1, stderr=CONTEXT), "no connection"),
+        (completed(code=1, stderr=f"Failed to initialize: {CONTEXT}"), "no connection"),
+        (completed(code=1, stderr=CLOSED), "no connection"),
+        (completed(code=1, stderr=NOT_HTTP), "no connection"),
+        (completed(code=2, stderr=PANIC), "no connection"),
+        (completed(code=1), "no connection"),
+        (completed(code=1, stdout="\n", stderr=CONNECT), "no connection"),
+        (completed(code=-9), "no connection"),
+        (completed(code=1, stdout="20.10.24\n"), "no connection"),
+        (completed(code=1, stderr=DENIED), "permission denied"),
+        (completed(code=1, stderr=DENIED_29), "permission denied"),
+        (completed(code=1, stderr=f"Got {DENIED}"), "permission denied"),
+        (completed(code=-9, timed_out=True), "no answer"),
+        (completed(code=0, stdout="20.10.24\n", timed_out=True), "no answer"),
+    ],
+)
+def test_probe_that_finds_no_daemon_says_why(done: Completed, because: str) -> None:
+    """R-7, D-11: old and new wording alike."""
+    with pytest.raises(DaemonUnreachable) as refused:
+        read_probe(done)
+    assert refused.value.because == because
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        completed(code=1, stderr="Error response from daemon: \n"),
+        completed(
+            code=1,
+            stderr="Error response from daemon: client version 1.24 is too old. Minimum API version is 1.44\n",
+        ),
+        completed(
+            code=1, stderr="Error response from daemon: <html>Cannot connect to the Docker daemon at unix:///x</html>\n"
+        ),
+        completed(code=1, stderr="Error response from daemon: permission denied\n"),
+        completed(
+            code=1,
+            stderr="docker: request returned 500 Internal Server Error for API route and version http://…/version\n",
+        ),
+        completed(code=0),
+        completed(code=0, stdout=" \n"),
+        completed(code=0, stdout="\n", stderr=CONNECT),
+    ],
+)
+def test_probe_that_is_answered_by_something_else_never_leads_to_the_host(done: Completed) -> None:
+    """R-7, D-11: what answers is there."""
+    with pytest.raises(SandboxConfigError, match="something answers in place of a Docker daemon"):
+        read_probe(done)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        completed(stdout="20.10.24\n"),
+        completed(stdout="20.10.24"),
+        completed(stdout="20.10.24\n", stderr="WARNING: IPv4 forwarding is disabled. Networking will not work.\n"),
+        completed(
+            stdout="20.10.24\n",
+            stderr="Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n",
+        ),
+        completed(stdout="20.10.24\n", stderr=CONNECT + DENIED + "Error response from daemon: no\n"),
+    ],
+)
+def test_probe_that_is_answered_gives_the_version_whatever_is_warned_of(done: Completed) -> None:
+    """D-11, B25."""
+    assert read_probe(done) == "20.10.24"
+
+
+def test_probe_asks_one_question_without_anything_of_the_user() -> None:
+    """D-11."""
+    docker = FakeDocker().on(*PROBE_ARGV, stdout="28.2.2\n")
+    assert probe(docker, sleep=docker.sleep) == "28.2.2"
+    assert [one.args for one in docker.calls] == [("version", "--format", "{{.Server.Version}}")]
+    docker.assert_no_client_left()
+
+
+def test_probe_asks_once_more_when_the_first_answer_is_late() -> None:
+    """B23: a machine that wakes up is slow; slow is not absent."""
+    docker = FakeDocker().on("version", hang=True, times=1).on("version", stdout="1\n")
+    assert probe(docker, sleep=docker.sleep) == "1"
+    docker.assert_no_client_left()
+
+
+def test_probe_gives_up_when_nothing_answers_twice() -> None:
+    """R-7, B23: bounded, and well below half a minute."""
+    docker = FakeDocker().on("version", hang=True)
+    start = docker.now()
+    with pytest.raises(DaemonUnreachable, match="did not answer within 10 seconds, twice"):
+        probe(docker, sleep=docker.sleep)
+    assert (len(docker.calls), docker.now() - start <= 30) == (2, True)
+    docker.assert_no_client_left()
+
+
+def test_probe_does_not_ask_again_when_it_was_refused() -> None:
+    docker = FakeDocker().on("version", code=1, stderr=CONNECT)
+    with pytest.raises(DaemonUnreachable):
+        probe(docker, sleep=docker.sleep)
+    assert len(docker.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "docker", [NoDocker(), FakeDocker().on("version", raises=ExecutableMissing("cannot run docker"))]
+)
+def test_probe_without_a_client_finds_no_daemon(docker: FakeDocker) -> None:
+    """R-7."""
+    with pytest.raises(DaemonUnreachable) as refused:
+        probe(docker, sleep=lambda _: None)
+    assert refused.value.because == "no client"
+
+
+def test_words_of_docker_are_quoted_safely_and_bounded() -> None:
+    """R-64: stdout comes last because the runtime's refusals arrive there."""
+    done = completed(
+        code=126,
+        stderr="\x1b[2Jwarning\r\n\n" + "\n".join(f"line {number}" for number in range(30)) + "\n" + "x" * 600,
+        stdout="OCI runtime exec failed: \u202ebad\r\n",
+    )
+    lines = quote(done).split("\n")
+    assert (len(lines), lines[-1], lines[-2], lines[0]) == (
+        20,
+        "OCI runtime exec failed: \\u202ebad",
+        "x" * 500,
+        "line 12",
+    )
+    assert quote(completed(stderr="\x1b[2Ja\tb\n")) == "\\x1b[2Ja\tb"
+    assert quote(completed()) == ""
+
+
+def test_client_gets_an_environment_in_which_calls_mean_what_they_say(tmp_path: Path) -> None:
+    """B16, B25: no secret of the agent's, nothing that changes the meaning of a call; where the daemon is stays."""
+    program = tmp_path / "docker"
+    program.write_text(
+        f"#!{sys.executable} -IS\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n"
+    )
+    program.chmod(0o755)
+    kept = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/h",
+        "DOCKER_HOST": "unix:///x",
+        "DOCKER_CONTEXT": "c",
+        "DOCKER_CONFIG": "/c",
+        "LC_ALL": "C.UTF-8",
+    }
+    names = (
+        "DOCKER_DEFAULT_PLATFORM DOCKER_CONTENT_TRUST DOCKER_CONTENT_TRUST_SERVER DOCKER_BUILDKIT BUILDX_BUILDER "
+        "BUILDKIT_PROGRESS ODEK_API_KEY ODEK_MODEL OPENAI_API_KEY"
+    )
+    dropped = dict.fromkeys(names.split(), "1")
+    docker = DockerCli(str(program), kept | dropped | {"DOCKER_CLI_HINTS": "true"})
+    arguments, env = json.loads(call(docker, "a b", "--", "-c").stdout.text)
+    assert arguments == ["a b", "--", "-c"]
+    assert env == kept | {"DOCKER_CLI_HINTS": "false"}
+
+
+def test_client_that_is_no_program_is_missing(tmp_path: Path) -> None:
+    """R-7."""
+    (tmp_path / "docker").write_text("")
+    for path in (tmp_path / "docker", tmp_path / "none"):
+        with pytest.raises(ExecutableMissing, match="cannot run"):
+            call(DockerCli(str(path), {}), "version")

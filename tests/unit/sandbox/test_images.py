@@ -1,0 +1,155 @@
+"""From a reference to the ID that is run."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.docker import FakeDocker
+
+from odek.errors import Interrupted
+from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
+from odek.sandbox.image import ImageChoice
+from odek.sandbox.images import PULL_TIMEOUT_S, find_image, obtain_image
+
+HEX = "0123456789abcdef" * 4
+IMAGE_ID = f"sha256:{HEX}"
+CHOICE = ImageChoice(ref="alpine:3.22", origin="--sandbox-image", chosen_by_project=False)
+MISSING = "Error response from daemon: No such image: alpine:3.22\n"
+
+
+def obtain(docker: FakeDocker, choice: ImageChoice = CHOICE) -> tuple[str, list[str]]:
+    notes: list[str] = []
+    return obtain_image(choice, docker, notify=notes.append, clock=docker.now), notes
+
+
+@pytest.mark.parametrize("words", [f"{IMAGE_ID}\n", f"{HEX}\n", IMAGE_ID])
+def test_local_image_is_found_and_nothing_is_pulled(words: str) -> None:
+    """R-35, D-13: podman prints the ID without its prefix."""
+    docker = FakeDocker().on("image", "inspect", stdout=words, stderr="WARNING: no swap limit support\n")
+    assert obtain(docker) == (IMAGE_ID, [])
+    assert [one.args for one in docker.calls] == [("image", "inspect", "--format", "{{.Id}}", "--", "alpine:3.22")]
+    docker.assert_no_client_left()
+
+
+@pytest.mark.parametrize(
+    "words", ["", "\n", "sha256:abc\n", f"{IMAGE_ID}\n{IMAGE_ID}\n", "<no value>\n", f"{IMAGE_ID.upper()}\n"]
+)
+def test_answer_that_is_no_full_id_is_no_image(words: str) -> None:
+    """D-12: what is run is a full ID or nothing."""
+    assert find_image("alpine:3.22", FakeDocker().on("image", "inspect", stdout=words)) == ""
+
+
+def test_id_on_stdout_of_a_failed_inspect_is_no_image() -> None:
+    assert find_image("alpine:3.22", FakeDocker().on("image", "inspect", code=1, stdout=IMAGE_ID)) == ""
+
+
+@pytest.mark.parametrize(
+    ("ref", "asked"),
+    [
+        ("cafe", "cafe:latest"),
+        ("5f8fa5cb8561", "5f8fa5cb8561:latest"),
+        ("cafe:1", "cafe:1"),
+        ("caffe/x", "caffe/x"),
+        ("gcc", "gcc"),
+    ],
+)
+def test_name_of_hex_digits_is_not_looked_up_as_an_id(ref: str, asked: str) -> None:
+    """D-12: Docker would take it for the beginning of an image ID."""
+    docker = FakeDocker().on("image", "inspect", code=1)
+    find_image(ref, docker)
+    assert docker.calls[0].args[-1] == asked
+
+
+def test_missing_image_is_pulled_with_a_note_and_looked_up_again() -> None:
+    """R-35."""
+    docker = (
+        FakeDocker()
+        .on("image", "inspect", code=1, stdout="\n", stderr=MISSING, times=1)
+        .on("pull", "--", "alpine:3.22", stdout="3.22: Pulling from library/alpine\n")
+        .on("image", "inspect", stdout=IMAGE_ID)
+    )
+    assert obtain(docker) == (IMAGE_ID, ["pulling image alpine:3.22"])
+    docker.assert_all_used()
+    docker.assert_no_client_left()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "toomanyrequests: You have reached your unauthenticated pull rate limit.",
+        "pull access denied for x, repository does not exist or may require 'docker login'",
+        "manifest for alpine:9.99 not found: manifest unknown: manifest unknown",
+        "write /var/lib/docker/tmp/x: no space left on device",
+        "net/http: TLS handshake timeout",
+        "unauthorized: authentication required",
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+    ],
+)
+def test_failed_pull_repeats_what_the_registry_says(words: str) -> None:
+    """B24, D-11: the words are shown and not read."""
+    docker = (
+        FakeDocker()
+        .on("image", "inspect", code=1)
+        .on("pull", code=1, stderr=f"Error response from daemon: {words}\n")
+        .on("version", stdout="28.2.2\n")
+    )
+    with pytest.raises(
+        ImageUnavailable, match=r'^image "alpine:3.22" could not be pulled by Docker \(--sandbox-image\)$'
+    ) as refused:
+        obtain(docker)
+    assert refused.value.detail == f"Error response from daemon: {words}"
+    assert len(docker.called("pull")) == 1
+
+
+@pytest.mark.parametrize(("code", "stdout"), [(1, ""), (0, ""), (0, " \n")])
+def test_failed_pull_is_the_loss_of_the_daemon_when_it_no_longer_answers(code: int, stdout: str) -> None:
+    """D-11: which is never read as "no daemon"."""
+    docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=1).on("version", code=code, stdout=stdout)
+    with pytest.raises(SandboxLost, match="went away while an image was pulled"):
+        obtain(docker)
+
+
+def test_pull_that_never_ends_is_given_up_with_news_in_between() -> None:
+    """B23."""
+    docker = (
+        FakeDocker()
+        .on("image", "inspect", code=1)
+        .on("pull", hang=True, stdout="a: Waiting\nb: Down\x1b[2Jloading\n")
+        .on("version", stdout="1\n")
+    )
+    notes: list[str] = []
+    start = docker.now()
+    with pytest.raises(ImageUnavailable, match="could not be pulled within 15 minutes"):
+        obtain_image(CHOICE, docker, notify=notes.append, clock=docker.now)
+    assert docker.now() - start < PULL_TIMEOUT_S + 30
+    assert notes[:2] == ["pulling image alpine:3.22", "pulling image alpine:3.22: 5 s, b: Down\\x1b[2Jloading"]
+    docker.assert_no_client_left()
+
+
+def test_interrupted_pull_ends_its_client() -> None:
+    """R-38, B08."""
+    docker = FakeDocker().on("image", "inspect", code=1).on("pull", hang=True, raises_in_pump=Interrupted(2))
+    with pytest.raises(Interrupted):
+        obtain(docker)
+    docker.assert_no_client_left()
+
+
+def test_pulled_image_that_is_not_there_stops_the_run() -> None:
+    docker = FakeDocker().on("image", "inspect", code=1).on("pull")
+    with pytest.raises(SandboxConfigError, match=r"pulled .* but does not find it"):
+        obtain(docker)
+
+
+def test_image_id_is_never_pulled() -> None:
+    """D-12."""
+    docker = FakeDocker().on("image", "inspect", code=1)
+    with pytest.raises(ImageUnavailable, match="no local image has the ID"):
+        obtain(docker, ImageChoice(ref=IMAGE_ID, origin="./odek.json", chosen_by_project=True))
+    assert docker.called("pull") == []
+
+
+def test_daemon_that_hangs_at_the_lookup_is_lost_and_nothing_is_pulled() -> None:
+    """B23, D-11: no answer is not "no such image"."""
+    docker = FakeDocker().on("image", "inspect", hang=True)
+    with pytest.raises(SandboxLost, match="the Docker daemon stopped answering"):
+        obtain(docker)
+    assert docker.called("pull") == []
