@@ -22,6 +22,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     isolation.py       sandbox or host: the fallback table
     environment.py     what the model is told about its box
     applied.py         the settings of a session as they really are
+    trusted.py         files that this machine trusts later, and whether they changed
     sandbox_setup.py   settings → check → approval → container
     bootstrap.py       (command, settings, host) → a ready session
     demo/              the recorded model and scratch project of `odek demo`

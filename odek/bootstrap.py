@@ -42,6 +42,7 @@ from odek.tools.config_view import ConfigViewTool
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
 from odek.tools.registry import Toolbox
 from odek.tools.shell import ShellTool
+from odek.trusted import changed_since, describe_changes
 
 REPLAY_PREFIX = "replay:"
 _MAX_INSTRUCTIONS_BYTES = 256 << 10
@@ -111,6 +112,7 @@ def open_session(
     intent = intent_of(profile, settings)
     isolation.require_allowed(intent, required=settings.require_sandbox)
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
+    stack.callback(_tell_changes, host, time.time_ns(), world.notices)
     place = _open_place(profile, settings, intent, layers, host, world, stack)
     block = _environment_block(place, host, world)
     tools = _toolbox(settings, intent, place, world, block)
@@ -251,6 +253,13 @@ def _close(container: Container, notices: Notices) -> None:
     left = container.close()
     if left:
         notices.warn(left)
+
+
+def _tell_changes(host: Host, start_ns: int, notices: Notices) -> None:
+    """Name the files that changed and that git, an editor or odek itself will trust (B55)."""
+    changes = describe_changes(changed_since(host.cwd, start_ns))
+    if changes:
+        notices.warn(changes, hint="look at them before you use git, your editor or odek in this folder")
 
 
 def _environment_block(place: _Place, host: Host, world: World) -> str:

@@ -40,6 +40,7 @@ ROOMS: dict[str, set[str]] = {
     "isolation": GROUND | {"sandbox"},
     "environment": GROUND | {"sandbox", "agent"},
     "applied": GROUND | {"config", "sandbox", "isolation"},
+    "trusted": GROUND,
     "demo": set(),
 }
 ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval"}
