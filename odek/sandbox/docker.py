@@ -26,6 +26,16 @@ _DROPPED = re.compile(
     r"DOCKER_DEFAULT_PLATFORM|DOCKER_CONTENT_TRUST.*|DOCKER_BUILDKIT|BUILDX_.*|BUILDKIT_.*|ODEK_.*|.*_API_KEY"
 )
 
+# buildx runs git in the context of a build to describe it, and git runs what the .git/config there
+# names (core.fsmonitor): on this host, before anything is contained.
+_FIXED = {
+    "DOCKER_CLI_HINTS": "false",
+    "BUILDX_GIT_INFO": "false",
+    "BUILDX_GIT_LABELS": "false",
+    "BUILDX_GIT_CHECK_DIRTY": "false",
+    "BUILDX_NO_DEFAULT_ATTESTATIONS": "true",
+}
+
 
 class Pending(Protocol):
     """A docker client at work: the part of process.Running that the sandbox uses."""
@@ -65,7 +75,7 @@ class DockerCli:
     def __init__(self, executable: str, env: Mapping[str, str]) -> None:
         self._executable = executable
         self._env = {name: value for name, value in env.items() if not _DROPPED.fullmatch(name)}
-        self._env["DOCKER_CLI_HINTS"] = "false"
+        self._env |= _FIXED
 
     def start(
         self,
