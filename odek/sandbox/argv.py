@@ -126,8 +126,42 @@ def image_id_argv(ref: str) -> tuple[str, ...]:
     return ("image", "inspect", "--format", "{{.Id}}", "--", ref)
 
 
+def inspect_image_argv(ref: str) -> tuple[str, ...]:
+    return ("image", "inspect", "--", ref)
+
+
 def pull_argv(ref: str) -> tuple[str, ...]:
     return ("pull", "--", ref)
+
+
+def build_argv(
+    folder: str, *, tag: str, label: tuple[str, str], id_file: str, network: bool, no_cache: bool
+) -> tuple[str, ...]:
+    """Return the arguments that build the Dockerfile given on stdin, with `folder` as its context (R-36).
+
+    The client writes the ID of the image to `id_file`, with either builder. Flags of one builder
+    only are left out: the other refuses them.
+    """
+    return (
+        "build", "--file", "-", "--tag", tag, "--label", "=".join(label), "--iidfile", id_file,
+        "--pull=false", "--force-rm",
+        *(() if network else ("--network", "none")),
+        *(("--no-cache",) if no_cache else ()),
+        *(item for variable in _NO_PROXIES for item in ("--build-arg", variable)),
+        "--", folder,
+    )  # fmt: skip
+
+
+def save_argv(ref: str, path: str) -> tuple[str, ...]:
+    return ("save", "--output", path, "--", ref)
+
+
+def load_argv(path: str) -> tuple[str, ...]:
+    return ("load", "--input", path)
+
+
+def tag_argv(image_id: str, ref: str) -> tuple[str, ...]:
+    return ("tag", "--", image_id, ref)
 
 
 def _memory_flags(memory_bytes: int | None) -> tuple[str, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from odek.process import Completed
-from odek.sandbox.argv import image_id_argv, pull_argv
+from odek.sandbox.argv import image_id_argv, inspect_image_argv, pull_argv
 from odek.sandbox.docker import PROBE_ARGV, Docker, call, quote
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
 from odek.sandbox.image import ImageChoice
@@ -17,6 +20,17 @@ PULL_TIMEOUT_S = 900.0
 _PROGRESS_EVERY_S = 5.0
 _HEX_WORD = re.compile(r"[0-9a-f]+")
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """A local image."""
+
+    id: str
+    """"sha256:" and 64 hex digits"""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    triggers: tuple[str, ...] = ()
+    """its ONBUILD instructions"""
 
 
 def obtain_image(
@@ -65,6 +79,20 @@ def find_image(ref: str, docker: Docker) -> str:
         )
     match = _ID.fullmatch(done.stdout.text.strip()) if done.code == 0 else None
     return f"sha256:{match.group(1)}" if match else ""
+
+
+def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
+    """Return what Docker says of a local image, or None when there is none that it can describe."""
+    done = call(docker, *inspect_image_argv(ref))
+    try:
+        described: Any = json.loads(done.stdout.data)[0] if done.code == 0 else {}
+        config: Any = described.get("Config") or {}
+        match = _ID.fullmatch(described.get("Id", ""))
+        labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
+        triggers = tuple(map(str, config.get("OnBuild") or ()))
+    except (ValueError, LookupError, TypeError, AttributeError):  # unreadable is as good as absent
+        return None
+    return ImageFacts(id=f"sha256:{match.group(1)}", labels=labels, triggers=triggers) if match else None
 
 
 def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callable[[], float]) -> Completed:

@@ -1,0 +1,197 @@
+"""Building the image of a Dockerfile.odek, and telling whether an image is the one we built (R-36, B18, B19).
+
+The builder gets the approved bytes on its stdin, so a file that changes between the question and
+the build changes nothing. A tag is no proof of anything: an image is used by its ID, and again only
+when a record of ours names that ID and the image carries the whole digest of the Dockerfile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from odek.process import Capture, Completed
+from odek.sandbox.argv import build_argv
+from odek.sandbox.docker import Docker
+from odek.sandbox.dockerfile import SWITCH, Dockerfile
+from odek.sandbox.dockerlines import NAME
+from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
+from odek.sandbox.image import ImageChoice
+from odek.sandbox.images import find_image, inspect_image, obtain_image
+from odek.text import clip, visible, visible_lines
+
+LABEL = "io.odek.dockerfile"
+BUILD_TIMEOUT_S = 1800.0
+PROGRESS_EVERY_S = 3.0
+_OUTPUT_BYTES = 1 << 20
+_DETAIL_LINES = 20
+_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """An image that we built."""
+
+    image_id: str
+    bases: tuple[tuple[str, str], ...]
+    """(reference after FROM, ID of the image that it was)"""
+    inputs: str
+    """context.fingerprint_sources before the build; "" when it was not taken"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """How to build."""
+
+    network: bool
+    """whether RUN steps have one: an operator's switch"""
+    no_cache: bool = False
+
+
+def build_image(
+    dockerfile: Dockerfile,
+    folder: str,
+    docker: Docker,
+    options: BuildOptions,
+    *,
+    notify: Callable[[str], None],
+    now: Callable[[], float] = time.monotonic,
+) -> str:
+    """Build in `folder` and return the ID of the image; `notify` gets a line every few seconds.
+
+    Raises SandboxConfigError. The client is killed when this ends early, an interrupt included;
+    both builders then stop, and nothing half-made is ever returned.
+    """
+    network = "with the network" if options.network else "network none"
+    notify(f"building {dockerfile.tag} from {NAME} ({network})")
+    with tempfile.TemporaryDirectory(prefix="odek-build-") as scratch:
+        id_file = os.path.join(scratch, "id")
+        argv = build_argv(
+            folder, tag=dockerfile.tag, label=(LABEL, dockerfile.sha256), id_file=id_file,
+            network=options.network, no_cache=options.no_cache,
+        )  # fmt: skip
+        done = _run(argv, dockerfile, docker, notify, now)
+        if done.timed_out:
+            raise SandboxConfigError(
+                f"{NAME} was not built within {BUILD_TIMEOUT_S / 60:.0f} minutes", hint=_HINT, detail=_detail(done)
+            )
+        if done.code != 0:
+            hint = _HINT if options.network else f"its RUN steps have no network; {SWITCH}=1 gives them one"
+            raise SandboxConfigError(f"{NAME} could not be built", hint=hint, detail=_detail(done))
+        built = _read_id(id_file)
+    # the containerd store may know the image by another digest than the one written to the file
+    for ref in (built, dockerfile.tag):
+        image = inspect_image(ref, docker) if ref else None
+        if image is not None and image.labels.get(LABEL) == dockerfile.sha256:
+            return image.id
+    raise SandboxConfigError(
+        f"Docker built {NAME} but does not show the image {dockerfile.tag}",
+        hint="the builder in use must load its result into Docker: see `docker buildx ls`",
+        detail=_detail(done),
+    )
+
+
+_HINT = f"`odek sandbox build` shows what happens; correct {NAME}"
+
+
+def is_ours(build: Build, dockerfile: Dockerfile, docker: Docker) -> bool:
+    """Return whether the image of `build` is still there and carries the digest of `dockerfile`."""
+    image = inspect_image(build.image_id, docker)
+    return image is not None and image.id == build.image_id and image.labels.get(LABEL) == dockerfile.sha256
+
+
+def obtain_bases(
+    bases: tuple[str, ...], docker: Docker, *, network: bool, notify: Callable[[str], None]
+) -> tuple[tuple[str, str], ...]:
+    """Return (reference, ID) of the images to build on, pulling those that are missing.
+
+    Raises SandboxConfigError when one cannot be had, and when one brings ONBUILD instructions to a
+    build without network: nobody has seen them, and they may fetch (D-2).
+    """
+    found: list[tuple[str, str]] = []
+    for ref in bases:
+        try:
+            image_id = obtain_image(
+                ImageChoice(ref=ref, origin=f"{NAME}: FROM", chosen_by_project=True), docker, notify=notify
+            )
+        except ImageUnavailable as error:
+            raise SandboxConfigError(error.message, hint=_BASE_HINT, detail=error.detail) from error
+        image = inspect_image(image_id, docker)
+        if not network and (image is None or image.triggers):
+            trigger = visible(clip(image.triggers[0], 160)) if image else "unreadable"
+            raise SandboxConfigError(
+                f'the image "{visible(ref)}" ({NAME}: FROM) brings instructions of its own: "ONBUILD {trigger}"',
+                hint=f"build on another image, or allow the build the network with {SWITCH}=1",
+            )
+        found.append((ref, image_id))
+    return tuple(found)
+
+
+_BASE_HINT = "without a registry, bring the image with `docker load`, or build on one that is there (`docker image ls`)"
+
+
+def find_changed_bases(build: Build, docker: Docker) -> tuple[str, ...]:
+    """Return the references that now name another local image than `build` was made from."""
+    return tuple(ref for ref, image_id in build.bases if find_image(ref, docker) not in ("", image_id))
+
+
+def describe_staleness(changed_bases: tuple[str, ...], *, files_changed: bool, tag: str) -> str:
+    """Return one line that says why the image is behind its inputs, or "" when it is not. Pure."""
+    reasons = [f"{visible(ref)} is another image now" for ref in changed_bases]
+    if files_changed:
+        reasons.append("files that it copies changed")
+    if not reasons:
+        return ""
+    return f"stale image {tag}: {' and '.join(reasons)}; `odek sandbox build` (or build --no-cache) makes it anew"
+
+
+def _run(
+    argv: tuple[str, ...],
+    dockerfile: Dockerfile,
+    docker: Docker,
+    notify: Callable[[str], None],
+    now: Callable[[], float],
+) -> Completed:
+    errors = Capture(_OUTPUT_BYTES)
+    started = shown = now()
+    pending = docker.start(*argv, stdin=dockerfile.data, limit_bytes=_OUTPUT_BYTES, on_stderr=errors.feed)
+    try:
+        while not pending.finished and now() - started <= BUILD_TIMEOUT_S:
+            if now() - shown >= PROGRESS_EVERY_S:
+                shown = now()
+                # one builder reports on stdout, the other on stderr
+                last = _last_line(pending.stdout.text) or _last_line(errors.output().text)
+                notify(f"building {dockerfile.tag}: {shown - started:.0f} s, {last or 'waiting'}")
+            pending.pump(0.5)
+        timed_out = not pending.finished
+    finally:
+        pending.close()
+    return replace(pending.completed(), stderr=errors.output(), timed_out=timed_out)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    return visible(clip(lines[-1], 100)) if lines else ""
+
+
+def _detail(done: Completed) -> str:
+    """Return the end of the output, the steps before the error, whichever builder wrote them where."""
+    errors = visible_lines(done.stderr.text.strip()).splitlines()
+    steps = visible_lines(done.stdout.text.strip()).splitlines()
+    errors = errors[-(_DETAIL_LINES if not steps else _DETAIL_LINES // 2) :]
+    lines = [*steps[-(_DETAIL_LINES - len(errors)) :], *errors] if len(errors) < _DETAIL_LINES else errors
+    return "\n".join(line[:500] for line in lines if line.strip())
+
+
+def _read_id(path: str) -> str:
+    """Return the ID in a file that Docker's client wrote; "" when there is none."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            match = _ID.fullmatch(file.read(200))
+    except OSError:
+        return ""
+    return f"sha256:{match.group(1)}" if match else ""

@@ -1,0 +1,208 @@
+"""The working directory as the context of a build: how large it is, and whether it changed (B18, B19).
+
+Docker's client packs the folder; nothing here does. The figures are for warnings, so .dockerignore
+is followed in all that is common (`*`, `**`, `?`, `!`, comments) and passed over where it is not
+(character classes count as text), and a walk ends early rather than keep anybody waiting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from odek.sandbox.dockerfile import Dockerfile
+from odek.sandbox.dockerlines import NAME
+from odek.sandbox.errors import SandboxConfigError
+from odek.text import visible
+
+IGNORE_FILE = ".dockerignore"
+LARGE_BYTES = 200 << 20
+MANY_FILES = 20_000
+WALK_S = 1.5  # a warning is due within 3 seconds
+_WALK_FILES = 200_000
+_FINGERPRINT_FILES = 20_000
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignore:
+    """The rules of a .dockerignore; the last one that matches decides."""
+
+    rules: tuple[tuple[re.Pattern[str], bool], ...] = ()
+    """(what it matches, whether it leaves out)"""
+
+    @property
+    def has_exceptions(self) -> bool:
+        return any(not leaves_out for _, leaves_out in self.rules)
+
+    def leaves_out(self, path: str) -> bool:
+        """Return whether `path`, relative to the folder, stays out of the context."""
+        answer = False
+        for pattern, leaves_out in self.rules:
+            if pattern.match(path):
+                answer = leaves_out
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSize:
+    """How much a build would be sent."""
+
+    files: int
+    size_bytes: int
+    is_whole: bool
+    """False: the walk ended early, there is more"""
+    largest: tuple[str, int]
+    """the entry of the folder that holds most of it, and its size in bytes"""
+
+    @property
+    def is_large(self) -> bool:
+        return not self.is_whole or self.size_bytes > LARGE_BYTES or self.files > MANY_FILES
+
+
+def read_dockerfile(folder: str) -> Dockerfile | None:
+    """Return `folder`/Dockerfile.odek, read once, or None when there is none.
+
+    Raises SandboxConfigError for a link, anything else that is no regular file, and above 1 MiB.
+    """
+    data = _read_plain(folder, NAME)
+    return None if data is None else Dockerfile(data=data)
+
+
+def read_ignore(folder: str) -> Ignore:
+    """Return the rules of `folder`/.dockerignore. Raises SandboxConfigError as `read_dockerfile` does:
+    Docker's client would follow a link and wait for a FIFO."""
+    data = _read_plain(folder, IGNORE_FILE)
+    return parse_ignore((data or b"").decode("utf-8-sig", errors="replace"))
+
+
+def parse_ignore(text: str) -> Ignore:
+    """Return the rules of a .dockerignore. Pure."""
+    rules: list[tuple[re.Pattern[str], bool]] = []
+    for line in text.split("\n"):
+        pattern = line.strip()
+        if not pattern or pattern.startswith("#"):
+            continue
+        negated = pattern.startswith("!")
+        path = os.path.normpath(pattern.removeprefix("!").strip()).lstrip("/")
+        if path != ".":
+            rules.append((_translate(path), not negated))
+    return Ignore(rules=tuple(rules))
+
+
+def measure_context(folder: str, ignore: Ignore, *, now: Callable[[], float]) -> ContextSize:
+    """Return the size of what a build of `folder` is sent; `now` gives seconds."""
+    deadline = now() + WALK_S
+    files = size = 0
+    tops: dict[str, int] = {}
+    is_whole = True
+    for path, status in _walk(folder, ".", ignore):
+        if files >= _WALK_FILES or (files % 256 == 0 and now() > deadline):
+            is_whole = False
+            break
+        files += 1
+        if stat.S_ISREG(status.st_mode):
+            size += status.st_size
+            top = path.split("/", 1)[0]
+            tops[top] = tops.get(top, 0) + status.st_size
+    largest = max(tops.items(), key=lambda item: item[1], default=("", 0))
+    return ContextSize(files=files, size_bytes=size, is_whole=is_whole, largest=largest)
+
+
+def describe_size(size: ContextSize) -> str:
+    """Return a sentence about a large context. Pure."""
+    name, part = size.largest
+    more = "" if size.is_whole else "more than "
+    most = (
+        f"; the most of it is in {visible(name)} ({part / 1e6:.0f} MB)" if name and part > size.size_bytes / 4 else ""
+    )
+    return f"Docker gets {more}{size.size_bytes / 1e6:.0f} MB in {size.files} files for the build{most}"
+
+
+def fingerprint_sources(folder: str, sources: tuple[str, ...], ignore: Ignore) -> str:
+    """Return a digest of names, sizes, modes and times of what a build copies.
+
+    "" when nothing is copied, or too much to look at each time.
+    """
+    digest = hashlib.sha256()
+    count = 0
+    for source in sorted(sources):
+        for path, status in _walk(folder, _fixed_part(source), ignore):
+            count += 1
+            if count > _FINGERPRINT_FILES:
+                return ""
+            entry = (path, status.st_mode, status.st_size, status.st_mtime_ns)
+            digest.update("\0".join(map(str, entry)).encode("utf-8", "surrogateescape") + b"\n")
+    return digest.hexdigest() if count else ""
+
+
+def _walk(folder: str, start: str, ignore: Ignore) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield (relative path, status) of every file below `start`, in a fixed order; links are not followed."""
+    waiting = [os.path.normpath(start).lstrip("/")]
+    while waiting:
+        path = waiting.pop()
+        full = os.path.join(folder, path)
+        try:
+            status = os.lstat(full)
+            is_folder = stat.S_ISDIR(status.st_mode)
+            names = sorted(os.listdir(full), reverse=True) if is_folder else []
+        except OSError:  # Docker will name what it cannot read
+            continue
+        if path not in (".", "") and ignore.leaves_out(path) and not (is_folder and ignore.has_exceptions):
+            continue
+        if is_folder:
+            waiting += [name if path in (".", "") else f"{path}/{name}" for name in names]
+        elif not ignore.leaves_out(path):
+            yield path, status
+
+
+def _fixed_part(source: str) -> str:
+    """Return the part of a path before its first wildcard; never above the folder, as Docker has it."""
+    parts: list[str] = []
+    for part in source.split("/"):
+        if re.search(r"[*?\[\\]", part):
+            break
+        parts.append(part)
+    path = os.path.normpath("/" + "/".join(parts)).lstrip("/")
+    return path or "."
+
+
+def _translate(path: str) -> re.Pattern[str]:
+    """Return what a pattern of a .dockerignore matches: the path itself and everything below it."""
+    expression = ""
+    index = 0
+    while index < len(path):
+        if path.startswith("**", index):
+            index += 2
+            if path.startswith("/", index):
+                index += 1
+                expression += "(?:.*/)?"
+            else:
+                expression += ".*"
+            continue
+        character = path[index]
+        expression += {"*": "[^/]*", "?": "[^/]"}.get(character, re.escape(character))
+        index += 1
+    return re.compile(f"{expression}(?:/.*)?\\Z", re.DOTALL)
+
+
+def _read_plain(folder: str, name: str) -> bytes | None:
+    try:
+        descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SandboxConfigError(
+            f"{name} cannot be read: {os.strerror(error.errno or 0)}", hint="it must be a file, not a link"
+        ) from error
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SandboxConfigError(f"{name} is not a regular file", hint="it must be a file, not a folder or a link")
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise SandboxConfigError(f"{name} is larger than {_MAX_BYTES >> 20} MiB", hint="make it smaller")
+    return data

@@ -1,0 +1,246 @@
+"""What a Dockerfile.odek may ask of a build that has no network, and what it builds on (D-2, B17). Pure.
+
+`docker build --network=none` keeps RUN steps off the network and nothing else: the daemon itself
+fetches what ADD, COPY --from=, RUN --mount=…from= and a foreign front end name. So these are
+refused, by line, before anybody is asked to approve the build. The image after FROM is pulled all
+the same. Where two builders may read a line differently, the worse reading counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odek.sandbox.dockerlines import (
+    INSTRUCTIONS,
+    NAME,
+    Instruction,
+    decode,
+    leading_comments,
+    read_instructions,
+    refuse,
+)
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.image import parse_reference
+
+REPOSITORY = "odek-sandbox"
+SWITCH = "ODEK_SANDBOX_BUILD_NETWORK"
+_HINT = f"bring the files into the project and COPY them, or allow the build the network with {SWITCH}=1"
+_DIRECTIVE = re.compile(r"(?:#|//)[#/!\s]*(syntax|escape|check)\s*=", re.IGNORECASE)
+_STAGE = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_ARGUMENT = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"$\\]*)"|'([^'$\\]*)'|([^\s"'$\\]*))(?=\s|$)""")
+_EVERYTHING = (".",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dockerfile:
+    """The bytes of a Dockerfile.odek, read once: what is approved is what is built."""
+
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def tag(self) -> str:
+        return image_tag(self.data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a build reads besides the Dockerfile."""
+
+    bases: tuple[str, ...]
+    """references after FROM, stages and `scratch` left out, in their order"""
+    sources: tuple[str, ...]
+    """paths in the working directory that are copied or mounted; "." stands for all of it"""
+
+
+@dataclass(slots=True)
+class _Stages:
+    """The stages above the instruction that is looked at, the one it belongs to left out."""
+
+    names: set[str]
+    count: int = 0
+    current: str = ""
+
+    def begin(self, name: str) -> None:
+        if self.current:
+            self.names.add(self.current)
+        self.current = name
+        self.count += 1
+
+    def has(self, text: str) -> bool:
+        """Return whether `text` names an earlier stage, by name or by number."""
+        if _NUMBER.fullmatch(text):
+            return int(text) < self.count - 1
+        return text.lower() in self.names
+
+
+def image_tag(data: bytes) -> str:
+    """Return the tag of the image that is built from these bytes (R-36)."""
+    return f"{REPOSITORY}:{hashlib.sha256(data).hexdigest()[:12]}"
+
+
+def lint(data: bytes) -> None:
+    """Refuse what would reach the network although the build has none.
+
+    Raises SandboxConfigError; its message holds the number and the text of the line.
+    """
+    text = decode(data)
+    for number, comment in leading_comments(text):
+        if _DIRECTIVE.match(comment):
+            raise refuse(number, comment, "is a parser directive, which could change the builder", hint=_drop(comment))
+    for reading in read_instructions(text):
+        stages = _Stages(names=set())
+        for instruction in reading:
+            _check(instruction, stages)
+        if not stages.count:
+            raise SandboxConfigError(f"{NAME} holds no FROM", hint="begin it with FROM and an image")
+
+
+def read_inputs(data: bytes) -> Inputs:
+    """Return what a build from `data` reads. Raises SandboxConfigError where that cannot be told."""
+    arguments: dict[str, str] = {}
+    bases: list[str] = []
+    sources: list[str] = []
+    stages = _Stages(names=set())
+    for instruction in read_instructions(decode(data))[0]:
+        if instruction.in_heredoc:
+            continue
+        if instruction.word == "ARG" and not stages.count:
+            arguments.update(_defaults(instruction.rest))
+        elif instruction.word == "FROM":
+            reference, name = _parse_from(instruction)
+            earlier = stages.names | {stages.current}
+            if reference.lower() not in (*earlier, "scratch"):
+                bases.append(_base(instruction, reference, arguments))
+            stages.begin(name)
+        else:
+            sources += _sources(instruction)
+    everything = any(source in (".", "./", "/", "*") for source in sources)
+    return Inputs(
+        bases=tuple(dict.fromkeys(bases)), sources=_EVERYTHING if everything else tuple(dict.fromkeys(sources))
+    )
+
+
+def _check(instruction: Instruction, stages: _Stages) -> None:
+    word = instruction.word
+    if word not in INSTRUCTIONS:
+        if not instruction.in_heredoc:
+            raise refuse(instruction.line, instruction.text, "is no instruction that odek knows", hint=_CHECK_SPELLING)
+        return
+    if word == "ONBUILD":
+        raise refuse(instruction.line, instruction.text, "runs later, where nobody looked at it", hint=_HINT)
+    if word == "FROM":
+        _check_from(instruction, stages)
+    elif word in ("ADD", "COPY", "RUN"):
+        for flag in instruction.flags:
+            _check_flag(instruction, flag, stages)
+        if word == "ADD":
+            _check_add(instruction)
+
+
+_DROP_PLATFORM = f"leave --platform out, or allow the build the network with {SWITCH}=1"
+_CHECK_SPELLING = "check its spelling; what belongs to the line above needs a backslash at the end of that"
+
+
+def _check_from(instruction: Instruction, stages: _Stages) -> None:
+    if instruction.flags:
+        # the images of one name for other processors are others, with ONBUILD instructions of their own
+        raise refuse(instruction.line, instruction.text, "asks for another platform", hint=_DROP_PLATFORM)
+    if not instruction.in_heredoc:
+        stages.begin(_parse_from(instruction)[1])
+    elif re.fullmatch(r"\S+(?:\s+as\s+\S+)?", instruction.rest, re.IGNORECASE):
+        # a builder that knows no here-documents would begin a stage here
+        raise refuse(instruction.line, instruction.text, "stands in a here-document", hint="move it out of there")
+
+
+def _check_flag(instruction: Instruction, flag: str, stages: _Stages) -> None:
+    if re.search(r"""["'\\]|[^\x20-\x7e]""", flag):
+        raise refuse(
+            instruction.line, instruction.text, "hides a flag behind quotes or backslashes",
+            hint="write the flags without any",
+        )  # fmt: skip
+    name, _, value = flag.lower().partition("=")
+    if name == "--network" and value != "none":
+        raise refuse(instruction.line, instruction.text, "asks for a network", hint=_HINT)
+    if name == "--from" and not stages.has(value):
+        raise refuse(
+            instruction.line, instruction.text, "copies from something that is no earlier stage; Docker would pull it",
+            hint="name the image in a FROM … AS stage of its own, and copy from that",
+        )  # fmt: skip
+    if name == "--mount":
+        for field in value.split(","):
+            key, _, part = field.partition("=")
+            if "$" in key or (key.strip() == "from" and not stages.has(part)):
+                raise refuse(
+                    instruction.line, instruction.text, "mounts from something that is no earlier stage",
+                    hint="name the image in a FROM … AS stage of its own, and mount from that",
+                )  # fmt: skip
+
+
+def _check_add(instruction: Instruction) -> None:
+    # an address needs a colon or is the old short form of a git host; a variable may hold either
+    if re.search(r"[:$\\]|github\.com/", instruction.rest, re.IGNORECASE):
+        raise refuse(instruction.line, instruction.text, "may fetch from an address", hint=_HINT)
+
+
+def _parse_from(instruction: Instruction) -> tuple[str, str]:
+    """Return (reference, name of the stage in lower case or "")."""
+    words = instruction.rest.split()
+    if len(words) == 3 and words[1].lower() == "as" and _STAGE.fullmatch(words[2]):
+        return words[0], words[2].lower()
+    if len(words) != 1:
+        raise refuse(instruction.line, instruction.text, "is no FROM", hint="write FROM IMAGE, or FROM IMAGE AS STAGE")
+    return words[0], ""
+
+
+def _base(instruction: Instruction, reference: str, arguments: Mapping[str, str]) -> str:
+    expanded = _VARIABLE.sub(lambda match: arguments.get(match[1] or match[2], "$"), reference)
+    if "$" in expanded:
+        raise refuse(
+            instruction.line, instruction.text, "does not say which image it builds on",
+            hint="write the image out, or give the variable a plain value by an ARG above the first FROM",
+        )  # fmt: skip
+    return parse_reference(expanded, origin=f"{NAME} line {instruction.line}")
+
+
+def _defaults(rest: str) -> dict[str, str]:
+    return {match[1]: match[2] or match[3] or match[4] or "" for match in _ARGUMENT.finditer(rest)}
+
+
+def _sources(instruction: Instruction) -> tuple[str, ...]:
+    """Return the paths of the working directory that an instruction reads; "." when they cannot be told."""
+    flags = tuple(flag.lower() for flag in instruction.flags)
+    if instruction.word == "RUN":
+        # bind is what a mount is that does not say what it is
+        mounts = (flag for flag in flags if flag.startswith("--mount=") and "from=" not in flag)
+        return _EVERYTHING if any("type=" not in flag or "type=bind" in flag for flag in mounts) else ()
+    if instruction.word not in ("ADD", "COPY") or any(flag.startswith("--from=") for flag in flags):
+        return ()
+    words = _words(instruction.rest)
+    if any(re.search(r"""["'\\$]""", word) for word in words):
+        return _EVERYTHING
+    return tuple(word for word in words[:-1] if not word.startswith("<<") and "://" not in word)
+
+
+def _words(rest: str) -> tuple[str, ...]:
+    if rest.startswith("["):
+        try:
+            listed = json.loads(rest)
+        except ValueError:
+            return tuple(rest.split())
+        if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
+            return tuple(listed)
+    return tuple(rest.split())
+
+
+def _drop(comment: str) -> str:
+    return f"remove the line, or allow the build the network with {SWITCH}=1" if comment else ""
