@@ -24,6 +24,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     applied.py         the settings of a session as they really are
     trusted.py         files that this machine trusts later, and whether they changed
     sandbox_setup.py   settings → check → approval → container
+    explain/           what a run here would do, without doing it
     bootstrap.py       (command, settings, host) → a ready session
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits

@@ -44,15 +44,16 @@ class CommandParser(argparse.ArgumentParser):
         """Print the help and end; argparse itself would leave with 0 when nothing could be printed."""
         raise SystemExit(say(self.format_help()))
 
-    def add_settings(self) -> None:
-        """Add the flags of this command's settings, grouped as the table groups them."""
+    def add_settings(self, *, of: str = "") -> None:
+        """Add the flags of the settings of this command, or of another one, grouped as the table groups them."""
+        command = of or self.command
         groups: dict[str, argparse._ArgumentGroup] = {}
-        for option in flag_options(self.command):
+        for option in flag_options(command):
             heading = _HEADINGS[option.group]
             if heading not in groups:
                 groups[heading] = self.add_argument_group(heading)
-            _add_flag(groups[heading], option, self.command)
-        self.keys = tuple(option.key for option in flag_options(self.command))
+            _add_flag(groups[heading], option, command)
+        self.keys = tuple(option.key for option in flag_options(command))
 
     def read(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         """Return the parsed flags and everything after `--`."""

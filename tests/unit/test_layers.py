@@ -44,6 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "demo": set(),
 }
 ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval"}
+ROOMS["explain"] = {"errors", "text", "host", "config", "sandbox", "approval", "isolation", "sandbox_setup"}
 ROOMS["bootstrap"] = set(ROOMS)
 ROOMS["cli"] = set(ROOMS) | {"__init__"}
 ROOMS["__main__"] = {"cli"}

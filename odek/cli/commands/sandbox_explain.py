@@ -1,0 +1,133 @@
+"""odek sandbox explain: what a run here would do, each value with its source; nothing is started or pulled."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from odek.approval.request import ApprovalRequest
+from odek.approval.store import ApprovalStore
+from odek.bootstrap import firmness_of, intent_of
+from odek.cli.commands.run import PROFILE
+from odek.cli.parser import CommandParser
+from odek.cli.session import real_docker
+from odek.cli.terminal import Terminal
+from odek.cli.terminal_approver import find_approver
+from odek.config.layers import Layer, read_layers
+from odek.config.resolve import project_overrides, resolve
+from odek.config.settings import Settings
+from odek.config.variables import expand_marked
+from odek.errors import ConfigError
+from odek.explain.outcome import explain_host, explain_sandbox
+from odek.explain.text import explanation_to_json, render_explanation
+from odek.explain.types import ApprovalState, Asked, Explanation, Look
+from odek.host import Host, which
+from odek.isolation import require_allowed
+from odek.sandbox.docker import Docker, probe
+from odek.sandbox.errors import SandboxError
+from odek.sandbox.images import find_image
+from odek.sandbox.network import NetworkPlan
+from odek.sandbox.networks import inspect_networks
+from odek.sandbox_setup import approval_request, draft_sandbox, owner_of
+from odek.state import StateFolder
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the explanation. What a run refuses without asking Docker is refused here in the same words."""
+    parser = CommandParser(
+        "sandbox explain",
+        "show what a run here would do, without starting or pulling anything",
+        usage="[OPTION of run…]",
+        examples=(
+            "odek sandbox explain",
+            "odek sandbox explain --sandbox-compose myapp",
+            "odek sandbox explain --json | jq .outcome",
+        ),
+    )
+    parser.add_argument("task", nargs="*", metavar="TASK", help="read over, so that a command line of run fits")
+    parser.add_settings(of="run")
+    parsed, _ = parser.read(arguments)
+    layers = read_layers(host, parser.flags(parsed))
+    settings = resolve(layers)
+    for warning in settings.warnings:
+        terminal.warn(warning)
+    explanation = _explain(settings, layers, host, terminal)
+    if settings.json:
+        terminal.answer(json.dumps(explanation_to_json(explanation), indent=2))
+    else:
+        terminal.answer(render_explanation(explanation))
+    return 0
+
+
+def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: Terminal) -> Explanation:
+    intent = intent_of(PROFILE, settings)
+    require_allowed(intent, required=settings.require_sandbox)
+    if not intent.sandboxed:
+        return explain_host(settings, intent)
+    draft = draft_sandbox(settings, host, terminal)
+    asked = Asked(
+        settings=settings,
+        layers=layers,
+        host=host,
+        intent=intent,
+        draft=draft,
+        firmness=firmness_of(PROFILE, settings, intent, draft),
+        owner=owner_of(host),
+    )
+    return explain_sandbox(asked, _look(asked, real_docker(host)))
+
+
+def _look(asked: Asked, docker: Docker) -> Look:
+    """Ask Docker and the store. What cannot be found out is part of the answer, not an error."""
+    version, failure = _probe(docker)
+    plan, plan_failure = _plan(asked, docker) if version else (None, None)
+    if plan is None and not asked.draft.networks.attaches:
+        plan = NetworkPlan(mode=asked.draft.networks.mode)
+    request = approval_request(project_overrides(asked.layers), plan, asked.host) if plan else None
+    return Look(
+        client=which("docker", asked.host) or "",
+        version=version,
+        failure=failure,
+        plan=plan,
+        plan_failure=plan_failure,
+        image_id=find_image(asked.draft.image.ref, docker) if version else "",
+        request=request,
+        approval=_approval(asked, request),
+        env_failure=_env_failure(asked),
+    )
+
+
+def _probe(docker: Docker) -> tuple[str, SandboxError | None]:
+    try:
+        return probe(docker, sleep=time.sleep), None
+    except SandboxError as error:
+        return "", error
+
+
+def _plan(asked: Asked, docker: Docker) -> tuple[NetworkPlan | None, SandboxError | None]:
+    try:
+        return inspect_networks(asked.draft.networks, docker), None
+    except SandboxError as error:
+        return None, error
+
+
+def _approval(asked: Asked, request: ApprovalRequest | None) -> ApprovalState:
+    if request is None:
+        return "unknown"
+    if request.is_empty:
+        return "not needed"
+    if asked.settings.approve_project_sandbox:
+        return "given by the environment"
+    if ApprovalStore(StateFolder(home=asked.host.home, uid=asked.host.uid)).holds(request):
+        return "remembered"
+    return "asked for" if find_approver() else "impossible"
+
+
+def _env_failure(asked: Asked) -> ConfigError | None:
+    sandbox = asked.settings.sandbox
+    try:
+        expand_marked(sandbox.env, sandbox.raw_env, asked.host.env, origin="./odek.json: sandbox_env")
+    except ConfigError as error:
+        return error
+    return None
