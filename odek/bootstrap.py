@@ -331,10 +331,11 @@ def _read_instructions(host: Host, notices: Notices) -> str | None:
     except OSError as error:
         notices.warn(f"AGENTS.md is not read: {error.strerror}; it must be a file, not a link")
         return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        notices.warn("AGENTS.md is not read: it is not a regular file")
+        return None
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            notices.warn("AGENTS.md is not read: it is not a regular file")
-            return None
         data = file.read(_MAX_INSTRUCTIONS_BYTES + 1)
     if len(data) > _MAX_INSTRUCTIONS_BYTES:
         notices.warn(f"AGENTS.md is not read: it is larger than {_MAX_INSTRUCTIONS_BYTES >> 10} KiB")
