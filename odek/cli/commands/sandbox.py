@@ -12,16 +12,21 @@ from odek.sandbox.docker import probe
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import parse_reference
 
-_USAGE = "image bootstrap [--busybox PATH] [--tag NAME]"
+_USAGE = "explain [OPTION of run…] | image bootstrap [--busybox PATH] [--tag NAME]"
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Carry out `odek sandbox image bootstrap`."""
+    """Carry out `odek sandbox image bootstrap`, or hand over to a command of its own."""
+    if arguments[:1] == ["explain"]:
+        from odek.cli.commands import sandbox_explain
+
+        return sandbox_explain.main(arguments[1:], host, terminal)
     parser = CommandParser(
         "sandbox",
         "make a small local image for hosts that reach no registry",
         usage=_USAGE,
         examples=(
+            "odek sandbox explain",
             "odek sandbox image bootstrap",
             f'odek run --sandbox-image {DEFAULT_TAG} "list the largest files"',
         ),
