@@ -63,7 +63,7 @@ def test_what_makes_no_sense_is_refused(
     "flags",
     [
         ("--max-iter", "abc"), ("--max-iter", "0"), ("--temperature", "3"), ("--temperature", "nan"),
-        ("--sandbox-memory="), ("--thinking", "hard"), ("--interaction-mode", "loud"), ("--base-url", "ftp://x/v1"),
+        ("--sandbox-memory=",), ("--thinking", "hard"), ("--interaction-mode", "loud"), ("--base-url", "ftp://x/v1"),
         ("--base-url", "http://192.0.2.1/v1"),
     ],
     ids=str,
