@@ -144,24 +144,41 @@ def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None])
         model = ReplayModel(os.path.join(host.cwd, wanted.base_url.removeprefix(REPLAY_PREFIX)), _read_text)
     else:
         _require_key(settings)
-        from odek.model.http import HttpModel
-
-        model = HttpModel(
-            base_url=wanted.base_url,
-            model=wanted.model,
-            api_key=wanted.api_key,
-            temperature=wanted.temperature,
-            thinking=wanted.thinking,
-            thinking_budget=wanted.thinking_budget,
-            allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
-            env=host.env,
-            on_notice=notify,
-        )
+        model = _http_model(settings, host, notify=notify)
     if wanted.record:
         from odek.model.replay import RecordingModel
 
         return RecordingModel(model, os.path.join(host.cwd, wanted.record))
     return model
+
+
+def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
+    """Return the client of a server; the model's profile fills in what nobody set."""
+    from odek.model.dialect import RequestOptions
+    from odek.model.http import HttpModel
+    from odek.model.profiles import find_profile
+    from odek.model.transport import Limits
+
+    wanted = settings.model
+    profile = find_profile(wanted.model)
+    options = RequestOptions(
+        model=wanted.model,
+        temperature=wanted.temperature,
+        thinking=wanted.thinking or profile.thinking,
+        thinking_budget=wanted.thinking_budget,
+        output_tokens=profile.output_tokens,
+        optional=frozenset(key for key in ("temperature", "thinking") if not settings.was_set(key)),
+    )
+    return HttpModel(
+        base_url=wanted.base_url,
+        options=options,
+        api_key=wanted.api_key,
+        window=profile.window,
+        allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
+        env=host.env,
+        on_notice=notify,
+        limits=Limits(idle_s=profile.timeout_s),
+    )
 
 
 def _read_text(path: str) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from odek.model.calls import NewId
+from odek.model.dialect import Assembler, Reader
 from odek.model.errors import ModelProtocolError, ModelUnreachable
 from odek.model.failures import error_text
 from odek.model.sse import SseEvent, SseParser
 from odek.model.types import Reply
-from odek.model.wire import ReplyAssembler, parse_reply
 
 OnText = Callable[[str], None]
 _BLANK_OR_BOM = b" \t\r\n\xef\xbb\xbf"
@@ -38,8 +38,11 @@ class Source(Protocol):
         ...
 
 
-def read_answer(source: Source, new_id: NewId, on_text: OnText) -> Reply:
-    """Return the reply in `source`; `on_text` gets its text as it comes. Raises ModelError."""
+def read_answer(source: Source, reader: Reader, new_id: NewId, on_text: OnText) -> Reply:
+    """Return the reply in `source`, as `reader` understands it. Raises ModelError.
+
+    `on_text` gets its text as it comes.
+    """
     chunks = source.chunks()
     head = b""
     for chunk in chunks:
@@ -56,22 +59,21 @@ def read_answer(source: Source, new_id: NewId, on_text: OnText) -> Reply:
         )
     chunks = itertools.chain((head,), chunks)
     if start in (b"{", b"["):
-        return _read_whole(source, chunks, new_id, on_text)
-    return _read_stream(source, chunks, new_id, on_text)
+        return _read_whole(source, chunks, reader, new_id, on_text)
+    return _read_stream(source, chunks, reader.new_assembler(new_id), on_text)
 
 
-def _read_whole(source: Source, chunks: Iterator[bytes], new_id: NewId, on_text: OnText) -> Reply:
+def _read_whole(source: Source, chunks: Iterator[bytes], reader: Reader, new_id: NewId, on_text: OnText) -> Reply:
     text = b"".join(chunks).decode("utf-8-sig", errors="replace")
     source.check_whole()
-    reply = parse_reply(_parse_json(text), new_id)
+    reply = reader.parse_reply(_parse_json(text), new_id)
     if reply.message.content:
         on_text(reply.message.content)
     return reply
 
 
-def _read_stream(source: Source, chunks: Iterator[bytes], new_id: NewId, on_text: OnText) -> Reply:
+def _read_stream(source: Source, chunks: Iterator[bytes], assembler: Assembler, on_text: OnText) -> Reply:
     parser = SseParser()
-    assembler = ReplyAssembler(new_id)
     try:
         for chunk in chunks:
             for event in parser.feed(chunk):
@@ -88,17 +90,16 @@ def _read_stream(source: Source, chunks: Iterator[bytes], new_id: NewId, on_text
     return assembler.finish()
 
 
-def _take(event: SseEvent, assembler: ReplyAssembler, on_text: OnText) -> bool:
+def _take(event: SseEvent, assembler: Assembler, on_text: OnText) -> bool:
     """Give one event to the assembler; return whether it was the end of the stream."""
     data = event.data.strip()
     if data == _DONE:
         assembler.mark_done()
-        return True
-    if data:
+    elif data:
         text = assembler.feed(_parse_json(data))
         if text:
             on_text(text)
-    return False
+    return assembler.ended
 
 
 def _parse_json(text: str) -> object:

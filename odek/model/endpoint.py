@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -34,7 +34,7 @@ class Endpoint:
     """without brackets"""
     port: int
     target: str
-    """path and query of the chat completions"""
+    """path and query of a request"""
 
     @property
     def authority(self) -> str:
@@ -69,8 +69,8 @@ class Proxy:
         return {"Proxy-Authorization": f"Basic {token}"}
 
 
-def parse_base_url(text: str, *, allow_plain_http: bool) -> Endpoint:
-    """Return the endpoint of a base URL.
+def parse_base_url(text: str, *, allow_plain_http: bool, place: Callable[[str], str]) -> Endpoint:
+    """Return the endpoint of a base URL; `place` makes its path, without a slash at the end, that of a request.
 
     Raises ConfigError unless it is an http(s) URL without user, password and fragment; plain http
     is for the loopback, and for elsewhere only with `allow_plain_http`.
@@ -94,7 +94,7 @@ def parse_base_url(text: str, *, allow_plain_http: bool) -> Endpoint:
             f'base_url "{shown}" would send the key and the conversation unencrypted',
             hint="use https, or set base_url in ~/.odek/config.json if that is really meant",
         )
-    path = parts.path.rstrip("/") + "/chat/completions"
+    path = place(parts.path.rstrip("/"))
     return Endpoint(
         scheme=parts.scheme,
         host=host,

@@ -13,11 +13,16 @@ _OVERFLOW_WORDS = (
     "context_length",
     "context length",
     "context window",
+    "context limit",
+    "context size",
     "maximum context",
     "too many tokens",
     "token limit",
     "input is too long",
     "prompt is too long",
+    "prompt too long",
+    "input length and",
+    "reduce the length of",
     "exceeds the maximum number of tokens",
 )
 _PAYLOAD_TOO_LARGE = 413

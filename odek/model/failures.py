@@ -14,7 +14,23 @@ ERROR_TEXT_LIMIT = 2048
 _REASON_LIMIT = 80
 _HTTP_ERRORS = range(400, 600)
 _REDIRECTS = range(300, 400)
-_KEY_HINT = "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY, DEEPSEEK_API_KEY or OPENAI_API_KEY"
+_KEY_HINT = (
+    "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY or the provider's own variable; "
+    "`odek config view` tells which"
+)
+# What Anthropic calls its errors (and OpenAI some of them), as the status that goes with each: inside a
+# stream there is no other.
+_TYPE_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 _HINTS = {
     401: _KEY_HINT,
     402: "the account behind the API key has no credit",
@@ -83,4 +99,5 @@ def _named_status(error: object) -> int:
             value = int(value[:4])
         if type(value) is int and value in _HTTP_ERRORS:
             return value
-    return 0
+    kind = error.get("type")
+    return _TYPE_STATUSES.get(kind, 0) if isinstance(kind, str) else 0

@@ -27,8 +27,8 @@ from typing import Any
 
 from odek.model.calls import is_object
 from odek.model.errors import ModelError
+from odek.model.surrogates import valid_text
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
-from odek.model.wire import valid_text
 from odek.text import clip, visible
 
 REPLAY_PREFIX = "replay:"
@@ -86,6 +86,10 @@ class ReplayModel:
             on_text(recorded.reply.message.content)
         return recorded.reply
 
+    def window(self, conversation_tokens: int) -> int | None:  # noqa: ARG002  part of the protocol
+        """Return None: a recording has room for anything."""
+        return None
+
     def _check(self, recorded: RecordedReply, arrived: str) -> None:
         for expected in recorded.expect:
             if expected not in arrived:
@@ -123,6 +127,10 @@ class RecordingModel:
         reply = self._inner.complete(messages, tools, on_text)
         self._write(render_reply(reply))
         return reply
+
+    def window(self, conversation_tokens: int) -> int | None:
+        """Return what the inner model says."""
+        return self._inner.window(conversation_tokens)
 
     def close(self) -> None:
         """Close the file; the recording is complete after every reply already."""

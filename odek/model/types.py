@@ -32,6 +32,8 @@ class Message:
     """for role "tool": the name of the tool"""
     reasoning: str = ""
     """a reasoning model's own notes, sent back unchanged"""
+    reasoning_state: str = ""
+    """the same in the provider's own signed form, as JSON; read by its dialect alone, never stored"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,5 +79,13 @@ class Model(Protocol):
         """Return the next reply; `on_text` gets the text piece by piece as it arrives.
 
         Raises ModelError.
+        """
+        ...
+
+    def window(self, conversation_tokens: int) -> int | None:
+        """Return how many tokens a request may hold, None when that is not known.
+
+        `conversation_tokens` is the size of the conversation as estimated: a client may have to ask
+        its server, and does so only when the size makes it worth while. Never raises a ModelError.
         """
         ...

@@ -14,6 +14,7 @@ from typing import Any
 from odek.model.calls import CallAssembly, NewId, is_object, parse_calls
 from odek.model.errors import ModelProtocolError
 from odek.model.failures import raise_for_error
+from odek.model.surrogates import TextJoin, valid_text
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
 THINKING_LEVELS = ("low", "medium", "high")
@@ -31,14 +32,19 @@ def request_body(
     thinking: str,
     thinking_budget: int,
     stream: bool,
+    caching: bool = False,
 ) -> dict[str, Any]:
     """Return the body of a request.
 
     `temperature` None or below zero is not sent. `thinking` is "", "enabled", "disabled" or a
     level; `thinking_budget` counts tokens and matters to "enabled" only. Any other `thinking`
-    raises ValueError (settings have been checked before).
+    raises ValueError (settings have been checked before). `caching` marks the system message and
+    the first words of the user for providers that cache on demand only.
     """
-    body: dict[str, Any] = {"model": model, "messages": [_message_json(message) for message in messages]}
+    entries = [_message_json(message) for message in messages]
+    body: dict[str, Any] = {"model": model, "messages": entries}
+    if caching:
+        _mark_for_cache(entries)
     if tools:
         body["tools"] = [_tool_json(tool) for tool in tools]
     body["stream"] = stream
@@ -67,7 +73,7 @@ def parse_reply(payload: object, new_id: NewId) -> Reply:
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
         raise ModelProtocolError("the model's server sent an answer without a message", retryable=True)
-    return _reply(
+    return make_reply(
         text=_text_of(message),
         reasoning=_string(message.get("reasoning_content")),
         calls=parse_calls(message, new_id),
@@ -81,8 +87,7 @@ class ReplyAssembler:
 
     def __init__(self, new_id: NewId) -> None:
         self._new_id = new_id
-        self._text: list[str] = []
-        self._held = ""
+        self._text = TextJoin()
         self._reasoning: list[str] = []
         self._calls = CallAssembly()
         self._usage = Usage()
@@ -93,6 +98,11 @@ class ReplyAssembler:
     def complete(self) -> bool:
         """whether the model has said that it is done (usage may still follow)"""
         return bool(self._stop) or self._done
+
+    @property
+    def ended(self) -> bool:
+        """whether the stream has said `[DONE]`"""
+        return self._done
 
     def feed(self, chunk: object) -> str:
         """Take one chunk; return the text that it added. Raises ModelError when it is an error."""
@@ -122,10 +132,10 @@ class ReplyAssembler:
         """
         calls = self._calls.finish(self._new_id)
         whole = self._stop or (self._done and all(is_object(call.arguments) for call in calls))
-        if not whole or not (self._stop or self._text or calls):
+        if not whole or not (self._stop or self._text.anything or calls):
             raise ModelProtocolError("the model's answer broke off before its end", retryable=True)
-        return _reply(
-            text="".join(self._text) + valid_text(self._held),
+        return make_reply(
+            text=self._text.finish(),
             reasoning="".join(self._reasoning),
             calls=calls,
             usage=self._usage,
@@ -134,7 +144,7 @@ class ReplyAssembler:
 
     def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
         delta = choice.get("delta")
-        if not isinstance(delta, dict) and not (self._text or len(self._calls)):
+        if not isinstance(delta, dict) and not (self._text.anything or len(self._calls)):
             delta = choice.get("message")  # a server that streams one whole answer
         return delta if isinstance(delta, dict) else {}
 
@@ -145,16 +155,7 @@ class ReplyAssembler:
             self._calls.feed(entry)
         if isinstance(delta.get("function_call"), dict):
             self._calls.feed(delta["function_call"], old_style=True)
-        return self._take_text(_text_of(delta))
-
-    def _take_text(self, piece: str) -> str:
-        text = self._held + piece
-        # the other half of a surrogate pair may come with the next chunk
-        self._held = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        text = valid_text(text[: len(text) - len(self._held)])
-        if text:
-            self._text.append(text)
-        return text
+        return self._text.take(_text_of(delta))
 
 
 def parse_usage(raw: object) -> Usage:
@@ -176,15 +177,6 @@ def parse_usage(raw: object) -> Usage:
     )
 
 
-def valid_text(text: str) -> str:
-    """Return `text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def _message_json(message: Message) -> dict[str, Any]:
     # null beside tool calls: an empty text is refused by some servers
     entry: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -194,25 +186,39 @@ def _message_json(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         entry["tool_call_id"] = message.tool_call_id
         if message.name:
-            entry["name"] = _function_name(message.name)
+            entry["name"] = function_name(message.name)
     if message.reasoning:
         entry["reasoning_content"] = message.reasoning
     return entry
 
 
+def _mark_for_cache(entries: list[dict[str, Any]]) -> None:
+    """Put a marker on the first system and the first user entry; the system prompt stays where it is."""
+    for role in ("system", "user"):
+        entry = next((entry for entry in entries if entry["role"] == role and entry["content"]), None)
+        if entry is not None:
+            part = {"type": "text", "text": entry["content"], "cache_control": {"type": "ephemeral"}}
+            entry["content"] = [part]
+
+
 def _call_json(call: ToolCall) -> dict[str, Any]:
-    arguments = call.arguments
-    if not is_object(arguments):
-        # servers that parse the history refuse it for ever after one invalid call (B40)
-        arguments = json.dumps({"invalid_arguments": arguments}, ensure_ascii=False)
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": _function_name(call.name), "arguments": arguments},
+        "function": {"name": function_name(call.name), "arguments": valid_arguments(call.arguments)},
     }
 
 
-def _function_name(name: str) -> str:
+def valid_arguments(arguments: str) -> str:
+    """Return the arguments of a past call as JSON text of an object, whatever the model had written.
+
+    Servers that parse the history refuse it for ever after one invalid call (B40).
+    """
+    return arguments if is_object(arguments) else json.dumps({"invalid_arguments": arguments}, ensure_ascii=False)
+
+
+def function_name(name: str) -> str:
+    """Return `name`, which a model may have made up, in the characters and the length that servers accept."""
     return _NAME_FORBIDDEN.sub("_", name)[:_NAME_LIMIT] or "unknown"
 
 
@@ -236,13 +242,17 @@ def _thinking_json(thinking: str, budget: int) -> dict[str, Any]:
     raise ValueError(f"unknown value of thinking: {thinking!r}")
 
 
-def _reply(*, text: str, reasoning: str, calls: tuple[ToolCall, ...], usage: Usage, stop: str) -> Reply:
+def make_reply(
+    *, text: str, reasoning: str, calls: tuple[ToolCall, ...], usage: Usage, stop: str, reasoning_state: str = ""
+) -> Reply:
+    """Return the reply that these parts make up; of calls that were cut off nothing is left (B40)."""
     stop = "length" if stop.lower() in _CUT_OFF else stop
     message = Message(
         role="assistant",
         content=valid_text(text),
         tool_calls=tuple(_clean_call(call, cut_off=stop in ("length", "content_filter")) for call in calls),
         reasoning=valid_text(reasoning),
+        reasoning_state=valid_text(reasoning_state),
     )
     return Reply(message=message, usage=usage, stop=stop)
 

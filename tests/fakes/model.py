@@ -22,8 +22,10 @@ class ModelRequest:
 class ScriptedModel:
     """Gives the replies of a list, one a call; an exception in the list is raised instead."""
 
-    def __init__(self, replies: Sequence[Reply | BaseException]) -> None:
+    def __init__(self, replies: Sequence[Reply | BaseException], *, window: int | None = None) -> None:
+        """`window` is what the model knows of its own."""
         self._replies = list(replies)
+        self._window = window
         self.requests: list[ModelRequest] = []
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
@@ -36,6 +38,9 @@ class ScriptedModel:
         if reply.message.content:
             on_text(reply.message.content)
         return reply
+
+    def window(self, conversation_tokens: int) -> int | None:
+        return self._window
 
     def assert_all_used(self) -> None:
         assert len(self.requests) == len(self._replies), f"{len(self._replies)} scripted, {len(self.requests)} used"

@@ -7,9 +7,11 @@ import pytest
 from odek.errors import ConfigError
 from odek.model.endpoint import Endpoint, Proxy, checked_key, choose_proxy, is_loopback, parse_base_url
 
+CHAT = "{}/chat/completions".format
+
 
 def endpoint(url: str) -> Endpoint:
-    return parse_base_url(url, allow_plain_http=True)
+    return parse_base_url(url, allow_plain_http=True, place=CHAT)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def endpoint(url: str) -> Endpoint:
 )
 def test_base_url_is_accepted(text: str, url: str) -> None:
     """R-82."""
-    assert parse_base_url(text, allow_plain_http=False).url == url
+    assert parse_base_url(text, allow_plain_http=False, place=CHAT).url == url
 
 
 @pytest.mark.parametrize(
@@ -69,12 +71,12 @@ def test_base_url_is_accepted(text: str, url: str) -> None:
 def test_base_url_is_refused(text: str, message: str) -> None:
     """R-82: http(s) only, no userinfo, plain http for the loopback only; secrets are not shown."""
     with pytest.raises(ConfigError) as caught:
-        parse_base_url(text, allow_plain_http=False)
+        parse_base_url(text, allow_plain_http=False, place=CHAT)
     assert caught.value.message == message
 
 
 def test_plain_http_elsewhere_is_allowed_when_the_operator_said_so() -> None:
-    assert parse_base_url("http://example.com:80/v1", allow_plain_http=True) == Endpoint(
+    assert parse_base_url("http://example.com:80/v1", allow_plain_http=True, place=CHAT) == Endpoint(
         scheme="http", host="example.com", port=80, target="/v1/chat/completions"
     )
 

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -29,8 +30,10 @@ from fakes.model_server import (
 )
 
 from odek.errors import ConfigError, Interrupted
+from odek.model.dialect import RequestOptions
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable
-from odek.model.http import HttpModel, Limits
+from odek.model.http import HttpModel
+from odek.model.transport import Limits
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
 A = '{"command":"echo A"}'
@@ -39,6 +42,13 @@ HALF = '{"command":"rm -rf /workspace/bu'
 ASK = (Message(role="user", content="go"),)
 SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object"})
 KEY = "sk-secret-0123456789"
+KEY_HINT = (
+    "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY or the provider's own variable; "
+    "`odek config view` tells which"
+)
+
+
+OPTION_KEYS = {field.name for field in fields(RequestOptions)}
 
 
 class Call:
@@ -49,9 +59,10 @@ class Call:
         self.waits: list[float] = []
         self.shown: list[str] = []
         numbers = itertools.count(1)
+        options = {key: settings.pop(key) for key in OPTION_KEYS & settings.keys()}
         given: dict[str, Any] = {
             "base_url": base_url,
-            "model": "m",
+            "options": RequestOptions(**({"model": "m"} | options)),
             "api_key": KEY,
             "env": {},
             "on_notice": self.notices.append,
@@ -389,11 +400,11 @@ def test_no_wait_beyond_the_total_time() -> None:
         (400, ""),
         (
             401,
-            "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY, DEEPSEEK_API_KEY or OPENAI_API_KEY",
+            KEY_HINT,
         ),
         (
             403,
-            "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY, DEEPSEEK_API_KEY or OPENAI_API_KEY",
+            KEY_HINT,
         ),
         (404, "check model and base_url; `odek config view` shows them"),
         (422, ""),

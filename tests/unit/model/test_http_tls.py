@@ -12,6 +12,7 @@ import pytest
 from fakes.model_server import ModelServer, text
 
 from odek.errors import ConfigError
+from odek.model.dialect import RequestOptions
 from odek.model.endpoint import Endpoint
 from odek.model.errors import ModelError, ModelRejected, ModelUnreachable
 from odek.model.http import HttpModel
@@ -21,6 +22,7 @@ from odek.model.types import Message
 TLS = Path(__file__).parents[2] / "data" / "tls"
 CA = {"SSL_CERT_FILE": str(TLS / "ca.pem")}
 ASK = (Message(role="user", content="go"),)
+OPTIONS = RequestOptions(model="m")
 
 
 def server_context(name: str) -> ssl.SSLContext:
@@ -30,7 +32,7 @@ def server_context(name: str) -> ssl.SSLContext:
 
 
 def ask(base_url: str, env: dict[str, str]) -> str:
-    model = HttpModel(base_url=base_url, model="m", env=env, on_notice=lambda _: None, sleep=lambda _: None)
+    model = HttpModel(base_url=base_url, options=OPTIONS, env=env, on_notice=lambda _: None, sleep=lambda _: None)
     return model.complete(ASK, (), lambda _: None).message.content
 
 

@@ -1,0 +1,205 @@
+"""Answers of Anthropic's `/v1/messages`, whole or as a stream of events. Pure.
+
+A reply is a row of blocks, each with an index: text, calls, thinking. What a server sends is never
+trusted to have the right type; kinds of blocks and events that are not known are read over.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from odek.model.calls import NewId, distinct_calls, is_object
+from odek.model.errors import ModelProtocolError
+from odek.model.failures import raise_for_error
+from odek.model.surrogates import TextJoin, valid_text
+from odek.model.types import Reply, ToolCall, Usage
+from odek.model.wire import make_reply
+
+_STOPS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+_USAGE_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+@dataclass(slots=True)
+class _Block:
+    """One block under construction."""
+
+    kind: str
+    id: str = ""
+    name: str = ""
+    text: TextJoin = field(default_factory=TextJoin)
+    """text, or thinking"""
+    arguments: str = ""
+    given: object = None
+    """arguments that came with the start of the block"""
+    signature: str = ""
+    data: str = ""
+    """of thinking that only the provider can read"""
+
+
+class MessageAssembler:
+    """Builds a reply from the events of a stream. Implements dialect.Assembler."""
+
+    def __init__(self, new_id: NewId) -> None:
+        self._new_id = new_id
+        self._blocks: list[_Block] = []
+        self._open: dict[object, _Block] = {}
+        self._usage: dict[str, int] = {}
+        self._stop = ""
+        self._ended = False
+
+    @property
+    def complete(self) -> bool:
+        """see Assembler"""
+        return bool(self._stop) or self._ended
+
+    @property
+    def ended(self) -> bool:
+        """see Assembler"""
+        return self._ended
+
+    def mark_done(self) -> None:
+        """See Assembler; gateways in between say `[DONE]`."""
+        self._ended = True
+
+    def feed(self, chunk: object) -> str:
+        """See Assembler."""
+        if not isinstance(chunk, dict):
+            raise ModelProtocolError("the model's server sent an event that is no JSON object", retryable=True)
+        raise_for_error(chunk)
+        kind = chunk.get("type")
+        if kind == "message_start":
+            self._take_usage(_object(chunk.get("message")).get("usage"))
+        elif kind == "content_block_start":
+            return self._begin(chunk.get("index"), _object(chunk.get("content_block")))
+        elif kind == "content_block_delta":
+            return self._extend(chunk.get("index"), _object(chunk.get("delta")))
+        elif kind == "message_delta":
+            self._take_usage(chunk.get("usage"))
+            self._stop = _string(_object(chunk.get("delta")).get("stop_reason")) or self._stop
+        elif kind == "message_stop":
+            self._ended = True
+        return ""
+
+    def finish(self) -> Reply:
+        """See Assembler. The end of the message, without a reason, is enough for what is whole."""
+        calls = _calls(self._blocks, self._new_id)
+        text = "".join(block.text.finish() for block in self._blocks if block.kind == "text")
+        whole = self._stop or (self._ended and all(is_object(call.arguments) for call in calls))
+        if not whole or not (self._stop or text or calls):
+            raise ModelProtocolError("the model's answer broke off before its end", retryable=True)
+        return make_reply(
+            text=text,
+            reasoning="\n".join(block.text.finish() for block in self._blocks if block.kind == "thinking"),
+            calls=calls,
+            usage=parse_usage(self._usage),
+            stop=_STOPS.get(self._stop, self._stop),
+            reasoning_state=_reasoning_state(self._blocks),
+        )
+
+    def _begin(self, index: object, raw: dict[str, Any]) -> str:
+        block = _Block(
+            kind=_string(raw.get("type")),
+            id=_string(raw.get("id")),
+            name=_string(raw.get("name")),
+            given=raw.get("input"),
+            signature=_string(raw.get("signature")),
+            data=_string(raw.get("data")),
+        )
+        self._blocks.append(block)
+        self._open[index if isinstance(index, int) else None] = block
+        return self._add_text(block, _string(raw.get("text")) or _string(raw.get("thinking")))
+
+    def _extend(self, index: object, delta: dict[str, Any]) -> str:
+        block = self._open.get(index if isinstance(index, int) else None)
+        if block is None:
+            raise ModelProtocolError("the model's server sent part of a block that had not begun", retryable=True)
+        block.arguments += _string(delta.get("partial_json"))
+        block.signature += _string(delta.get("signature"))
+        return self._add_text(block, _string(delta.get("text")) or _string(delta.get("thinking")))
+
+    def _add_text(self, block: _Block, piece: str) -> str:
+        shown = block.text.take(piece)
+        return shown if block.kind == "text" else ""
+
+    def _take_usage(self, raw: object) -> None:
+        """The counts of later events replace those before: they are totals."""
+        for name, value in _object(raw).items():
+            if name in _USAGE_FIELDS and type(value) is int and value >= 0:
+                self._usage[name] = value
+
+
+def parse_message(payload: object, new_id: NewId) -> Reply:
+    """Return the reply in a whole (not streamed) answer.
+
+    Raises ModelRejected or ModelProtocolError, also when the answer is an error.
+    """
+    if not isinstance(payload, dict):
+        raise ModelProtocolError("the model's server sent JSON that is no object")
+    raise_for_error(payload)
+    content = payload.get("content")
+    if not isinstance(content, list):
+        raise ModelProtocolError("the model's server sent an answer without a message", retryable=True)
+    assembler = MessageAssembler(new_id)
+    assembler.feed({"type": "message_start", "message": payload})
+    for index, block in enumerate(content):
+        assembler.feed({"type": "content_block_start", "index": index, "content_block": block})
+    assembler.feed({"type": "message_delta", "delta": {"stop_reason": payload.get("stop_reason") or "end_turn"}})
+    return assembler.finish()
+
+
+def parse_usage(raw: dict[str, int]) -> Usage:
+    """Return the token counts; the API counts what it read from or wrote to a cache apart from the input."""
+    read = raw.get("cache_read_input_tokens", 0)
+    return Usage(
+        input_tokens=raw.get("input_tokens", 0) + raw.get("cache_creation_input_tokens", 0) + read,
+        output_tokens=raw.get("output_tokens", 0),
+        cached_tokens=read,
+    )
+
+
+def _calls(blocks: list[_Block], new_id: NewId) -> tuple[ToolCall, ...]:
+    return distinct_calls(
+        ((block.id, block.name, block.arguments or _given(block)) for block in blocks if block.kind == "tool_use"),
+        new_id,
+    )
+
+
+def _given(block: _Block) -> str:
+    if block.given is None or isinstance(block.given, str):
+        return block.given or ""
+    return json.dumps(block.given, ensure_ascii=False)
+
+
+def _reasoning_state(blocks: list[_Block]) -> str:
+    """Return the signed thinking with the places of the other blocks, "" when there is none; see
+    anthropic.conversation."""
+    state: list[dict[str, Any]] = []
+    for block in blocks:
+        if block.kind == "thinking" and block.signature:
+            thinking = {"thinking": block.text.finish(), "signature": block.signature}
+            state.append({"type": "thinking", **thinking})
+        elif block.kind == "redacted_thinking":
+            state.append({"type": "redacted_thinking", "data": block.data})
+        elif block.kind == "text":
+            state.append({"type": "text", "length": len(block.text.finish())})
+        elif block.kind == "tool_use":
+            state.append({"type": "tool_use"})
+    signed = any("thinking" in block["type"] for block in state)
+    return valid_text(json.dumps(state, ensure_ascii=False)) if signed else ""
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""

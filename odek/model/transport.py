@@ -1,0 +1,180 @@
+"""One HTTP exchange with a model's server: connection, proxy, TLS, time limits, errors (R-82, B43).
+
+Built on http.client rather than on urllib's openers: those read proxy variables from the process
+environment, follow redirects with the key, and hide the socket whose time-outs matter here.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from odek.model.decode import BodyDecoder
+from odek.model.endpoint import Endpoint, Proxy
+from odek.model.errors import ModelError, ModelUnreachable
+from odek.model.failures import status_error
+from odek.text import clip, visible
+
+_READ_BYTES = 1 << 16
+_AFTER_FINISH_S = 5.0  # for the usage that follows the end of the answer
+_TUNNEL_FAILURE = re.compile(r"Tunnel connection failed: (\d{3}) ?(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long and how much."""
+
+    connect_s: float = 30.0
+    idle_s: float = 120.0
+    total_s: float = 600.0
+    body_bytes: int = 50 << 20
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Exchange:
+    """One request and its answer, on a connection of their own."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        proxy: Proxy | None,
+        tls: ssl.SSLContext | None,
+        limits: Limits,
+        now: Callable[[], float],
+        deadline_s: float,
+    ) -> None:
+        self._endpoint = endpoint
+        self._proxy = proxy
+        self._limits = limits
+        self._idle_s = limits.idle_s
+        self._now = now
+        self._deadline_s = deadline_s
+        self._connection = _connection(endpoint, proxy, tls, limits.connect_s)
+        self._socket: socket.socket | None = None
+        self._response: http.client.HTTPResponse | None = None
+
+    def who(self, status: int) -> str:
+        """Return whom to blame in a message."""
+        if self._proxy is not None and status == http.client.PROXY_AUTHENTICATION_REQUIRED:
+            return f"the proxy {self._proxy.authority} ({self._proxy.variable})"
+        return f"the model's server {self._endpoint.authority}"
+
+    def send(self, headers: dict[str, str], body: bytes | None) -> http.client.HTTPResponse:
+        """Send a POST, or a GET without `body`; return the answer, of which only the head has been read.
+
+        Raises ModelUnreachable, or what `status_error` makes of a proxy's refusal.
+        """
+        target = self._endpoint.target
+        if self._proxy is not None and self._endpoint.scheme == "http":
+            target = self._endpoint.url
+            headers = headers | self._proxy.headers()
+        with self._explained(f"no connection within {self._limits.connect_s:g} s"):
+            self._connection.connect()
+        self._socket = self._connection.sock
+        with self._explained(f"nothing came for {self._idle_s:g} s"):
+            self._arm()
+            # a server that wants no more of the request may have answered nevertheless
+            with suppress(BrokenPipeError):
+                self._connection.request("GET" if body is None else "POST", target, body=body, headers=headers)
+            self._arm()
+            self._response = self._connection.getresponse()
+        return self._response
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the decoded body as it arrives. Raises ModelUnreachable or ModelProtocolError."""
+        assert self._response is not None
+        decoder = BodyDecoder(self._response.headers.get("Content-Encoding", ""), limit_bytes=self._limits.body_bytes)
+        # from 3.13 on the socket is gone as soon as the last announced byte has been read
+        while not self._response.isclosed():
+            with self._explained(f"nothing came for {self._idle_s:g} s", broken=True):
+                self._arm()
+                chunk = self._response.read1(_READ_BYTES)
+            if not chunk:
+                return
+            yield from decoder.feed(chunk)
+
+    def hasten(self) -> None:
+        """Wait less from now on: what matters has arrived."""
+        self._idle_s = min(self._idle_s, _AFTER_FINISH_S)
+
+    def check_whole(self) -> None:
+        """Raise ModelUnreachable (retryable) when fewer bytes came than the head had announced."""
+        if self._response is not None and self._response.length:
+            raise ModelUnreachable("the model's answer broke off before its end", retryable=True)
+
+    def close(self) -> None:
+        """Let go of the connection, whatever state it is in."""
+        if self._response is not None:
+            self._response.close()
+        self._connection.close()
+
+    def _arm(self) -> None:
+        left_s = self._deadline_s - self._now()
+        if left_s <= 0:
+            raise self._too_long()
+        assert self._socket is not None
+        self._socket.settimeout(min(self._idle_s, left_s))
+
+    def _too_long(self) -> ModelError:
+        return ModelUnreachable(
+            f"the model did not finish its answer within {self._limits.total_s:g} s ({self._endpoint.authority})"
+        )
+
+    @contextmanager
+    def _explained(self, on_timeout: str, *, broken: bool = False) -> Iterator[None]:
+        """Turn what the network can raise into a ModelError; `broken`: the answer had already begun."""
+        try:
+            yield
+        except TimeoutError as error:
+            if self._now() >= self._deadline_s:
+                raise self._too_long() from error
+            raise self._unreachable(on_timeout, broken=broken) from error
+        except ssl.SSLCertVerificationError as error:
+            raise ModelUnreachable(
+                f"the certificate of {self._endpoint.authority} is not trusted: {visible(error.verify_message)}",
+                hint="if the server has a CA of its own, name its file in SSL_CERT_FILE",
+            ) from error
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            raise self._tunnel_error(error) or self._unreachable(_reason(error), broken=broken) from error
+
+    def _unreachable(self, reason: str, *, broken: bool) -> ModelError:
+        if broken:
+            return ModelUnreachable(f"the model's answer broke off before its end: {reason}", retryable=True)
+        way = f" through the proxy {self._proxy.authority} ({self._proxy.variable})" if self._proxy else ""
+        return ModelUnreachable(
+            f"the model's server {self._endpoint.authority} could not be reached{way}: {reason}",
+            hint="check base_url and the network; `odek config view` shows the settings in force",
+            retryable=True,
+        )
+
+    def _tunnel_error(self, error: Exception) -> ModelError | None:
+        """Return what a proxy's refusal of a CONNECT means; the standard library has but a text for it."""
+        match = _TUNNEL_FAILURE.match(str(error))
+        if match is None or self._proxy is None:
+            return None
+        server = f"the proxy {self._proxy.authority} ({self._proxy.variable})"
+        return status_error(int(match[1]), match[2], "", server=server)
+
+
+def _connection(
+    endpoint: Endpoint, proxy: Proxy | None, tls: ssl.SSLContext | None, timeout_s: float
+) -> http.client.HTTPConnection:
+    host, port = (endpoint.host, endpoint.port) if proxy is None else (proxy.host, proxy.port)
+    if tls is None:
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+    connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
+    if proxy is not None:
+        connection.set_tunnel(endpoint.host, endpoint.port, headers=proxy.headers())
+    return connection
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return clip(visible(text), 200) or type(error).__name__
