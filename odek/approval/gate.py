@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from odek.approval.display import value
-from odek.approval.request import SWITCH, ApprovalRequest, describe_request, render_request
+from odek.approval.request import SWITCH, ApprovalRequest, describe_plainly, render_request
 from odek.approval.store import ApprovalStore
 from odek.errors import ApprovalDenied
 
@@ -66,7 +66,7 @@ def _denied(request: ApprovalRequest, what: str) -> ApprovalDenied:
     return ApprovalDenied(
         f"the sandbox overrides of {request.sources} {what}",
         hint=f"read them, then approve them at a terminal, or set {SWITCH}=1 where there is none",
-        detail=describe_request(request),
+        detail=describe_plainly(request),
     )
 
 

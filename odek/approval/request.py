@@ -151,6 +151,11 @@ def describe_request(request: ApprovalRequest) -> str:
     return "\n".join(lines)
 
 
+def describe_plainly(request: ApprovalRequest) -> str:
+    """Return the same for places that escape whatever is invisible: our warning sign has such a part, too."""
+    return describe_request(request).replace("\ufe0f", "")
+
+
 def render_request(request: ApprovalRequest) -> str:
     """Return the question for the operator; its last line asks, without an end of line."""
     if request.from_project_file:

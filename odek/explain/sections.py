@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from odek.approval.listing import handle
-from odek.approval.request import describe_request
+from odek.approval.request import describe_plainly
 from odek.approval.store import approval_key
 from odek.config.layers import Layer
 from odek.config.settings import Settings
@@ -181,7 +181,7 @@ def _approval(look: Look) -> Section:
     if look.request is not None and not look.request.is_empty:
         entries += [
             Entry(name="key", value=handle(approval_key(look.request)), origin="what is asked for, and where"),
-            Entry(name="asks", value=describe_request(look.request).split("\n"), origin=look.request.sources),
+            Entry(name="asks", value=describe_plainly(look.request).split("\n"), origin=look.request.sources),
         ]
     return Section(name="approval", entries=tuple(entries))
 

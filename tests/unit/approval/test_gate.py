@@ -9,7 +9,7 @@ import pytest
 from fakes.approver import Answers
 
 from odek.approval.gate import require_approval
-from odek.approval.request import ApprovalRequest, EnvOverride, describe_request, render_request
+from odek.approval.request import ApprovalRequest, EnvOverride, describe_plainly, render_request
 from odek.approval.store import ApprovalStore
 from odek.errors import ApprovalDenied, StateError
 from odek.state import StateFolder
@@ -113,7 +113,7 @@ def test_nobody_to_ask_stops_and_names_file_and_variable(store: ApprovalStore) -
     assert caught.value.hint == (
         "read them, then approve them at a terminal, or set ODEK_APPROVE_PROJECT_SANDBOX=1 where there is none"
     )
-    assert caught.value.detail == describe_request(request)
+    assert caught.value.detail == describe_plainly(request)
 
 
 def test_damaged_approvals_stop_before_anybody_is_asked(store: ApprovalStore, tmp_path: Path) -> None:

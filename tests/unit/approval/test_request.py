@@ -14,12 +14,14 @@ from odek.approval.request import (
     ApprovalRequest,
     ApprovedNetwork,
     EnvOverride,
+    describe_plainly,
     describe_request,
     digest,
     fingerprint,
     fingerprint_covers,
     render_request,
 )
+from odek.text import visible_lines
 
 A, B = "a" * 64, "b" * 64
 NET_A = ApprovedNetwork(name="app_default", id=A, internal=False, compose_project="app")
@@ -299,3 +301,10 @@ def test_question_cannot_be_faked_through_any_field(fields: dict[str, Any]) -> N
     whole = text.replace("\n         + ", "")
     assert SHOWN in whole
     assert max(map(len, text.split("\n"))) < 90
+
+
+def test_plain_description_holds_nothing_that_would_be_escaped_again() -> None:
+    """R-64: errors and lists escape what is invisible; our own warning sign must not look broken there."""
+    text = describe_plainly(request(env=(EnvOverride(key="X", value="$Y", variables=("Y",)),), dockerfile_sha256=B))
+    assert "⚠  sandbox_env values contain" in text
+    assert visible_lines(text) == text
