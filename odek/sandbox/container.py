@@ -7,11 +7,12 @@ argument. What a command may hold back is its output beyond the cap, never its e
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 from collections.abc import Callable
 
-from odek.errors import FileRefused, Interrupted
+from odek.errors import ExecutableMissing, FileRefused, Interrupted
 from odek.process import CommandResult, Completed
 from odek.sandbox import scripts
 from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
@@ -30,6 +31,7 @@ _QUIET_S = 0.15  # silence after the end of a command that counts as the end of 
 _LATE_OUTPUT_S = 2.0  # what the engine itself waits for output of background children
 _STOPPED_S = 2.0
 _MARKER_TAIL_BYTES = 4096
+_KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
 
 _HELD = (
     "the output was still held open after the command had ended, probably by a background process; "
@@ -59,13 +61,16 @@ class Container:
         *,
         lease: Pending,
         new_nonce: Callable[[], str],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.facts = facts
         self._docker = docker
         self._spec = spec
         self._lease = lease
         self._new_nonce = new_nonce
+        self._clock = clock
         self._closed = False
+        self._marks: list[str] = []
         self._prelude = _exports((*spec.env, ("HOME", facts.home)) if _home_moved(spec, facts) else spec.env)
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
@@ -76,8 +81,9 @@ class Container:
         """
         self._require_alive()
         mark = self._new_nonce()
+        self._marks.append(mark)
         end = _EndMarker(mark)
-        started = time.monotonic()
+        started = self._clock()
         pending = self._docker.start(
             *self._exec(scripts.COMMAND, (mark, f"{self._spec.umask:04o}"), call=mark),
             stdin=(self._prelude + command).encode("utf-8", "surrogateescape"),
@@ -86,13 +92,16 @@ class Container:
         )
         notes: tuple[str, ...] = ()
         try:
-            ended = _pump_until(pending, end, started + timeout_s)
+            ended = _pump_until(pending, end, started + timeout_s, self._clock)
             if not ended:
-                notes = (self._stop(mark, pending),)
+                notes = (self._stop(end, pending),)
             elif not pending.finished and "&" in command:
                 notes = (_HELD,)
         except Interrupted:
-            self._stop(mark, pending)
+            try:
+                self._stop(end, pending)
+            except SandboxLost:  # then nothing of it is left at all; the interrupt is still the news
+                pass
             raise
         finally:
             pending.close()
@@ -103,7 +112,7 @@ class Container:
             output=done.stdout,
             code=(done.code if end.status is None else end.status) if ended else None,
             timed_out=not ended,
-            duration_s=time.monotonic() - started,
+            duration_s=self._clock() - started,
             notes=notes,
         )
 
@@ -134,16 +143,19 @@ class Container:
             return ""
         self._closed = True
         self._lease.release()
-        deadline = time.monotonic() + CLOSE_TIMEOUT_S
-        while not self._lease.exited and time.monotonic() < deadline:
+        deadline = self._clock() + CLOSE_TIMEOUT_S
+        while not self._lease.exited and self._clock() < deadline:
             self._lease.pump(CLOSE_TIMEOUT_S)
         gone = self._lease.exited
         self._lease.close()
         if gone:
             return ""
-        removed = call(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S)
-        if removed.code == 0:
-            return ""
+        try:
+            removed = call(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S)
+            if removed.code == 0:
+                return ""
+        except ExecutableMissing:
+            pass
         return f"container {self.facts.name} may still exist; remove it with `docker rm -f {self.facts.name}`"
 
     def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
@@ -166,9 +178,10 @@ class Container:
             reason = "the workspace is mounted read-only"
         return FileRefused(f'cannot {doing} "{visible(path)}": {reason}')
 
-    def _stop(self, mark: str, pending: Pending) -> str:
+    def _stop(self, end: _EndMarker, pending: Pending) -> str:
         """Stop every process of the call; return what was done. Raises SandboxLost if that failed."""
-        stopped = self._call_beside(pending, self._exec(scripts.STOP, (mark,)))
+        others = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
+        stopped = self._call_beside(pending, self._exec(scripts.STOP, (end.mark, others, end.started)))
         if stopped.code not in (0, scripts.STOPPED_ALL):
             stopped = self._call_beside(pending, self._exec(scripts.STOP_ALL, ()))
         if stopped.code not in (0, scripts.STOPPED_ALL):
@@ -178,8 +191,8 @@ class Container:
                 hint="start again; what the command had written is in the working directory",
                 detail=quote(stopped),
             )
-        deadline = time.monotonic() + _STOPPED_S
-        while not pending.finished and time.monotonic() < deadline:
+        deadline = self._clock() + _STOPPED_S
+        while not pending.finished and self._clock() < deadline:
             pending.pump(_STOPPED_S)
         if stopped.code == 0:
             return "the command and everything it had started was stopped"
@@ -190,8 +203,8 @@ class Container:
         streams are stuck does not start another command in the container."""
         calling = self._docker.start(*argv)
         try:
-            deadline = time.monotonic() + STOP_TIMEOUT_S
-            while not calling.finished and time.monotonic() < deadline:
+            deadline = self._clock() + STOP_TIMEOUT_S
+            while not calling.finished and self._clock() < deadline:
                 pending.pump(0)
                 calling.pump(0.01)
             return calling.wait(0.05)
@@ -207,26 +220,32 @@ class Container:
         """A client that ended without the wrapper's word: the command's doing, or the container's end?"""
         self._require_alive()
         state = call(self._docker, *inspect_argv(self.facts.id), timeout_s=CALL_TIMEOUT_S)
-        if state.code != 0 or b'"Running": true' not in state.stdout.data:
+        if state.code != 0 or not _shows_running(state.stdout.data):
             raise _lost(quote(done) or "its container is gone")
 
 
 class _EndMarker:
-    """Watches the wrapper's stderr for the line that says that the command has ended."""
+    """Watches the wrapper's stderr for its two lines: that the command begins, and that it has ended."""
 
     def __init__(self, mark: str) -> None:
-        self._pattern = re.compile(rf"(?:^|\n){re.escape(mark)} ([0-9]{{1,3}})\n".encode())
-        self._seen = b""
+        self.mark = mark
+        self.started = ""
+        """when the wrapper started, in the clock ticks of the container's machine; "" until it has"""
         self.status: int | None = None
+        self._began = re.compile(rf"(?:^|\n){re.escape(mark)} began ([0-9]{{1,20}})\n".encode())
+        self._ended = re.compile(rf"(?:^|\n){re.escape(mark)} ([0-9]{{1,3}})\n".encode())
+        self._seen = b""
 
     def feed(self, chunk: bytes) -> None:
         self._seen = (self._seen + chunk)[-_MARKER_TAIL_BYTES:]
-        match = self._pattern.search(self._seen)
-        if match:
-            self.status = int(match.group(1))
+        began, ended = self._began.search(self._seen), self._ended.search(self._seen)
+        if began and not self.started:
+            self.started = began.group(1).decode()
+        if ended:
+            self.status = int(ended.group(1))
 
 
-def _pump_until(pending: Pending, end: _EndMarker, deadline: float) -> bool:
+def _pump_until(pending: Pending, end: _EndMarker, deadline: float, clock: Callable[[], float]) -> bool:
     """Return whether the command ended by itself before `deadline`.
 
     After its end, output that is still on its way is waited for, but not for what a background
@@ -235,21 +254,28 @@ def _pump_until(pending: Pending, end: _EndMarker, deadline: float) -> bool:
     while end.status is None:
         if pending.finished:
             return True
-        left = deadline - time.monotonic()
+        left = deadline - clock()
         if left <= 0:
             return False
         pending.pump(left)
-    last_change = time.monotonic()
+    last_change = clock()
     latest = last_change + _LATE_OUTPUT_S
     size = pending.stdout.size_bytes
     while not pending.finished:
-        now = time.monotonic()
+        now = clock()
         if now - last_change >= _QUIET_S or now >= latest:
             break
         pending.pump(_QUIET_S)
         if pending.stdout.size_bytes != size:
-            size, last_change = pending.stdout.size_bytes, time.monotonic()
+            size, last_change = pending.stdout.size_bytes, clock()
     return True
+
+
+def _shows_running(inspected: bytes) -> bool:
+    try:
+        return json.loads(inspected)[0]["State"]["Running"] is True
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return False
 
 
 def _exports(pairs: tuple[tuple[str, str], ...]) -> str:

@@ -30,46 +30,60 @@ done </proc/self/status
 exit 42
 """
 
-# $1: nonce of the marker, $2: umask. Stdin: the command.
+# $1: mark of the call, $2: umask. Stdin: the command.
 # The command runs in a subshell whose stderr joins its stdout; the wrapper's own stderr stays with
-# the wrapper and carries the marker "NONCE STATUS", so that the end of the command is known even
-# while a child that it left behind still holds the output open (R-40, B02). The command comes on
-# stdin and is evaluated, not passed as an argument: an argument ends at 128 KiB (B14) and is public.
+# the wrapper and carries two lines. "MARK began TICKS": when the wrapper started (proc(5), stat field
+# 22), before which nothing of this call can have. "MARK STATUS": the command has ended, even though a
+# child that it left behind may still hold the output open (R-40, B02). The command comes on stdin and
+# is evaluated, not passed as an argument: an argument ends at 128 KiB (B14) and is public.
 COMMAND = """\
 mark=$1
 umask "$2"
+read -r line </proc/self/stat
+set -- ${line##*) }
+echo "$mark began ${20}" >&2
 set -- "$(cat; echo x)"
 exec 9>&2 2>&1 </dev/null
-( unset mark; eval "shift
+( unset mark line; eval "shift
 ${1%x}" ) 9>&-
 status=$?
 echo "$mark $status" >&9
 exit $status
 """
 
-# $1: mark of the call. Stops every process of the call (R-40): those that carry its mark in their
-# environment; those in the session of one that does (`env -i`); and orphans with no mark of any
-# call (`env -i setsid`). Earlier calls' servers carry another mark and live on. What still
-# breeds after 0.2 s, a fork bomb, ends with everything else of this user. Leaves with 0 when only
-# the call was stopped, with 3 when everything was.
+# $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks; "": not known.
+# Stops every process of the call (R-40): those that carry its mark in their environment; those in the
+# session of one that does (`env -i`); and orphans that are younger than the call and carry no mark
+# (`env -i setsid`) or one that odek never gave out. What was there before the call, and what carries
+# another call's mark, lives on: servers. The name of a process may hold line ends and parentheses, and
+# a zombie with more than one thread is a program whose main thread has ended. What still breeds after
+# 0.2 s, a fork bomb, ends with everything else of this user. Leaves with 0 when only the call was
+# stopped, with 3 when everything was.
 STOP = f"""\
 variable={CALL_VARIABLE}
-mark=$1
+mark=$1 others=$2 began=$3
+any= rest=$mark
+while [ -n "$rest" ]; do any="$any?"; rest=${{rest#?}}; done
 look() {{
   pid=${{1#/proc/}}
   [ "$pid" = "$$" ] && return 1
   line=
-  read -r line 2>/dev/null <"$1/stat" || return 1
+  while read -r part; do line="$line $part"; done 2>/dev/null <"$1/stat"
   set -- ${{line##*) }}
-  state=$1 parent=$2 session=$4
-  [ "$state" = Z ] && return 1
+  state=$1 parent=$2 session=$4 threads=${{18}} born=${{20}}
+  [ -n "$born" ] || return 1
+  [ "$state" = Z ] && [ "$threads" -le 1 ] && return 1
   kill -0 "$pid" 2>/dev/null || return 1
-  kind=unmarked
+  kind=unknown
+  [ -n "$began" ] && [ "$born" -lt "$began" ] && kind=older
   environment=
   while IFS= read -r environment || [ -n "$environment" ]; do
     case $environment in
       *"$variable=$mark"*) kind=ours; break ;;
-      *"$variable="*) kind=other; break ;;
+      *"$variable="*)
+        value=${{environment#*"$variable="}}
+        value=${{value%"${{value#$any}}"}}
+        case " $others " in *" ${{value:-/}} "*) kind=older; break ;; esac ;;
     esac
     environment=
   done 2>/dev/null <"/proc/$pid/environ"
@@ -89,7 +103,7 @@ while [ "$now" -le $deadline ]; do
   done
   for entry in /proc/[0-9]*; do
     look "$entry" || continue
-    [ $kind = unmarked ] || continue
+    [ $kind = unknown ] || continue
     case $sessions in
       *" $session "*) found="$found $pid" ;;
       *) [ "$parent" = 1 ] && found="$found $pid" ;;

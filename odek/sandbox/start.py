@@ -7,13 +7,13 @@ killed outright, the lease takes it down (argv.run_argv).
 from __future__ import annotations
 
 import json
-import os
-import stat
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from odek.errors import ExecutableMissing
 from odek.process import Completed
 from odek.sandbox import scripts
 from odek.sandbox.argv import (
@@ -30,10 +30,11 @@ from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.networks import connect_rest, explain_refusal, service_names
+from odek.sandbox.noncefile import NonceFile
 from odek.sandbox.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
 from odek.sandbox.services import ServiceNames
 from odek.sandbox.spec import SandboxSpec
-from odek.sandbox.verify import mismatches
+from odek.sandbox.verify import mismatches, nonce_of
 from odek.text import visible
 
 START_TIMEOUT_S = 60.0  # a loaded machine may need long; nothing is lost by waiting
@@ -41,8 +42,11 @@ _LEASE_GRACE_S = 1.0
 _MAX_NAMES = 20
 _LEASE_BYTES = 1 << 16
 _SPARE_HOME = "/dev/shm"
-_NONCE_PREFIX = ".odek-nonce-"
-_STALE_S = 60.0
+_SWEEP_TIMEOUT_S = 5.0  # nobody is to wait for other people's leftovers
+# Another odek's container may be gone again before it can be looked at. These words may be anybody's, so
+# they buy a few more attempts and nothing else.
+_NAME_TAKEN = "already in use"
+_ATTEMPTS_ON_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,37 +59,49 @@ class Surroundings:
     new_nonce: Callable[[], str]
     notify: Callable[[str], None]
     """takes a sentence for the user"""
+    clock: Callable[[], float] = time.monotonic
 
 
 def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     """Return a running, verified container. Raises SandboxConfigError."""
     nonce = world.new_nonce()
-    listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs beside the start
-    marker = _NonceFile(spec.workdir, world.new_nonce())
+    marker = NonceFile(spec.workdir, world.new_nonce())
     lease: Pending | None = None
-    try:
-        name, lease = _run(spec, docker, world, nonce)
-        connect_rest(spec.plan, name, docker)
+    with ExitStack() as cleanup:
+        listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs beside the start
+        cleanup.callback(listing.close)
+        try:
+            name, lease = _run(spec, docker, world, nonce)
+            connect_rest(spec.plan, name, docker)
+            facts = _prove(spec, name, marker, docker, world, nonce)
+            container = Container(docker, spec, facts, lease=lease, new_nonce=world.new_nonce, clock=world.clock)
+            _sweep(listing, docker, world)
+            lease = None
+        finally:
+            if lease is not None:
+                _abandon(lease, docker, world, nonce)
+    return container
+
+
+def _prove(
+    spec: SandboxSpec, name: str, marker: NonceFile, docker: Docker, world: Surroundings, nonce: str
+) -> ContainerFacts:
+    """Return what is true of the container. Raises SandboxConfigError when it is not the one asked for."""
+    with ExitStack() as cleanup:
+        cleanup.callback(marker.remove)
         marker.make()
         inspecting = docker.start(*inspect_argv(name))
+        cleanup.callback(inspecting.close)
         arguments = (marker.name, marker.inode)
         checked = call(docker, *exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments))
-        observed = _read_check(checked)
         inspected = _read_inspect(inspecting.wait(CALL_TIMEOUT_S))
-        _require_match(spec, inspected, nonce)
-        _require_working(spec, observed, checked)
-        services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
-        for note in services.notes:
-            world.notify(note)
-        facts = _facts(spec, inspected, observed, services, world)
-        container = Container(docker, spec, facts, lease=lease, new_nonce=world.new_nonce)
-        lease = None
-    finally:
-        marker.remove()
-        if lease is not None:
-            _abandon(lease, docker, nonce)
-    _sweep(listing, docker, world)
-    return container
+    observed = _read_check(checked)
+    _require_match(spec, inspected, nonce)
+    _require_working(spec, observed, checked)
+    services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
+    for note in services.notes:
+        world.notify(note)
+    return _facts(spec, inspected, observed, services, world)
 
 
 def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> tuple[str, Pending]:
@@ -93,66 +109,74 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
     for number in range(1, _MAX_NAMES + 1):
         name = f"odek-{world.owner.pid}-{number}"
         lease = docker.start(*run_argv(spec, name=name, labels=labels), hold_stdin=True, limit_bytes=_LEASE_BYTES)
+        started = world.clock()
         ready = False
         try:
-            ready = _await_ready(lease)
+            ready = _await_ready(lease, world)
         finally:
             if not ready:
-                _abandon(lease, docker, nonce)
+                _abandon(lease, docker, world, nonce)
         if ready:
             return name, lease
         done = lease.completed()
-        if not _taken_by_another(name, docker, nonce):
-            raise explain_refusal(spec.plan, docker) or _start_error(spec, done)
+        by_words = number <= _ATTEMPTS_ON_WORDS and _NAME_TAKEN in done.stderr.text
+        if not by_words and not _taken_by_another(name, docker, nonce):
+            late = world.clock() - started >= START_TIMEOUT_S
+            raise explain_refusal(spec.plan, docker) or _start_error(spec, done, late=late)
     raise SandboxConfigError(
         f"the container names odek-{world.owner.pid}-1 to -{_MAX_NAMES} are all taken",
         hint="look at `docker ps --all` and remove what is not needed",
     )
 
 
-def _await_ready(lease: Pending) -> bool:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not lease.finished and time.monotonic() < deadline:
+def _await_ready(lease: Pending, world: Surroundings) -> bool:
+    deadline = world.clock() + START_TIMEOUT_S
+    while not lease.finished and world.clock() < deadline:
         if scripts.READY.encode() in lease.stdout.data:
             return True
-        lease.pump(deadline - time.monotonic())
+        lease.pump(deadline - world.clock())
     return scripts.READY.encode() in lease.stdout.data and not lease.exited
 
 
-def _abandon(lease: Pending, docker: Docker, nonce: str) -> None:
+def _abandon(lease: Pending, docker: Docker, world: Surroundings, nonce: str) -> None:
     """Take down whatever a start has made so far. The client is not killed at once: it may be about
     to create the container, which then sees its lease closed and ends by itself."""
     lease.release()
-    deadline = time.monotonic() + _LEASE_GRACE_S
-    while not lease.exited and time.monotonic() < deadline:
+    deadline = world.clock() + _LEASE_GRACE_S
+    while not lease.finished and world.clock() < deadline:
         lease.pump(_LEASE_GRACE_S)
-    if lease.exited and lease.finished:
+    ended = lease.exited
+    if ended:
         lease.close()
     _remove_by_nonce(docker, nonce)
-    if not lease.exited:
+    if not ended:
         lease.close()
         _remove_by_nonce(docker, nonce)
-    lease.close()
 
 
 def _remove_by_nonce(docker: Docker, nonce: str) -> None:
-    listed = call(docker, *list_by_label_argv(f"{NONCE_LABEL}={nonce}", "{{.ID}}"), timeout_s=5.0)
-    names = tuple(listed.stdout.text.split())
-    if names:
-        call(docker, *remove_argv(*names), timeout_s=10.0)
+    try:
+        listed = call(docker, *list_by_label_argv(f"{NONCE_LABEL}={nonce}", "{{.ID}}"), timeout_s=5.0)
+        names = tuple(listed.stdout.text.split())
+        if names:
+            call(docker, *remove_argv(*names), timeout_s=10.0)
+    except ExecutableMissing:  # no process can be started at present; the closed lease ends the container
+        pass
 
 
 def _taken_by_another(name: str, docker: Docker, nonce: str) -> bool:
-    """Whether a container of that name exists that we did not make (B09): the words of a refusal
-    are not read."""
+    """Whether a container of that name exists that we did not make (B09)."""
     done = call(docker, *inspect_argv(name))
-    if done.code != 0:
-        return False
-    labels = (_read_inspect(done).get("Config") or {}).get("Labels") or {}
-    return labels.get(NONCE_LABEL) != nonce
+    return done.code == 0 and nonce_of(_read_inspect(done)) != nonce
 
 
-def _start_error(spec: SandboxSpec, done: Completed) -> SandboxConfigError:
+def _start_error(spec: SandboxSpec, done: Completed, *, late: bool) -> SandboxConfigError:
+    if late:
+        return SandboxConfigError(
+            f"Docker did not start the sandbox within {START_TIMEOUT_S:.0f} seconds",
+            hint="restart Docker, or try again when the machine is less busy",
+            detail=quote(done),
+        )
     return SandboxConfigError(
         f'Docker did not start the sandbox from image "{visible(spec.image)}"',
         hint="the image must hold `sh` for this machine's processor; the settings in force: `odek config view`",
@@ -163,7 +187,7 @@ def _start_error(spec: SandboxSpec, done: Completed) -> SandboxConfigError:
 def _read_inspect(done: Completed) -> dict[str, Any]:
     try:
         value = json.loads(done.stdout.data)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if done.code == 0 and isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         return value[0]
@@ -201,10 +225,15 @@ def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Compl
             hint="the user must exist in the image when given by name, and /workspace must be open to it",
             detail=quote(checked),
         )
+    if observed.get("uid") == spec.helper_user.partition(":")[0]:
+        raise SandboxConfigError(
+            f'user "{visible(spec.user)}" of image "{visible(spec.image)}" is the one that odek\'s own processes need',
+            hint="choose another user for the commands with sandbox_user, by number",
+        )
     if observed.get("nonce") != "seen":
         raise SandboxConfigError(
             f'the Docker daemon does not see "{visible(spec.workdir)}": /workspace is another folder',
-            hint="the daemon runs on another machine or sees other files (DOCKER_HOST, `docker context ls`); use a local one",
+            hint="use a local daemon: this one sees other files (DOCKER_HOST, `docker context ls`)",
         )
 
 
@@ -219,7 +248,7 @@ def _facts(
     if observed.get("home") != "writable":
         if observed.get("spare") != "writable":
             raise SandboxConfigError(
-                f'HOME "{visible(home)}" is not writable for user "{visible(spec.user)}" in image "{visible(spec.image)}"',
+                f'HOME "{visible(home)}" of image "{visible(spec.image)}" is not open to user "{visible(spec.user)}"',
                 hint="give the sandbox a HOME that is, with sandbox_env, or another sandbox_user",
             )
         world.notify(f"HOME {visible(home)} is not writable in this image; commands get HOME={_SPARE_HOME}")
@@ -248,56 +277,15 @@ def _facts(
 
 def _sweep(listing: Pending, docker: Docker, world: Surroundings) -> None:
     """Remove what dead odeks left behind. Never an obstacle: a failure is not the user's problem."""
-    done = listing.wait(CALL_TIMEOUT_S)
+    done = listing.wait(_SWEEP_TIMEOUT_S)
     if done.code != 0:
         return
     leftovers = choose_leftovers(parse_listing(done.stdout.text), me=world.owner, start_of=world.start_of)
-    if leftovers:
-        removed = call(docker, *remove_argv(*leftovers))
-        if removed.code == 0:
-            world.notify(f"removed {len(leftovers)} container(s) that an earlier odek left behind")
-
-
-class _NonceFile:
-    """An empty file in the workspace that exists while the container proves that it sees it.
-
-    Where the folder may only be read, the proof is the folder's inode number instead.
-    """
-
-    def __init__(self, folder: str, nonce: str) -> None:
-        self._folder = folder
-        self.name = f"{_NONCE_PREFIX}{nonce}"
-        self._made = False
-        self.inode = ""
-
-    def make(self) -> None:
-        try:
-            self._remove_stale()
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
-            self._made = True
-        except OSError:
-            self.inode = str(os.stat(self._folder).st_ino)
-
-    def remove(self) -> None:
-        if self._made:
-            self._made = False
-            try:
-                os.unlink(self._path)
-            except FileNotFoundError:
-                pass
-
-    @property
-    def _path(self) -> str:
-        return os.path.join(self._folder, self.name)
-
-    def _remove_stale(self) -> None:
-        """Remove what an odek that was killed in the act has left in this folder."""
-        with os.scandir(self._folder) as entries:
-            stale = [entry.path for entry in entries if entry.name.startswith(_NONCE_PREFIX) and _is_stale(entry)]
-        for path in stale:
-            os.unlink(path)
-
-
-def _is_stale(entry: os.DirEntry[str]) -> bool:
-    status = entry.stat(follow_symlinks=False)
-    return stat.S_ISREG(status.st_mode) and status.st_size == 0 and time.time() - status.st_mtime > _STALE_S
+    if not leftovers:
+        return
+    try:
+        removed = call(docker, *remove_argv(*leftovers), timeout_s=_SWEEP_TIMEOUT_S)
+    except ExecutableMissing:
+        return
+    if removed.code == 0:
+        world.notify(f"removed {len(leftovers)} container(s) that an earlier odek left behind")

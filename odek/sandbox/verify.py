@@ -20,7 +20,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
     return (
         *_differences(
             ("it runs", _object(inspected, "State").get("Running"), True),
-            ("it is ours", _object(_object(inspected, "Config"), "Labels").get(NONCE_LABEL), nonce),
+            ("it is ours", nonce_of(inspected), nonce),
             ("image", inspected.get("Image"), spec.image_id),
             ("user of the keep-alive", _object(inspected, "Config").get("User"), spec.helper_user),
             ("network", host.get("NetworkMode"), spec.plan.first),
@@ -41,6 +41,11 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
         *_mounts(inspected, spec),
         *verify_attached(spec.plan, inspected),
     )
+
+
+def nonce_of(inspected: Mapping[str, Any]) -> object:
+    """Return the nonce of the start that made the container, None when no odek did."""
+    return _object(_object(inspected, "Config"), "Labels").get(NONCE_LABEL)
 
 
 def _differences(*rows: tuple[str, object, object]) -> Iterator[str]:

@@ -1,0 +1,95 @@
+"""The file that proves that the container sees the user's own folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.noncefile import NonceFile
+
+
+def age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def test_file_is_made_empty_and_removed(tmp_path: Path) -> None:
+    """R-37."""
+    marker = NonceFile(str(tmp_path), "n0")
+    marker.make()
+    assert (os.listdir(tmp_path), (tmp_path / ".odek-nonce-n0").stat().st_size) == ([".odek-nonce-n0"], 0)
+    assert (marker.name, marker.inode) == (".odek-nonce-n0", "")
+    marker.remove()
+    marker.remove()
+    assert os.listdir(tmp_path) == []
+
+
+def test_removal_of_what_was_never_made_removes_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".odek-nonce-n0").touch()
+    NonceFile(str(tmp_path), "n0").remove()
+    assert os.listdir(tmp_path) == [".odek-nonce-n0"]
+
+
+@pytest.mark.parametrize("there", ["file", "link"])
+def test_file_of_that_name_is_not_touched_and_the_inode_is_used(there: str, tmp_path: Path) -> None:
+    """R-37: nothing is overwritten, no link is followed."""
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    work.mkdir()
+    name = work / ".odek-nonce-n0"
+    if there == "file":
+        name.write_text("mine")
+    else:
+        name.symlink_to(outside)
+    marker = NonceFile(str(work), "n0")
+    marker.make()
+    marker.remove()
+    assert marker.inode == str(work.stat().st_ino)
+    assert (os.listdir(work), outside.exists()) == ([".odek-nonce-n0"], False)
+
+
+def test_folder_that_is_gone_is_an_error_of_the_users(tmp_path: Path) -> None:
+    """R-37."""
+    with pytest.raises(SandboxConfigError, match="cannot be read: No such file or directory"):
+        NonceFile(str(tmp_path / "none"), "n0").make()
+
+
+def test_stale_files_of_killed_odeks_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    """R-38: empty, regular, by that name, and older than any start takes."""
+    stale, fresh, full, folder, link, other = (
+        tmp_path / name
+        for name in (
+            ".odek-nonce-1",
+            ".odek-nonce-2",
+            ".odek-nonce-3",
+            ".odek-nonce-4",
+            ".odek-nonce-5",
+            "odek-nonce-6",
+        )
+    )
+    stale.touch()
+    fresh.touch()
+    full.write_text("x")
+    folder.mkdir()
+    link.symlink_to(other)
+    other.touch()
+    for path in (stale, full, folder, other):
+        age(path, 3600)
+    marker = NonceFile(str(tmp_path), "n0")
+    marker.make()
+    marker.remove()
+    assert sorted(os.listdir(tmp_path)) == sorted(path.name for path in (fresh, full, folder, link, other))
+    assert marker.inode == ""
+
+
+def test_removal_that_fails_is_no_error(tmp_path: Path) -> None:
+    """R-38: it must not stand in the way of taking the container down."""
+    marker = NonceFile(str(tmp_path), "n0")
+    marker.make()
+    (tmp_path / marker.name).unlink()
+    (tmp_path / marker.name).mkdir()
+    marker.remove()
+    assert os.listdir(tmp_path) == [marker.name]

@@ -1,0 +1,480 @@
+"""Starting a container: what is proved, and that every failure takes down what was made."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.containers import CONTAINER_ID, FACTS, SPEC, inspected
+from fakes.docker import FakeDocker, FakePending
+
+from odek.errors import ExecutableMissing, Interrupted
+from odek.sandbox import scripts
+from odek.sandbox.argv import run_argv
+from odek.sandbox.container import Container
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.network import Network
+from odek.sandbox.owner import LIST_TEMPLATE, Owner
+from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.start import START_TIMEOUT_S, Surroundings, start
+
+OWNER = Owner(pid=7, start="42", boot="boot-1", pidns="pid:[1]", uid=1000)
+NONCE, MARKER = "f00d", "0002"
+SWEEP = ("ps", "--all", "--no-trunc", "--filter", "label=io.odek.sandbox=1", "--format", LIST_TEMPLATE)
+OURS = ("ps", "--all", "--no-trunc", "--filter", f"label=io.odek.nonce={NONCE}", "--format", "{{.ID}}")
+SEEN = "nonce=seen\nhome=writable\nspare=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
+READY = f"{scripts.READY}\n"
+CONFLICT = (
+    'docker: Error response from daemon: Conflict. The container name "/odek-7-1" is already in use by container "x".\n'
+)
+NETWORK = Network(name="back", id="b" * 64, internal=True)
+
+
+@dataclass
+class Scene:
+    """A folder, a scripted Docker, and what was said."""
+
+    spec: SandboxSpec
+    docker: FakeDocker = field(default_factory=FakeDocker)
+    said: list[str] = field(default_factory=list)
+    living: dict[int, str] = field(default_factory=dict)
+
+    def start(self) -> Container:
+        nonces = iter((NONCE, MARKER, "0003", "0004"))
+        world = Surroundings(
+            owner=OWNER,
+            start_of=self.living.get,
+            new_nonce=lambda: next(nonces),
+            notify=self.said.append,
+            clock=self.docker.now,
+        )
+        return start(self.spec, self.docker, world)
+
+    @property
+    def leases(self) -> list[FakePending]:
+        return [client for client in self.docker.clients if client.args[0] == "run"]
+
+    def assert_nothing_left(self) -> None:
+        """R-38: the lease is closed, the container was looked for by its nonce, no client and no file is left."""
+        assert all(lease.released and lease.closed for lease in self.leases)
+        assert not self.leases or self.docker.called(*OURS)
+        self.docker.assert_no_client_left()
+        assert os.listdir(self.spec.workdir) == []
+
+    def fails(self, words: str) -> SandboxConfigError:
+        with pytest.raises(SandboxConfigError, match=words) as refused:
+            self.start()
+        self.assert_nothing_left()
+        return refused.value
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(replace(SPEC, workdir=str(tmp_path)))
+
+
+def shown(spec: SandboxSpec, change: Callable[[dict[str, Any]], object] = lambda _: None, **names: str) -> str:
+    value = inspected(spec, **names)
+    change(value)
+    return json.dumps([value])
+
+
+def script(scene: Scene, *but: str, check: str = SEEN, left: str = f"{CONTAINER_ID}\n") -> FakeDocker:
+    """Script a start in which all goes well, but for the steps named, which the test scripts first."""
+    docker = scene.docker
+    rules: dict[str, Callable[[], object]] = {
+        "sweep": lambda: docker.on(*SWEEP),
+        "run": lambda: docker.on("run", stdout=READY, hold=True),
+        "inspect": lambda: docker.on("inspect", stdout=shown(scene.spec)),
+        "check": lambda: docker.on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=check),
+        "ours": lambda: docker.on(*OURS, stdout=left),
+        "rm": lambda: docker.on("rm", "--force", "--volumes", "--", CONTAINER_ID),
+    }
+    for step, rule in rules.items():
+        if step not in but:
+            rule()
+    return docker
+
+
+def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
+    """R-30, R-31, R-37: the calls, in their order, and the facts."""
+    docker = script(scene)
+    container = scene.start()
+    assert container.facts == FACTS
+    assert [call.args[:2] for call in docker.calls] == [
+        ("ps", "--all"),
+        ("run", "--rm"),
+        ("inspect", "--type"),
+        ("exec", "--interactive"),
+    ]
+    assert docker.calls[1].args == run_argv(scene.spec, name="odek-7-1", labels=OWNER.labels(NONCE))
+    assert docker.calls[1].hold_stdin
+    assert docker.calls[2].args == ("inspect", "--type", "container", "--", "odek-7-1")
+    assert docker.calls[3].args == (
+        "exec", "--interactive", "--user", "1000:1000", "odek-7-1", "sh", "-c", scripts.CHECK, "sh",
+        f".odek-nonce-{MARKER}", "",
+    )  # fmt: skip
+    docker.assert_no_client_left("run")
+    assert not scene.leases[0].released
+    assert (os.listdir(scene.spec.workdir), scene.said) == ([], [])
+
+
+def test_nonce_file_is_there_while_the_container_looks_and_gone_afterwards(scene: Scene) -> None:
+    """R-37."""
+    there: list[list[str]] = []
+    scene.docker.on(
+        "exec", has=scripts.CHECK, code=42, stdout=SEEN, react=lambda _: there.append(os.listdir(scene.spec.workdir))
+    )  # fmt: skip
+    script(scene, "check")
+    scene.start()
+    assert there == [[f".odek-nonce-{MARKER}"]]
+    assert os.listdir(scene.spec.workdir) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "said"),
+    [
+        (SEEN.replace("uid=1000\ngid=1000", "uid=12\ngid=34"), {"user": "12:34"}, []),
+        (
+            SEEN.replace("home=writable\n", ""),
+            {"home": "/dev/shm"},
+            ["HOME /tmp is not writable in this image; commands get HOME=/dev/shm"],
+        ),
+        (
+            SEEN.replace("workspace=writable\n", ""),
+            {"workspace_writable": False},
+            ["the working directory is not writable for the sandbox user 1000:1000: commands can only read it"],
+        ),
+        ("a hint of somebody's\n" + SEEN, {}, []),
+    ],
+)
+def test_facts_are_what_was_observed_and_not_what_was_asked_for(
+    check: str, facts: dict[str, Any], said: list[str], scene: Scene
+) -> None:
+    """R-31, R-71."""
+    script(scene, check=check)
+    assert scene.start().facts == replace(FACTS, **facts)
+    assert scene.said == said
+
+
+def test_read_only_workspace_is_not_complained_of_when_it_was_asked_for(scene: Scene) -> None:
+    """R-32."""
+    scene.spec = replace(scene.spec, readonly=True)
+    script(scene, check=SEEN.replace("workspace=writable\n", ""))
+    assert scene.start().facts == replace(FACTS, readonly=True, workspace_writable=False)
+    assert scene.said == []
+
+
+def test_commands_of_a_moved_home_get_it(scene: Scene) -> None:
+    """R-31."""
+    docker = script(scene, check=SEEN.replace("home=writable\n", ""))
+    docker.on("exec", has=scripts.COMMAND, react=lambda client: client.err.append(b"0003 0\n"))
+    scene.start().run("true", timeout_s=1)
+    assert docker.calls[-1].stdin == b"export HOME='/dev/shm'\ntrue"
+
+
+def test_facts_name_the_attached_networks(scene: Scene) -> None:
+    """R-54, R-71: the first at the start, verified, none of its names an alias of ours."""
+    scene.spec = replace(scene.spec, attached=(NETWORK,))
+    docker = script(scene)
+    docker.on("network", "inspect", "--", NETWORK.id, stdout=json.dumps([{"Name": "back", "Id": NETWORK.id}]))
+    facts = scene.start().facts
+    assert (facts.network, facts.internet, facts.networks) == ("attached", False, (NETWORK,))
+
+
+@pytest.mark.parametrize(
+    ("code", "check", "words"),
+    [
+        (scripts.CHECKED, SEEN.replace("nonce=seen\n", ""), "the Docker daemon does not see"),
+        (scripts.CHECKED, "", "the Docker daemon does not see"),
+        (1, "missing=cat\n", 'image "alpine:3.22" has no `cat`'),
+        (1, "missing=\x1b[2J\n", r"has no `\\x1b\[2J`"),
+        (
+            126,
+            "OCI runtime exec failed: exec failed: unable to start container process\r\n",
+            "commands cannot run in image",
+        ),
+        (0, SEEN, "commands cannot run in image"),
+        (255, "", "commands cannot run in image"),
+        (
+            scripts.CHECKED,
+            SEEN.replace("home=writable\nspare=writable\n", ""),
+            'HOME "/tmp" of image "alpine:3.22" is not open',
+        ),
+        (scripts.CHECKED, SEEN.replace("uid=1000", "uid=65534"), "is the one that odek's own processes need"),
+    ],
+)
+def test_container_that_does_not_prove_itself_is_taken_down(code: int, check: str, words: str, scene: Scene) -> None:
+    """R-37, R-31, D-10, B21, B22: a remote daemon, an image without the programs, a user that is nobody."""
+    scene.docker.on("exec", has=scripts.CHECK, code=code, stdout=check)
+    script(scene, "check")
+    scene.fails(words)
+    assert scene.docker.called("rm")
+
+
+def test_check_that_hangs_is_given_up(scene: Scene) -> None:
+    """B23."""
+    scene.docker.on("exec", has=scripts.CHECK, hang=True)
+    script(scene, "check")
+    before = scene.docker.now()
+    scene.fails("commands cannot run in image")
+    assert scene.docker.now() - before < 60
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "[]",
+        "{}",
+        "null",
+        "hint: try x\n[",
+        '[{"Id":"x"},{}]',
+        "[7]",
+        "not json",
+        pytest.param("[" * 5000, id="deep"),
+        '"text"',
+    ],
+)
+def test_unreadable_inspect_takes_the_container_down(words: str, scene: Scene) -> None:
+    """B25, R-37: fails closed."""
+    scene.docker.on("inspect", stdout=words)
+    script(scene, "inspect")
+    scene.fails("Docker does not tell the state of the container")
+
+
+@pytest.mark.parametrize(
+    ("code", "hang"), [(1, False), (0, True)]
+)  # fmt: skip
+def test_failed_inspect_takes_the_container_down(code: int, hang: bool, scene: Scene) -> None:
+    """R-37, B23: words on stdout beside a failure count for nothing."""
+    scene.docker.on("inspect", stdout=shown(scene.spec), code=code, hang=hang)
+    script(scene, "inspect")
+    scene.fails("Docker does not tell the state of the container")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda value: value["State"].update(Running=False), "it runs: asked for True, found False"),
+        (lambda value: value["HostConfig"].update(PidsLimit=0), "process limit: asked for 4096, found 0"),
+        (lambda value: value.update(Image="sha256:other"), "image: asked for"),
+        (lambda value: value["Config"]["Labels"].update({"io.odek.nonce": "\x1b[2J"}), "it is ours: asked for 'f00d'"),
+        (
+            lambda value: value["NetworkSettings"]["Networks"].update(x={"NetworkID": "d" * 64}),
+            "attached, not asked for",
+        ),
+    ],
+)
+def test_container_that_is_not_as_asked_for_is_taken_down_and_the_difference_told(
+    change: Callable[[dict[str, Any]], object], words: str, scene: Scene
+) -> None:
+    """R-30, R-37."""
+    scene.docker.on("inspect", stdout=shown(scene.spec, change))
+    script(scene, "inspect")
+    refused = scene.fails("is not the one that was asked for")
+    assert words in refused.detail
+    assert "\x1b" not in refused.detail
+
+
+def fail_run(scene: Scene, **answer: Any) -> None:
+    scene.docker.on("run", **answer)
+    scene.docker.on("inspect", code=1, stdout="[]\n")
+    script(scene, "run", "inspect", left="")
+
+
+@pytest.mark.parametrize("code", [0, 1, 125, 126, 127, 255, -9])
+def test_run_that_ends_is_a_failure_whatever_its_code(code: int, scene: Scene) -> None:
+    """R-30, D-11: 0 means nothing (an entrypoint, an architecture), and the words are only quoted."""
+    fail_run(scene, code=code, stderr="Cannot connect to the Docker daemon. No such image. \x1b[2J permission denied\n")
+    refused = scene.fails('^Docker did not start the sandbox from image "alpine:3.22"$')
+    assert refused.detail == "Cannot connect to the Docker daemon. No such image. \\x1b[2J permission denied"
+    assert len(scene.leases) == 1
+
+
+@pytest.mark.parametrize("words", ["odek-read", "an entrypoint talks\n", f"{CONTAINER_ID}\n"])
+def test_run_that_says_something_else_is_a_failure(words: str, scene: Scene) -> None:
+    """R-30."""
+    fail_run(scene, stdout=words, code=0)
+    scene.fails("Docker did not start the sandbox")
+
+
+def test_run_that_says_it_is_ready_and_ends_is_a_failure(scene: Scene) -> None:
+    """R-37."""
+    fail_run(scene, stdout=READY, code=0)
+    scene.fails("Docker did not start the sandbox")
+
+
+def test_run_that_never_says_a_word_is_given_up(scene: Scene) -> None:
+    """B23: in bounded time, client killed, container looked for before and after."""
+    scene.docker.on("run", hang=True)
+    scene.docker.on("inspect", code=1)
+    script(scene, "run", "inspect")
+    before = scene.docker.now()
+    scene.fails(rf"^Docker did not start the sandbox within {START_TIMEOUT_S:.0f} seconds$")
+    assert scene.docker.now() - before < START_TIMEOUT_S + 5
+    assert scene.leases[0].killed
+    assert len(scene.docker.called(*OURS)) == 2
+    assert len(scene.docker.called("rm")) == 2
+
+
+def test_name_of_another_container_is_left_alone_and_the_next_one_taken(scene: Scene) -> None:
+    """R-30, B09: a conflict is retried under a new name, never "freed" by force."""
+    docker = scene.docker
+    docker.on("run", has="odek-7-1", code=125, stderr=CONFLICT)
+    docker.on("run", has="odek-7-2", code=125, stderr="docker: somebody's own words\n")
+    docker.on("inspect", has="odek-7-2", stdout=shown(scene.spec, name="odek-7-2", nonce="another"))
+    docker.on("inspect", has="odek-7-3", stdout=shown(scene.spec, name="odek-7-3"))
+    script(scene, "inspect", left="")
+    assert scene.start().facts.name == "odek-7-3"
+    assert docker.called("rm") == []
+    docker.assert_no_client_left("run")
+
+
+@pytest.mark.parametrize("labels", [None, {}, {"io.odek.nonce": "another"}, [], "x"])
+def test_foreign_container_is_told_by_its_labels(labels: object, scene: Scene) -> None:
+    """B09: whatever labels it has."""
+    docker = scene.docker
+    docker.on("run", has="odek-7-1", code=125)
+    docker.on("inspect", has="odek-7-1", stdout=shown(scene.spec, lambda value: value["Config"].update(Labels=labels)))
+    docker.on("inspect", has="odek-7-2", stdout=shown(scene.spec, name="odek-7-2"))
+    script(scene, "inspect", left="")
+    assert scene.start().facts.name == "odek-7-2"
+
+
+def test_every_name_is_taken(scene: Scene) -> None:
+    """B09: bounded."""
+    scene.docker.on("run", code=125)
+    scene.docker.on("inspect", stdout=shown(scene.spec, nonce="another"))
+    script(scene, "run", "inspect", left="")
+    scene.fails("the container names odek-7-1 to -20 are all taken")
+    assert len(scene.leases) == 20
+
+
+def test_words_of_a_conflict_buy_a_few_attempts_and_no_more(scene: Scene) -> None:
+    """B09, D-11: the other container may be gone again; the words may also be anybody's."""
+    fail_run(scene, code=125, stderr=CONFLICT)
+    scene.fails("Docker did not start the sandbox")
+    assert len(scene.leases) == 4
+
+
+def test_start_goes_on_when_the_conflict_has_gone_meanwhile(scene: Scene) -> None:
+    """B09: two odeks with one pid, in two namespaces, on one daemon."""
+    docker = scene.docker
+    docker.on("run", has="odek-7-1", code=125, stderr=CONFLICT)
+    docker.on("inspect", has="odek-7-2", stdout=shown(scene.spec, name="odek-7-2"))
+    script(scene, "inspect", left="")
+    assert scene.start().facts.name == "odek-7-2"
+
+
+@pytest.mark.parametrize("step", ["run", "check", "inspect", "sweep"])
+@pytest.mark.parametrize("at", ["start", "wait"])
+def test_interrupt_takes_down_what_was_made(step: str, at: str, scene: Scene) -> None:
+    """R-38, B08: in every phase."""
+    answer: dict[str, Any] = (
+        {"raises": Interrupted(2)} if at == "start" else {"raises_in_pump": Interrupted(2), "stdout": "x"}
+    )
+    prefix = {"run": ("run",), "check": ("exec",), "inspect": ("inspect",), "sweep": SWEEP}[step]
+    scene.docker.on(*prefix, **answer)
+    script(scene, *({step} - {"sweep"}))
+    with pytest.raises(Interrupted):
+        scene.start()
+    scene.assert_nothing_left()
+
+
+def test_interrupt_during_an_attach_takes_down_what_was_made(scene: Scene) -> None:
+    """R-38, R-54: and removes no network."""
+    second = Network(name="front", id="e" * 64, internal=False)
+    scene.spec = replace(scene.spec, attached=(NETWORK, second))
+    scene.docker.on("network", "connect", "--", second.id, "odek-7-1", raises_in_pump=Interrupted(15), stdout="x")
+    script(scene)
+    with pytest.raises(Interrupted):
+        scene.start()
+    scene.assert_nothing_left()
+    assert [call for call in scene.docker.called("network") if call[1] != "connect"] == []
+
+
+@pytest.mark.parametrize("step", ["run", "check", "inspect"])
+def test_client_that_cannot_be_started_any_more_takes_down_what_was_made(step: str, scene: Scene) -> None:
+    """R-38: out of processes, out of memory, the program replaced."""
+    prefix = {"run": "run", "check": "exec", "inspect": "inspect"}[step]
+    scene.docker.on(prefix, raises=ExecutableMissing("cannot run docker: Cannot allocate memory"))
+    scene.docker.on(*OURS, raises=ExecutableMissing("cannot run docker: Cannot allocate memory"))
+    script(scene, step, "ours")
+    with pytest.raises(ExecutableMissing):
+        scene.start()
+    assert all(lease.released and lease.closed for lease in scene.leases)
+    scene.docker.assert_no_client_left()
+    assert os.listdir(scene.spec.workdir) == []
+
+
+def test_working_directory_that_has_gone_takes_the_container_down(scene: Scene) -> None:
+    """R-37, R-38."""
+    script(scene)
+    os.rmdir(scene.spec.workdir)
+    with pytest.raises(SandboxConfigError, match=r'the working directory ".*" cannot be read: No such file'):
+        scene.start()
+    assert all(lease.released and lease.closed for lease in scene.leases)
+    scene.docker.assert_no_client_left()
+    os.mkdir(scene.spec.workdir)
+
+
+def test_daemon_that_dies_in_between_is_a_stop_and_not_its_absence(scene: Scene) -> None:
+    """D-11: no DaemonUnreachable after the first probe, whatever is said."""
+    down = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
+    for prefix in ("run", "inspect", "ps", "exec"):
+        scene.docker.on(prefix, code=1, stderr=down)
+    scene.fails("Docker did not start the sandbox")
+
+
+def leftover(container: str, **changes: str) -> str:
+    fields = {"pid": "8", "start": "1", "boot": "boot-1", "pidns": "pid:[1]", "uid": "1000"} | changes
+    return "\t".join((container, *map(json.dumps, fields.values()))) + "\n"
+
+
+def test_leftovers_of_dead_owners_are_swept_by_id_and_said_so(scene: Scene) -> None:
+    """R-38, B07: nothing else ever is."""
+    dead, other_dead = "1" * 64, "2" * 64
+    listing = (
+        leftover(dead)
+        + leftover("3" * 64, pid="9", start="5")
+        + leftover(other_dead, pid="9", start="4")
+        + leftover("4" * 64, boot="boot-0")
+        + leftover("5" * 64, uid="0")
+        + leftover("6" * 64, pidns="pid:[2]")
+        + leftover("7" * 64, pid="no")
+    )
+    scene.living[9] = "5"
+    scene.docker.on(*SWEEP, stdout=listing)
+    scene.docker.on("rm", "--force", "--volumes", "--", dead, other_dead)
+    script(scene, "sweep")
+    scene.start()
+    assert scene.docker.called("rm") == [("rm", "--force", "--volumes", "--", dead, other_dead)]
+    assert scene.said == ["removed 2 container(s) that an earlier odek left behind"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"sweep": {"code": 1}},
+        {"sweep": {"hang": True}},
+        {"sweep": {"stdout": "nonsense\n\x00\t\t\n"}},
+        {"sweep": {"stdout": leftover("1" * 64)}, "rm": {"code": 1, "stderr": "removal is already in progress"}},
+        {"sweep": {"stdout": leftover("1" * 64)}, "rm": {"hang": True}},
+        {"sweep": {"stdout": leftover("1" * 64)}, "rm": {"raises": ExecutableMissing("cannot run docker")}},
+    ],
+)
+def test_sweep_that_fails_blocks_nothing(answers: dict[str, dict[str, Any]], scene: Scene) -> None:
+    """B07, B23: not for long either."""
+    scene.docker.on(*SWEEP, **answers["sweep"])
+    scene.docker.on("rm", **answers.get("rm", {}))
+    script(scene, "sweep", "rm")
+    before = scene.docker.now()
+    assert scene.start().facts == FACTS
+    assert (scene.said, scene.docker.now() - before <= 10) == ([], True)
+    scene.docker.assert_no_client_left("run")
