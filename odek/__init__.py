@@ -23,6 +23,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     environment.py     what the model is told about its box
     applied.py         the settings of a session as they really are
     trusted.py         files that this machine trusts later, and whether they changed
+    image_setup.py     the image: named, built from Dockerfile.odek, or the pinned default
     sandbox_setup.py   settings → check → approval → container
     explain/           what a run here would do, without doing it
     bootstrap.py       (command, settings, host) → a ready session

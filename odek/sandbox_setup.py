@@ -9,20 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import cast
 
 from odek.approval.gate import Approver, require_approval
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
-from odek.config.settings import Override, Settings, Source
+from odek.config.settings import Override, Settings
 from odek.config.variables import expand_marked, variables_in
 from odek.host import Host, read_identity
+from odek.image_setup import Notices as Notices
+from odek.image_setup import choose_image, make_image, obtain, require_buildable
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
+from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker, probe
+from odek.sandbox.dockerfile import Dockerfile
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice, parse_default_dockerfile, parse_reference
-from odek.sandbox.images import obtain_image
+from odek.sandbox.image import ImageChoice
 from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
 from odek.sandbox.networks import inspect_networks, service_names
 from odek.sandbox.owner import Owner
@@ -41,18 +44,7 @@ from odek.sandbox.start import Surroundings, start
 from odek.sandbox.workdir import check_workdir, resolve_volume
 from odek.state import StateFolder
 
-if TYPE_CHECKING:
-    from importlib.abc import ResourceLoader
-
 DEFAULT_HOME = "/tmp"
-_DOCKERFILE = "Dockerfile.odek"
-
-
-class Notices(Protocol):
-    """Takes sentences for the user."""
-
-    def note(self, text: str) -> None: ...
-    def warn(self, text: str, hint: str = "") -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +58,8 @@ class Draft:
     volumes: tuple[Mount, ...]
     missing_folders: tuple[str, ...]
     """volume sources that must be made"""
+    dockerfile: Dockerfile | None = None
+    """what the image is built from; None when it is not built"""
 
 
 def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
@@ -75,8 +69,10 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     check_workdir(host.cwd, home=host.home, docker_host=host.env.get("DOCKER_HOST", ""))
     resolved = [resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes]
     parse_env(sandbox.env, origin=origin("sandbox_env"))
+    image, dockerfile = choose_image(settings, host, notices)
     return Draft(
-        image=_choose_image(settings, host),
+        image=image,
+        dockerfile=dockerfile,
         networks=_request_networks(settings, notices),
         limits=Limits(
             pids=parse_pids_limit(sandbox.pids_limit, origin=origin("sandbox_pids_limit")),
@@ -89,8 +85,11 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     )
 
 
-def approval_request(overrides: Sequence[Override], plan: NetworkPlan, host: Host) -> ApprovalRequest:
-    """Return what the project's overrides ask the operator for, networks by their full IDs. Pure."""
+def approval_request(
+    overrides: Sequence[Override], plan: NetworkPlan, host: Host, dockerfile: Dockerfile | None = None
+) -> ApprovalRequest:
+    """Return what the project asks the operator for: its overrides, networks by their full IDs, and the
+    build of `dockerfile`. Pure."""
     asked = {override.key: override.value for override in overrides}
     env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
     by_project = "sandbox_networks" in asked or "sandbox_compose_project" in asked
@@ -108,6 +107,7 @@ def approval_request(overrides: Sequence[Override], plan: NetworkPlan, host: Hos
         env=tuple(EnvOverride(key=key, value=value, variables=variables_in(value)) for key, value in env),
         volumes=tuple(str(volume) for volume in asked.get("sandbox_volumes", ())),
         user=str(asked.get("sandbox_user", "")),
+        dockerfile_sha256=dockerfile.sha256 if dockerfile else "",
     )
 
 
@@ -135,17 +135,13 @@ def start_sandbox(
         plan = inspect_networks(draft.networks, docker)
         for note in service_names(plan, "", docker).notes:
             notices.note(note)  # two checkouts behind one name are pointed out before the question
-    require_approval(
-        approval_request(overrides, plan, host),
-        approver=approver,
-        store=ApprovalStore(StateFolder(home=host.home, uid=host.uid)),
-        approved_by_environment=settings.approve_project_sandbox,
-        notify=notices.note,
-    )
+    _approve(approval_request(overrides, plan, host, draft.dockerfile), settings, host, approver, notices)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     if not draft.networks.attaches:
         probe(docker, sleep=sleep)
-    image_id = obtain_image(draft.image, docker, notify=notices.note)
+    image_id = obtain(
+        draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
+    )
     if draft.networks.attaches:
         require_unchanged(plan, inspect_networks(draft.networks, docker))
         _tell_of_networks(plan, notices)
@@ -154,6 +150,43 @@ def start_sandbox(
         notices.note(f"made the folder {folder} for sandbox_volumes")
     spec = sandbox_spec(draft, settings, host, plan=plan, image_id=image_id, env=env)
     return start(spec, docker, _surroundings(host, new_nonce, notices))
+
+
+def build_sandbox_image(
+    dockerfile: Dockerfile,
+    settings: Settings,
+    host: Host,
+    *,
+    no_cache: bool,
+    docker: Docker,
+    approver: Approver | None,
+    notices: Notices,
+    sleep: Callable[[float], None],
+) -> Build:
+    """Build the image of `dockerfile` now, whether it was built before or not, after the operator's word.
+
+    The checks and the gate are those of a start. Raises ApprovalDenied, StateError and SandboxError.
+    """
+    check_workdir(host.cwd, home=host.home, docker_host=host.env.get("DOCKER_HOST", ""))
+    if not settings.build_network:
+        require_buildable(dockerfile)
+    request = ApprovalRequest(project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256)
+    _approve(request, settings, host, approver, notices)
+    probe(docker, sleep=sleep)
+    options = BuildOptions(network=settings.build_network, no_cache=no_cache)
+    return make_image(dockerfile, host, options, docker=docker, notices=notices)
+
+
+def _approve(
+    request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, notices: Notices
+) -> None:
+    require_approval(
+        request,
+        approver=approver,
+        store=ApprovalStore(StateFolder(home=host.home, uid=host.uid)),
+        approved_by_environment=settings.approve_project_sandbox,
+        notify=notices.note,
+    )
 
 
 def sandbox_spec(
@@ -194,33 +227,6 @@ def owner_of(host: Host) -> Owner:
         pidns=me.pid_namespace if me else "",
         uid=host.uid,
     )
-
-
-def _choose_image(settings: Settings, host: Host) -> ImageChoice:
-    """Return the image by its priority: the setting, Dockerfile.odek, the pinned default (R-35)."""
-    if settings.sandbox.image:
-        origin = settings.origin_of("sandbox_image")
-        return ImageChoice(
-            ref=parse_reference(settings.sandbox.image, origin=origin),
-            origin=origin,
-            chosen_by_project=settings.source_of("sandbox_image") is Source.PROJECT,
-        )
-    if os.path.lexists(os.path.join(host.cwd, _DOCKERFILE)):
-        raise SandboxConfigError(
-            f"this project brings a {_DOCKERFILE}, which this version cannot build",
-            hint="name an image with --sandbox-image; the default image is not used in its place",
-        )
-    return ImageChoice(ref=default_image(), origin="the pinned default", chosen_by_project=False)
-
-
-def default_image() -> str:
-    """Return the pinned default from the packaged default.Dockerfile (R-35)."""
-    import odek.sandbox
-
-    # the loader reads from the folder and from the one-file archive alike
-    path = os.path.join(os.path.dirname(odek.sandbox.__file__), "default.Dockerfile")
-    loader = cast("ResourceLoader", odek.sandbox.__loader__)
-    return parse_default_dockerfile(loader.get_data(path).decode())
 
 
 def _request_networks(settings: Settings, notices: Notices) -> NetworkRequest:

@@ -14,6 +14,7 @@ from odek.errors import ExecutableMissing
 from odek.process import run
 from odek.sandbox.docker import Docker, call, quote
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.images import daemon_machine
 from odek.text import visible
 
 DEFAULT_TAG = "odek-busybox:local"
@@ -41,7 +42,7 @@ def build_busybox_image(
     """
     data = _read_binary(path)
     machine = check_static_elf(data, path)
-    daemon = _daemon_machine(docker)
+    daemon = daemon_machine(docker)
     if machine != daemon:
         raise SandboxConfigError(
             f'"{visible(path)}" is for {machine}, the Docker daemon runs {daemon}',
@@ -138,7 +139,3 @@ def _programs(path: str, env: Mapping[str, str]) -> tuple[str, ...]:
             f'"{visible(path)}" is not a busybox with a shell: `--list` does not name `sh`', detail=quote(done)
         )
     return names
-
-
-def _daemon_machine(docker: Docker) -> str:
-    return call(docker, "version", "--format", "{{.Server.Arch}}").stdout.text.strip()

@@ -31,6 +31,8 @@ class ImageChoice:
     """where the reference stands, for messages: "--sandbox-image", "./odek.json", "the pinned default" """
     chosen_by_project: bool
     """an image that a project named never leads to the host when it cannot be pulled (D-1)"""
+    local_ids: tuple[tuple[str, str], ...] = ()
+    """(processor or "" for any, ID): local images that are this one where `ref` is not known (D-12)"""
 
     @property
     def is_id(self) -> bool:

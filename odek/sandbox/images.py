@@ -45,7 +45,7 @@ def obtain_image(
     Raises ImageUnavailable when it cannot be pulled while the daemon answers; SandboxLost when the
     daemon went away meanwhile, which is never read as "no daemon" (D-11).
     """
-    found = find_image(choice.ref, docker)
+    found = find_choice(choice, docker)
     if found:
         return found
     if choice.is_id:
@@ -63,6 +63,25 @@ def obtain_image(
             hint=f"check `docker image inspect {visible(choice.ref)}`",
         )
     return found
+
+
+def find_choice(choice: ImageChoice, docker: Docker) -> str:
+    """Return the ID of the local image that `choice` stands for, or "" when there is none.
+
+    Where the reference is not known, as after `docker load`, only an image of one of the IDs that
+    are the same content for the daemon's processor counts; a name never does (D-12).
+    """
+    found = find_image(choice.ref, docker)
+    if found or not choice.local_ids:
+        return found
+    machine = daemon_machine(docker)
+    ids = (image_id for architecture, image_id in choice.local_ids if architecture in ("", machine))
+    return next((image_id for image_id in ids if find_image(image_id, docker) == image_id), "")
+
+
+def daemon_machine(docker: Docker) -> str:
+    """Return the processor of the daemon in Docker's words: amd64, arm64, …"""
+    return call(docker, "version", "--format", "{{.Server.Arch}}").stdout.text.strip()
 
 
 def find_image(ref: str, docker: Docker) -> str:

@@ -43,7 +43,8 @@ ROOMS: dict[str, set[str]] = {
     "trusted": GROUND,
     "demo": set(),
 }
-ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval"}
+ROOMS["image_setup"] = {"errors", "text", "host", "state", "config", "sandbox"}
+ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval", "image_setup"}
 ROOMS["explain"] = {"errors", "text", "host", "config", "sandbox", "approval", "isolation", "sandbox_setup"}
 ROOMS["bootstrap"] = set(ROOMS)
 ROOMS["cli"] = set(ROOMS) | {"__init__"}

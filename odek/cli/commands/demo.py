@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 
 from odek.bootstrap import Profile
-from odek.cli.commands.sandbox import bootstrap_image
+from odek.cli.commands.sandbox_images import bootstrap_image
 from odek.cli.main import COMMANDS
 from odek.cli.narrator import JsonNarrator, Narrator
 from odek.cli.parser import CommandParser
@@ -19,12 +19,11 @@ from odek.config.layers import read_layers
 from odek.demo.project import FILES
 from odek.demo.recording import TASK, render_recording
 from odek.host import Host
+from odek.image_setup import default_choice
 from odek.sandbox.busybox import DEFAULT_TAG
 from odek.sandbox.docker import probe
 from odek.sandbox.errors import ImageUnavailable
-from odek.sandbox.image import ImageChoice
 from odek.sandbox.images import find_image, obtain_image
-from odek.sandbox_setup import default_image
 
 _UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
 
@@ -84,11 +83,10 @@ def _find_image(host: Host, terminal: Terminal) -> str:
     """Return the pinned default, or the local busybox image where the default cannot be had."""
     docker = real_docker(host)
     probe(docker, sleep=time.sleep)
-    pinned = default_image()
-    choice = ImageChoice(ref=pinned, origin="the pinned default", chosen_by_project=False)
+    choice = default_choice()
     try:
-        obtain_image(choice, docker, notify=terminal.note)
-        return pinned
+        image_id = obtain_image(choice, docker, notify=terminal.note)
+        return choice.ref if find_image(choice.ref, docker) else image_id
     except ImageUnavailable as error:
         terminal.note(f"{error.message}; using the local image {DEFAULT_TAG} instead")
     if not find_image(DEFAULT_TAG, docker):

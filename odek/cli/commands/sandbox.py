@@ -1,58 +1,59 @@
-"""odek sandbox: what the sandbox uses on this machine."""
+"""odek sandbox: what the sandbox uses on this machine. Finds the action, each of which has its own help."""
 
 from __future__ import annotations
 
-from odek.cli.parser import CommandParser
-from odek.cli.session import real_docker
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
+
+from odek.cli.main import COMMANDS
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
-from odek.host import Host, which
-from odek.sandbox.busybox import DEFAULT_TAG, build_busybox_image
-from odek.sandbox.docker import probe
-from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import parse_reference
+from odek.host import Host
+from odek.text import clip, visible
 
-_USAGE = "explain [OPTION of run…] | image bootstrap [--busybox PATH] [--tag NAME]"
+ACTIONS: dict[tuple[str, ...], tuple[str, str, str]] = {
+    ("build",): ("odek.cli.commands.sandbox_build", "build", "build the image of ./Dockerfile.odek now"),
+    ("image", "bootstrap"): (
+        "odek.cli.commands.sandbox_images",
+        "bootstrap",
+        "make a small local image for hosts that reach no registry",
+    ),
+    ("image", "save"): ("odek.cli.commands.sandbox_images", "save", "write an image to a file, to carry it elsewhere"),
+    ("image", "load"): ("odek.cli.commands.sandbox_images", "load", "take in an image from a file, and prove it"),
+}
+"""the words of an action → its module, its function, one line for the list"""
+
+Action = Callable[[list[str], Host, Terminal], int]
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Carry out `odek sandbox image bootstrap`, or hand over to a command of its own."""
-    if arguments[:1] == ["explain"]:
-        from odek.cli.commands import sandbox_explain
-
-        return sandbox_explain.main(arguments[1:], host, terminal)
-    parser = CommandParser(
-        "sandbox",
-        "make a small local image for hosts that reach no registry",
-        usage=_USAGE,
-        examples=(
-            "odek sandbox explain",
-            "odek sandbox image bootstrap",
-            f'odek run --sandbox-image {DEFAULT_TAG} "list the largest files"',
-        ),
+    """Carry out one action of `odek sandbox`."""
+    for words, (module, function, _) in ACTIONS.items():
+        if tuple(arguments[: len(words)]) == words:
+            action = cast("Action", getattr(import_module(module), function))
+            return action(arguments[len(words) :], host, terminal)
+    if {"--help", "-h"} & set(arguments) or arguments == ["help"]:
+        terminal.answer(_overview())
+        return 0
+    given = clip(visible(" ".join(arguments)), 60)
+    raise UsageError(
+        f'"{given}" is no action of odek sandbox' if given else "say what to do with the sandbox",
+        hint=f"one of: {', '.join(' '.join(words) for words in ACTIONS)}; `odek sandbox --help` explains them",
     )
-    parser.add_argument("words", nargs="*", metavar="image bootstrap", help="make an image from a static busybox")
-    parser.add_argument("--busybox", metavar="PATH", default="", help="the static busybox; unset: the one on PATH")
-    parser.add_argument("--tag", metavar="NAME", default=DEFAULT_TAG, help=f"name of the image ({DEFAULT_TAG})")
-    parsed, rest = parser.read(arguments)
-    if [*parsed.words, *rest] != ["image", "bootstrap"]:
-        raise UsageError("say what to make: odek sandbox image bootstrap", hint="`odek sandbox --help` explains it")
-    tag = parse_reference(parsed.tag, origin="--tag")
-    image_id = bootstrap_image(host, terminal, busybox=parsed.busybox, tag=tag)
-    terminal.answer(f"{tag} {image_id}")
-    return 0
 
 
-def bootstrap_image(host: Host, terminal: Terminal, *, busybox: str, tag: str) -> str:
-    """Make the image and return its ID. Raises SandboxError."""
-    import time
-
-    docker = real_docker(host)
-    path = busybox or which("busybox", host)
-    if not path:
-        raise SandboxConfigError(
-            "no busybox was found on PATH",
-            hint="install the static one (on Debian: apt-get install busybox-static), or give it with --busybox PATH",
+def _overview() -> str:
+    width = max(len(" ".join(words)) for words in ACTIONS)
+    lines = [f"  {' '.join(words):<{width}}  {summary}" for words, (_, _, summary) in ACTIONS.items()]
+    return "\n".join(
+        (
+            "usage: odek sandbox ACTION [OPTION…]",
+            "",
+            COMMANDS["sandbox"][1].capitalize() + ".",
+            "",
+            *lines,
+            "",
+            "`odek sandbox ACTION --help` explains an action and its options.",
         )
-    probe(docker, sleep=time.sleep)
-    return build_busybox_image(path, tag, docker, env=host.env, notify=terminal.note)
+    )

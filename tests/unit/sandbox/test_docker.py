@@ -193,7 +193,8 @@ def test_client_gets_an_environment_in_which_calls_mean_what_they_say(tmp_path: 
     docker = DockerCli(str(program), kept | dropped | {"DOCKER_CLI_HINTS": "true"})
     arguments, env = json.loads(call(docker, "a b", "--", "-c").stdout.text)
     assert arguments == ["a b", "--", "-c"]
-    assert env == kept | {"DOCKER_CLI_HINTS": "false"}
+    fixed = dict.fromkeys(("BUILDX_GIT_INFO", "BUILDX_GIT_LABELS", "BUILDX_GIT_CHECK_DIRTY"), "false")
+    assert env == kept | fixed | {"DOCKER_CLI_HINTS": "false", "BUILDX_NO_DEFAULT_ATTESTATIONS": "true"}
 
 
 def test_client_that_is_no_program_is_missing(tmp_path: Path) -> None:

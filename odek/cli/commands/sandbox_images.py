@@ -1,0 +1,142 @@
+"""odek sandbox image: images on hosts that reach no registry (D-12)."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from odek.cli.parser import CommandParser
+from odek.cli.session import real_docker
+from odek.cli.terminal import Terminal
+from odek.errors import UsageError
+from odek.host import Host, which
+from odek.image_setup import default_choice
+from odek.sandbox.archive import ArchivedImage
+from odek.sandbox.busybox import DEFAULT_TAG, build_busybox_image
+from odek.sandbox.docker import Docker, probe
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.image import ImageChoice, parse_reference
+from odek.sandbox.images import daemon_machine, find_choice
+from odek.sandbox.transfer import load_image, name_of, save_image
+
+
+def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Make an image from a static busybox and print its tag and ID."""
+    parser = CommandParser(
+        "sandbox image bootstrap",
+        "make a small local image from a static busybox, for hosts that reach no registry",
+        usage="[--busybox PATH] [--tag NAME]",
+        examples=(
+            "odek sandbox image bootstrap",
+            f'odek run --sandbox-image {DEFAULT_TAG} "list the largest files"',
+        ),
+    )
+    parser.add_argument("--busybox", metavar="PATH", default="", help="the static busybox; unset: the one on PATH")
+    parser.add_argument("--tag", metavar="NAME", default=DEFAULT_TAG, help=f"name of the image ({DEFAULT_TAG})")
+    parsed, rest = parser.read(arguments)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    tag = parse_reference(parsed.tag, origin="--tag")
+    image_id = bootstrap_image(host, terminal, busybox=parsed.busybox, tag=tag)
+    terminal.answer(f"{tag} {image_id}")
+    return 0
+
+
+def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Write an image to a file and print its ID."""
+    parser = CommandParser(
+        "sandbox image save",
+        "write a local image to a file, to carry it to a host that reaches no registry",
+        usage="FILE [--image REF] [--json]",
+        examples=("odek sandbox image save alpine.tar", "odek sandbox image save node.tar --image node:20-alpine"),
+    )
+    parser.add_argument("file", nargs="*", metavar="FILE", help="the file to write; it must not exist")
+    parser.add_argument("--image", metavar="REF", default="", help="the image; unset: the pinned default")
+    parser.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")
+    parsed, rest = parser.read(arguments)
+    path = _one_file([*parsed.file, *rest], host, "save")
+    choice = default_choice()
+    if parsed.image:
+        reference = parse_reference(parsed.image, origin="--image")
+        choice = ImageChoice(ref=reference, origin="--image", chosen_by_project=False)
+    docker = _ready_docker(host)
+    image_id, image = save_image(choice, path, docker, notify=terminal.note)
+    terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
+    terminal.note(f"on the other host: odek sandbox image load FILE --id {image_id}")
+    return 0
+
+
+def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Take in an image from a file and print its ID."""
+    parser = CommandParser(
+        "sandbox image load",
+        "take in an image from a file; every digest in it is computed anew, and the image must be the expected one",
+        usage="FILE [--id sha256:… | --image NAME@sha256:…] [--json]",
+        examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
+    )
+    parser.add_argument("file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote")
+    parser.add_argument("--id", metavar="ID", default="", help="the expected ID, as `save` printed it")
+    parser.add_argument("--image", metavar="REF", default="", help="the expected image, by a reference with a digest")
+    parser.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")
+    parsed, rest = parser.read(arguments)
+    path = _one_file([*parsed.file, *rest], host, "load")
+    if parsed.id and parsed.image:
+        raise UsageError("--id and --image exclude each other", hint="give one of them")
+    docker = _ready_docker(host)
+    choice, expected = _expected(parsed.id, parsed.image, docker)
+    name = "" if choice.is_id else name_of(choice.ref)
+    image_id, image = load_image(path, expected, docker, name=name, notify=terminal.note)
+    terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
+    if find_choice(default_choice(), docker) != image_id:
+        terminal.note(f"use it with --sandbox-image {image_id}")
+    return 0
+
+
+def bootstrap_image(host: Host, terminal: Terminal, *, busybox: str, tag: str) -> str:
+    """Make the image and return its ID. Raises SandboxError."""
+    path = busybox or which("busybox", host)
+    if not path:
+        raise SandboxConfigError(
+            "no busybox was found on PATH",
+            hint="install the static one (on Debian: apt-get install busybox-static), or give it with --busybox PATH",
+        )
+    return build_busybox_image(path, tag, _ready_docker(host), env=host.env, notify=terminal.note)
+
+
+def _expected(image_id: str, reference: str, docker: Docker) -> tuple[ImageChoice, tuple[str, ...]]:
+    """Return the image to expect, and the IDs that it may have in a store."""
+    if not image_id and not reference:
+        choice = default_choice()
+        machine = daemon_machine(docker)
+        known = tuple(known_id for machine_of, known_id in choice.local_ids if machine_of in ("", machine))
+        return choice, known
+    origin = "--id" if image_id else "--image"
+    choice = ImageChoice(
+        ref=parse_reference(image_id or reference, origin=origin), origin=origin, chosen_by_project=False
+    )
+    if image_id and not choice.is_id:
+        raise UsageError("--id wants a full image ID", hint="write sha256: and 64 hex digits")
+    if not choice.is_id and "@sha256:" not in choice.ref:
+        raise UsageError(
+            "a name says nothing about the content of an image (--image)", hint="give NAME@sha256:…, or --id sha256:…"
+        )
+    return choice, (choice.ref.rpartition("@")[2],)
+
+
+def _one_file(words: list[str], host: Host, action: str) -> str:
+    if len(words) != 1:
+        raise UsageError("name one file", hint=f"`odek sandbox image {action} --help` explains it")
+    return os.path.join(host.cwd, words[0])
+
+
+def _ready_docker(host: Host) -> Docker:
+    docker = real_docker(host)
+    probe(docker, sleep=time.sleep)
+    return docker
+
+
+def _facts(path: str, image_id: str, image: ArchivedImage, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps({"file": path, "id": image_id, "names": list(image.tags), "size_bytes": image.size_bytes})
+    return image_id

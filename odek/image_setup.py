@@ -1,0 +1,211 @@
+"""Which image a sandbox runs, and how it comes to be there: named, built, or the pinned default (R-35, R-36).
+
+What can be said without Docker is said first: a Dockerfile.odek is read once and looked through
+before anybody is asked about it. That an image was built by us is written down in
+~/.odek/builds.json, by project and by the digest of the Dockerfile; without the note, or with
+another image behind it, it is built again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from odek.config.settings import Settings, Source
+from odek.errors import StateError
+from odek.host import Host
+from odek.sandbox import build, context
+from odek.sandbox.build import Build, BuildOptions
+from odek.sandbox.docker import Docker
+from odek.sandbox.dockerfile import Dockerfile, Inputs, lint, read_inputs
+from odek.sandbox.dockerlines import NAME
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.image import ImageChoice, parse_default_dockerfile, parse_reference
+from odek.sandbox.images import obtain_image
+from odek.sandbox.pin import FILE as DIGESTS_FILE
+from odek.sandbox.pin import parse_default_digests
+from odek.state import StateFolder
+
+if TYPE_CHECKING:
+    from importlib.abc import ResourceLoader
+
+RECORDS_FILE = "builds.json"
+_MAX_RECORDS = 200
+_UNTOLD = Inputs(bases=(), sources=(".",))
+
+
+class Notices(Protocol):
+    """Takes sentences for the user."""
+
+    def note(self, text: str) -> None: ...
+    def warn(self, text: str, hint: str = "") -> None: ...
+
+
+class BuildRecords:
+    """The builds that we made for one project."""
+
+    def __init__(self, host: Host, notices: Notices, *, clock: Callable[[], float] = time.time) -> None:
+        self._folder = StateFolder(home=host.home, uid=host.uid)
+        self._project = host.cwd
+        self._notices = notices
+        self._clock = clock
+
+    def find(self, dockerfile: Dockerfile) -> Build | None:
+        """Return the build of `dockerfile` here. A file that cannot be trusted holds none, with a warning."""
+        try:
+            return _parse_record(self._read().get(self._key(dockerfile)))
+        except StateError as error:
+            self._notices.warn(f"{error.message}; images are built again", hint=error.hint)
+            return None
+
+    def remember(self, dockerfile: Dockerfile, made: Build) -> None:
+        """Write `made` down; where that fails it is built again the next time, after a warning."""
+        entry = {
+            "image": made.image_id,
+            "bases": [list(base) for base in made.bases],
+            "inputs": made.inputs,
+            "at": int(self._clock()),
+        }
+        try:
+            with self._folder.locked(RECORDS_FILE):
+                records = {**self._read(), self._key(dockerfile): entry}
+                newest = sorted(records.items(), key=lambda item: _age(item[1]), reverse=True)[:_MAX_RECORDS]
+                self._folder.write_json(RECORDS_FILE, dict(newest))
+        except StateError as error:
+            self._notices.warn(f"{error.message}; the image is built again the next time", hint=error.hint)
+
+    def _key(self, dockerfile: Dockerfile) -> str:
+        # the project counts: the same Dockerfile copies other files in another folder
+        return hashlib.sha256(os.fsencode(self._project) + b"\0" + dockerfile.sha256.encode()).hexdigest()
+
+    def _read(self) -> dict[str, object]:
+        content = self._folder.read_json(RECORDS_FILE)
+        if content is None:
+            return {}
+        if not isinstance(content, dict):
+            raise StateError(f'"{self._folder.path(RECORDS_FILE)}" is damaged: it is no JSON object', hint="remove it")
+        return content
+
+
+def choose_image(settings: Settings, host: Host, notices: Notices) -> tuple[ImageChoice, Dockerfile | None]:
+    """Return the image by its priority (the setting, Dockerfile.odek, the pinned default), and what to
+    build it from.
+
+    Raises SandboxConfigError, for a Dockerfile that the lint refuses as well, unless it was built
+    before: then nothing of it runs again, and an image once built with the network serves without.
+    """
+    if settings.sandbox.image:
+        origin = settings.origin_of("sandbox_image")
+        reference = parse_reference(settings.sandbox.image, origin=origin)
+        by_project = settings.source_of("sandbox_image") is Source.PROJECT
+        return ImageChoice(ref=reference, origin=origin, chosen_by_project=by_project), None
+    dockerfile = context.read_dockerfile(host.cwd)
+    if dockerfile is None:
+        return default_choice(), None
+    if not settings.build_network and BuildRecords(host, notices).find(dockerfile) is None:
+        require_buildable(dockerfile)
+    return ImageChoice(ref=dockerfile.tag, origin=f"./{NAME}", chosen_by_project=True), dockerfile
+
+
+def require_buildable(dockerfile: Dockerfile) -> None:
+    """Refuse what a build without network must not hold. Raises SandboxConfigError."""
+    lint(dockerfile.data)
+    read_inputs(dockerfile.data)
+
+
+def obtain(
+    choice: ImageChoice,
+    dockerfile: Dockerfile | None,
+    host: Host,
+    *,
+    network: bool,
+    docker: Docker,
+    notices: Notices,
+) -> str:
+    """Return the ID of the image to run: pulled, built from the approved bytes, or built before.
+
+    The operator has approved `dockerfile`. Raises SandboxError.
+    """
+    if dockerfile is None:
+        return obtain_image(choice, docker, notify=notices.note)
+    known = BuildRecords(host, notices).find(dockerfile)
+    if known is not None and build.is_ours(known, dockerfile, docker):
+        _tell_of_staleness(known, dockerfile, host, docker, notices)
+        return known.image_id
+    return make_image(dockerfile, host, BuildOptions(network=network), docker=docker, notices=notices).image_id
+
+
+def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, docker: Docker, notices: Notices) -> Build:
+    """Build, write it down and return it. The operator has approved `dockerfile`. Raises SandboxConfigError."""
+    if not options.network:
+        require_buildable(dockerfile)
+    ignore = context.read_ignore(host.cwd)
+    size = context.measure_context(host.cwd, ignore, now=time.monotonic)
+    if size.is_large:
+        notices.warn(context.describe_size(size), hint=f"name what it does not need in {context.IGNORE_FILE}")
+    inputs = _inputs(dockerfile)
+    # taken before the build: what changes meanwhile must show
+    fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, ignore)
+    bases = build.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
+    image_id = build.build_image(dockerfile, host.cwd, docker, options, notify=notices.note)
+    made = Build(image_id=image_id, bases=bases, inputs=fingerprint)
+    BuildRecords(host, notices).remember(dockerfile, made)
+    return made
+
+
+def default_choice() -> ImageChoice:
+    """Return the pinned default, with the IDs it has where `docker load` brought it (R-35, D-12)."""
+    pin = default_image()
+    ids = parse_default_digests(_packaged(DIGESTS_FILE), pin=pin)
+    return ImageChoice(ref=pin, origin="the pinned default", chosen_by_project=False, local_ids=ids)
+
+
+def default_image() -> str:
+    """Return the reference pinned by the packaged default.Dockerfile."""
+    return parse_default_dockerfile(_packaged("default.Dockerfile").decode())
+
+
+def _packaged(name: str) -> bytes:
+    import odek.sandbox
+
+    # the loader reads from the folder and from the one-file archive alike
+    loader = cast("ResourceLoader", odek.sandbox.__loader__)
+    return loader.get_data(os.path.join(os.path.dirname(odek.sandbox.__file__), name))
+
+
+def _inputs(dockerfile: Dockerfile) -> Inputs:
+    try:
+        return read_inputs(dockerfile.data)
+    except SandboxConfigError:  # only with the network allowed: the builder will find out
+        return _UNTOLD
+
+
+def _tell_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker: Docker, notices: Notices) -> None:
+    """Say in one line that the image is behind: the cache goes by the Dockerfile alone (B18)."""
+    changed = False
+    if known.inputs:
+        sources = _inputs(dockerfile).sources
+        changed = context.fingerprint_sources(host.cwd, sources, context.read_ignore(host.cwd)) != known.inputs
+    bases = build.find_changed_bases(known, docker)
+    stale = build.describe_staleness(bases, files_changed=changed, tag=dockerfile.tag)
+    if stale:
+        notices.warn(stale)
+
+
+def _parse_record(entry: object) -> Build | None:
+    """Return what a record says, or None when it says nothing usable."""
+    if not isinstance(entry, dict):
+        return None
+    image, bases, inputs = entry.get("image"), entry.get("bases"), entry.get("inputs")
+    if not isinstance(image, str) or not isinstance(bases, list) or not isinstance(inputs, str):
+        return None
+    pairs = tuple(tuple(map(str, base)) for base in bases if isinstance(base, list) and len(base) == 2)
+    return Build(image_id=image, bases=cast("tuple[tuple[str, str], ...]", pairs), inputs=inputs)
+
+
+def _age(entry: object) -> int:
+    at = entry.get("at") if isinstance(entry, dict) else 0
+    return at if isinstance(at, int) else 0
