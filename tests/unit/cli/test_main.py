@@ -1,0 +1,46 @@
+"""Finding the command, and turning every ending into words and an exit code."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from odek import __version__
+from odek.cli.main import COMMANDS, main
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_a_module_with_main(command: str) -> None:
+    """R-80."""
+    module, summary = COMMANDS[command]
+    assert callable(import_module(module).main)
+    assert (summary[0].islower(), summary.endswith(".")) == (True, False)
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-V"]])
+def test_version(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main(arguments), capsys.readouterr()) == (0, (f"odek {__version__}\n", ""))
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], 2), (["--help"], 0), (["-h"], 0), (["help"], 0)])
+def test_overview(arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """R-80: with every command and its line."""
+    assert main(arguments) == code
+    shown = capsys.readouterr().out
+    assert [name for name, (_, summary) in COMMANDS.items() if f"  {name} " not in shown or summary not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "hint"),
+    [
+        ("rnu", 'unknown command "rnu"', 'did you mean "run"?'),
+        ("zzz", 'unknown command "zzz"', "`odek --help` lists the commands"),
+        ("\x1b[2J\u202e\n", 'unknown command "\\x1b[2J\\u202e\\n"', "`odek --help` lists the commands"),
+        ("x" * 1000, f'unknown command "{"x" * 59}…"', "`odek --help` lists the commands"),
+        ("--json", 'unknown command "--json"', "`odek --help` lists the commands"),
+    ],
+)
+def test_unknown_command(name: str, error: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """R-80, R-64."""
+    assert (main([name]), capsys.readouterr()) == (2, ("", f"odek: error: {error}\nodek: hint: {hint}\n"))

@@ -1,0 +1,95 @@
+"""What a person sees of a run, and what a machine does."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+
+import pytest
+
+from odek.agent.events import Event, Finished, ModelAsked, ModelReplied, TextArrived, ToolFinished, ToolStarted, Warned
+from odek.cli.narrator import JsonNarrator, Narrator, preview
+from odek.cli.terminal import Terminal
+from odek.model.types import Message, Reply, ToolCall, Usage
+
+ATTACK = "\x1b]0;pwn\x07\x1b[2K\r\u202e\u200b"
+RAW = "\x1b\x07\r\u202e\u200b"
+CALL = ToolCall(id="call_1", name="shell", arguments='{"command": "make"}')
+
+
+def story(*, hostile: str = "") -> tuple[Event, ...]:
+    message = Message(role="assistant", content=f"I will look{hostile}", tool_calls=(CALL,))
+    usage = Usage(input_tokens=10, output_tokens=2)
+    fence = "untrusted_content_0123456789abcdef"
+    text = f'<{fence} source="$ make">\none{hostile}\n\n+added\n-removed\n</{fence}>\nexit code: 2'
+    return (
+        ModelAsked(iteration=1),
+        TextArrived(text=hostile),
+        ModelReplied(reply=Reply(message=message, usage=usage, stop="tool_calls"), iteration=1),
+        ToolStarted(call=CALL, title="shell: make"),
+        ToolFinished(call=CALL, text=text, failed=True),
+        Warned(text=f"careful{hostile}"),
+        Finished(answer=f"done{hostile}", usage=usage, iterations=2),
+    )
+
+
+def told(events: tuple[Event, ...], *, verbose: bool = False) -> tuple[str, str]:
+    """Return stdout and stderr of a narrator whose clock goes half a second a look."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    ticks = itertools.count()
+    narrator = Narrator(Terminal(stdout, stderr), now=lambda: next(ticks) / 2, verbose=verbose)
+    for event in events:
+        narrator(event)
+    return stdout.getvalue(), stderr.getvalue()
+
+
+def test_story_for_people() -> None:
+    """R-81: on stderr; the answer is printed by somebody else."""
+    assert told(story()) == (
+        "",
+        "\nI will look\n● shell  make\n  │ one\n  │ +added\n  │ -removed\n  │ exit code: 2\n  └ failed · 0.5 s\n"
+        "odek: warning: careful\n── 2 model calls · 10 tokens in, 2 out · 1.5 s\n",
+    )
+
+
+def test_nothing_raw_reaches_the_terminal() -> None:
+    """R-64: from the model's words, a tool's output, a warning."""
+    _, stderr = told(story(hostile=ATTACK))
+    assert [character for character in RAW if character in stderr] == []
+    assert stderr.count("\\x1b]0;pwn\\x07\\x1b[2K\\r\\u202e\\u200b") == 3
+
+
+def test_fence_in_the_output_hides_nothing_but_itself() -> None:
+    """A line that only resembles a fence is shown."""
+    fence = "<untrusted_content_0123456789abcdef>"
+    assert preview(f"{fence}\n{fence} rm -rf\n<untrusted_content_xyz>", limit=9) == (
+        (f"{fence} rm -rf", "<untrusted_content_xyz>"),
+        0,
+    )
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(False, 8), (True, 20)])
+def test_long_output_is_shown_by_its_end(verbose: bool, shown: int) -> None:
+    text = "\n".join(f"line {number}" for number in range(20))
+    _, stderr = told((ToolFinished(call=CALL, text=text, failed=False),), verbose=verbose)
+    lines = stderr.splitlines()
+    hidden = [f"  │ … {20 - shown} more lines above"] if shown < 20 else []
+    assert lines[:-1] == [*hidden, *(f"  │ line {number}" for number in range(20 - shown, 20))]
+
+
+def test_long_line_is_cut() -> None:
+    assert preview("x" * 1000, limit=1) == (("x" * 159 + "…",), 0)
+
+
+def test_story_for_machines() -> None:
+    """R-81: one object a line, whatever the texts hold."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    narrator = JsonNarrator(Terminal(stdout, stderr))
+    for event in story(hostile=ATTACK + "\n\u2028\ud83d"):
+        narrator(event)
+    lines = stdout.getvalue().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == [
+        "model_asked", "text", "model_replied", "tool_started", "tool_finished", "warning", "finished",
+    ]  # fmt: skip
+    assert (stdout.getvalue().isascii(), stderr.getvalue()) == (True, "")

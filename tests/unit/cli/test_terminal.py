@@ -1,0 +1,109 @@
+"""The two output streams: what goes where, colours, and streams that fail."""
+
+from __future__ import annotations
+
+import errno
+import io
+
+import pytest
+
+from odek.cli.terminal import Terminal
+from odek.errors import OdekError
+
+
+class Failing(io.StringIO):
+    """A stream that cannot be written to."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def write(self, _: str) -> int:
+        raise OSError(self.number, "cannot")
+
+
+def made(*, env: dict[str, str] | None = None, is_terminal: bool = False) -> tuple[Terminal, io.StringIO, io.StringIO]:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    terminal = Terminal(stdout, stderr)
+    terminal.configure(env=env or {}, is_terminal=is_terminal)
+    return terminal, stdout, stderr
+
+
+def test_answer_goes_to_stdout_and_everything_else_to_stderr() -> None:
+    """R-81."""
+    terminal, stdout, stderr = made()
+    terminal.answer("the answer")
+    terminal.answer("another\n")
+    terminal.line("a line")
+    terminal.note("a note")
+    terminal.warn("a warning", hint="a hint")
+    terminal.error(OdekError("an error", hint="what to do", detail="words\nof others"))
+    terminal.interrupted(15)
+    assert stdout.getvalue() == "the answer\nanother\n"
+    assert stderr.getvalue() == (
+        "a line\nodek: a note\nodek: warning: a warning\nodek: hint: a hint\n"
+        "odek: error: an error\n    words\n    of others\nodek: hint: what to do\nodek: stopped by SIGTERM\n"
+    )
+
+
+def test_words_of_others_are_made_visible() -> None:
+    """R-64: Docker's and a provider's words, and what a bug was about."""
+    terminal, _, stderr = made()
+    terminal.error(OdekError("m", detail="\x1b]0;t\x07\r\u202e\tx"))
+    terminal.bug(ValueError("\x1b[2J"), debug=False, code=3)
+    assert "\\x1b]0;t\\x07\\r\\u202e\tx\n" in stderr.getvalue()
+    assert [character for character in "\x1b\x07\r\u202e" if character in stderr.getvalue()] == []
+
+
+@pytest.mark.parametrize(
+    ("env", "is_terminal", "coloured"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "xterm"}, False, False),
+        ({}, True, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
+    ],
+)
+def test_colours(env: dict[str, str], is_terminal: bool, coloured: bool) -> None:
+    """F-23."""
+    terminal, _, _ = made(env=env, is_terminal=is_terminal)
+    assert terminal.style("x", "red", "bold") == ("\x1b[31;1mx\x1b[0m" if coloured else "x")
+    terminal.without_color()
+    assert terminal.style("x", "red") == "x"
+
+
+def test_answer_that_cannot_be_written_is_an_error() -> None:
+    """R-81: the run failed if its answer did not arrive."""
+    terminal = Terminal(Failing(errno.ENOSPC), io.StringIO())
+    with pytest.raises(OdekError, match="cannot be written to stdout: cannot"):
+        terminal.answer("x")
+
+
+def test_answer_that_nobody_reads_is_a_broken_pipe() -> None:
+    terminal = Terminal(Failing(errno.EPIPE), io.StringIO())
+    with pytest.raises(BrokenPipeError):
+        terminal.answer("x")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EPIPE, errno.EBADF])
+def test_message_that_cannot_be_written_ends_nothing(number: int) -> None:
+    """A closed terminal does not keep a container from being taken down."""
+    stdout = io.StringIO()
+    terminal = Terminal(stdout, Failing(number))
+    terminal.note("x")
+    terminal.error(OdekError("x"))
+    terminal.answer("still here")
+    assert stdout.getvalue() == "still here\n"
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_bug_is_reported_with_its_place_only_on_request(debug: bool) -> None:
+    terminal, _, stderr = made()
+    with pytest.raises(ValueError, match="reason") as raised:
+        raise ValueError("a reason")
+    assert terminal.bug(raised.value, debug=debug, code=3) == 3
+    shown = stderr.getvalue()
+    assert shown.startswith("odek: internal error: ValueError: a reason\n")
+    assert ("Traceback" in shown, "ODEK_DEBUG=1" in shown) == (debug, not debug)
