@@ -112,7 +112,6 @@ def open_session(
     intent = intent_of(profile, settings)
     isolation.require_allowed(intent, required=settings.require_sandbox)
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
-    stack.callback(_tell_changes, host, time.time_ns(), world.notices)
     place = _open_place(profile, settings, intent, layers, host, world, stack)
     block = _environment_block(place, host, world)
     tools = _toolbox(settings, intent, place, world, block)
@@ -166,12 +165,14 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
         temperature=wanted.temperature,
         thinking=wanted.thinking or profile.thinking,
         thinking_budget=wanted.thinking_budget,
+        caching=wanted.prompt_caching,
         output_tokens=profile.output_tokens,
         optional=frozenset(key for key in ("temperature", "thinking") if not settings.was_set(key)),
     )
     return HttpModel(
         base_url=wanted.base_url,
         options=options,
+        provider=wanted.provider,
         api_key=wanted.api_key,
         window=profile.window,
         allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
@@ -218,9 +219,11 @@ def _open_place(
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.decide."""
     on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env))
+    tell_changes = partial(_tell_changes, host, time.time_ns(), world.notices)
     if not intent.sandboxed:
         if not settings.suppress_sandbox_warning:
             world.notices.warn(f"shell commands run ON THIS HOST, without a sandbox ({intent.origin})")
+        stack.callback(tell_changes)
         return on_host
     draft = draft_sandbox(settings, host, world.notices)
     try:
@@ -237,7 +240,9 @@ def _open_place(
         )
     except SandboxError as error:
         _fall_back_or_raise(error, firmness_of(profile, settings, intent, draft), world.notices)
+        stack.callback(tell_changes)
         return on_host
+    stack.callback(tell_changes)
     stack.callback(_close, container, world.notices)
     world.notices.note(startup_line(container.facts))
     return _Place(executor=container, facts=container.facts, container=container)

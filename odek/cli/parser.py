@@ -15,7 +15,7 @@ from odek.config.options import Option, flag_options
 from odek.errors import UsageError
 from odek.text import clip, visible
 
-_HEADINGS = {"model": "model", "agent": "agent", "tools": "tools", "sandbox": "sandbox"}
+_HEADINGS = {"model": "model", "limits": "limits of a task", "agent": "agent", "tools": "tools", "sandbox": "sandbox"}
 
 
 class CommandParser(argparse.ArgumentParser):

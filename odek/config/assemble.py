@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from odek.config.settings import DangerSettings, ModelSettings, Resolved, SandboxSettings, Settings
+from odek.config.provider import choose_provider
+from odek.config.settings import DangerSettings, LimitSettings, ModelSettings, Resolved, SandboxSettings, Settings
 
 
 class _Values:
@@ -34,6 +35,7 @@ def build_settings(
     values = _Values(resolved)
     return Settings(
         model=_model(values, resolved),
+        limits=_limits(resolved),
         sandbox=_sandbox(values, resolved, raw_env),
         no_sandbox=values.flag("no_sandbox"),
         require_sandbox=values.flag("require_sandbox"),
@@ -60,12 +62,24 @@ def _model(values: _Values, resolved: Mapping[str, Resolved]) -> ModelSettings:
     return ModelSettings(
         model=values.text("model"),
         base_url=values.text("base_url"),
+        provider=choose_provider(values.text("provider"), values.text("base_url")),
         api_key=values.text("api_key"),
         thinking=values.text("thinking"),
         thinking_budget=values.number("thinking_budget"),
         temperature=cast("float", resolved["temperature"].value),
+        prompt_caching=cast("bool | None", resolved["prompt_caching"].value),
         max_iterations=values.number("max_iterations"),
         record=values.text("record"),
+    )
+
+
+def _limits(resolved: Mapping[str, Resolved]) -> LimitSettings:
+    runtime_s, tool_calls, input_tokens, output_tokens = (
+        cast("int | None", resolved[f"limits.{name}"].value)
+        for name in ("max_runtime_seconds", "max_tool_calls", "max_input_tokens", "max_output_tokens")
+    )
+    return LimitSettings(
+        runtime_s=runtime_s, tool_calls=tool_calls, input_tokens=input_tokens, output_tokens=output_tokens
     )
 
 

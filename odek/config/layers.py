@@ -6,12 +6,13 @@ The parsing is pure and stands beside the reading: `parse_file`, `parse_environm
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odek.config.danger import parse_dangerous
 from odek.config.jsonfile import described, parse_config, read_config
 from odek.config.options import BY_KEY, FORBIDDEN, GLOBAL_FILE, LIVE, OPTIONS, PROJECT_FILE, Option
+from odek.config.provider import choose_provider, foreign_key_variables
 from odek.config.secretfile import SHOWN as SECRETS_FILE
 from odek.config.secretfile import SecretFile, read_secrets
 from odek.config.settings import Source
@@ -21,6 +22,7 @@ from odek.config.variables import check_references, expand
 from odek.errors import ConfigError
 from odek.host import Host
 
+_CHOOSE_PROVIDER = ("provider", "base_url")
 _IGNORED_KEYS = ("$schema",)  # what editors look for
 _GROUPS = frozenset(option.key.partition(".")[0] for option in OPTIONS if "." in option.key)
 
@@ -56,7 +58,7 @@ def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
     """
     secrets = _read_secrets(host)
     env = _with_secrets(host.env, secrets)
-    layers = [parse_fallbacks(env, secrets)]
+    layers: list[Layer] = []
     if host.home:
         path = os.path.join(host.home, ".odek", "config.json")
         data = read_config(path, shown=GLOBAL_FILE)
@@ -65,7 +67,17 @@ def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
     data = read_config(os.path.join(host.cwd, "odek.json"), shown=PROJECT_FILE, inside=host.cwd)
     if data is not None:
         layers.append(parse_file(data, Source.PROJECT, env))
-    return (*layers, parse_environment(env, secrets), parse_flags(flags))
+    return with_fallbacks((*layers, parse_environment(env, secrets), parse_flags(flags)), env, secrets)
+
+
+def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: SecretFile) -> tuple[Layer, ...]:
+    """Return `layers` above the weakest one: variables of other programs, asked when nobody says anything.
+
+    They depend on the rest: a key counts only where the API that it belongs to is spoken.
+    """
+    said = {key: value.value for layer in layers for key, value in layer.values.items() if key in _CHOOSE_PROVIDER}
+    provider = choose_provider(*(str(said.get(key, BY_KEY[key].default)) for key in _CHOOSE_PROVIDER))
+    return (parse_fallbacks(env, secrets, foreign_key_variables(provider)), *layers)
 
 
 def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:
@@ -103,11 +115,12 @@ def parse_environment(env: Mapping[str, str], secrets: SecretFile) -> Layer:
     )
 
 
-def parse_fallbacks(env: Mapping[str, str], secrets: SecretFile) -> Layer:
-    """Return the weakest layer: variables of other programs, asked when nobody says anything."""
+def parse_fallbacks(env: Mapping[str, str], secrets: SecretFile, foreign: tuple[str, ...]) -> Layer:
+    """Return the layer of other programs' variables but for `foreign`."""
     values: dict[str, Value] = {}
     for option in LIVE:
-        found = _first_variable(option, option.fallback_env, env, secrets)
+        names = tuple(name for name in option.fallback_env if name not in foreign)
+        found = _first_variable(option, names, env, secrets)
         if found is not None:
             values[option.key] = found
     return Layer(source=Source.ENVIRONMENT, origin="environment", values=values)

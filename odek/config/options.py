@@ -83,7 +83,7 @@ class Option:
         self.commands = commands if flag else ()
         """the commands that take `flag`"""
         self.group = group
-        """the heading in a command's help: model, agent, tools, sandbox"""
+        """the heading in a command's help: model, limits, agent, tools, sandbox"""
         self.project = project
         """what ./odek.json may do with it: one of the five rules above"""
         self.merge = merge
@@ -124,6 +124,14 @@ def _sandbox(key: str, kind: str, text: str, *, flag: str, metavar: str, **more:
     return Option(key, kind, text, flag=flag, metavar=metavar, **row)  # type: ignore[arg-type]
 
 
+def _limit(key: str, text: str, *, flag: str, metavar: str) -> Option:
+    """Return a row of a task's budget: unset, there is no limit."""
+    commands = ("run", "continue", "repl")
+    return Option(
+        key, "int", text, flag=flag, metavar=metavar, commands=commands, group="limits", project=LOWER_ONLY, minimum=1
+    )
+
+
 def _switch(key: str, text: str) -> Option:
     """Return an operator's switch: the environment alone can set it."""
     return Option(key, "bool", text, default=False, env=("ODEK_" + key.upper(),), group="sandbox", in_file=False)
@@ -139,13 +147,19 @@ _MODEL = (
         metavar="NAME", group="model", project=FREE, expands=True,
     ),
     Option(
-        "base_url", "str", "The root of an OpenAI-compatible API, or replay:FILE to play a recording",
+        "base_url", "str", "The root of an OpenAI-compatible or Anthropic API, or replay:FILE to play a recording",
         default="https://api.deepseek.com/v1", env=("ODEK_BASE_URL",), flag="--base-url", metavar="URL",
         group="model", expands=True,
     ),
     Option(
+        "provider", "str", "The API that base_url speaks; unset: as its address suggests", default="",
+        env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", group="model", choices=("openai", "anthropic"),
+    ),
+    Option(
         "api_key", "str", "The key that is sent to base_url", default="", env=("ODEK_API_KEY",),
-        fallback_env=("DEEPSEEK_API_KEY", "OPENAI_API_KEY"), group="model", secret=True, expands=True, grammar="key",
+        # the last one for Anthropic's API alone, the others for the other one: provider.py
+        fallback_env=("DEEPSEEK_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"), group="model", secret=True,
+        expands=True, grammar="key",
     ),
     Option(
         "thinking", "str", "How much a reasoning model thinks; the model's profile decides when unset", default="",
@@ -161,12 +175,33 @@ _MODEL = (
         group="model", in_file=False, maximum=2,
     ),
     Option(
+        "prompt_caching", "bool", "Cache markers in requests; unset: in those of Anthropic's API",
+        env=("ODEK_PROMPT_CACHING",), flag="--prompt-caching", group="model", project=FREE,
+    ),
+    Option(
         "max_iterations", "int", "How often the model is asked before a run gives up", default=90,
         env=("ODEK_MAX_ITER",), flag="--max-iter", metavar="N", group="model", project=LOWER_ONLY, minimum=1,
     ),
     Option(
         "record", "str", "Write what the model answers to FILE, for replay:FILE", default="", flag="--record",
         metavar="FILE", commands=("run", "continue", "repl"), group="model", in_file=False,
+    ),
+)  # fmt: skip
+
+_LIMITS = (
+    _limit(
+        "limits.max_runtime_seconds", "Seconds that a task may take", flag="--max-runtime", metavar="SECONDS",
+    ),
+    _limit(
+        "limits.max_tool_calls", "Tool calls that a task may make", flag="--max-tool-calls", metavar="N",
+    ),
+    _limit(
+        "limits.max_input_tokens", "Tokens that a task may send to the model, over all its requests",
+        flag="--max-input-tokens", metavar="N",
+    ),
+    _limit(
+        "limits.max_output_tokens", "Tokens that the model may write for a task", flag="--max-output-tokens",
+        metavar="N",
     ),
 )  # fmt: skip
 
@@ -280,17 +315,18 @@ _SWITCHES = (
 _RESERVED = tuple(
     _reserved(key, text)
     for key, text in (
-        ("embedding", "vector search"), ("guard", "a prompt guard"), ("limits", "execution budgets"),
+        ("embedding", "vector search"), ("guard", "a prompt guard"), ("limits.max_cost_usd", "prices"),
+        ("limits.input_cost_per_million_usd", "prices"), ("limits.output_cost_per_million_usd", "prices"),
         ("maintenance", "clearing old state"), ("max_concurrency", "sub-agents"), ("mcp_servers", "MCP servers"),
-        ("memory", "long-term memory"), ("prompt_caching", "cache markers in requests"),
-        ("schedules", "scheduled tasks"), ("sessions", "the session store"), ("skills", "skills"),
+        ("memory", "long-term memory"), ("schedules", "scheduled tasks"), ("sessions", "the session store"),
+        ("skills", "skills"),
         ("subagent", "sub-agents"), ("telegram", "Telegram"), ("tool_progress", "Telegram"),
         ("tool_progress_cleanup", "Telegram"), ("transcription", "speech"),
         ("trusted_proxies", "a web page behind a proxy"), ("vision", "images"), ("web_search", "web search"),
     )
 )  # fmt: skip
 
-OPTIONS: tuple[Option, ...] = (*_MODEL, *_AGENT, *_TOOLS, *_SANDBOX, *_SWITCHES, *_RESERVED)
+OPTIONS: tuple[Option, ...] = (*_MODEL, *_LIMITS, *_AGENT, *_TOOLS, *_SANDBOX, *_SWITCHES, *_RESERVED)
 BY_KEY: dict[str, Option] = {option.key: option for option in OPTIONS}
 LIVE: tuple[Option, ...] = tuple(option for option in OPTIONS if not option.reserved)
 

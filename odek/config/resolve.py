@@ -10,6 +10,7 @@ from typing import cast
 from odek.config.assemble import build_settings
 from odek.config.layers import Layer, Value
 from odek.config.options import APPROVE, BY_KEY, LIVE, LOWER_ONLY, ONLY_TRUE, PROJECT_FILE, Option
+from odek.config.provider import ANTHROPIC_URL
 from odek.config.settings import Override, Resolved, Settings, Source
 from odek.config.unknown import explain_unknown_key
 from odek.config.values import amount_of
@@ -36,7 +37,7 @@ def resolve(layers: Sequence[Layer]) -> Settings:
     """
     _check_contradiction(layers)
     outcomes = {option.key: _fold(option, layers) for option in LIVE}
-    resolved = {key: outcome.final for key, outcome in outcomes.items()}
+    resolved = _with_address({key: outcome.final for key, outcome in outcomes.items()})
     return build_settings(
         MappingProxyType(resolved),
         raw_env=outcomes["sandbox_env"].raw_names,
@@ -62,6 +63,13 @@ def project_overrides(layers: Sequence[Layer]) -> tuple[Override, ...]:
     return tuple(overrides)
 
 
+def _with_address(resolved: dict[str, Resolved]) -> dict[str, Resolved]:
+    """Return `resolved` with the provider's own address where the provider was named and no address was."""
+    if resolved["provider"].value == "anthropic" and resolved["base_url"].source is Source.DEFAULT:
+        return {**resolved, "base_url": replace(resolved["base_url"], value=ANTHROPIC_URL)}
+    return resolved
+
+
 def _override(key: str, value: object, without: object) -> Override:
     return Override(key=key, value=cast("str | tuple[str, ...] | Pairs", value), without=cast("str | Pairs", without))
 
@@ -85,7 +93,7 @@ def _admits(option: Option, current: Resolved, value: Value) -> bool:
     """Return whether a project's value counts over the operator's `current` one (R-15, R-16)."""
     if option.project == ONLY_TRUE:
         return value.value is True
-    if option.project == LOWER_ONLY and current.value != "":  # "" is "no limit": any limit is lower
+    if option.project == LOWER_ONLY and current.value not in ("", None):  # "no limit": any limit is lower
         limit = amount_of(option, current.value, current.origin)
         return amount_of(option, value.value, value.origin) <= limit
     return True

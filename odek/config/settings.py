@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
 
+from odek.config.provider import Provider
+
 Action = Literal["allow", "prompt", "deny"]
 
 
@@ -37,15 +39,28 @@ class ModelSettings:
     model: str
     base_url: str = field(repr=False)
     """may carry a password"""
+    provider: Provider
     api_key: str = field(repr=False)
     """"" when there is none"""
     thinking: str
     """"" leaves it to the model's profile"""
     thinking_budget: int
     temperature: float
+    prompt_caching: bool | None
+    """None: as the provider's API has it"""
     max_iterations: int
     record: str
     """the file to write a recording to; "" for none"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSettings:
+    """What one task may use up; None: no limit."""
+
+    runtime_s: int | None
+    tool_calls: int | None
+    input_tokens: int | None
+    output_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +106,7 @@ class Settings:
     """Everything that the layers said, put together."""
 
     model: ModelSettings
+    limits: LimitSettings
     sandbox: SandboxSettings
     no_sandbox: bool
     require_sandbox: bool

@@ -12,7 +12,10 @@ from odek.config.options import LIVE, OPTIONS
 from odek.errors import ConfigError
 from odek.text import clip, visible
 
-_FILE_KEYS = tuple(dict.fromkeys(option.key.partition(".")[0] for option in OPTIONS if option.in_file))
+_FILE_KEYS = (
+    *dict.fromkeys(option.key.partition(".")[0] for option in OPTIONS if option.in_file),
+    *(option.key for option in LIVE if option.key.startswith("limits.")),
+)
 _VARIABLES = tuple(name for option in LIVE for name in option.env)
 _SWITCHES = {option.key: option.env[0] for option in LIVE if option.env and not option.in_file}
 _SECURITY = ("sandbox", "danger")

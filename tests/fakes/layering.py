@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from odek.config.layers import Layer, parse_environment, parse_fallbacks, parse_file, parse_flags
+from odek.config.layers import Layer, parse_environment, parse_file, parse_flags, with_fallbacks
 from odek.config.secretfile import SecretFile
 from odek.config.settings import Source
 from odek.host import Host
@@ -23,12 +23,12 @@ def make_layers(
 ) -> tuple[Layer, ...]:
     """Return what read_layers would, from values instead of files; files get `env` for their ${VAR}."""
     env = env or {}
-    layers = [parse_fallbacks(env, NO_SECRETS)]
+    layers = []
     if operator is not None:
         layers.append(parse_file(json.dumps(operator).encode(), Source.GLOBAL, env))
     if project is not None:
         layers.append(parse_file(json.dumps(project).encode(), Source.PROJECT, env))
-    return (*layers, parse_environment(env, NO_SECRETS), parse_flags(flags or {}))
+    return with_fallbacks((*layers, parse_environment(env, NO_SECRETS), parse_flags(flags or {})), env, NO_SECRETS)
 
 
 def make_host(root: Path, env: Mapping[str, str] | None = None, *, uid: int, home: str | None = None) -> Host:

@@ -39,7 +39,7 @@ class ScriptedModel:
             on_text(reply.message.content)
         return reply
 
-    def window(self, conversation_tokens: int) -> int | None:
+    def window(self, conversation_tokens: int) -> int | None:  # noqa: ARG002  part of the protocol
         return self._window
 
     def assert_all_used(self) -> None:

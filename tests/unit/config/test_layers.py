@@ -66,7 +66,6 @@ def test_what_says_nothing_is_no_value() -> None:
         "vision",
         "maintenance",
         "subagent",
-        "limits",
     ],
 )
 @pytest.mark.parametrize("value", ["x", {"dangerous": {"action": "allow"}}, 7, None])
@@ -249,10 +248,16 @@ def test_empty_list_in_a_variable_is_the_empty_list() -> None:
 
 def test_keys_of_other_programs_are_the_weakest_layer() -> None:
     env = {"OPENAI_API_KEY": "o", "DEEPSEEK_API_KEY": "d"}
-    assert parse_fallbacks(env, NO_SECRETS).values == {"api_key": Value(value="d", origin="DEEPSEEK_API_KEY")}
-    assert parse_fallbacks({"OPENAI_API_KEY": "o", "DEEPSEEK_API_KEY": ""}, NO_SECRETS).values == {
+    assert parse_fallbacks(env, NO_SECRETS, ()).values == {"api_key": Value(value="d", origin="DEEPSEEK_API_KEY")}
+    assert parse_fallbacks({"OPENAI_API_KEY": "o", "DEEPSEEK_API_KEY": ""}, NO_SECRETS, ()).values == {
         "api_key": Value(value="o", origin="OPENAI_API_KEY")
     }
+
+
+def test_limits_of_cost_are_kept_for_later_and_not_a_projects() -> None:
+    layer = _file({"limits": {"max_cost_usd": 1, "max_tool_calls": 5}}, Source.PROJECT)
+    assert layer.values == {"limits.max_tool_calls": Value(value=5, origin="./odek.json")}
+    assert (layer.unused, layer.unknown) == (("limits.max_cost_usd",), ())
 
 
 def test_variable_from_the_secret_file_says_so() -> None:

@@ -78,19 +78,24 @@ def test_row_is_well_formed(option: object) -> None:
     [
         (
             "run",
-            "--model --base-url --thinking --thinking-budget --temperature --max-iter --record --system --no-agents "
+            "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
+            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
             "--sandbox-cpus --sandbox-user",
         ),
         (
             "repl",
-            "--model --base-url --thinking --thinking-budget --temperature --max-iter --record --system --no-agents "
+            "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
+            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
             "--sandbox-cpus --sandbox-user",
         ),
-        ("continue", "--record --no-color --json"),
+        (
+            "continue",
+            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --no-color --json",
+        ),
         ("mcp", "--sandbox"),
         ("version", ""),
     ],

@@ -16,10 +16,16 @@ SAMPLES: dict[str, tuple[object, object]] = {
     "model": ("one", "two"),
     "base_url": ("https://one.example/v1", "https://two.example/v1"),
     "api_key": ("sk-1", "sk-2"),
+    "provider": ("anthropic", "openai"),
     "thinking": ("low", "high"),
     "thinking_budget": (100, 200),
     "temperature": (0.5, 1.5),
+    "prompt_caching": (True, False),
     "max_iterations": (20, 10),
+    "limits.max_runtime_seconds": (600, 60),
+    "limits.max_tool_calls": (20, 10),
+    "limits.max_input_tokens": (2000, 1000),
+    "limits.max_output_tokens": (200, 100),
     "record": ("one.jsonl", "two.jsonl"),
     "system": ("one", "two"),
     "no_agents": (False, True),
@@ -269,6 +275,13 @@ def test_warnings_of_a_layer_come_first() -> None:
         ({"api_key": "$OPENAI_API_KEY"}, {"OPENAI_API_KEY": "o"}, "o", "~/.odek/config.json"),
         ({"api_key": "g"}, {"ODEK_API_KEY": "e", "OPENAI_API_KEY": "o"}, "e", "ODEK_API_KEY"),
         ({"api_key": "g"}, {"ODEK_API_KEY": ""}, "g", "~/.odek/config.json"),
+        # a key of one API is not sent to a server of the other
+        ({}, {"ANTHROPIC_API_KEY": "a"}, "", "default"),
+        ({"provider": "anthropic"}, {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "a", "ANTHROPIC_API_KEY"),
+        ({"base_url": "https://api.anthropic.com/v1"}, {"ANTHROPIC_API_KEY": "a"}, "a", "ANTHROPIC_API_KEY"),
+        ({"base_url": "https://api.anthropic.com"}, {"DEEPSEEK_API_KEY": "d"}, "", "default"),
+        ({}, {"ODEK_PROVIDER": "anthropic", "ANTHROPIC_API_KEY": "a"}, "a", "ANTHROPIC_API_KEY"),
+        ({"provider": "anthropic"}, {"ODEK_PROVIDER": "openai", "ANTHROPIC_API_KEY": "a"}, "", "default"),
     ],
 )
 def test_api_key_comes_from_the_strongest_that_has_one(
@@ -276,6 +289,53 @@ def test_api_key_comes_from_the_strongest_that_has_one(
 ) -> None:
     settings = resolve(make_layers(operator=operator, env=env))
     assert (settings.model.api_key, settings.origin_of("api_key")) == (key, origin)
+
+
+@pytest.mark.parametrize(
+    ("document", "provider", "base_url"),
+    [
+        ({}, "openai", "https://api.deepseek.com/v1"),
+        ({"provider": "anthropic"}, "anthropic", "https://api.anthropic.com"),
+        ({"provider": "anthropic", "base_url": "https://x.example"}, "anthropic", "https://x.example"),
+        ({"base_url": "https://API.anthropic.com/v1/"}, "anthropic", "https://API.anthropic.com/v1/"),
+        ({"base_url": "https://x.example/anthropic/"}, "anthropic", "https://x.example/anthropic/"),
+        ({"base_url": "https://x.example/anthropic/v1"}, "anthropic", "https://x.example/anthropic/v1"),
+        ({"base_url": "https://x.example/notanthropic"}, "openai", "https://x.example/notanthropic"),
+        ({"base_url": "https://api.anthropic.com.evil.example"}, "openai", "https://api.anthropic.com.evil.example"),
+        ({"base_url": "https://api.anthropic.com", "provider": "openai"}, "openai", "https://api.anthropic.com"),
+        ({"base_url": "https://[bad"}, "openai", "https://[bad"),
+    ],
+)
+def test_provider_is_what_is_named_or_what_the_address_looks_like(
+    document: dict[str, object], provider: str, base_url: str
+) -> None:
+    """R-82: a named provider brings its own address, so that no other server gets its key."""
+    settings = resolve(make_layers(operator=document))
+    assert (settings.model.provider, settings.model.base_url) == (provider, base_url)
+    assert settings.resolved["base_url"].value == base_url
+
+
+@pytest.mark.parametrize(
+    ("operator", "project", "seconds"),
+    [(None, 60, 60), (600, 60, 60), (60, 600, 60), (600, None, 600), (None, None, None)],
+)
+def test_project_may_lower_a_limit_and_not_raise_it(
+    operator: int | None, project: int | None, seconds: int | None
+) -> None:
+    settings = resolve(
+        make_layers(
+            operator={"limits": {"max_runtime_seconds": operator}}, project={"limits": {"max_runtime_seconds": project}}
+        )
+    )
+    assert settings.limits.runtime_s == seconds
+
+
+def test_a_misspelt_limit_is_named_with_the_right_one() -> None:
+    settings = resolve(make_layers(operator={"limits": {"max_tool_call": 3}, "max_output_tokens": 5}))
+    assert settings.warnings == (
+        'unknown key "limits.max_tool_call" in ~/.odek/config.json is ignored; did you mean "limits.max_tool_calls"?',
+        'unknown key "max_output_tokens" in ~/.odek/config.json is ignored; did you mean "limits.max_output_tokens"?',
+    )
 
 
 def test_lists_replace_maps_merge_and_denied_tools_add_up() -> None:
@@ -466,7 +526,7 @@ def test_without_a_project_file_nothing_is_overridden() -> None:
 def test_bad_limit_of_a_project_is_fatal_not_merely_ignored(key: str) -> None:
     """R-8"""
     with pytest.raises(ConfigError):
-        resolve(make_layers(project={key: "lots"}))
+        resolve(make_layers(project=_document(key, "lots")))
 
 
 def test_values_of_a_layer_are_used_as_they_are() -> None:

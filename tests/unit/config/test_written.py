@@ -22,8 +22,9 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "CONFIG.md"
 
 def _keys(document: dict[str, Any]) -> set[str]:
     properties = document["properties"]
-    nested = {f"tools.{name}" for name in properties["tools"]["properties"]}
-    return (set(properties) - {"tools", "$schema"}) | nested
+    groups = {key for key in ("tools", "limits") if key in properties}
+    nested = {f"{group}.{name}" for group in groups for name in properties[group]["properties"]}
+    return (set(properties) - groups - {"$schema"}) | nested
 
 
 def test_project_schema_has_exactly_what_a_project_may_set() -> None:
@@ -97,12 +98,13 @@ def test_operators_template_changes_nothing() -> None:
     assert not settings.was_set("sandbox")
 
 
-def test_operators_template_shows_every_key_but_three() -> None:
+def test_operators_template_shows_every_key_that_has_a_value_when_unset() -> None:
     """R-18"""
     document = json.loads(render_template(Source.GLOBAL))
     shown = {key for key in document if key != "tools"} | {f"tools.{key}" for key in document["tools"]}
     keys = {option.key for option in LIVE if option.in_file}
-    assert keys - shown == {"sandbox", "tools.enabled"}
+    limits = {key for key in keys if key.startswith("limits.")}
+    assert keys - shown == {"sandbox", "tools.enabled", "prompt_caching"} | limits
     assert "action" not in document["dangerous"]
 
 
