@@ -212,9 +212,11 @@ class Container:
             calling.close()
 
     def _require_alive(self) -> None:
-        self._lease.pump(0)
-        if self._closed or self._lease.exited:
-            raise _lost("its container is gone")
+        if not self._closed:
+            self._lease.pump(0)
+            if not self._lease.exited:
+                return
+        raise _lost("its container is gone")
 
     def _require_running(self, done: Completed) -> None:
         """A client that ended without the wrapper's word: the command's doing, or the container's end?"""

@@ -60,6 +60,7 @@ class FakeDocker:
 
     calls: list[Call] = field(default_factory=list)
     clients: list[FakePending] = field(default_factory=list)
+    make: Callable[..., FakePending] = field(default_factory=lambda: FakePending)
     _rules: list[Rule] = field(default_factory=list)
     _now: float = 1000.0
 
@@ -103,7 +104,7 @@ class FakeDocker:
         self.calls.append(Call(args, stdin, hold_stdin))
         if rule.raises is not None:
             raise rule.raises
-        client = FakePending(self, args, rule, stdin=stdin, limit_bytes=limit_bytes, on_stderr=on_stderr)
+        client = self.make(self, args, rule, stdin=stdin, limit_bytes=limit_bytes, on_stderr=on_stderr)
         self.clients.append(client)
         return client
 

@@ -1,0 +1,423 @@
+"""Commands and files in a running container, played with a scripted Docker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from fakes.containers import CONTAINER_ID, FACTS, SPEC
+from fakes.docker import FakeDocker, FakePending
+
+from odek.errors import ExecutableMissing, FileRefused, Interrupted
+from odek.process import CommandResult, Output
+from odek.sandbox import scripts
+from odek.sandbox.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
+from odek.sandbox.errors import SandboxLost
+from odek.sandbox.spec import SandboxSpec
+
+MARK, NEXT_MARK = "m" * 32, "n" * 32
+BEGAN = f"{MARK} began 4711\n".encode()
+INSPECT = ("inspect", "--type", "container", "--", CONTAINER_ID)
+EXEC = ("exec", "--interactive", "--user", "1000:1000")
+HELD = "the output was still held open after the command had ended"
+
+
+def state(running: object) -> str:
+    return json.dumps([{"State": {"Running": running}}])
+
+
+def answer(*chunks: bytes, status: int | None = 0, out: bytes = b"") -> Callable[[FakePending], None]:
+    """Return how a client answers: its output, then the lines of the wrapper."""
+
+    def react(client: FakePending) -> None:
+        client.out = [out] if out else []
+        client.err = [BEGAN, *chunks] if status is None else [BEGAN, *chunks, f"{MARK} {status}\n".encode()]
+
+    return react
+
+
+@dataclass
+class Box:
+    """A container with a lease, and the Docker behind it."""
+
+    spec: SandboxSpec = SPEC
+    docker: FakeDocker = field(default_factory=FakeDocker)
+    nonces: list[str] = field(default_factory=lambda: [MARK, NEXT_MARK, "o" * 32])
+
+    def __post_init__(self) -> None:
+        self.docker.on("run", hold=True)
+        self.lease = self.docker.start("run", hold_stdin=True)
+        self.docker.calls.clear()
+        self.container = Container(
+            self.docker,
+            self.spec,
+            FACTS,
+            lease=self.lease,
+            new_nonce=lambda: self.nonces.pop(0),
+            clock=self.docker.now,
+        )
+
+    def run(self, command: str = "true", timeout_s: float = 60) -> CommandResult:
+        result = self.container.run(command, timeout_s=timeout_s)
+        self.docker.assert_no_client_left("run")
+        return result
+
+
+def result(out: bytes, code: int | None = 0, *, timed_out: bool = False, notes: tuple[str, ...] = ()) -> CommandResult:
+    output = Output(head=out, tail=b"", size_bytes=len(out))
+    return CommandResult(output=output, code=code, timed_out=timed_out, duration_s=0, notes=notes)
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 125, 126, 127, 137, 255])
+def test_command_gives_its_output_and_the_status_of_the_wrapper(code: int) -> None:
+    """R-41, D-10: as the user of the commands, by the full ID, the command on stdin and in no argument."""
+    box = Box()
+    box.docker.on("exec", code=99, react=answer(status=code, out=b"a\xff\x00b\n"))
+    assert box.run("echo secret") == result(b"a\xff\x00b\n", code)
+    (call,) = box.docker.calls
+    assert call.args == (
+        *EXEC, "--env", f"ODEK_CALL={MARK}", CONTAINER_ID, "sh", "-c", scripts.COMMAND, "sh", MARK, "0022",
+    )  # fmt: skip
+    assert call.stdin == b"echo secret"
+
+
+@pytest.mark.parametrize(
+    ("env", "prelude"),
+    [
+        ((("A", "1"),), b"export A='1'\n"),
+        ((("A", "x\ny=z\n"), ("B", "")), b"export A='x\ny=z\n'\nexport B=''\n"),
+        ((("A", "it's '$x' `y` \\ \"q\""),), b"export A='it'\\''s '\\''$x'\\'' `y` \\ \"q\"'\n"),
+        ((("A", "\udcff"),), b"export A='\xff'\n"),
+    ],
+)
+def test_environment_precedes_the_command_on_stdin(env: tuple[tuple[str, str], ...], prelude: bytes) -> None:
+    """R-32, B15, B16: byte for byte, in no argument."""
+    box = Box(replace(SPEC, env=env))
+    box.docker.on("exec", react=answer())
+    box.run("true")
+    assert box.docker.calls[0].stdin == prelude + b"true"
+    assert not any("export" in argument for argument in box.docker.calls[0].args)
+
+
+def test_umask_of_the_invoking_process_reaches_the_wrapper() -> None:
+    """B10."""
+    box = Box(replace(SPEC, umask=0o077))
+    box.docker.on("exec", react=answer())
+    box.run()
+    assert box.docker.calls[0].args[-1] == "0077"
+
+
+def test_end_of_the_command_is_known_from_pieces_of_the_line() -> None:
+    """R-40: the engine may cut the stream anywhere; other words on it mean nothing."""
+    box = Box()
+    pieces = (b"a warning\n" + MARK[:5].encode(), MARK[5:].encode() + b" 1", b"7\n")
+    box.docker.on("exec", hang=True, react=lambda client: client.err.extend((BEGAN[:9], BEGAN[9:], *pieces)))
+    assert box.run().code == 17
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"x{MARK} 0\n", f"{MARK} 0", f"{MARK} -1\n", f"{MARK} 1000\n", f"{MARK}0\n", f"{NEXT_MARK} 0\n", f"{MARK} 0 \n"],
+)
+def test_line_that_is_not_exactly_the_end_marker_ends_nothing(line: str) -> None:
+    """R-40."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP)
+    box.docker.on("exec", hang=True, stderr=line)
+    assert box.run(timeout_s=1).timed_out
+
+
+@pytest.mark.parametrize(("command", "notes"), [("server & echo up", (HELD,)), ("echo up", ())])
+def test_command_ends_while_a_child_holds_its_output(command: str, notes: tuple[str, ...]) -> None:
+    """R-40, B02: the call ends soon after the shell, with its status and what it printed."""
+    box = Box()
+    box.docker.on("exec", hang=True, react=answer(status=5, out=b"up\n"))
+    before = box.docker.now()
+    ended = box.run(command)
+    assert (ended.output.data, ended.code, ended.timed_out) == (b"up\n", 5, False)
+    assert [note.startswith(start) for note, start in zip(ended.notes, notes, strict=True)] == [True] * len(notes)
+    assert box.docker.now() - before < 3
+    assert box.docker.called("exec") == box.docker.called(*EXEC)
+
+
+def test_child_that_goes_on_printing_does_not_hold_the_call() -> None:
+    """R-40, B02."""
+    box = Box()
+
+    def react(client: FakePending) -> None:
+        answer()(client)
+        client.out = [b"tick\n"] * 1000
+
+    box.docker.on("exec", hang=True, react=react)
+    clients = box.docker.clients
+    pump, docker = FakePending.pump, box.docker
+
+    class Ticking(FakePending):
+        def pump(self, timeout_s: float) -> None:
+            docker.pass_time(0.05)
+            pump(self, timeout_s)
+
+    box.docker.make = Ticking
+    before = docker.now()
+    assert box.run("yes &").code == 0
+    assert docker.now() - before < 60
+    assert clients[-1].closed
+
+
+def test_much_output_is_kept_at_both_ends_and_counted() -> None:
+    """R-41."""
+    box = Box()
+    data = bytes(range(256)) * 4096
+    box.docker.on("exec", react=answer(out=data))
+    output = box.run().output
+    side = OUTPUT_LIMIT_BYTES // 2
+    assert (output.head, output.tail, output.size_bytes) == (data[:side], data[-side:], len(data))
+
+
+def test_command_that_takes_too_long_is_stopped() -> None:
+    """R-40, B01: by its mark, told from other calls, with what it had printed."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP, react=lambda _: setattr(box.docker.clients[-1], "ended", True))
+    box.docker.on("exec", hang=True, react=answer(status=None, out=b"start\n"))
+    ended = box.run("sleep 100", timeout_s=3)
+    assert (ended.output.data, ended.code, ended.timed_out) == (b"start\n", None, True)
+    assert ended.notes == ("the command and everything it had started was stopped",)
+    assert box.docker.calls[1].args == (*EXEC, CONTAINER_ID, "sh", "-c", scripts.STOP, "sh", MARK, "", "4711")
+
+
+def test_stop_knows_the_marks_of_other_calls() -> None:
+    """R-40: servers of earlier commands carry one, forged marks are none."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP)
+    box.docker.on("exec", react=answer(), times=1)
+    box.docker.on("exec", hang=True)
+    box.run("server &")
+    box.run("sleep 100", timeout_s=1)
+    assert box.docker.calls[-1].args[-3:] == (NEXT_MARK, MARK, "")
+
+
+@pytest.mark.parametrize(
+    ("codes", "note"),
+    [
+        ((3,), "the command was stopped, and with it everything else that was running in the sandbox"),
+        ((1, 3), "the command was stopped, and with it everything else that was running in the sandbox"),
+        ((137, 0), "the command and everything it had started was stopped"),
+    ],
+)
+def test_stop_says_what_it_came_to(codes: tuple[int, ...], note: str) -> None:
+    """R-40: the result never claims less than what happened."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP, code=codes[0], times=1)
+    box.docker.on("exec", has=scripts.STOP_ALL, code=codes[-1])
+    box.docker.on("exec", hang=True)
+    assert box.run("b(){ b|b& };b", timeout_s=1).notes == (note,)
+
+
+@pytest.mark.parametrize("answers", [{"code": 1, "stdout": "OCI runtime exec failed: \x1b[2J\r\n"}, {"hang": True}])
+def test_command_that_cannot_be_stopped_costs_the_sandbox(answers: dict[str, Any]) -> None:
+    """R-40, R-42, B01: it never claims a kill that did not happen."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP, **answers)
+    box.docker.on("exec", has=scripts.STOP_ALL, **answers)
+    box.docker.on("exec", hang=True)
+    with pytest.raises(SandboxLost, match="could not be stopped, so the whole sandbox was taken down"):
+        box.run("x", timeout_s=1)
+    assert box.lease.released
+    assert box.lease.closed
+    box.docker.assert_no_client_left()
+    with pytest.raises(SandboxLost, match="its container is gone"):
+        box.container.run("true", timeout_s=1)
+
+
+@pytest.mark.parametrize("stop", [{}, {"code": 1}])
+def test_interrupted_command_is_stopped_and_the_interrupt_goes_on(stop: dict[str, Any]) -> None:
+    """R-40, R-38: whatever came of the stop."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP, **stop)
+    box.docker.on("exec", has=scripts.STOP_ALL, **stop)
+    box.docker.on("exec", hang=True, raises_in_pump=Interrupted(2))
+    with pytest.raises(Interrupted):
+        box.run("sleep 100")
+    assert box.docker.called(*EXEC, CONTAINER_ID, "sh", "-c", scripts.STOP)
+    box.docker.assert_no_client_left("run")
+    assert box.lease.released is bool(stop)
+
+
+@pytest.mark.parametrize(
+    ("code", "out"), [(1, b"No such container"), (137, b""), (255, b""), (126, b"OCI runtime exec failed")]
+)
+@pytest.mark.parametrize(
+    "inspected",
+    [{"code": 1, "stdout": "[]"}, {"stdout": state(False)}, {"stdout": "x"}, {"stdout": "{}"}, {"hang": True}],
+)
+def test_client_that_ends_without_the_wrappers_word_means_loss_when_the_container_is_gone(
+    code: int, out: bytes, inspected: dict[str, Any]
+) -> None:
+    """R-42: the cause in Docker's words, never the host."""
+    box = Box()
+    box.docker.on("exec", code=code, stderr=out)
+    box.docker.on(*INSPECT, **inspected)
+    with pytest.raises(SandboxLost, match="the sandbox was lost") as refused:
+        box.run()
+    assert refused.value.hint == "nothing was moved to the host; start odek again"
+
+
+def test_client_that_ends_without_the_wrappers_word_is_the_commands_doing_when_the_container_runs() -> None:
+    """R-42: `kill -9 $PPID`, out of memory."""
+    box = Box()
+    box.docker.on("exec", code=137, react=answer(status=None, out=b"half"))
+    box.docker.on(*INSPECT, stdout=state(True))
+    assert box.run() == result(b"half", 137)
+
+
+def test_command_in_a_container_that_is_gone_is_not_tried() -> None:
+    """R-42: the lease's client ends with the container."""
+    box = Box()
+    box.lease.ended = True
+    with pytest.raises(SandboxLost):
+        box.run()
+    assert box.docker.calls == []
+
+
+def test_close_ends_the_container_by_its_lease() -> None:
+    """R-38: without another call to Docker; closing again does nothing."""
+    box = Box()
+    assert (box.container.close(), box.container.close()) == ("", "")
+    assert (box.lease.released, box.lease.closed, box.docker.calls) == (True, True, [])
+
+
+@pytest.mark.parametrize(
+    ("removal", "left"),
+    [
+        ({}, ""),
+        ({"code": 1}, "container odek-7-1 may still exist; remove it with `docker rm -f odek-7-1`"),
+        ({"hang": True}, "container odek-7-1 may still exist; remove it with `docker rm -f odek-7-1`"),
+        (
+            {"raises": ExecutableMissing("cannot run docker")},
+            "container odek-7-1 may still exist; remove it with `docker rm -f odek-7-1`",
+        ),
+    ],
+)
+def test_close_removes_the_container_when_the_lease_does_not_end_it(removal: dict[str, Any], left: str) -> None:
+    """R-38, B23: a stuck engine does not block the exit, and the leftover is named."""
+    box = Box()
+    box.lease.hang = True
+    box.docker.on("rm", "--force", "--volumes", "--", CONTAINER_ID, **removal)
+    before = box.docker.now()
+    assert box.container.close() == left
+    assert box.docker.now() - before < 15
+    box.docker.assert_no_client_left()
+
+
+def test_read_asks_for_one_byte_more_than_is_wanted() -> None:
+    """R-44, B15: the path is an argument, as the user of the commands."""
+    box = Box()
+    box.docker.on("exec", stdout=b"a\xff\n")
+    assert box.container.read("./a//b\n", limit_bytes=10) == b"a\xff\n"
+    assert box.docker.calls[0].args == (*EXEC, CONTAINER_ID, "sh", "-c", scripts.READ, "sh", "a/b\n", "11")
+
+
+def test_read_of_more_than_the_limit_is_refused() -> None:
+    box = Box()
+    box.docker.on("exec", stdout=b"x" * 11)
+    with pytest.raises(FileRefused, match='cannot read "a": it is larger than 10 bytes'):
+        box.container.read("a", limit_bytes=10)
+
+
+REASONS = [
+    (scripts.LEFT_WORKSPACE, "it leaves the workspace"),
+    (scripts.MISSING, "there is no such file"),
+    (scripts.LOOP, "its links go round in circles"),
+    (scripts.NO_FOLDER, "a folder on the way cannot be made"),
+    (scripts.NOT_A_FILE, "it is not a regular file"),
+    (scripts.NOT_WRITABLE, "it cannot be written"),
+    (scripts.CHANGED, "it has changed since it was read"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason"), REASONS)
+@pytest.mark.parametrize("doing", ["read", "write"])
+def test_refusal_of_a_script_is_put_into_words(doing: str, code: int, reason: str) -> None:
+    """R-44, B13: all tools decide alike."""
+    box = Box()
+    box.docker.on("exec", code=code)
+    with pytest.raises(FileRefused) as refused:
+        access(box, doing, "a\x1b")
+    assert refused.value.message == f'cannot {doing} "a\\x1b": {reason}'
+
+
+def access(box: Box, doing: str, path: str = "a") -> None:
+    if doing == "read":
+        box.container.read(path, limit_bytes=10)
+    else:
+        box.container.write(path, b"data", replacing=None)
+
+
+def test_refused_write_names_the_read_only_workspace() -> None:
+    """R-43, R-44."""
+    box = Box(replace(SPEC, readonly=True))
+    box.docker.on("exec", code=scripts.NOT_WRITABLE)
+    with pytest.raises(FileRefused, match="the workspace is mounted read-only"):
+        access(box, "write")
+
+
+@pytest.mark.parametrize("doing", ["read", "write"])
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ({"code": 1, "stderr": "sh: head: not found\nmore\n"}, "sh: head: not found; more"),
+        ({"code": 127}, "status 127"),
+        ({"hang": True}, "the container took too long"),
+    ],
+)
+def test_access_that_fails_otherwise_says_how(doing: str, script: dict[str, Any], words: str) -> None:
+    """B21 (5), R-41."""
+    box = Box()
+    box.docker.on("exec", **script)
+    box.docker.on(*INSPECT, stdout=state(True))
+    before = box.docker.now()
+    with pytest.raises(FileRefused) as refused:
+        access(box, doing)
+    assert refused.value.message == f'cannot {doing} "a": {words}'
+    assert box.docker.now() - before < FILE_TIMEOUT_S + 1
+    box.docker.assert_no_client_left("run")
+
+
+@pytest.mark.parametrize("doing", ["read", "write"])
+def test_access_to_a_container_that_is_gone_is_its_loss(doing: str) -> None:
+    """R-42."""
+    box = Box()
+    box.docker.on("exec", code=1, stderr="Error response from daemon: No such container: x\n")
+    box.docker.on(*INSPECT, code=1, stdout="[]")
+    with pytest.raises(SandboxLost, match="No such container"):
+        access(box, doing)
+    box.lease.ended = True
+    with pytest.raises(SandboxLost, match="its container is gone"):
+        access(box, doing)
+
+
+@pytest.mark.parametrize("replacing", [None, b"", b"old"])
+def test_write_sends_the_bytes_and_what_they_replace(replacing: bytes | None) -> None:
+    """R-44: on stdin, through a temporary name that nobody can guess."""
+    box = Box(replace(SPEC, umask=0o027))
+    box.docker.on("exec")
+    box.container.write("/workspace/d/f", b"\x00new", replacing=replacing)
+    expected = "" if replacing is None else hashlib.sha256(replacing).hexdigest()
+    assert box.docker.calls[0].args == (
+        *EXEC, CONTAINER_ID, "sh", "-c", scripts.WRITE, "sh", "d/f", "0027", f".odek-{MARK}.tmp", expected,
+    )  # fmt: skip
+    assert box.docker.calls[0].stdin == b"\x00new"
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "", "d/", "\ud800"])
+@pytest.mark.parametrize("doing", ["read", "write"])
+def test_path_that_is_refused_reaches_no_container(doing: str, path: str) -> None:
+    """R-44."""
+    box = Box()
+    with pytest.raises(FileRefused):
+        access(box, doing, path)
+    assert box.docker.calls == []
