@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.model.types import Reply, ToolCall, Usage
-from odek.text import clip, visible
+from odek.text import clip, plural, visible
 
 TITLE_LENGTH = 120  # characters; a line of a wide terminal
 _TELLING_ARGUMENTS = ("command", "path", "pattern", "goal")
@@ -82,7 +82,7 @@ Sink = Callable[[Event], None]
 
 
 def call_title(call: ToolCall) -> str:
-    """Return one line that says what `call` is about: "shell: make test"."""
+    """Return one line that says what `call` is about: "shell: make test", "shell: cd src (+3 lines)"."""
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -90,8 +90,10 @@ def call_title(call: ToolCall) -> str:
     subject = ""
     if isinstance(arguments, dict):
         subject = next((arguments[key] for key in _TELLING_ARGUMENTS if isinstance(arguments.get(key), str)), "")
-    title = f"{call.name}: {subject}" if subject else call.name
-    return clip(visible(clip(title, TITLE_LENGTH)), TITLE_LENGTH)
+    first, *rest = subject.strip().split("\n")
+    title = f"{call.name}: {first}" if first else call.name
+    more = f" (+{plural(len(rest), 'line')})" if rest else ""
+    return clip(visible(clip(title, TITLE_LENGTH)), TITLE_LENGTH - len(more)) + more
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -74,7 +74,9 @@ def test_to_json_gives_each_event_its_object(event: Event, expected: dict[str, A
         ("[1]", "shell"),
         ("{half", "shell"),
         ("[" * 100_000, "shell"),
-        ('{"command":"a\\n\\u001b[2Jb\\u202e"}', "shell: a\\n\\x1b[2Jb\\u202e"),
+        ('{"command":"a\\u001b[2Jb\\u202e"}', "shell: a\\x1b[2Jb\\u202e"),
+        ('{"command":"\\ncd src\\nmake\\nls\\n"}', "shell: cd src (+2 lines)"),
+        ('{"command":"cd \\rsrc\\nmake"}', "shell: cd \\rsrc (+1 line)"),
     ],
 )
 def test_call_title_is_one_safe_line(arguments: str, title: str) -> None:
