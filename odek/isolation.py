@@ -76,8 +76,8 @@ def decide(error: BaseException, firmness: Firmness) -> Outcome:
 
 
 def explain_stop(error: OdekError, firmness: Firmness) -> str:
-    """Return why this failure does not fall back to the host, "" where it would not anyway."""
-    if not isinstance(error, (DaemonUnreachable, ImageUnavailable)):
+    """Return why this failure does not fall back to the host; "" where it does, or where none ever would."""
+    if not isinstance(error, (DaemonUnreachable, ImageUnavailable)) or decide(error, firmness) == "host":
         return ""
     if firmness.required:
         return "ODEK_REQUIRE_SANDBOX is set"

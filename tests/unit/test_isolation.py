@@ -1,0 +1,155 @@
+"""Sandbox or host: the whole table, not samples of it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal
+
+import pytest
+
+from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError, StateError, UsageError
+from odek.isolation import Firmness, Intent, choose_intent, decide, explain_stop, require_allowed
+from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
+
+ERRORS: tuple[tuple[str, BaseException], ...] = (
+    *(
+        (f"unreachable: {because}", DaemonUnreachable(because, "m", hint="h"))
+        for because in ("no client", "no answer", "permission denied", "no connection")
+    ),
+    ("image", ImageUnavailable("m")),
+    ("configuration", SandboxConfigError("m")),
+    ("lost", SandboxLost("m")),
+    ("sandbox", SandboxError("m")),
+    ("config", ConfigError("m")),
+    ("approval", ApprovalDenied("m")),
+    ("state", StateError("m")),
+    ("missing", ExecutableMissing("m")),
+    ("usage", UsageError("m")),
+    ("odek", OdekError("m")),
+    ("interrupted", Interrupted(2)),
+    ("keyboard", KeyboardInterrupt()),
+    ("os", PermissionError()),
+    ("bug", RuntimeError()),
+)
+FLAGS = ("explicit", "required", "networks_asked", "never_on_host", "image_from_project")
+FIRMNESSES = [
+    Firmness(**dict(zip(FLAGS, values, strict=True))) for values in itertools.product((False, True), repeat=len(FLAGS))
+]
+# The only cells that lead to the host: (kind of error, image_from_project), all other flags off.
+HOST_CELLS = {
+    *((f"unreachable: {because}", project) for because in ("no client", "no answer", "permission denied",
+    "no connection") for project in (False, True)),
+    ("image", False),
+}  # fmt: skip
+
+
+def soft(firmness: Firmness) -> bool:
+    return not (firmness.explicit or firmness.required or firmness.networks_asked or firmness.never_on_host)
+
+
+@pytest.mark.parametrize(("kind", "error"), ERRORS, ids=[kind for kind, _ in ERRORS])
+@pytest.mark.parametrize(
+    "firmness", FIRMNESSES, ids=lambda firmness: "".join(str(int(getattr(firmness, flag))) for flag in FLAGS)
+)
+def test_outcome_of_every_cell(kind: str, error: BaseException, firmness: Firmness) -> None:
+    """R-7, D-1, D-11: the full product of what went wrong and of what forbids the host."""
+    wanted = "host" if soft(firmness) and (kind, firmness.image_from_project) in HOST_CELLS else "stop"
+    assert decide(error, firmness) == wanted
+
+
+def test_few_cells_lead_to_the_host() -> None:
+    """R-7: nine of them, counted, so that a new one is noticed."""
+    cells = [(kind, firmness) for kind, error in ERRORS for firmness in FIRMNESSES if decide(error, firmness) == "host"]
+    assert len(cells) == 9
+
+
+@pytest.mark.parametrize(("kind", "error"), ERRORS, ids=[kind for kind, _ in ERRORS])
+def test_stop_is_explained_exactly_when_another_firmness_would_have_gone_on(kind: str, error: BaseException) -> None:
+    """R-7: and never when the run goes on on the host."""
+    if not isinstance(error, OdekError):
+        return
+    could = kind in {cell for cell, _ in HOST_CELLS}
+    for firmness in FIRMNESSES:
+        stops = decide(error, firmness) == "stop"
+        assert bool(explain_stop(error, firmness)) is (could and stops), firmness
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"required"}, "ODEK_REQUIRE_SANDBOX is set"),
+        (
+            {"required", "networks_asked", "never_on_host", "explicit", "image_from_project"},
+            "ODEK_REQUIRE_SANDBOX is set",
+        ),
+        ({"networks_asked", "explicit"}, "networks were asked for"),
+        ({"never_on_host", "explicit"}, "this session must not run on the host"),
+        ({"explicit", "image_from_project"}, "a sandbox was asked for explicitly"),
+        ({"image_from_project"}, "the image was named by the project"),
+    ],
+)
+def test_explanation_names_the_strongest_reason(flags: set[str], words: str) -> None:
+    """R-7."""
+    firmness = Firmness(**{flag: flag in flags for flag in FLAGS})
+    assert explain_stop(ImageUnavailable("m"), firmness) == words
+
+
+Setting = Literal["unset", "file on", "file off", "env on", "env off", "flag on", "flag off"]
+ORIGINS = {"file": "~/.odek/config.json", "env": "ODEK_SANDBOX", "flag": "--sandbox"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "no_sandbox", "default", "intent"),
+    [
+        # nobody said anything: the command's own default (R-1, R-3, R-6)
+        ("unset", False, True, (True, False, "the default of odek run")),
+        ("unset", False, False, (False, False, "the default of odek run")),
+        # ODEK_NO_SANDBOX alone (R-1)
+        ("unset", True, True, (False, True, "ODEK_NO_SANDBOX")),
+        ("unset", True, False, (False, True, "ODEK_NO_SANDBOX")),
+        # a setting (R-6)
+        ("file on", False, True, (True, True, "~/.odek/config.json")),
+        ("file on", False, False, (True, True, "~/.odek/config.json")),
+        ("file off", False, True, (False, True, "~/.odek/config.json")),
+        ("file off", False, False, (False, True, "~/.odek/config.json")),
+        ("env on", False, False, (True, True, "ODEK_SANDBOX")),
+        ("env off", False, True, (False, True, "ODEK_SANDBOX")),
+        ("flag on", False, False, (True, True, "--sandbox")),
+        ("flag off", False, True, (False, True, "--sandbox")),
+        # a setting and ODEK_NO_SANDBOX: only a flag is stronger
+        ("file on", True, True, (False, True, "ODEK_NO_SANDBOX")),
+        ("file off", True, True, (False, True, "ODEK_NO_SANDBOX")),
+        ("env off", True, True, (False, True, "ODEK_NO_SANDBOX")),
+        ("flag on", True, True, (True, True, "--sandbox")),
+        ("flag on", True, False, (True, True, "--sandbox")),
+        ("flag off", True, True, (False, True, "--sandbox")),
+    ],
+)
+def test_intent_follows_the_strongest_word(
+    setting: Setting, no_sandbox: bool, default: bool, intent: tuple[bool, bool, str]
+) -> None:
+    """R-1, R-3, R-6, D-9: a flag beats ODEK_NO_SANDBOX, which beats the files, which beat the default."""
+    source, _, value = setting.partition(" ")
+    found = choose_intent(
+        enabled=None if setting == "unset" else value == "on",
+        origin=ORIGINS.get(source, "the default"),
+        from_flag=source == "flag",
+        no_sandbox=no_sandbox,
+        default=default,
+        command="run",
+    )
+    assert found == Intent(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
+
+
+@pytest.mark.parametrize(("sandboxed", "required"), [(True, True), (True, False), (False, False)])
+def test_run_is_allowed(sandboxed: bool, required: bool) -> None:
+    """R-4."""
+    require_allowed(Intent(sandboxed=sandboxed, explicit=True, origin="x"), required=required)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_run_on_the_host_is_refused_where_a_sandbox_is_required(explicit: bool) -> None:
+    """R-4: an explicit opt-out included; who said it is named."""
+    intent = Intent(sandboxed=False, explicit=explicit, origin="--no-sandbox")
+    with pytest.raises(ConfigError, match=r"\(--no-sandbox\), and ODEK_REQUIRE_SANDBOX forbids it"):
+        require_allowed(intent, required=True)
