@@ -13,13 +13,16 @@ from odek.errors import OdekError
 from odek.explain.sections import place_section, sandbox_sections
 from odek.explain.types import Asked, Explanation, Look, Outcome
 from odek.isolation import Intent, decide, explain_stop
-from odek.sandbox.argv import connect_argv, pull_argv, run_argv
+from odek.sandbox.argv import build_argv, connect_argv, pull_argv, run_argv
 from odek.sandbox.attachment import removal_hint, warnings
+from odek.sandbox.build import LABEL as DOCKERFILE_LABEL
+from odek.sandbox.dockerfile import Dockerfile
 from odek.sandbox.errors import ImageUnavailable
 from odek.sandbox_setup import sandbox_spec
 
 NAME = "odek-PID-1"
 IMAGE_ID = "IMAGE-ID"
+ID_FILE = "ID-FILE"
 NONCE = "NONCE"
 _PLACEHOLDERS = {"io.odek.pid": "PID", "io.odek.start": "START"}
 
@@ -62,7 +65,8 @@ def _failures(asked: Asked, look: Look) -> Iterator[OdekError]:
 
 def _outcome(asked: Asked, look: Look, failures: Sequence[OdekError]) -> tuple[Outcome, str]:
     if not failures:
-        how = "its image is pulled first" if not look.image_id else "everything is there"
+        made = "pulled" if asked.draft.dockerfile is None else "built"
+        how = "everything is there" if look.image_id else f"its image is {made} first"
         return "sandbox", f"{asked.intent.origin}; the Docker daemon answers and {how}"
     for failure in failures:
         if decide(failure, asked.firmness) == "stop":
@@ -85,7 +89,10 @@ def _commands(asked: Asked, look: Look) -> Iterator[tuple[str, ...]]:
     if look.plan is None:
         return
     docker = look.client or "docker"
-    if look.version and not look.image_id and not asked.draft.image.is_id:
+    dockerfile = asked.draft.dockerfile
+    if dockerfile is not None and not look.image_id:
+        yield docker, *_build_argv(asked, dockerfile)
+    elif look.version and not look.image_id and not asked.draft.image.is_id:
         yield docker, *pull_argv(asked.draft.image.ref)
     env, image_id = asked.settings.sandbox.env, look.image_id or IMAGE_ID
     spec = sandbox_spec(asked.draft, asked.settings, asked.host, plan=look.plan, image_id=image_id, env=env)
@@ -93,3 +100,15 @@ def _commands(asked: Asked, look: Look) -> Iterator[tuple[str, ...]]:
     yield docker, *run_argv(spec, name=NAME, labels=labels)
     for network in look.plan.rest:
         yield docker, *connect_argv(network.id, NAME)
+
+
+def _build_argv(asked: Asked, dockerfile: Dockerfile) -> tuple[str, ...]:
+    """Return the build that a start without a usable image runs; its Dockerfile goes in on stdin."""
+    return build_argv(
+        asked.host.cwd,
+        tag=dockerfile.tag,
+        label=(DOCKERFILE_LABEL, dockerfile.sha256),
+        id_file=ID_FILE,
+        network=asked.settings.build_network,
+        no_cache=False,
+    )

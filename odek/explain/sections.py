@@ -72,16 +72,28 @@ def _without(asked: Asked, look: Look) -> Iterator[Entry]:
 
 
 def _image(asked: Asked, look: Look) -> Section:
-    image = asked.draft.image
-    action = "use" if look.image_id else ("stop" if image.is_id else "pull") if look.version else None
-    return Section(
-        name="image",
-        entries=(
-            Entry(name="reference", value=image.ref, origin=image.origin),
-            Entry(name="id", value=look.image_id or None, origin="Docker"),
-            Entry(name="action", value=action, origin="Docker"),
-        ),
-    )
+    image, dockerfile = asked.draft.image, asked.draft.dockerfile
+    entries = [Entry(name="reference", value=image.ref, origin=image.origin)]
+    if dockerfile is not None:
+        entries += [
+            Entry(name="dockerfile_sha256", value=dockerfile.sha256, origin=image.origin),
+            _setting(asked.settings, "build_network", "sandbox_build_network", asked.settings.build_network),
+        ]
+    entries += [
+        Entry(name="id", value=look.image_id or None, origin="Docker"),
+        Entry(name="action", value=_image_action(asked, look), origin="Docker"),
+    ]
+    return Section(name="image", entries=tuple(entries))
+
+
+def _image_action(asked: Asked, look: Look) -> str | None:
+    if look.image_id:
+        return "use"
+    if not look.version:
+        return None
+    if asked.draft.dockerfile is not None:
+        return "build"
+    return "stop" if asked.draft.image.is_id else "pull"
 
 
 def _network(asked: Asked, look: Look) -> Section:

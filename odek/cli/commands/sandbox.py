@@ -13,6 +13,7 @@ from odek.host import Host
 from odek.text import clip, visible
 
 ACTIONS: dict[tuple[str, ...], tuple[str, str, str]] = {
+    ("explain",): ("odek.cli.commands.sandbox_explain", "main", "show what a run here would do, and why"),
     ("build",): ("odek.cli.commands.sandbox_build", "build", "build the image of ./Dockerfile.odek now"),
     ("image", "bootstrap"): (
         "odek.cli.commands.sandbox_images",

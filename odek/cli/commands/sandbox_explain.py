@@ -23,10 +23,12 @@ from odek.explain.outcome import explain_host, explain_sandbox
 from odek.explain.text import explanation_to_json, render_explanation
 from odek.explain.types import ApprovalState, Asked, Explanation, Look
 from odek.host import Host, which
+from odek.image_setup import BuildRecords, Notices
 from odek.isolation import require_allowed
+from odek.sandbox.build import is_ours
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.errors import SandboxError
-from odek.sandbox.images import find_image
+from odek.sandbox.images import find_choice
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.networks import inspect_networks
 from odek.sandbox_setup import approval_request, draft_sandbox, owner_of
@@ -75,27 +77,37 @@ def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: 
         firmness=firmness_of(PROFILE, settings, intent, draft),
         owner=owner_of(host),
     )
-    return explain_sandbox(asked, _look(asked, real_docker(host)))
+    return explain_sandbox(asked, _look(asked, real_docker(host), terminal))
 
 
-def _look(asked: Asked, docker: Docker) -> Look:
+def _look(asked: Asked, docker: Docker, notices: Notices) -> Look:
     """Ask Docker and the store. What cannot be found out is part of the answer, not an error."""
     version, failure = _probe(docker)
     plan, plan_failure = _plan(asked, docker) if version else (None, None)
     if plan is None and not asked.draft.networks.attaches:
         plan = NetworkPlan(mode=asked.draft.networks.mode)
-    request = approval_request(project_overrides(asked.layers), plan, asked.host) if plan else None
+    overrides, dockerfile = project_overrides(asked.layers), asked.draft.dockerfile
+    request = approval_request(overrides, plan, asked.host, dockerfile) if plan else None
     return Look(
         client=which("docker", asked.host) or "",
         version=version,
         failure=failure,
         plan=plan,
         plan_failure=plan_failure,
-        image_id=find_image(asked.draft.image.ref, docker) if version else "",
+        image_id=_image_id(asked, docker, notices) if version else "",
         request=request,
         approval=_approval(asked, request),
         env_failure=_env_failure(asked),
     )
+
+
+def _image_id(asked: Asked, docker: Docker, notices: Notices) -> str:
+    """Return the ID of the image that would be run as it is, "" when it would be built or pulled first."""
+    dockerfile = asked.draft.dockerfile
+    if dockerfile is None:
+        return find_choice(asked.draft.image, docker)
+    known = BuildRecords(asked.host, notices).find(dockerfile)
+    return known.image_id if known is not None and is_ours(known, dockerfile, docker) else ""
 
 
 def _probe(docker: Docker) -> tuple[str, SandboxError | None]:

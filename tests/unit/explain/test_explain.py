@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +22,7 @@ from odek.errors import ConfigError
 from odek.explain.outcome import explain_host, explain_sandbox
 from odek.explain.text import explanation_to_json, fill, render_explanation, shell_word
 from odek.explain.types import Asked, Explanation, Look
-from odek.sandbox.argv import run_argv
+from odek.sandbox.argv import build_argv, run_argv
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.owner import Owner
@@ -48,7 +50,7 @@ class Case:
     """Settings in a scratch folder, and what a look at the machine says."""
 
     def __init__(self, root: Path, **layers: Mapping[str, Any]) -> None:
-        self.host = dataclasses.replace(make_host(root, uid=1000), gid=1000)
+        self.host = make_host(root, uid=os.getuid())
         self.layers = make_layers(**layers)  # type: ignore[arg-type]
         self.settings: Settings = resolve(self.layers)
         intent = intent_of(PROFILE, self.settings)
@@ -203,6 +205,35 @@ def test_image_that_is_not_there_is_pulled_first(tmp_path: Path) -> None:
         "sandbox",
         "the default of odek run; the Docker daemon answers and its image is pulled first",
     )
+
+
+def test_dockerfile_of_the_project_is_built_first(tmp_path: Path) -> None:
+    """R-36: the build that a start would run, what it is approved by, and no build where one of ours is there."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "Dockerfile.odek").write_text("FROM alpine:3.22\n")
+    case = Case(tmp_path)
+    sha256 = hashlib.sha256(b"FROM alpine:3.22\n").hexdigest()
+    request = approval_request((), NetworkPlan(), case.host, case.asked.draft.dockerfile)
+    explanation = case.explain(image_id="", request=request, approval="asked for")
+    assert sections(explanation)["image"] == {
+        "reference": (f"odek-sandbox:{sha256[:12]}", "./Dockerfile.odek"),
+        "dockerfile_sha256": (sha256, "./Dockerfile.odek"),
+        "build_network": (False, "default"),
+        "id": (None, "Docker"),
+        "action": ("build", "Docker"),
+    }
+    build = build_argv(
+        case.host.cwd,
+        tag=f"odek-sandbox:{sha256[:12]}",
+        label=("io.odek.dockerfile", sha256),
+        id_file="ID-FILE",
+        network=False,
+        no_cache=False,
+    )
+    assert explanation.commands[0] == ("/bin/docker", *build)
+    assert explanation.why == "the default of odek run; the Docker daemon answers and its image is built first"
+    assert sections(explanation)["approval"]["asks"][1] == "./Dockerfile.odek"
+    assert [argv[1] for argv in case.explain().commands] == ["run"]
 
 
 def test_image_by_id_is_never_pulled(tmp_path: Path) -> None:
