@@ -4,6 +4,8 @@ The map, lowest level first; a room imports only what stands above it here (test
 
     errors.py          what a user can see go wrong, and exit codes
     text.py            foreign text made safe to look at
+    calloff.py         stopping the work of other threads
+    redact.py          secrets taken out of text
     process.py         child processes: the only subprocess
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from odek.hostfiles import WorkspaceFiles
 from odek.hostprocs import stop_processes
 from odek.process import CommandResult, Running
+from odek.redact import is_secret_name
 
 OUTPUT_LIMIT_BYTES = 256 << 10  # both ends of what `tools.output` shows, at four bytes a character
 TRAILING_OUTPUT_S = 0.1  # B02: for what is still in the pipe when the shell has gone
@@ -27,18 +28,11 @@ _SCRIPT = (
     "odek_command=$(command -p cat 2>/dev/null || cat; echo .); exec </dev/null 2>&1; "
     'eval "unset -v odek_command; ${odek_command%.}"'
 )
-_SECRET_SEGMENTS = frozenset(
-    (
-        *("KEY", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY"),
-        *("PASS", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "CREDENTIAL", "CREDENTIALS"),
-    )
-)
-_SECRET_NAMES = frozenset(("MYSQL_PWD", "PGPASSWORD", "SSHPASS"))
 
 
 def scrub_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return `env` without the variables whose names say that they hold a secret (F-7)."""
-    return {name: value for name, value in env.items() if not _is_secret(name)}
+    return {name: value for name, value in env.items() if not is_secret_name(name)}
 
 
 class HostExecutor:
@@ -148,8 +142,3 @@ def _stop_note(left: int) -> str:
 def _shell_code(code: int) -> int:
     """Return the status as a shell would report it: 128 + N for a shell ended by signal N."""
     return 128 - code if code < 0 else code
-
-
-def _is_secret(name: str) -> bool:
-    upper = name.upper()
-    return upper in _SECRET_NAMES or not _SECRET_SEGMENTS.isdisjoint(upper.replace("-", "_").split("_"))

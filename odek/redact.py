@@ -1,0 +1,148 @@
+"""Secrets taken out of text before a model, a file or a terminal gets it (runtime contract 4.4, F-50). Pure.
+
+Two kinds are found: values that odek knows to be secret, in the encodings that a command is likely to
+print them in, and texts that look like the keys of well-known services. What is not found: a part of
+a secret (`cut -c1-10`), one that is split by the cap on a long output, or an encoding of an encoding.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote
+
+MARK = "[REDACTED]"
+MIN_LENGTH = 8  # a shorter value would be found in innocent words
+_LINE_LENGTH = 16  # a line of a secret of several lines that counts alone
+
+_SECRET_SEGMENTS = frozenset(
+    (
+        *("KEY", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY"),
+        *("PASS", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "CREDENTIAL", "CREDENTIALS"),
+    )
+)
+_SECRET_NAMES = frozenset(("MYSQL_PWD", "PGPASSWORD", "SSHPASS"))
+_PLACES = frozenset(("DIR", "FILE", "FILENAME", "FOLDER", "HOME", "PATH", "SOCK", "SOCKET"))
+
+# What each format cannot be without (looked for first: most texts hold none of them) and the pattern.
+# What a pattern calls `keep` stays in the text. Every repetition is bounded or nothing can fail after it,
+# so that no text makes the search slower than linear.
+_FORMATS = (
+    ("sk-", r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}"),
+    ("gsk_", r"(?<![A-Za-z0-9])gsk_[A-Za-z0-9]{20,}"),
+    ("xai-", r"(?<![A-Za-z0-9])xai-[A-Za-z0-9_-]{20,}"),
+    ("hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,}"),
+    ("gh", r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{20,}"),
+    ("github_pat_", r"github_pat_[A-Za-z0-9_]{20,}"),
+    ("glpat-", r"glpat-[A-Za-z0-9_-]{16,}"),
+    ("npm_", r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}"),
+    ("pypi-", r"pypi-AgE[A-Za-z0-9_-]{40,}"),
+    ("AKIA", r"(?<![A-Za-z0-9])AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("ASIA", r"(?<![A-Za-z0-9])ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("AIza", r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}"),
+    ("xox", r"xox[abeprs]-[A-Za-z0-9-]{10,}"),
+    ("xapp-", r"xapp-[A-Za-z0-9-]{10,}"),
+    ("k_live_", r"[rs]k_live_[A-Za-z0-9]{16,}"),
+    ("k_test_", r"[rs]k_test_[A-Za-z0-9]{16,}"),
+    ("whsec_", r"whsec_[A-Za-z0-9+/=]{16,}"),
+    ("SK", r"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])"),
+    ("hv", r"(?<![A-Za-z0-9])hv[bs]\.[A-Za-z0-9_-]{20,}"),
+    ("SG.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}"),
+    ("eyJ", r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8192}\.eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,}"),
+    (".", r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    (":AA", r"(?P<keep>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{33}"),
+    ("://", r"(?P<keep>://[^\s/:@\"'<>]{0,64}:)[^\s/@\"'<>]{1,256}(?=@)"),
+    ("earer", r"(?P<keep>[Bb]earer[ \t]{1,4})(?=[A-Za-z._~+/=-]{0,256}[0-9])[A-Za-z0-9._~+/=-]{20,}"),
+    (
+        "PRIVATE KEY-----",
+        r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s|\\:,]|-(?!----)){40,20000}"
+        r"(?:-----END [A-Z ]{0,24}PRIVATE KEY-----)?",
+    ),
+)
+# Names that say what their value is, in any case; the value must hold two digits, as words and calls rarely do.
+_NAMES = (
+    *("api_key", "apikey", "api-key", "access_token", "access-token", "access_key", "auth_token"),
+    *("secret_key", "secret-key", "client_secret", "client-secret", "password", "passwd"),
+)
+_NAMED_VALUE = r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)(?=(?:[A-Za-z_./+=-]{0,256}[0-9]){2})[A-Za-z0-9_./+=-]{16,}"
+
+
+class Redactor:
+    """Takes secrets out of texts; made once for a session, used on each of its texts."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """`secrets` are the values that are known; those shorter than MIN_LENGTH are not looked for."""
+        forms = {form for secret in secrets for form in _forms(secret)}
+        self._known = sorted(forms, key=lambda form: (-len(form), form))
+        self._formats = tuple((sign, re.compile(pattern)) for sign, pattern in _FORMATS)
+        self._named = re.compile(f"(?P<keep>(?i:{'|'.join(_NAMES)}){_NAMED_VALUE}")
+
+    def __call__(self, text: str) -> str:
+        """Return `text` with every secret in it replaced by MARK."""
+        for form in self._known:
+            text = text.replace(form, MARK)
+        for sign, pattern in self._formats:
+            if sign in text:
+                text = pattern.sub(_replacement, text)
+        lower = text.lower()
+        return self._named.sub(_replacement, text) if any(name in lower for name in _NAMES) else text
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable called `name` holds a secret, as its name says (F-7)."""
+    upper = name.upper()
+    return upper in _SECRET_NAMES or not _SECRET_SEGMENTS.isdisjoint(_segments(upper))
+
+
+def secrets_in(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of `env` whose names say that they are secret; the place of one is none."""
+    return tuple(
+        value for name, value in env.items() if is_secret_name(name) and _segments(name.upper())[-1] not in _PLACES
+    )
+
+
+def _segments(name: str) -> list[str]:
+    return name.replace("-", "_").split("_")
+
+
+def _replacement(match: re.Match[str]) -> str:
+    return (match.groupdict().get("keep") or "") + MARK
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield what `secret` looks like in the output of a program."""
+    secret = secret.strip()
+    if len(secret) < MIN_LENGTH:
+        return
+    if "\n" in secret:  # tools put something before each line
+        for line in secret.splitlines():
+            if len(line.strip()) >= _LINE_LENGTH and not line.startswith("-----"):
+                yield from _forms(line)
+    data = secret.encode("utf-8", "surrogateescape")
+    yield secret
+    yield secret[::-1]
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield data.hex()
+    yield data.hex().upper()
+    yield quote(data, safe="")
+    yield quote(data)
+    yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), quote(data, safe=""))
+    yield from _base64_forms(data)
+
+
+def _base64_forms(data: bytes) -> Iterator[str]:
+    """Yield the part of the base64 of any text around `data` that depends on `data` alone.
+
+    There are three, by where in the text it begins; the characters at both ends, which its
+    neighbours have a share in, are left off.
+    """
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + data).decode().rstrip("=")
+        whole = (before + len(data)) * 8 // 6
+        inner = encoded[(before * 8 + 5) // 6 : whole]
+        if len(inner) >= MIN_LENGTH:
+            yield inner
+            yield inner.replace("+", "-").replace("/", "_")

@@ -1,0 +1,141 @@
+"""Secrets taken out of text: known values in every usual encoding, formats of well-known services (F-50)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+
+from odek.redact import MARK, Redactor, is_secret_name, secrets_in
+
+SECRET = 'hunter2/"quoted" and\\more+ü'
+KEY = "sk-test-CANARY01"
+MULTI = "-----BEGIN THING-----\nQUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=\nshort\n-----END THING-----"
+
+
+def base64_of(text: str, *, urlsafe: bool = False) -> str:
+    encode = base64.urlsafe_b64encode if urlsafe else base64.b64encode
+    return encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        SECRET,
+        SECRET[::-1],
+        json.dumps(SECRET)[1:-1],
+        json.dumps(SECRET, ensure_ascii=False)[1:-1],
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote(SECRET, safe="").replace("%C3%BC", "%c3%bc").replace("%2F", "%2f").replace("%22", "%22"),
+    ],
+    ids=["plain", "reversed", "json-ascii", "json", "hex", "HEX", "percent", "percent-all", "percent-lower"],
+)
+def test_known_secret_is_found_in_each_encoding(shown: str) -> None:
+    """F-50: what `env`, a JSON dump, xxd or a URL makes of a secret."""
+    redact = Redactor((SECRET,))
+    if "%c3" in shown:
+        shown = shown.replace("%2B", "%2b").replace("%5C", "%5c")
+    assert redact(f"a {shown} b\n{shown}") == f"a {MARK} b\n{MARK}"
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "NAME="])
+@pytest.mark.parametrize("after", ["", "\n", "xy", "xyz"])
+@pytest.mark.parametrize("urlsafe", [False, True])
+def test_known_secret_is_found_wherever_base64_puts_it(before: str, after: str, *, urlsafe: bool) -> None:
+    """`echo "NAME=$SECRET" | base64` shifts the groups of four; the middle is found all the same."""
+    encoded = base64_of(before + SECRET + after, urlsafe=urlsafe)
+    redacted = Redactor((SECRET,))(encoded)
+    assert MARK in redacted
+    assert len(redacted.replace(MARK, "")) <= len(base64_of(before)) + len(base64_of(after)) + 4
+
+
+def test_lines_of_a_long_secret_are_found_alone() -> None:
+    """A file tool puts numbers before the lines of a key."""
+    text = "1|-----BEGIN THING-----\n2|QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=\n3|short\n"
+    assert Redactor((MULTI,))(text) == f"1|-----BEGIN THING-----\n2|{MARK}\n3|short\n"
+
+
+def test_short_and_empty_values_are_not_looked_for() -> None:
+    text = "the year 2024, true, no"
+    assert Redactor(("2024", "true", "no", "", "  "))(text) == text
+
+
+def test_longer_secret_wins_over_its_own_beginning() -> None:
+    assert Redactor(("abcdefgh", "abcdefgh-ijklmnop"))("x abcdefgh-ijklmnop y") == f"x {MARK} y"
+
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\n" + ("QUJDREVGR0hJSktMTU5P" * 3 + "\n") * 3 + "-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        (f"key {KEY}aaaaaaaa!", f"key {MARK}!"),
+        ("ghp_" + "a1B2" * 9, MARK),
+        ("github_pat_" + "a1B2_" * 6, MARK),
+        ("AKIAIOSFODNN7EXAMPLE.", f"{MARK}."),
+        ("xoxb-123456789012-abcdef", MARK),
+        ("sk_" + "live_" + "a1" * 10, MARK),
+        ("AIza" + "b" * 35, MARK),
+        (f"cookie={JWT};", f"cookie={MARK};"),
+        (f"<{PEM}>", f"<{MARK}>"),
+        ("postgres://user:pa55word@db:5432/x", f"postgres://user:{MARK}@db:5432/x"),
+        ("redis://:pa55word@db", f"redis://:{MARK}@db"),
+        ("Authorization: Bearer abcdefghij1234567890", f"Authorization: Bearer {MARK}"),
+        ('{"api_key": "0123456789abcdef"}', f'{{"api_key": "{MARK}"}}'),
+        ("export CLIENT_SECRET=0123456789abcdef0", f"export CLIENT_SECRET={MARK}"),
+        ("bot12345678:AA" + "x" * 33, f"bot12345678:{MARK}"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_formats_of_well_known_services_are_found(text: str, redacted: str) -> None:
+    assert Redactor()(text) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-list-of-every-kind-of-thing",
+        "password = get_password_from_environment()",
+        "def api_key(self) -> str: return self._settings.model.api_key",
+        "https://example.org:8080/path?x=1",
+        "http://127.0.0.1:8080/a@b",
+        "git@github.com:owner/repository.git",
+        "sha256:2e0b81d60597f449baa56dc25d355367869d2dca4cd57e866f1e2b52af3eb55f",
+        "if line.startswith('-----BEGIN PRIVATE KEY-----'):",
+        "the bearer of this letter",
+    ],
+)
+def test_innocent_text_stays_as_it_is(text: str) -> None:
+    """An agent that edits code must see it as it is."""
+    assert Redactor((KEY,))(text) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("OPENAI_API_KEY", True),
+        ("aws_secret_access_key", True),
+        ("DB-PASSWORD", True),
+        ("PGPASSWORD", True),
+        ("GITHUB_TOKEN", True),
+        ("KEYBOARD", False),
+        ("MONKEY", False),
+        ("PATH", False),
+        ("TOKENS", False),
+    ],
+)
+def test_name_tells_whether_a_variable_is_secret(name: str, secret: bool) -> None:
+    """F-7."""
+    assert is_secret_name(name) is secret
+
+
+def test_secrets_of_an_environment_are_values_not_places() -> None:
+    env = {"API_KEY": "one", "TOKEN": "two", "HOME": "/root", "PASSWORD_STORE_DIR": "/home/u/pw", "SSH_KEY_PATH": "/k"}
+    assert secrets_in(env) == ("one", "two")
