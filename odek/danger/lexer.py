@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from odek.danger.escapes import decode_ansi_c
 from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Redirect, Script, Substitution, Text, Word
 
-MAX_DEPTH = 40  # nested constructs; a level costs up to eight Python frames of the thousand there are
+MAX_DEPTH = 30  # nested constructs; a level costs up to a dozen Python frames of the thousand there are
 MAX_PIECES = 20_000  # words, parts and operators: below half a second; hand-written commands have dozens
 
 _PLAIN = re.compile(r"[^ \t\n|&;<>()\\'\"`$]+")

@@ -319,8 +319,7 @@ class _Parser:
         target = self._word_or_process(following)
         if operator in ("<<", "<<-"):
             return self._lexer.here_document(operator, target)
-        redirect = Redirect(operator=operator, target=target)
-        return lambda: redirect
+        return Redirect(operator=operator, target=target)
 
     def _descriptor(self) -> str:
         """Return the descriptor number here if a redirection follows at once."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from odek.danger import marks
 from odek.danger.risk import Finding, RiskClass
@@ -70,16 +71,17 @@ _PROTECTED = tuple(tuple(name.split("/")) for name in (
 
 _CREDENTIAL_NAMES = frozenset((
     ".ssh", ".gnupg", ".netrc", ".pgpass", ".git-credentials", ".pypirc", ".vault-token", ".password-store",
-    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys", "shadow", "gshadow", "sudoers", "sudoers.d",
-    ".htpasswd", "wp-config.php", "credentials.json", "master.key",
+    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys", ".htpasswd",
 ))  # fmt: skip
 """components that mean a secret wherever they stand, lower case"""
 _CREDENTIAL_PATHS = tuple(tuple(name.split("/")) for name in (
     ".aws/credentials", ".aws/config", ".config/gcloud", ".config/gh", ".kube/config", ".docker/config.json",
-    "etc/ssl/private", "run/secrets",
+    "etc/ssl/private", "run/secrets", "etc/shadow", "etc/gshadow", "etc/sudoers", "etc/sudoers.d",
 ))  # fmt: skip
 _ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
 _BLOCK_DEVICE = re.compile(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
+
+_GLOB_PARTS = {marks.STAR: ".*", marks.ONE: ".", marks.NAME: ".*", marks.BELOW: ".*", marks.ANY: ".*", marks.SPLIT: ".*"}
 
 _TRUSTED_NAMES = frozenset((
     ".envrc", ".vscode", "odek.json", "dockerfile.odek", "agents.md", ".odek",
@@ -89,13 +91,14 @@ _GIT_DATA = frozenset(("objects", "refs", "logs", "index", "commit_editmsg", "me
 
 def resolve(path: str, cwd: str) -> str:
     """Return `path` made absolute against `cwd` and cleaned of `.`, `..` and doubled slashes."""
-    if path[:1] in marks.UNKNOWN:  # may be absolute, may begin with ..
+    if path[:1] in marks.UNKNOWN or path.startswith(marks.BELOW + "/"):  # may be absolute, may begin with ..
         return marks.ANY
     joined = path if path.startswith("/") else f"{cwd}/{path}"
     if joined[:1] in marks.UNKNOWN:
         return marks.ANY
-    cleaned = posixpath.normpath(joined)
-    return "/" + cleaned.lstrip("/")
+    if any(mark in part for part in joined.split("/../") for mark in marks.UNKNOWN) and "/../" in joined + "/":
+        return marks.ANY  # how far .. climbs cannot be told
+    return "/" + posixpath.normpath(joined).lstrip("/")
 
 
 def is_known(path: str) -> bool:
@@ -178,7 +181,9 @@ def classify_read(path: str, place: Place, *, names_only: bool = False) -> Findi
 def is_secret(path: str, place: Place) -> bool:
     """Return whether the name of a resolved path says that it holds secrets."""
     parts = tuple(part.casefold() for part in split(path))
-    if any(part in _CREDENTIAL_NAMES for part in parts) or any(_contains(parts, secret) for secret in _CREDENTIAL_PATHS):
+    if any(_is_one_of(part, _CREDENTIAL_NAMES) for part in parts):
+        return True
+    if any(_contains(parts, secret) for secret in _CREDENTIAL_PATHS):
         return True
     if parts[:1] == ("proc",) and (parts[-1:] in (("environ",), ("mem",)) or parts == ("proc", "kcore")):
         return True
@@ -188,8 +193,8 @@ def is_secret(path: str, place: Place) -> bool:
 def names_secret(text: str) -> bool:
     """Return whether program text names a file of secrets; for code that is not parsed."""
     parts = tuple(part for part in re.split(r"[\s/\\'\"`(),;:=@]+", text.casefold()) if part)
-    return any(part in _CREDENTIAL_NAMES - {"credentials.json", "shadow", "master.key"} for part in parts) or any(
-        _contains(parts, secret) for secret in (*_CREDENTIAL_PATHS, ("etc", "shadow"), ("self", "environ"))
+    return any(part in _CREDENTIAL_NAMES for part in parts) or any(
+        _contains(parts, secret) for secret in (*_CREDENTIAL_PATHS, ("self", "environ"))
     )
 
 
@@ -223,12 +228,13 @@ def trusted_name(path: str, place: Place) -> str:
         return ""
     parts = split(path)[len(split(territory(place))) :]
     folded = tuple(part.casefold() for part in parts)
-    if any(part in _TRUSTED_NAMES for part in folded):
-        return "/".join(parts)
-    if ".git" in folded:
-        rest = folded[folded.index(".git") + 1 :]
+    if any(_is_one_of(part, _TRUSTED_NAMES) for part in folded):
+        return marks.rendered("/".join(parts))
+    git = next((i for i, part in enumerate(folded) if _matches(part, ".git")), -1)
+    if git >= 0:
+        rest = folded[git + 1 :]
         if not rest or (rest[0] not in _GIT_DATA and not rest[-1].endswith(".lock")):
-            return "/".join(parts)
+            return marks.rendered("/".join(parts))
     return ""
 
 
@@ -241,9 +247,9 @@ def _is_protected(path: str, place: Place) -> bool:
     parts = tuple(part.casefold() for part in split(path)[len(split(home)) :])
     if not parts:
         return False
-    if parts[0] in _START_FILES or (len(parts) == 1 and parts[0].startswith(".env")):
-        return len(parts) == 1 or parts[0] not in _START_FILES
-    return any(parts[: len(name)] == name for name in _PROTECTED)
+    if len(parts) == 1 and (_is_one_of(parts[0], _START_FILES) or parts[0].startswith(".env")):
+        return True
+    return any(_starts_with(parts, name) for name in _PROTECTED)
 
 
 def _is_own_ground(path: str, place: Place) -> bool:
@@ -276,7 +282,34 @@ def _may_climb(component: str) -> bool:
 
 
 def _contains(parts: Parts, wanted: Parts) -> bool:
-    return any(parts[i : i + len(wanted)] == wanted for i in range(len(parts) - len(wanted) + 1))
+    return any(_starts_with(parts[i:], wanted) for i in range(len(parts) - len(wanted) + 1))
+
+
+def _starts_with(parts: Parts, wanted: Parts) -> bool:
+    return len(parts) >= len(wanted) and all(map(_matches, parts, wanted))
+
+
+def _is_one_of(component: str, names: frozenset[str]) -> bool:
+    if marks.is_exact(component):
+        return component in names
+    return any(_matches(component, name) for name in names)
+
+
+def _matches(component: str, name: str) -> bool:
+    """Return whether `component`, perhaps a glob, may name `name`; `*` alone means none in particular."""
+    if marks.is_exact(component) or not any(mark in component for mark in marks.GLOBS):
+        return component == name
+    if name.startswith(".") != component.startswith("."):  # globs pass over hidden files
+        return False
+    if not name.startswith(".") and sum(c not in marks.ALL for c in component) < 3:
+        return False
+    return bool(_glob(component).fullmatch(name))
+
+
+@lru_cache(maxsize=256)
+def _glob(component: str) -> re.Pattern[str]:
+    collapsed = re.sub(f"{marks.STAR}+", marks.STAR, component[:64])
+    return re.compile("".join(_GLOB_PARTS.get(character) or re.escape(character) for character in collapsed))
 
 
 def _shown(path: str) -> str:

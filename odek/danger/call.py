@@ -1,0 +1,101 @@
+"""One simple command under examination, and what rules may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from odek.danger import marks
+from odek.danger.paths import Place
+from odek.danger.risk import RiskClass
+from odek.danger.scope import Scope
+
+
+class Judge(Protocol):
+    """Takes findings, and judges what a command runs in turn."""
+
+    @property
+    def place(self) -> Place: ...
+
+    def add(self, level: RiskClass, rule: str, reason: str) -> None:
+        """Take note of a finding."""
+        ...
+
+    def write(self, path: str, scope: Scope) -> None:
+        """Take note that the file `path` is written, created or removed."""
+        ...
+
+    def read(self, path: str, scope: Scope, *, names_only: bool) -> None:
+        """Take note that the file `path` is read."""
+        ...
+
+    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, known_only: bool) -> str:
+        """Judge a command made of words; return what it prints. `known_only`: unknown programs are no finding."""
+        ...
+
+    def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
+        """Judge shell text."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A program with its arguments."""
+
+    judge: Judge
+    scope: Scope
+    program: str
+    """its plain name, versions and system directories removed"""
+    argv: tuple[str, ...]
+    """as written, expanded"""
+    stdin: str | None
+    """what is fed to it by a pipe or a redirection, as far as known; None for nothing"""
+    secrets: frozenset[str] = field(default_factory=frozenset)
+    """secret-looking variables among the words"""
+    output: str = marks.ANY
+    """what it prints, for substitutions and pipes; rules set it"""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """the words after the program"""
+        return self.argv[1:]
+
+    def add(self, level: RiskClass, rule: str, reason: str) -> None:
+        """Take note of a finding; `rule` is prefixed with the program's name."""
+        self.judge.add(level, f"{self.program}.{rule}" if rule else self.program, reason)
+
+    def write(self, *paths: str) -> None:
+        """Take note of files that are written; "-" is a stream."""
+        for path in paths:
+            if path not in ("-", ""):
+                self.judge.write(path, self.scope)
+
+    def read(self, *words: str, names_only: bool = False) -> None:
+        """Take note of words that may name files, also after `=`, `@`, `:` or a short option."""
+        for word in words:
+            for path in path_candidates(word):
+                self.judge.read(path, self.scope, names_only=names_only)
+
+    def run(self, argv: Sequence[str], *, stdin: str | None = None, known_only: bool = False) -> str:
+        """Judge a command that this one runs with the given words."""
+        return self.judge.run(argv, self.scope, stdin=stdin, known_only=known_only) if argv else marks.ANY
+
+    def shell(self, text: str, scope: Scope | None = None, *, stdin: str | None = None) -> None:
+        """Judge shell text that this command runs."""
+        self.judge.text(text, scope or self.scope, stdin=stdin)
+
+
+Rule = Callable[[Call], None]
+"""judges one kind of program"""
+
+
+def path_candidates(word: str) -> tuple[str, ...]:
+    """Return the texts in `word` that may be paths."""
+    candidates = [word]
+    if word.startswith("-") and not word.startswith("--") and len(word) > 2:
+        candidates.append(word[2:])
+    for separator in "=@:":
+        if separator in word[:256]:
+            candidates.append(word.partition(separator)[2])
+    return tuple(candidate for candidate in candidates if candidate)

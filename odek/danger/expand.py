@@ -1,0 +1,244 @@
+"""Words to fields, as far as their text can be known (POSIX XCU 2.6).
+
+A field is text with marks for what is unknown. A word whose variables have several candidates gives
+several readings; all of them are judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from odek.danger import marks
+from odek.danger.braces import expand_braces
+from odek.danger.paths import Place
+from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
+from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Script, Substitution, Text, Word
+
+Fields = tuple[str, ...]
+
+_BRACKETS = re.compile(r"\[[^\]/]*\]")
+_NUMBERS = frozenset((
+    "?", "#", "$", "!", "-", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO", "USER", "LOGNAME", "HOSTNAME", "EPOCHSECONDS",
+))  # fmt: skip
+_SECRET = frozenset((
+    "KEY", "APIKEY", "TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS",
+    "PRIVATEKEY", "ACCESSKEY", "SECRETKEY", "PAT", "AUTH",
+))  # fmt: skip
+_UNUSED = ("length", ":+", "+", ":?", "?")  # expansions that do not show a value of the environment
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable's name says that its value is a secret."""
+    return any(segment in _SECRET for segment in re.split(r"[_-]", name.upper()))
+
+
+@dataclass(slots=True)
+class Expander:
+    """Expands words in one scope."""
+
+    place: Place
+    scope: Scope
+    run: Callable[[Script], str]
+    """judges a substitution and returns what it prints, as far as that is known"""
+    warn: Callable[[str], None]
+    """takes the name of a rule that an expansion itself breaks"""
+    secrets: set[str] = field(default_factory=set)
+    """names of variables that look secret and were put into words"""
+
+    def command(self, words: Iterable[Word]) -> Fields:
+        """Return the fields of a simple command; a program with several candidates is unknown."""
+        fields: list[str] = []
+        for word in words:
+            readings = self.readings(word)
+            if len(readings) == 1:
+                fields.extend(readings[0])
+            elif not fields:
+                fields.append(marks.ANY)
+            else:
+                fields.extend(dict.fromkeys(text for reading in readings for text in reading))
+        return tuple(fields)
+
+    def readings(self, word: Word) -> tuple[Fields, ...]:
+        """Return every way in which `word` may expand."""
+        braced = expand_braces(word)
+        if len(braced) > 1:
+            return (tuple(text for part in braced for reading in self._readings(part) for text in reading),)
+        return self._readings(braced[0])
+
+    def value(self, word: Word, *, globs: bool = False) -> Values:
+        """Return the candidates for `word` where it is not split: assignments, redirections, quotes."""
+        texts = [""]
+        for index, part in enumerate(word.parts):
+            candidates = self._candidates(part, first=index == 0, keep_globs=not globs)
+            texts = [text + candidate for text in texts for candidate in candidates]
+            if len(texts) > MAX_CANDIDATES:
+                texts = [marks.ANY]
+        return tuple(dict.fromkeys(texts))
+
+    def _readings(self, word: Word) -> tuple[Fields, ...]:
+        readings: list[list[str | None]] = [[None]]
+        for index, part in enumerate(word.parts):
+            arguments = self._split_arguments(part)
+            quoted = not arguments and (isinstance(part, Text) or getattr(part, "quoted", True))
+            candidates = arguments or self._candidates(part, first=index == 0)
+            if len(readings) * len(candidates) > 2 * MAX_CANDIDATES:
+                candidates = (marks.SPLIT,)
+                readings = readings[:1]
+            readings = [
+                self._appended(reading, candidate, part, quoted=quoted) for reading in readings for candidate in candidates
+            ]
+        kept = dict.fromkeys(tuple(text for text in reading if text is not None) for reading in readings)
+        return tuple(kept)
+
+    def _appended(self, reading: list[str | None], text: str, part: Part, *, quoted: bool) -> list[str | None]:
+        """Return `reading` with `text` added to its open field, split when it stands outside quotes."""
+        open_field = reading[-1]
+        if quoted:
+            if not text and not getattr(part, "quoted", True):
+                return reading
+            return [*reading[:-1], (open_field or "") + text]
+        if self.scope.splits_oddly and text not in ("", marks.NAME):
+            text = marks.SPLIT
+        if marks.ANY in text:
+            text = text.replace(marks.ANY, marks.SPLIT)
+        pieces = _globbed(text).split()
+        result = list(reading)
+        if text[:1].isspace() and open_field is not None:
+            result.append(None)
+        for index, piece in enumerate(pieces):
+            if index:
+                result.append(None)
+            result[-1] = (result[-1] or "") + piece
+        if text[-1:].isspace() and result[-1] is not None:
+            result.append(None)
+        return result
+
+    def _split_arguments(self, part: Part) -> Values:
+        """Return `$@` and `$*` as one blank-separated text, () for any other part."""
+        if not isinstance(part, Parameter) or part.name not in ("@", "*") or part.operator:
+            return ()
+        arguments = self.scope.arguments
+        if arguments is None:
+            return (marks.SPLIT,)
+        return (" ".join(arguments),)
+
+    def _candidates(self, part: Part, *, first: bool, keep_globs: bool = False) -> Values:
+        if isinstance(part, Text):
+            return (part.text if part.quoted else self._literal(part.text, first, keep_globs),)
+        if isinstance(part, Parameter):
+            return self._parameter(part)
+        if isinstance(part, Substitution):
+            return (self.run(part.script).rstrip("\n"),)
+        if isinstance(part, Arithmetic):
+            self._arithmetic(part.content)
+            return (marks.NAME,)
+        if isinstance(part, Process):
+            self.run(part.script)
+            return ("/dev/fd/63",)
+        return self._array(part)
+
+    def _array(self, part: Array) -> Values:
+        values: list[str] = []
+        for word in part.words:
+            for reading in self.readings(word):
+                values.extend(reading)
+        return tuple(dict.fromkeys(values)) if 0 < len(values) <= MAX_CANDIDATES else UNKNOWN
+
+    def _literal(self, text: str, first: bool, keep_globs: bool) -> str:
+        if first and text.startswith("~"):
+            name, slash, rest = text[1:].partition("/")
+            text = self._tilde(name) + slash + rest
+        return text if keep_globs else _globbed(text)
+
+    def _tilde(self, name: str) -> str:
+        home = self.place.home
+        if not name:
+            return self.scope.variables.get("HOME", (home or marks.ANY,))[0]
+        if name == "+":
+            return self.scope.cwds[0] if len(self.scope.cwds) == 1 else marks.ANY
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name):
+            return marks.ANY
+        if home.endswith(f"/{name}"):
+            return home
+        return "/root" if name == "root" else f"/home/{name}"
+
+    def _parameter(self, part: Parameter) -> Values:
+        operator, argument = part.operator, part.argument
+        default = self.value(argument) if argument else ("",)
+        values = self._lookup(part.name)
+        exact = all(marks.is_exact(value) for value in values)
+        if is_secret_name(part.name) and operator not in _UNUSED and not exact:
+            self.secrets.add(part.name)
+        if operator == "length":
+            return (marks.NAME,)
+        if operator in ("", ":?", "?"):
+            return values
+        if operator in (":-", "-", ":=", "="):
+            values = values if exact and all(values) else tuple(dict.fromkeys((*values, *default)))
+            if operator in (":=", "="):
+                self._assign_default(part, values)
+            return values
+        if operator in (":+", "+"):
+            return ("", *default)
+        if operator in ("%", "%%") and all(_stays_below(value) for value in values):
+            return (marks.BELOW,)
+        return UNKNOWN
+
+    def _assign_default(self, part: Parameter, values: Values) -> None:
+        self.scope.assign(part.name, values)
+        if part.argument and any(isinstance(inner, Substitution) for inner in part.argument.parts):
+            self.warn("expansion.assign")
+
+    def _lookup(self, name: str) -> Values:
+        if name in ("@", "*") or name.isdigit():
+            return self._positional(name)
+        if name in self.scope.variables:
+            return self.scope.variables[name]
+        if name in _NUMBERS:
+            return (marks.NAME,)
+        if "" in self.scope.variables:
+            return UNKNOWN
+        if name == "HOME":
+            return (self.place.home,) if self.place.home else UNKNOWN
+        if name == "PWD":
+            return self.scope.cwds
+        if name == "IFS":
+            return (" ",)
+        if name == "TMPDIR" and self.place.temp:
+            return self.place.temp[:1]
+        return UNKNOWN
+
+    def _positional(self, name: str) -> Values:
+        arguments = self.scope.arguments
+        if name == "0":
+            return UNKNOWN
+        if arguments is None:
+            return UNKNOWN
+        if name in ("@", "*"):
+            return (" ".join(arguments),)
+        index = int(name[:4]) - 1
+        return (arguments[index],) if 0 <= index < len(arguments) else ("",)
+
+    def _arithmetic(self, content: Word) -> None:
+        """Judge what an arithmetic expression runs: a subscript may hold a substitution, even by value."""
+        subscript = False
+        for part in content.parts:
+            if isinstance(part, Text):
+                subscript = subscript or "[" in part.text
+                continue
+            self._candidates(part, first=False)
+            if subscript and isinstance(part, Parameter | Substitution):
+                self.warn("expansion.subscript")
+
+
+def _globbed(text: str) -> str:
+    """Return `text` with its active glob characters as marks."""
+    if not any(character in text for character in "*?["):
+        return text
+    return _BRACKETS.sub(marks.ONE, text).replace("*", marks.STAR).replace("?", marks.ONE)
+
+
+def _stays_below(value: str) -> bool:
+    return not value.startswith("/") and not marks.holds_unknown(value) and ".." not in value.split("/")

@@ -1,0 +1,47 @@
+"""What can be said of text that is no readable script: it is unknown, and what it names is held against it.
+
+A shell may run the first lines of a script before it stumbles over a later one, so unreadable text
+is not harmless. Inside the sandbox unknown commands are allowed; the findings made here, all of
+lesser rank, keep a deletion or an upload from passing among them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from odek.danger.risk import Finding, RiskClass
+
+_QUOTES = re.compile(r"\\\n|[\\'\"]|\$(?=['\"])")
+_DELETING = re.compile(
+    r"(?<![\w.-])(?:rm|rmdir|unlink|shred|dd|mkfs\S*|wipefs|blkdiscard|truncate|mv|chmod|chown|git|find|rsync|sudo|su|doas|"
+    r"docker|podman|kubectl|dropdb|crontab|eval)(?![\w-])|\.git/|\.envrc|\.vscode|odek\.json|AGENTS\.md",
+    re.IGNORECASE,
+)
+_NETWORK = re.compile(
+    r"(?<![\w.-])(?:curl|wget|nc|ncat|netcat|socat|ssh|scp|sftp|ftp|tftp|telnet|rclone|rsync|aria2c|git|dig|nslookup)(?![\w-])"
+    r"|/dev/(?:tcp|udp)/|https?://",
+    re.IGNORECASE,
+)
+
+
+def scan_text(text: str) -> tuple[Finding, ...]:
+    """Return what `text` names that must not pass unseen; the class unknown is the caller's to add."""
+    plain = _QUOTES.sub("", text)
+    findings: list[Finding] = []
+    if _DELETING.search(plain):
+        findings.append(
+            Finding(
+                level=RiskClass.SYSTEM_WRITE,
+                rule="unreadable.deletes",
+                reason="names a program that deletes or changes much, in text that cannot be parsed",
+            )
+        )
+    if _NETWORK.search(plain):
+        findings.append(
+            Finding(
+                level=RiskClass.NETWORK_EGRESS,
+                rule="unreadable.network",
+                reason="names a program of the network, in text that cannot be parsed",
+            )
+        )
+    return tuple(findings)

@@ -1,0 +1,248 @@
+"""Programs that remove, move, link and overwrite files."""
+
+from __future__ import annotations
+
+import re
+
+from odek.danger import marks
+from odek.danger.call import Call, Rule
+from odek.danger.options import Arguments, parse_arguments
+from odek.danger.paths import is_block_device, is_wipe_target, resolve
+from odek.danger.risk import RiskClass
+from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
+from odek.danger.rules.textcode import sed_effects
+
+_REMOTE = re.compile(r"(?:[^/\s:]+@)?[^/\s:]+:(?!//)|rsync://|[a-z]+://")
+_SPECIAL_MODE = re.compile(r"[0-7]*[2-7][0-7]{3}$")
+
+
+def _wipes(call: Call, path: str) -> bool:
+    return any(is_wipe_target(resolve(path, cwd), call.judge.place) for cwd in call.scope.cwds)
+
+
+def _unclear(arguments: Arguments) -> tuple[str, ...]:
+    """Return the arguments that may be options as well as operands."""
+    return tuple(option.name for option in arguments.options if option.name[:1] in marks.UNKNOWN)
+
+
+def judge_rm(call: Call) -> None:
+    """`rm`: how much it deletes depends on where."""
+    arguments = parse_arguments(call.arguments, ("--interactive",))
+    operands = (*arguments.operands, *_unclear(arguments))
+    recursive = arguments.has("-r", "-R", "--recursive")
+    forced = recursive or arguments.has("-f", "--force")
+    for path in operands:
+        broad = any(mark in path for mark in (marks.STAR, marks.ONE))
+        unknown = marks.holds_unknown(path) or marks.BELOW in path
+        if recursive and (unknown or _wipes(call, path)):
+            call.add(DESTROY, "tree", f"deletes the tree at {_shown(path)}, which is not just a part of the project")
+        elif (forced or broad) and not unknown and _is_whole(call, path):
+            call.add(DESTROY, "tree", f"deletes {_shown(path)}, which is not just a part of the project")
+    call.write(*operands)
+    if not operands:
+        call.add(LOCAL, "", "removes files")
+
+
+def _is_whole(call: Call, path: str) -> bool:
+    """Return whether a forced removal, though not recursive, takes away everything in a directory."""
+    if path.rstrip("/") in (".", "..", "~") or path.endswith("/.."):
+        return True
+    return _wipes(call, path) and (any(mark in path for mark in marks.GLOBS) or _is_root_like(call, path))
+
+
+def _is_root_like(call: Call, path: str) -> bool:
+    home = call.judge.place.home
+    return any(resolve(path, cwd) in ("/", home, call.judge.place.workspace) for cwd in call.scope.cwds)
+
+
+def judge_shred(call: Call) -> None:
+    """`shred`: as `rm`, beyond recovery."""
+    arguments = parse_arguments(call.arguments, ("-n", "--iterations", "-s", "--size", "--random-source"))
+    for path in (*arguments.operands, *_unclear(arguments)):
+        if any(is_block_device(resolve(path, cwd)) for cwd in call.scope.cwds) or _wipes(call, path):
+            call.add(DESTROY, "", f"overwrites {_shown(path)} beyond recovery")
+        call.write(path)
+    call.add(LOCAL, "", "overwrites files")
+
+
+def judge_move(call: Call) -> None:
+    """`mv`, `cp`, `ln`, `install`: the last operand, or a directory given by option, is written."""
+    arguments = parse_arguments(
+        call.arguments, ("-t", "--target-directory", "-S", "--suffix", "-m", "--mode", "-o", "--owner", "-g", "--group")
+    )
+    targets = arguments.values("-t", "--target-directory")
+    operands = (*arguments.operands, *_unclear(arguments))
+    makes_folders = call.program == "install" and arguments.has("-d", "--directory")
+    sources = operands if targets else operands[:-1]
+    call.add(LOCAL, "", "changes files")
+    if makes_folders or (call.program == "ln" and len(operands) == 1):
+        call.write(*(operands if makes_folders else (operands[0].rpartition("/")[2],)))
+        return
+    folders = targets or operands[-1:]
+    call.write(*folders)
+    for folder in folders:  # the target may be a directory: then the source's name counts
+        call.write(*(f"{folder}/{source.rstrip('/').rpartition('/')[2]}" for source in sources))
+    if call.program in ("mv", "gmv"):
+        _judge_taken_away(call, sources)
+    elif call.program in ("cp", "gcp", "install"):
+        call.read(*sources)
+    elif call.program in ("ln", "link"):
+        call.read(*sources, names_only=True)
+    if call.program == "install" and _special(arguments.values("-m", "--mode")):
+        call.add(SYSTEM, "mode", "gives a program the rights of its owner")
+
+
+def _judge_taken_away(call: Call, sources: tuple[str, ...]) -> None:
+    for path in sources:
+        if marks.holds_unknown(path):
+            call.write(path)
+        elif _is_whole(call, path) or _is_root_like(call, path):
+            call.add(DESTROY, "tree", f"moves {_shown(path)} away")
+        else:
+            call.write(path)
+
+
+def _special(modes: tuple[str, ...]) -> bool:
+    return any(_SPECIAL_MODE.fullmatch(mode) or re.search(r"[+=][rwxXt]*s", mode) for mode in modes)
+
+
+def judge_chmod(call: Call) -> None:
+    """`chmod`: setuid and setgid, and whole trees that are not the project's."""
+    words = [word for word in call.arguments if not re.fullmatch(r"-[rwxXst]+", word) or word == "-R"]
+    arguments = parse_arguments(words, ("--reference",))
+    removes = [word for word in call.arguments if re.fullmatch(r"-[rwxXst]+", word)]
+    operands = (*arguments.operands, *_unclear(arguments))
+    mode, files = (("",), operands) if removes or arguments.has("--reference") else (operands[:1], operands[1:])
+    call.add(LOCAL, "", "changes the rights of files")
+    if _special(tuple(mode)) or any(marks.holds_unknown(text) for text in mode):
+        call.add(SYSTEM, "mode", "gives a program the rights of its owner")
+    for path in files:
+        if arguments.has("-R", "--recursive") and _wipes(call, path) and not _is_workspace(call, path):
+            call.add(SYSTEM, "tree", f"changes the rights of the whole tree at {_shown(path)}")
+        call.write(path)
+
+
+def _is_workspace(call: Call, path: str) -> bool:
+    place = call.judge.place
+    return place.workspace != place.home and all(
+        resolve(path, cwd).rstrip(f"/{marks.STAR}") == place.workspace for cwd in call.scope.cwds
+    )
+
+
+def judge_dd(call: Call) -> None:
+    """`dd`: what it writes to."""
+    call.add(LOCAL, "", "copies blocks")
+    for word in call.arguments:
+        name, _, path = word.partition("=")
+        if name == "of":
+            if any(is_block_device(resolve(path, cwd)) for cwd in call.scope.cwds):
+                level = RiskClass.BLOCKED if len(call.argv) >= 4 else DESTROY
+                call.add(level, "disk", f"overwrites the disk {_shown(path)}")
+            call.write(path)
+        elif name == "if":
+            call.read(path)
+        elif marks.holds_unknown(word):
+            call.write(word)
+
+
+def judge_rsync(call: Call) -> None:
+    """`rsync`: local, or over the network when an operand names a host."""
+    arguments = parse_arguments(call.arguments, ("-e", "--rsh", "--exclude", "--include", "-f", "--filter", "--exclude-from"))
+    operands = arguments.operands
+    if any(_REMOTE.match(word) for word in operands):
+        call.add(NET, "remote", "copies over the network")
+        call.read(*(word for word in operands if not _REMOTE.match(word)))
+    for path in operands[-1:]:
+        if not _REMOTE.match(path) and len(operands) > 1 and not _writes_plain(call, path):
+            call.write(path)
+    call.read(*operands[:-1])
+    if not arguments.has("--dry-run", "-n") and len(operands) < 2:
+        call.judge.add(SAFE, "rsync", "lists files")
+
+
+def _writes_plain(call: Call, path: str) -> bool:
+    """`rsync a b` inside the project counts as harmless (runtime 5.3.2): nothing is deleted."""
+    return marks.is_exact(path) and not path.startswith(("/", "~", "..")) and not path.startswith(".")
+
+
+def judge_sed(call: Call) -> None:
+    """`sed`: a filter, unless its script runs commands or writes, or `-i` edits in place."""
+    arguments = parse_arguments(
+        call.arguments, ("-e", "--expression", "-f", "--file", "-l", "--line-length"), whole=False
+    )
+    files = arguments.values("-f", "--file")
+    inline = arguments.values("-e", "--expression")
+    operands = arguments.operands
+    in_place = any(o.name in ("-i", "-I") or o.name.startswith("--i") for o in arguments.options)
+    if not files and not inline:
+        if in_place and operands[:1] == ("",):  # BSD: sed -i '' SCRIPT
+            operands = operands[1:]
+        inline, operands = operands[:1], operands[1:]
+    call.judge.add(SAFE, "sed", "only reads")
+    if files:
+        call.add(EXEC, "file", "runs a script from a file")
+    for script in inline:
+        _judge_script(call, script)
+    if in_place:
+        call.write(*operands, *_unclear(arguments))
+    call.read(*operands)
+
+
+def _judge_script(call: Call, script: str) -> None:
+    if not marks.is_exact(script):
+        script = script.translate(dict.fromkeys(map(ord, marks.ALL), "_"))
+    runs, writes, reads = sed_effects(script)
+    if runs:
+        call.add(EXEC, "command", "runs commands from its script")
+    call.write(*writes)
+    call.read(*reads)
+
+
+def judge_tar(call: Call) -> None:
+    """`tar`: lists, packs, or unpacks into a directory."""
+    words = call.arguments
+    if words and re.fullmatch(r"[A-Za-z]+", words[0]) and words[0][0] in "ctxrudA":  # the old style without a dash
+        words = ("-" + words[0], *words[1:])
+    arguments = parse_arguments(words, ("-f", "--file", "-C", "--directory", "-I", "-T", "-X", "--exclude", "-b", "-g", "-K", "-F"))
+    names = {option.name for option in arguments.options}
+    archives = arguments.values("-f", "--file") or _old_style_file(words, arguments)
+    if "-t" in names or arguments.has("--list", "--compare") or "-d" in names:
+        call.judge.add(SAFE, "tar", "lists an archive")
+        call.read(*archives)
+        return
+    call.add(LOCAL, "", "packs or unpacks files")
+    if any(_REMOTE.match(name) for name in archives):
+        call.add(NET, "remote", "reaches an archive on another machine")
+    folders = arguments.values("-C", "--directory")
+    if "-x" in names or arguments.has("--extract", "--get"):
+        call.write(*(folders or (".",)))
+        call.read(*archives)
+    else:
+        call.write(*archives)
+        call.read(*arguments.operands)
+
+
+def _old_style_file(words: tuple[str, ...], arguments: Arguments) -> tuple[str, ...]:
+    return arguments.operands[:1] if words and words[0].startswith("-") and "f" in words[0] else ()
+
+
+def judge_truncate(call: Call) -> None:
+    """`tee`, `truncate`: every operand is written; `tee` shows what it is fed."""
+    arguments = parse_arguments(call.arguments, ("-s", "--size", "-r", "--reference", "--output-error"))
+    call.write(*arguments.operands, *_unclear(arguments))
+    if not arguments.operands:
+        call.judge.add(SAFE, call.program, "passes its input on")
+
+
+def _shown(path: str) -> str:
+    return marks.rendered(path) if len(path) < 60 else marks.rendered(path[:59]) + "…"
+
+
+FILE_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("rm", "grm", "srm", "rimraf", "del-cli", "trash", "unlink"), judge_rm),
+    **dict.fromkeys(("mv", "cp", "ln", "install", "gmv", "gcp", "link"), judge_move),
+    **dict.fromkeys(("tar", "gtar", "bsdtar", "star"), judge_tar),
+    **dict.fromkeys(("sed", "gsed"), judge_sed),
+    **dict.fromkeys(("tee", "truncate", "sponge"), judge_truncate),
+    "shred": judge_shred, "chmod": judge_chmod, "dd": judge_dd, "rsync": judge_rsync,
+}  # fmt: skip

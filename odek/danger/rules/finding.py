@@ -1,0 +1,107 @@
+"""Programs that search for files and may act on what they find: `find` and `fd`."""
+
+from __future__ import annotations
+
+from odek.danger import marks
+from odek.danger.call import Call, Rule
+from odek.danger.options import parse_arguments
+from odek.danger.paths import is_wipe_target, resolve
+from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE
+
+_EXEC = ("-exec", "-execdir", "-ok", "-okdir")
+_PRINTING = ("-fprint", "-fprint0", "-fls", "-fprintf")
+_NAMING = ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex")
+_LOOSENING = ("!", "-not", "-o", "-or", ",", "(", "\\(")
+_ENDS = (";", "+")
+
+
+def judge_find(call: Call) -> None:
+    """`find`: reads names; `-delete` and `-exec` act on what is found (F-85)."""
+    starts, words = _split(call.arguments)
+    call.judge.add(SAFE, "find", "only reads names")
+    call.read(*starts, names_only=True)
+    if "-delete" in words or any(marks.holds_unknown(word) and word[:1] in marks.UNKNOWN for word in words):
+        _judge_delete(call, starts, words)
+    for index, word in enumerate(words):
+        if word in _PRINTING:
+            call.add(LOCAL, "print", "writes what it finds to a file")
+            call.write(*words[index + 1 : index + 2])
+        elif word in _EXEC:
+            call.add(EXEC, "exec", "runs a command for what it finds")
+            call.run(_filled(_inner(words[index + 1 :]), starts))
+        elif word in ("-files0-from",):
+            call.read(*words[index + 1 : index + 2])
+
+
+def _split(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the starting points and the expression."""
+    index = 0
+    while index < len(arguments) and arguments[index] in ("-H", "-L", "-P", "-D", "-E", "-X", "-x"):
+        index += 1
+    start = index
+    while index < len(arguments) and not arguments[index].startswith(("-", "(", "!")):
+        index += 1
+    return arguments[start:index] or (".",), arguments[index:]
+
+
+def _judge_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...]) -> None:
+    """Deleting below the workspace by a name is cleaning up; deleting all of it is not."""
+    named = _is_named(words)
+    for start in starts:
+        places = [resolve(start, cwd) for cwd in call.scope.cwds]
+        inside = all(not is_wipe_target(place + ("/x" if named else ""), call.judge.place) for place in places)
+        if not inside or "-delete" not in words:
+            call.add(DESTROY, "delete", f"deletes what it finds below {marks.rendered(start)}")
+    call.add(LOCAL, "delete", "deletes files that it finds by name")
+
+
+def _is_named(words: tuple[str, ...]) -> bool:
+    """Return whether every file found has a name that says something, whatever else holds."""
+    if any(word in _LOOSENING for word in words) or "-delete" not in words:
+        return False
+    before = words[: words.index("-delete")]
+    patterns = [before[i + 1] for i, word in enumerate(before[:-1]) if word in _NAMING]
+    return any(sum(character.isalnum() for character in pattern) >= 2 for pattern in patterns)
+
+
+def _inner(words: tuple[str, ...]) -> tuple[str, ...]:
+    for index, word in enumerate(words):
+        if word == ";" or (word == "+" and index and words[index - 1] == "{}"):
+            return words[:index]
+    return words
+
+
+def _filled(words: tuple[str, ...], starts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command with what is found put in: places below the starting points."""
+    found = tuple(f"{start.rstrip('/') or '/'}/{marks.BELOW}" for start in starts)
+    result: list[str] = []
+    for word in words:
+        if word == "{}":
+            result.extend(found)
+        else:
+            result.append(word.replace("{}", found[0]) if "{}" in word else word)
+    return tuple(result)
+
+
+def judge_fd(call: Call) -> None:
+    """`fd`: as `find`, with `-x` and `-X` taking the rest of the line."""
+    call.judge.add(SAFE, "fd", "only reads names")
+    words = call.arguments
+    for index, word in enumerate(words):
+        if word in ("-x", "-X") or (word.startswith("--exe") and "--exec-batch".startswith(word.partition("=")[0])):
+            call.add(EXEC, "exec", "runs a command for what it finds")
+            call.run(_filled(_inner(words[index + 1 :]), (".",)))
+            words = words[:index]
+            break
+        if word.startswith("-") and not word.startswith("--") and ("x" in word or "X" in word):
+            call.add(EXEC, "exec", "runs a command for what it finds")
+    call.read(*parse_arguments(words, ("-e", "-t", "-d", "-E")).operands, names_only=True)
+
+
+def found_paths(call: Call) -> str:
+    """Return what a search prints when every starting point lies in the directory: paths below it."""
+    starts = _split(call.arguments)[0] if call.program == "find" else ()
+    return marks.BELOW if all(not start.startswith(("/", "..", "~")) and marks.is_exact(start) for start in starts) else marks.ANY
+
+
+FIND_RULES: dict[str, Rule] = {**dict.fromkeys(("find", "gfind"), judge_find), **dict.fromkeys(("fd", "fdfind"), judge_fd)}

@@ -1,0 +1,136 @@
+"""git beyond its tables: configuration given on the way, paths that are thrown away, addresses that run (B36)."""
+
+from __future__ import annotations
+
+import re
+
+from odek.danger.call import Call
+from odek.danger.options import Arguments
+from odek.danger.rules.table import EXEC, LOCAL, NET, SAFE, SYSTEM, Path
+
+_EXECUTING_KEY = re.compile(
+    r"core\.(?:pager|fsmonitor|sshcommand|editor|askpass|hookspath|gitproxy|attributesfile|worktree|alternaterefscommand)$|"
+    r"sequence\.editor$|alias\.|pager\.|diff\.external$|(?:diff|merge|filter|difftool|mergetool|gpg|trailer|tar|browser|man)\.|"
+    r"credential\.|protocol\.|include(?:if)?\.|uploadpack\.|receive\.|remote\..*\.(?:uploadpack|receivepack|vcs|proxy)$|"
+    r"url\.|init\.templatedir$|interactive\.difffilter$|submodule\..*\.update$|sendemail\.|instaweb\.|web\.|guitool\.|"
+    r"http\..*(?:proxy|sslverify|cookiefile)|safe\.directory$|extensions\.|log\.mailmap$|mailmap\.|svn\.|lfs\.",
+    re.IGNORECASE,
+)
+_IDENTITY = re.compile(
+    r"(?:user\.(?:name|email|signingkey)|commit\.gpgsign|init\.defaultbranch|pull\.(?:rebase|ff)|push\.default|color\..*|"
+    r"core\.(?:autocrlf|eol|filemode|ignorecase|longpaths|quotepath|safecrlf|symlinks)|branch\..*|rebase\.\w+|merge\.ff|fetch\.prune|"
+    r"advice\..*|diff\.(?:renames|algorithm)|status\.\w+|gc\.auto|http\.postbuffer|tag\.\w+|log\.\w+|feature\.\w+|blame\.\w+)$",
+    re.IGNORECASE,
+)
+_RUNNING_ADDRESS = re.compile(r"(?:ext|fd)::|\w+::", re.IGNORECASE)
+_OPTION_ADDRESS = re.compile(r"(?:ssh://)?-")
+_READS_CONFIG = ("--get", "--get-all", "--get-regexp", "--list", "-l", "--show-origin", "--get-urlmatch")
+
+
+def judge_git(call: Call, path: Path, arguments: Arguments) -> None:
+    """Add what the tables cannot say to the verdict on `git …`."""
+    _judge_given_configuration(call, arguments)
+    if any(option.name == "-c" for option in arguments.options) and path[1:2] == ("clone",):
+        call.add(EXEC, "config", "sets what git will run")
+    if any(_RUNNING_ADDRESS.match(word) or (_OPTION_ADDRESS.match(word) and len(path) > 1) for word in arguments.operands):
+        if path[1:2] and path[1] in ("clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive"):
+            call.add(EXEC, "address", "uses an address that runs a command")
+    command = path[1] if len(path) > 1 else ""
+    words = arguments.operands[len(path) - 1 :]
+    if command in ("checkout", "restore"):
+        _judge_thrown_away(call, command, arguments, words)
+    elif command == "config":
+        _judge_config(call, arguments, words)
+    elif command in ("branch", "tag", "remote", "notes"):
+        _judge_listing(call, path, arguments, words)
+    elif command == "reset" and words and not arguments.has("--hard", "--soft", "--mixed"):
+        call.judge.add(LOCAL, "git.reset", "changes the index")
+    elif command == "stash" and words[:1] and words[0] not in ("push", "save", "pop", "apply", "list", "show", "branch"):
+        call.add(SYSTEM, "stash", "may drop stashed work")
+    elif command == "submodule" and path[1:] == ("submodule",) and words:
+        call.add(EXEC, "submodule", "is a subcommand that no rule knows")
+    elif command == "push" and any(word.startswith(("+", ":")) for word in words):
+        call.add(SYSTEM, "push", "overwrites or deletes a branch elsewhere")
+    elif command in ("add", "clean") and command == "clean" and not arguments.has("-n", "--dry-run"):
+        call.add(SYSTEM, "clean", "deletes files that are not in the repository")
+    elif command in ("init", "clone"):
+        _judge_new(call, words, command)
+    if command == "remote" and path[2:3] in (("set-url",), ("add",)):
+        call.write(".git/config")
+    elif command == "hook" or path[1:3] == ("lfs", "install"):
+        call.write(".git/hooks/pre-push")
+    elif command == "submodule" and path[2:3] == ("add",):
+        call.add(LOCAL, "submodule", "changes the repository")
+
+
+def _judge_given_configuration(call: Call, arguments: Arguments) -> None:
+    for option in arguments.options:
+        if option.name not in ("-c", "--config-env") or option.value is None or option.index >= arguments.rest_index:
+            continue
+        key = option.value.partition("=")[0]
+        if _EXECUTING_KEY.match(key) or not _is_plain(key):
+            call.add(EXEC, "config", "sets what git will run")
+
+
+def _is_plain(key: str) -> bool:
+    return bool(re.fullmatch(r"[A-Za-z][\w.-]*\.[\w-]+", key))
+
+
+def _judge_thrown_away(call: Call, command: str, arguments: Arguments, words: tuple[str, ...]) -> None:
+    """`checkout -- PATH` and `restore PATH` overwrite what is not committed."""
+    if command == "restore":
+        if not arguments.has("-S", "--staged") or arguments.has("-W", "--worktree"):
+            call.add(SYSTEM, "restore", "throws uncommitted changes away")
+        return
+    creates = arguments.has("-b", "-B", "--orphan", "--detach", "-t", "--track")
+    if arguments.after_dashes > 0 or arguments.has("--ours", "--theirs", "--pathspec-from-file", "-p", "--patch"):
+        call.add(SYSTEM, "checkout", "throws uncommitted changes away")
+    elif not creates and (len(words) > 1 or any(word in (".", "./", "*") or word.startswith(("./", ":", "../", "\1")) for word in words)):
+        call.add(SYSTEM, "checkout", "throws uncommitted changes away")
+
+
+def _judge_config(call: Call, arguments: Arguments, words: tuple[str, ...]) -> None:
+    """Reading is harmless; the table holds everything else for dangerous, identity keys are not."""
+    names = {option.name for option in arguments.options}
+    wide = arguments.has("--global", "--system")
+    if arguments.has(*_READS_CONFIG) or (words[:1] in (("get",), ("list",))) or (len(words) == 1 and not names & {"--unset"}):
+        return
+    if not wide and words and _IDENTITY.match(words[1] if words[0] == "set" and len(words) > 1 else words[0]):
+        return
+    if wide:
+        call.add(SYSTEM, "config", "changes git's settings for all repositories of the user")
+    call.write(".git/config")
+
+
+def is_harmless_config(call: Call, arguments: Arguments) -> bool:
+    """Return whether `git config …` reads, or sets a key that names nobody's program."""
+    words = arguments.operands[1:]
+    names = {option.name for option in arguments.options}
+    if arguments.has("-e", "--edit", "--global", "--system", "--file", "-f", "--blob", "--replace-all", "--add") and not arguments.has(*_READS_CONFIG):
+        return False
+    if arguments.has(*_READS_CONFIG) or words[:1] in (("get",), ("list",)):
+        return True
+    if len(words) == 1 and not names - {"--local", "--worktree", "--bool", "--type"}:
+        return not words[0].startswith(("set", "unset", "edit", "rename", "remove"))
+    key = words[1:2] if words[:1] == ("set",) else words[:1]
+    return bool(key) and bool(_IDENTITY.match(key[0]))
+
+
+def _judge_listing(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
+    """`branch NAME` and `tag NAME` create, without a name they list."""
+    command = path[1]
+    lists = arguments.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-a", "--all", "-r", "--remotes")
+    if command in ("branch", "tag") and words and not lists and not arguments.has("--show-current", "-v", "--verify"):
+        call.add(LOCAL, command, "changes the repository")
+    if command == "remote" and path[2:] and path[2] in ("show",) and not arguments.has("-n"):
+        call.add(NET, "remote", "talks to a remote repository")
+    if command in ("remote", "notes") and path[1:] == (command,) and words:
+        call.add(EXEC, command, "is a subcommand that no rule knows")
+
+
+def _judge_new(call: Call, words: tuple[str, ...], command: str) -> None:
+    target = words[1:2] if command == "clone" else words[:1]
+    if target:
+        call.write(*target)
+    else:
+        call.judge.add(LOCAL if command == "init" else SAFE, f"git.{command}", "creates a repository")

@@ -1,0 +1,140 @@
+"""Shells and other interpreters: code on the command line, in a file, or fed to them."""
+
+from __future__ import annotations
+
+import re
+
+from odek.danger import marks
+from odek.danger.call import Call, Rule
+from odek.danger.options import parse_arguments
+from odek.danger.paths import names_secret
+from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
+from odek.danger.rules.textcode import program_runs
+
+SHELLS = frozenset(("sh", "bash", "zsh", "fish", "dash", "ksh", "mksh", "ash", "csh", "tcsh", "rbash", "busybox-sh", "yash", "oksh"))
+_FED = frozenset("""
+    node nodejs python pypy pypy3 perl ruby php lua R Rscript julia tclsh expect guile deno bun awk gawk mawk nawk ed ex
+    vi vim nvim irb pry jshell ghci iex osascript pwsh powershell psql mysql mariadb sqlite3 mongosh at batch crontab gdb
+    bc make patch parallel ssh
+    """.split())
+"""programs that carry out what is fed to them"""
+_HARMLESS_WHEN_FED = frozenset(("bc", "patch"))
+_DATABASES = frozenset(("psql", "mysql", "mariadb", "sqlite3", "mongosh", "mongo", "duckdb", "clickhouse-client", "cqlsh", "redis-cli"))
+_DROPS = re.compile(
+    r"\b(?:drop\s+(?:database|schema|table|user|role|keyspace|index|collection)|truncate\b|delete\s+from\s+\S+\s*(?:;|$)|"
+    r"flushall|flushdb|dropdatabase|shutdown)|\.drop\s*\(|\.deletemany\s*\(\s*\{\s*\}|\.remove\s*\(\s*\{\s*\}",
+    re.IGNORECASE,
+)
+_DATABASE_SHELL = re.compile(
+    r"(?:^|\n|;)\s*(?:\\!|\\o\s*\||\\copy\b.*\bprogram\b|\.(?:shell|system|load|import\s*\|)|system\s)"
+    r"|\bcopy\b.*\b(?:from|to)\s+program\b|load_extension\s*\(|\\g\s*\||run\s*\(|runprogram|into\s+outfile|load_file\s*\(",
+    re.IGNORECASE,
+)
+_WIPES = re.compile(
+    r"rmtree\s*\(|remove_dir_all|rm_rf|rm_r\b|removesync|rmsync\s*\(|unlink\s+glob|shutil\.rmtree|rm\s+-[a-z]*[rf][a-z]*\s+[/~]",
+    re.IGNORECASE,
+)
+
+
+def judge_shell(call: Call) -> None:
+    """`sh -c`, `sh FILE`, `sh` fed by a pipe: code; the text is judged too where it is known."""
+    arguments = parse_arguments(call.arguments, ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"), stop=True)
+    inner = call.scope.copy()
+    inner.arguments = None
+    options = [o.name for o in arguments.options]
+    if not call.arguments and call.stdin is None:
+        call.add(EXEC, "", "starts a shell")
+        return
+    if "-c" in options or arguments.has("--command"):
+        call.add(EXEC, "text", "runs text as commands")
+        for text in arguments.operands[:1]:
+            call.shell(text, inner, stdin=call.stdin)
+        return
+    if arguments.operands and "-s" not in options:
+        call.add(EXEC, "file", "runs the commands in a file")
+        call.read(*arguments.operands, names_only=True)
+        return
+    call.add(EXEC, "fed", "runs what is fed to it as commands")
+    if call.stdin is not None and marks.is_exact(call.stdin):
+        call.shell(call.stdin, inner)
+
+
+def judge_interpreter_words(call: Call) -> None:
+    """Code given to an interpreter, beyond the class that its table row gives."""
+    if any(names_secret(word) for word in call.arguments):
+        call.add(SYSTEM, "secret", "names a file that may hold secrets")
+    texts = [word for word in call.arguments if " " in word or "(" in word]
+    if any(_WIPES.search(text) for text in texts):
+        call.add(DESTROY, "wipe", "deletes directory trees from code")
+
+
+def judge_database(call: Call) -> None:
+    """Statements for a database: deletions, and what leads back to a shell."""
+    texts = [*call.arguments, *([call.stdin] if call.stdin else ())]
+    joined = " ".join(call.arguments)
+    for text in (*texts, joined):
+        if _DATABASE_SHELL.search(text):
+            call.add(EXEC, "shell", "makes a database client run commands")
+        if _DROPS.search(text):
+            call.add(DESTROY, "drop", "deletes data")
+
+
+def judge_feed(call: Call) -> None:
+    """Judge what a pipe or a redirection feeds to a program that carries it out."""
+    if call.stdin is None or call.program not in _FED or call.program in _HARMLESS_WHEN_FED:
+        return
+    if call.program in _DATABASES:
+        return
+    if call.program in ("awk", "gawk", "mawk", "nawk") and call.arguments:
+        return  # input of a program that is given: data
+    if call.arguments and _has_script(call):
+        return
+    call.add(EXEC, "fed", "carries out what is fed to it")
+    if names_secret(call.stdin):
+        call.add(SYSTEM, "secret", "names a file that may hold secrets")
+    if _WIPES.search(call.stdin):
+        call.add(DESTROY, "wipe", "deletes directory trees from code")
+
+
+def _has_script(call: Call) -> bool:
+    return any(not word.startswith("-") for word in call.arguments)
+
+
+def judge_awk(call: Call) -> None:
+    """`awk`: a program that may open pipes and files."""
+    arguments = parse_arguments(call.arguments, ("-F", "-v", "-f", "--file", "--field-separator", "--assign", "-e", "--source", "-i", "-E", "-l"))
+    scripts = arguments.values("-f", "--file", "-E", "-i", "-l", "--include", "--load", "--exec")
+    inline = arguments.values("-e", "--source") or (() if scripts else arguments.operands[:1])
+    files = arguments.operands if scripts or arguments.values("-e", "--source") else arguments.operands[1:]
+    call.judge.add(SAFE, "awk", "only reads")
+    if scripts:
+        call.add(EXEC, "file", "runs a program from a file")
+    for text in inline:
+        if not marks.is_exact(text):
+            call.add(EXEC, "computed", "runs a program that cannot be told beforehand")
+        runs, writes = program_runs(text)
+        if runs:
+            call.add(EXEC, "command", "runs commands or opens pipes from its program")
+        if writes:
+            call.add(LOCAL, "writes", "writes files from its program")
+            _write_names(call, text)
+        if names_secret(text):
+            call.add(SYSTEM, "secret", "names a file that may hold secrets")
+    call.read(*files)
+
+
+def _write_names(call: Call, text: str) -> None:
+    for name in re.findall(r'>>?\s*"([^"]*)"', text):
+        call.write(name)
+    if re.search(r">>?\s*[A-Za-z$(]", text):
+        call.write(marks.ANY)
+
+
+INTERPRETER_RULES: dict[str, Rule] = {
+    **dict.fromkeys(SHELLS, judge_shell),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), judge_awk),
+}
+EXTRA_INTERPRETER_RULES: dict[str, Rule] = {
+    **dict.fromkeys(_DATABASES, judge_database),
+    **dict.fromkeys(("python", "pypy", "node", "nodejs", "perl", "ruby", "php", "lua", "deno", "bun", "R", "Rscript", "julia"), judge_interpreter_words),
+}

@@ -1,0 +1,253 @@
+"""Programs that run another command: what they run is judged, with what they add to it."""
+
+from __future__ import annotations
+
+import re
+
+from odek.danger import marks
+from odek.danger.call import Call, Rule
+from odek.danger.options import Arguments, parse_arguments
+from odek.danger.rules.environment import judge_assignment
+from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM, RiskClass
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_VALUES: dict[str, tuple[str, ...]] = {
+    "env": ("-u", "--unset", "-C", "--chdir", "-S", "--split-string"),
+    "nice": ("-n", "--adjustment"),
+    "ionice": ("-c", "-n", "-p", "-P", "-u", "--class", "--classdata"),
+    "stdbuf": ("-i", "-o", "-e", "--input", "--output", "--error"),
+    "time": ("-f", "--format", "-o", "--output"),
+    "timeout": ("-k", "--kill-after", "-s", "--signal"),
+    "exec": ("-a",),
+    "watch": ("-n", "--interval"),
+    "sudo": ("-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "-R", "-T", "--user", "--group", "--prompt", "--chdir"),
+    "doas": ("-u", "-C", "-a"),
+    "chrt": ("-p",),
+    "taskset": (),
+    "numactl": ("-N", "-m", "-C", "--cpunodebind", "--membind", "--interleave"),
+    "strace": ("-e", "-o", "-p", "-s", "-u", "-E", "-a", "-I", "-O", "-S", "-P", "-b", "-X"),
+    "ltrace": ("-e", "-o", "-p", "-s", "-u", "-n", "-l"),
+    "xvfb-run": ("-e", "-f", "-n", "-p", "-s", "-w", "--error-file", "--auth-file", "--server-num", "--server-args"),
+    "flock": ("-w", "--timeout", "-E", "-c", "--command"),
+    "chronic": (),
+    "xargs": (
+        "-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s", "--arg-file", "--delimiter", "--max-args", "--max-lines",
+        "--max-procs", "--max-chars", "--process-slot-var", "--replace-with",
+    ),
+    "parallel": ("-j", "--jobs", "-a", "--arg-file", "-n", "-N", "-S", "--sshlogin", "-I", "-d", "--delay", "--timeout", "--colsep"),
+    "dotenv": ("-e", "-f", "--file", "-p", "-v"),
+    "setarch": (),
+    "bundle": (),
+    "poetry": ("-C", "--directory", "-P", "--project"),
+    "uv": (
+        "--directory", "--project", "--with", "--extra", "--group", "--package", "-p", "--python", "--from", "--env-file",
+        "--with-requirements", "--only-group", "--index-url", "--with-editable",
+    ),
+    "uvx": ("--with", "--from", "-p", "--python", "--index-url"),
+    "pipx": ("--spec", "--python", "--index-url", "--pip-args"),
+    "npx": ("-p", "--package", "-w", "--workspace"),
+    "conda": ("-n", "--name", "-p", "--prefix", "--cwd"),
+}  # fmt: skip
+_PRIVILEGED = frozenset(("sudo", "doas"))
+_POSITIONALS = {"timeout": 1, "chrt": 1, "taskset": 1, "flock": 1, "setarch": 1, "faketime": 1}
+_RUNNERS = frozenset(("run", "exec", "x", "dlx", "tool"))
+
+
+def _parsed(call: Call) -> Arguments:
+    return parse_arguments(call.arguments, _VALUES.get(call.program, ()), stop=True)
+
+
+def judge_wrapper(call: Call) -> None:
+    """`nohup`, `timeout`, `nice` …: the command behind their options."""
+    arguments = _parsed(call)
+    rest = arguments.operands[_POSITIONALS.get(call.program, 0) :]
+    if call.program in _PRIVILEGED:
+        call.add(SYSTEM, "", "runs a command with the rights of another user")
+        rest = _without_assignments(call, rest)
+    else:
+        call.judge.add(SAFE, call.program, "runs another command")
+    if call.program in ("time", "strace", "ltrace", "stdbuf") and call.program != "stdbuf":
+        call.write(*arguments.values("-o", "--output"))
+    if call.program == "watch" and not arguments.has("-x", "--exec"):
+        call.shell(" ".join(rest), call.scope.copy())
+    elif call.program == "flock" and arguments.has("-c", "--command"):
+        for text in arguments.values("-c", "--command"):
+            call.shell(text, call.scope.copy())
+    elif call.program in ("exec",) and not rest:
+        return
+    else:
+        call.output = call.run(rest, stdin=call.stdin)
+
+
+def judge_command(call: Call) -> None:
+    """`command -v` and `type` only tell; `command NAME` and `builtin NAME` run."""
+    arguments = parse_arguments(call.arguments, (), stop=True)
+    if arguments.has("-v", "-V"):
+        call.judge.add(SAFE, "command", "tells where a command is")
+        return
+    call.output = call.run(arguments.operands, stdin=call.stdin)
+
+
+def judge_env(call: Call) -> None:
+    """`env`: shows everything when it runs nothing."""
+    arguments = _parsed(call)
+    rest = _without_assignments(call, arguments.operands)
+    for text in arguments.values("-S", "--split-string"):
+        call.shell(text + " " + " ".join(rest), call.scope.copy(), stdin=call.stdin)
+        return
+    if not rest:
+        call.add(SYSTEM, "", "shows the environment, which may hold secrets")
+        return
+    if arguments.has("-C", "--chdir"):
+        call.scope = call.scope.copy()
+        call.scope.cwds = (marks.ANY,)
+    call.judge.add(SAFE, "env", "runs another command")
+    call.output = call.run(rest, stdin=call.stdin)
+
+
+def _without_assignments(call: Call, words: tuple[str, ...]) -> tuple[str, ...]:
+    index = 0
+    while index < len(words) and (_ASSIGNMENT.match(words[index]) or words[index] == "-"):
+        name, _, value = words[index].partition("=")
+        judge_assignment(call.judge, name, (value,), program="env")
+        index += 1
+    return words[index:]
+
+
+def judge_runner(call: Call) -> None:
+    """`npx`, `uv run`, `poetry run` …: code of a package; a command that rules know is judged as well."""
+    call.add(EXEC, "", "runs a program of a package or of the project")
+    arguments = _parsed(call)
+    words = arguments.operands
+    if call.program == "npx" or call.program == "pnpx":
+        for text in parse_arguments(call.arguments, ("-p", "--package", "-c", "--call")).values("-c", "--call"):
+            call.shell(text, call.scope.copy())
+    while words and words[0] in ("--", *_RUNNERS):
+        words = words[1:]
+    if words and marks.is_exact(words[0]):
+        call.run((words[0].partition("@")[0] or words[0], *words[1:]), known_only=True)
+
+
+def judge_run_subcommand(call: Call) -> None:
+    """The command behind `PROGRAM … run [options] COMMAND`."""
+    words = _parsed(call).operands
+    if not words or words[0] not in _RUNNERS:
+        return
+    inner = parse_arguments(words[1:], _VALUES.get(call.program, ()), stop=True).operands
+    if inner and marks.is_exact(inner[0]):
+        call.run(inner, known_only=True)
+
+
+def judge_applets(call: Call) -> None:
+    """`busybox rm`, the dynamic loader, `gosu USER`: the rest is the command."""
+    arguments = parse_arguments(call.arguments, ("--library-path", "--preload", "--argv0", "--audit"), stop=True)
+    if call.program == "ld.so":
+        call.add(EXEC, "", "loads a program by hand")
+    if arguments.operands:
+        call.output = call.run(arguments.operands, stdin=call.stdin)
+    else:
+        call.judge.add(SAFE, call.program, "shows its applets")
+
+
+def judge_privileged(call: Call) -> None:
+    """`su -c`, `pkexec`, `chroot`: a command elsewhere or as somebody else."""
+    call.add(SYSTEM, "", "runs a command as another user or on another root")
+    arguments = parse_arguments(call.arguments, ("-c", "--command", "-s", "--shell", "-u", "-g", "--user", "-t", "-S", "-G"))
+    for text in arguments.values("-c", "--command"):
+        call.shell(text, call.scope.copy())
+    skip = 0 if call.program in ("pkexec", "unshare", "bwrap", "firejail", "systemd-run") else 1
+    inner = parse_arguments(call.arguments, ("-u", "-g", "--user", "-t", "-S", "-G"), stop=True).operands[skip:]
+    if inner and call.program not in ("su", "runuser", "sg"):
+        call.run(inner, known_only=True)
+
+
+def judge_xargs(call: Call) -> None:
+    """`xargs`, `parallel`: the operands come from elsewhere, so they may be any place (F-85)."""
+    arguments = _parsed(call)
+    fed = _fed_operands(call)
+    words = arguments.operands
+    for path in arguments.values("-a", "--arg-file"):
+        call.read(path)
+    if call.program == "parallel":
+        call.add(EXEC, "", "runs commands made from its input")
+        words = words[: words.index(":::")] if ":::" in words else words
+    if not words:
+        if call.program == "parallel":
+            call.add(EXEC, "lines", "runs its input as commands")
+        call.judge.add(SAFE, "xargs", "prints its input")
+        return
+    call.judge.add(SAFE, call.program, "runs another command")
+    call.run(_filled(words, arguments, fed))
+
+
+def _filled(words: tuple[str, ...], arguments: Arguments, fed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command with its operands from outside put in."""
+    marker = (arguments.values("-I", "--replace", "-J") or ("{}",))[0] or "{}"
+    if not any(marker in word for word in words[1:]):
+        return (*words, *fed)
+    result: list[str] = []
+    for word in words:
+        if word == marker:
+            result.extend(fed)
+        else:
+            result.append(word.replace(marker, marks.ANY if marks.ANY in fed else fed[0] if fed else ""))
+    return tuple(result)
+
+
+def _fed_operands(call: Call) -> tuple[str, ...]:
+    text = call.stdin
+    if text is None:
+        return ()
+    if marks.holds_unknown(text) or not text:
+        return (marks.ANY,)
+    return tuple(text.split()[:16])
+
+
+def judge_kill(call: Call) -> None:
+    """`kill`: processes of the same user; number 1 and -1 are all of them."""
+    targets = [word for word in call.arguments[1:] if word in ("1", "-1")]
+    if call.program == "kill" and targets:
+        call.add(DESTROY, "all", "ends every process it may")
+    else:
+        call.add(LOCAL, "", "signals processes of its own user")
+
+
+def judge_init(call: Call) -> None:
+    """`init` and `telinit` with a runlevel that stops the machine."""
+    stops = any(word in ("0", "1", "6", "s", "S") for word in call.arguments)
+    call.add(DESTROY if stops else SYSTEM, "", "changes the runlevel of the machine")
+
+
+def judge_constant(level: RiskClass, reason: str) -> Rule:
+    """Return a rule that is the same whatever the arguments."""
+
+    def judge(call: Call) -> None:
+        call.add(level, "", reason)
+
+    return judge
+
+
+WRAPPER_RULES: dict[str, Rule] = {
+    **dict.fromkeys((
+        "nohup", "nice", "ionice", "setsid", "stdbuf", "time", "timeout", "exec", "watch", "chronic", "unbuffer", "sudo", "doas",
+        "chrt", "taskset", "numactl", "flock", "setarch", "linux32", "linux64", "i386", "x86_64", "fakeroot", "faketime",
+        "strace", "ltrace", "xvfb-run", "dbus-run-session", "catchsegv", "cross-env", "env-cmd", "ssh-agent", "caffeinate", "gtimeout",
+        "proxychains", "proxychains4", "torsocks", "tsocks", "tini", "dumb-init", "coproc", "noglob", "nocorrect", "prlimit", "choom",
+    ), judge_wrapper),
+    **dict.fromkeys(("command", "builtin"), judge_command),
+    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx", "pipx"), judge_runner),
+    **dict.fromkeys(("busybox", "toybox", "ld.so"), judge_applets),
+    **dict.fromkeys((
+        "su", "runuser", "pkexec", "chroot", "gosu", "su-exec", "unshare", "nsenter", "bwrap", "firejail", "systemd-run", "setpriv", "sg",
+    ), judge_privileged),
+    **dict.fromkeys(("xargs", "gxargs", "parallel"), judge_xargs),
+    **dict.fromkeys(("kill", "pkill", "killall"), judge_kill),
+    **dict.fromkeys(("init", "telinit"), judge_init),
+    "env": judge_env,
+}  # fmt: skip
+
+RUN_SUBCOMMANDS = frozenset((
+    "uv", "poetry", "pdm", "hatch", "rye", "pipenv", "pipx", "conda", "mamba", "micromamba", "pixi", "bundle", "pnpm", "yarn", "npm",
+    "bun", "mise", "rtx", "direnv", "dotenv", "devbox", "asdf", "dune", "nix",
+))  # fmt: skip
+"""programs whose `run` or `exec` takes a command; `npm run NAME` names a script, which no rule knows"""

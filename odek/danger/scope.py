@@ -1,0 +1,72 @@
+"""What is known about the shell while a command line is followed: variables, directories, functions.
+
+Where two ways lead to one place (a branch, a failed `cd`), the scopes are joined: a variable or a
+directory then has several candidates. Everything is capped, so a copy costs little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from odek.danger import marks
+from odek.danger.syntax import Compound
+
+MAX_VARIABLES = 64  # more are not followed: their values count as unknown
+MAX_CANDIDATES = 8
+
+Values = tuple[str, ...]
+UNKNOWN: Values = (marks.ANY,)
+
+
+@dataclass(slots=True, kw_only=True)
+class Scope:
+    """The state of one shell or subshell."""
+
+    cwds: Values
+    """the directories it may be in, absolute or marks.ANY"""
+    variables: dict[str, Values] = field(default_factory=dict)
+    functions: dict[str, Compound] = field(default_factory=dict)
+    arguments: Values | None = ()
+    """`$@`; None when unknown"""
+    splits_oddly: bool = False
+    """whether IFS was changed"""
+
+    def copy(self) -> Scope:
+        """Return an independent copy."""
+        return Scope(
+            cwds=self.cwds,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            arguments=self.arguments,
+            splits_oddly=self.splits_oddly,
+        )
+
+    def assign(self, name: str, values: Values) -> None:
+        """Give a variable its candidates."""
+        kept = values if len(values) <= MAX_CANDIDATES else UNKNOWN
+        if name in self.variables or len(self.variables) < MAX_VARIABLES:
+            self.variables[name] = kept
+        else:  # reading it must not fall back to what the environment is known to hold
+            self.variables.setdefault("", UNKNOWN)
+
+    def become(self, other: Scope) -> None:
+        """Take over the state of `other`."""
+        self.cwds, self.variables, self.functions = other.cwds, other.variables, other.functions
+        self.arguments, self.splits_oddly = other.arguments, other.splits_oddly
+
+    def join(self, other: Scope) -> None:
+        """Take in that the state may also be `other`."""
+        self.cwds = _union(self.cwds, other.cwds)
+        for name in {*self.variables, *other.variables}:
+            mine, theirs = self.variables.get(name, UNKNOWN), other.variables.get(name, UNKNOWN)
+            if mine != theirs:
+                self.variables[name] = _union(mine, theirs)
+        self.functions = {**other.functions, **self.functions}
+        self.splits_oddly = self.splits_oddly or other.splits_oddly
+        if self.arguments != other.arguments:
+            self.arguments = None
+
+
+def _union(first: Values, second: Values) -> Values:
+    merged = tuple(dict.fromkeys((*first, *second)))
+    return merged if len(merged) <= MAX_CANDIDATES else UNKNOWN

@@ -1,0 +1,410 @@
+"""Follows a script through its branches and judges every command in it. Nothing is run.
+
+Each part is judged in the state that the parts before it leave behind: variables, directory,
+functions. Loops are judged once, with everything that their body changes unknown at the start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from odek.danger import marks
+from odek.danger.dispatch import judge_call
+from odek.danger.expand import Expander, Fields
+from odek.danger.fallback import scan_text
+from odek.danger.lexer import Budget, Unparsable
+from odek.danger.parser import literal_text, parse_script
+from odek.danger.paths import Place, classify_read, classify_write, resolve, split, trusted_name
+from odek.danger.risk import Finding, RiskClass
+from odek.danger.rules.environment import judge_assignment
+from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope
+from odek.danger.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
+
+_ASSIGNING = frozenset((
+    "read", "export", "declare", "local", "typeset", "readonly", "mapfile", "readarray", "getopts", "printf", "let", "unset",
+    "eval", ".", "source",
+))  # fmt: skip
+_MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXPANSION_RULES = {
+    "expansion.assign": "an expansion assigns what a command prints",
+    "expansion.subscript": "arithmetic evaluates a subscript, which can run commands",
+}
+
+
+class Walker:
+    """Collects what one command line does."""
+
+    def __init__(self, place: Place, budget: Budget, *, lenient: bool = False) -> None:
+        """`lenient`: a second reading of ambiguous text, in which unknown programs mean nothing."""
+        self._place = place
+        self._budget = budget
+        self._lenient = lenient
+        self._known_only = False
+        self.findings: dict[RiskClass, Finding] = {}
+        self.trusted_files: set[str] = set()
+        self.commands: list[Fields] = []
+
+    # what rules call (call.Judge)
+
+    @property
+    def place(self) -> Place:
+        """where the command would run"""
+        return self._place
+
+    def add(self, level: RiskClass, rule: str, reason: str) -> None:
+        """See call.Judge."""
+        if level is RiskClass.UNKNOWN and (self._lenient or self._known_only):
+            return
+        if level not in self.findings:
+            self.findings[level] = Finding(level=level, rule=rule, reason=reason)
+
+    def write(self, path: str, scope: Scope) -> None:
+        """See call.Judge."""
+        if self._lenient and not marks.is_exact(path):
+            return
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
+            return
+        for cwd in scope.cwds:
+            resolved = resolve(path, cwd)
+            finding = classify_write(resolved, self._place)
+            self.add(finding.level, finding.rule, finding.reason)
+            if name := trusted_name(resolved, self._place):
+                self.trusted_files.add(name)
+
+    def read(self, path: str, scope: Scope, *, names_only: bool) -> None:
+        """See call.Judge."""
+        if "/dev/tcp/" in path or "/dev/udp/" in path:
+            self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
+        for cwd in scope.cwds:
+            finding = classify_read(resolve(path, cwd), self._place, names_only=names_only)
+            if finding:
+                self.add(finding.level, finding.rule, finding.reason)
+
+    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, known_only: bool) -> str:
+        """See call.Judge."""
+        self._budget.spend()
+        self._budget.enter()
+        before, self._known_only = self._known_only, self._known_only or known_only
+        output = self._fields(tuple(argv), scope, stdin, frozenset())
+        self._known_only = before
+        self._budget.leave()
+        return output
+
+    def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
+        """See call.Judge."""
+        known_only = self._known_only
+        if marks.holds_unknown(text):
+            self.add(RiskClass.CODE_EXECUTION, "shell.computed", "runs commands that cannot be told beforehand")
+            self._known_only = True
+        self._budget.enter()
+        depth = self._budget.depth
+        try:
+            script = parse_script(text, self._budget)
+        except Unparsable as error:
+            self._budget.depth = depth
+            self.add(RiskClass.UNKNOWN, "shell.unreadable", f"hands text to a shell that {error}")
+            for finding in scan_text(text):
+                self.add(finding.level, finding.rule, finding.reason)
+        else:
+            self.script(script, scope, stdin)
+        self._budget.leave()
+        self._known_only = known_only
+
+    # lists
+
+    def start(self, script: Script, scope: Scope) -> None:
+        """Judge a whole command line. Raises Unparsable when it is too much."""
+        self.script(script, scope)
+
+    def script(self, script: Script, scope: Scope, stdin: str | None = None) -> str:
+        """Judge `script` and return what it prints, as far as that is known."""
+        output = "" if not script.items else marks.ANY
+        for item in script.items:
+            printed = self._and_or(item, scope, stdin)
+            output = printed if len(script.items) == 1 else marks.ANY
+        return output
+
+    def _and_or(self, item: AndOr, scope: Scope, stdin: str | None) -> str:
+        target = scope.copy() if item.background else scope
+        failed = target.copy() if item.operators or _is_move(item.pipelines[0]) else None
+        output = self._pipeline(item.pipelines[0], target, stdin)
+        if failed is not None:
+            failed.join(target)
+            self._chain(item, target, failed, stdin)
+        return output if not item.operators else marks.ANY
+
+    def _chain(self, item: AndOr, scope: Scope, failed: Scope | None, stdin: str | None) -> None:
+        """Follow `&&` and `||`; `scope` ends as any of the states in which the chain can end."""
+        succeeded = scope.copy()
+        for operator, pipeline in zip(item.operators, item.pipelines[1:], strict=True):
+            current = succeeded.copy()
+            if operator == "||" and failed is not None:
+                current.join(failed)
+            before = current.copy()
+            self._pipeline(pipeline, current, stdin)
+            if operator == "&&":
+                succeeded = current
+                failed = _joined(_joined(failed, before), current)
+            elif _leaves(pipeline, scope):
+                failed = None
+            else:
+                succeeded.join(current)
+                failed = _joined(before, current)
+        if failed is not None:
+            succeeded.join(failed)
+        scope.become(succeeded)
+
+    def _pipeline(self, pipeline: Pipeline, scope: Scope, stdin: str | None) -> str:
+        if len(pipeline.commands) == 1:
+            return self._command(pipeline.commands[0], scope, stdin)
+        output = stdin
+        for command in pipeline.commands:
+            output = self._command(command, scope.copy(), output)
+        return output if output is not None else ""
+
+    # commands
+
+    def _command(self, command: Command, scope: Scope, stdin: str | None) -> str:
+        self._budget.spend()
+        if isinstance(command, Simple):
+            return self._simple(command, scope, stdin)
+        self._budget.enter()
+        fed = self._redirects(command.redirects, self._expander(scope), scope, stdin)
+        output = _COMPOUND[command.kind](self, command, scope, fed)
+        self._budget.leave()
+        return output
+
+    def _simple(self, command: Simple, scope: Scope, stdin: str | None) -> str:
+        expander = self._expander(scope)
+        fields = expander.command(command.words)
+        values = [(a.name, expander.value(a.value), a.append) for a in command.assignments]
+        fed = self._redirects(command.redirects, expander, scope, stdin)
+        for name, candidates, _ in values:
+            judge_assignment(self, name, candidates, program=fields[0] if fields else "")
+        if not fields:
+            for name, candidates, append in values:
+                scope.assign(name, UNKNOWN if append else candidates)
+                scope.splits_oddly = scope.splits_oddly or name == "IFS"
+            return ""
+        return self._fields(fields, scope, fed, frozenset(expander.secrets))
+
+    def _fields(self, fields: Fields, scope: Scope, stdin: str | None, secrets: frozenset[str]) -> str:
+        self.commands.append(fields)
+        function = scope.functions.get(fields[0])
+        if function is not None:
+            return self._function_call(function, fields, scope, stdin)
+        return judge_call(self, scope, fields, stdin, secrets)
+
+    def _function_call(self, function: Compound, fields: Fields, scope: Scope, stdin: str | None) -> str:
+        self._budget.spend(8)  # calls repeat work, so they must run out
+        self._budget.enter()
+        arguments, scope.arguments = scope.arguments, fields[1:]
+        scope.functions[fields[0]] = _NOTHING  # what it does when it calls itself is what it does
+        output = self.script(function.scripts[0], scope, stdin)
+        scope.functions[fields[0]] = function
+        scope.arguments = arguments
+        self._budget.leave()
+        return output
+
+    def _redirects(
+        self, redirects: tuple[Redirect, ...], expander: Expander, scope: Scope, stdin: str | None
+    ) -> str | None:
+        """Judge redirections and return what is fed to the command."""
+        for redirect in redirects:
+            for target in expander.value(redirect.target, globs=redirect.operator not in ("<<", "<<<")):
+                if redirect.operator in ("<<", "<<<"):
+                    stdin = target
+                elif redirect.operator in ("<&", ">&") and re.fullmatch(r"\d+-?|-", target):
+                    continue
+                elif redirect.operator in ("<", "<&"):
+                    self.read(target, scope, names_only=False)
+                    stdin = marks.ANY
+                else:
+                    self.write(target, scope)
+        return stdin
+
+    def _expander(self, scope: Scope) -> Expander:
+        return Expander(place=self._place, scope=scope, run=lambda script: self._substitution(script, scope), warn=self._warn)
+
+    def _substitution(self, script: Script, scope: Scope) -> str:
+        self._budget.enter()
+        output = self.script(script, scope.copy())
+        self._budget.leave()
+        return output
+
+    def _warn(self, rule: str) -> None:
+        self.add(RiskClass.CODE_EXECUTION, rule, _EXPANSION_RULES[rule])
+
+    # compound commands
+
+    def _subshell(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        return self.script(command.scripts[0], scope.copy(), stdin)
+
+    def _group(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        return self.script(command.scripts[0], scope, stdin)
+
+    def _if(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        ends: Scope | None = None
+        scripts = command.scripts
+        for index in range(0, len(scripts) - 1, 2):
+            self.script(scripts[index], scope, stdin)
+            branch = scope.copy()
+            self.script(scripts[index + 1], branch, stdin)
+            ends = _joined(ends, branch)
+        if len(scripts) % 2:
+            self.script(scripts[-1], scope, stdin)
+        if ends is not None:
+            scope.join(ends)
+        return marks.ANY
+
+    def _loop(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        self._forget_changes(command, scope)
+        self.script(command.scripts[0], scope, stdin)
+        body = scope.copy()
+        self.script(command.scripts[1], body, stdin)
+        scope.join(body)
+        return marks.ANY
+
+    def _for(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        expander = self._expander(scope)
+        fields = tuple(text for word in command.words for reading in expander.readings(word) for text in reading)
+        self._forget_changes(command, scope)
+        body = scope.copy()
+        if command.name:
+            body.assign(command.name, _loop_values(fields))
+        self.script(command.scripts[0], body, stdin)
+        scope.join(body)
+        return marks.ANY
+
+    def _case(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        expander = self._expander(scope)
+        for word in command.words:
+            expander.readings(word)
+        start = scope.copy()
+        for script in command.scripts:
+            branch = start.copy()
+            self.script(script, branch, stdin)
+            scope.join(branch)
+        return marks.ANY
+
+    def _function(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        if _is_bomb(command):
+            self.add(RiskClass.BLOCKED, "fork_bomb", "starts copies of itself without end")
+        scope.functions[command.name] = command
+        body = scope.copy()  # judged as if called with anything; a call judges it again
+        body.arguments = None
+        body.functions[command.name] = _NOTHING
+        self.script(command.scripts[0], body, stdin)
+        return ""
+
+    def _words(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+        expander = self._expander(scope)
+        for word in command.words:
+            expander.readings(word)
+        return ""
+
+    def _forget_changes(self, command: Compound, scope: Scope) -> None:
+        for part in _simple_commands(command.scripts):
+            for name in _assigned(part):
+                scope.assign(name, UNKNOWN)
+            program = literal_text(part.words[0]) if part.words else None
+            if program in _MOVING or program in scope.functions:
+                scope.cwds = UNKNOWN
+
+
+_COMPOUND = {
+    "subshell": Walker._subshell,
+    "group": Walker._group,
+    "if": Walker._if,
+    "loop": Walker._loop,
+    "for": Walker._for,
+    "case": Walker._case,
+    "function": Walker._function,
+    "test": Walker._words,
+    "arithmetic": Walker._words,
+}
+_NOTHING = Compound(kind="function", scripts=(Script(items=()),))
+
+
+def _joined(first: Scope | None, second: Scope) -> Scope:
+    if first is None:
+        return second.copy()
+    first.join(second)
+    return first
+
+
+def _is_move(pipeline: Pipeline) -> bool:
+    """Return whether this is a plain `cd`, after which the next command runs even if it failed."""
+    command = pipeline.commands[0] if len(pipeline.commands) == 1 else None
+    return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) in ("cd", "pushd")
+
+
+def _leaves(pipeline: Pipeline, scope: Scope) -> bool:
+    """Return whether nothing that follows runs after this."""
+    command = pipeline.commands[-1] if len(pipeline.commands) == 1 else None
+    while isinstance(command, Compound) and command.kind == "group":
+        last = command.scripts[0].items[-1]
+        command = last.pipelines[0].commands[0] if len(last.pipelines) == 1 and last.pipelines[0].commands else None
+    name = literal_text(command.words[0]) if isinstance(command, Simple) and command.words else None
+    return name in ("exit", "return", "continue", "break") and name not in scope.functions
+
+
+def _loop_values(fields: Fields) -> Fields:
+    if len(fields) <= MAX_CANDIDATES and not any(marks.holds_unknown(text) for text in fields):
+        return tuple(dict.fromkeys(fields)) or ("",)
+    inside = all(not text.startswith("/") and ".." not in split(text) for text in fields)
+    return (marks.BELOW,) if inside and not any(marks.holds_unknown(text) for text in fields) else UNKNOWN
+
+
+def _simple_commands(scripts: tuple[Script, ...]) -> Iterator[Simple]:
+    """Give every simple command in `scripts`, substitutions left out."""
+    waiting = list(scripts)
+    while waiting:
+        for item in waiting.pop().items:
+            for pipeline in item.pipelines:
+                for command in pipeline.commands:
+                    if isinstance(command, Simple):
+                        yield command
+                    else:
+                        waiting.extend(command.scripts)
+
+
+def _assigned(command: Simple) -> Iterator[str]:
+    for assignment in command.assignments:
+        yield assignment.name
+    if command.words and literal_text(command.words[0]) in _ASSIGNING:
+        for word in command.words[1:]:
+            if match := _NAME.match(literal_text(word) or ""):
+                yield match[0]
+
+
+def _is_bomb(function: Compound) -> bool:
+    """Return whether a function calls itself twice at once, or again and again in the background."""
+    for script in function.scripts:
+        for item in _items(script):
+            calls = [sum(_calls(c, function.name) for c in pipeline.commands) for pipeline in item.pipelines]
+            if max(calls, default=0) > 1 or (item.background and sum(calls) and _count(function) > 1):
+                return True
+    return False
+
+
+def _count(function: Compound) -> int:
+    return sum(_calls(command, function.name) for command in _simple_commands(function.scripts))
+
+
+def _items(script: Script) -> Iterator[AndOr]:
+    waiting = [script]
+    while waiting:
+        for item in waiting.pop().items:
+            yield item
+            for pipeline in item.pipelines:
+                for command in pipeline.commands:
+                    if isinstance(command, Compound):
+                        waiting.extend(command.scripts)
+
+
+def _calls(command: Command, name: str) -> bool:
+    return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) == name
