@@ -196,13 +196,20 @@ def _read_plain(folder: str, name: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SandboxConfigError(
-            f"{name} cannot be read: {os.strerror(error.errno or 0)}", hint="it must be a file, not a link"
-        ) from error
-    with open(descriptor, "rb") as file:
+        raise _unreadable(name, error) from error
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise SandboxConfigError(f"{name} is not a regular file", hint="it must be a file, not a folder or a link")
-        data = file.read(_MAX_BYTES + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    finally:
+        os.close(descriptor)
     if len(data) > _MAX_BYTES:
         raise SandboxConfigError(f"{name} is larger than {_MAX_BYTES >> 20} MiB", hint="make it smaller")
     return data
+
+
+def _unreadable(name: str, error: OSError) -> SandboxConfigError:
+    return SandboxConfigError(f"{name} cannot be read: {error.strerror}", hint="it must be a file, not a link")

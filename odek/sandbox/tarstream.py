@@ -101,9 +101,13 @@ def _parse_header(header: bytes) -> tuple[bytes, Member]:
         name = f"{_text(header[345:500])}/{name}"
     if kind not in _KINDS and kind not in b"xgLK":
         raise TarError(f"it holds an entry of the kind {kind!r}")
-    entry = "folder" if name.endswith("/") and kind in (b"0", b"\0") else _KINDS.get(kind, "file")
-    size = _number(header[124:136])
-    return kind, Member(name=name, kind=entry, size_bytes=size, target=_text(header[157:257]))
+    entry = Member(
+        name=name,
+        kind=_KINDS.get(kind, "file"),
+        size_bytes=_number(header[124:136]),
+        target=_text(header[157:257]),
+    )
+    return kind, entry
 
 
 def _apply(member: Member, changes: dict[str, str]) -> Member:
@@ -112,9 +116,11 @@ def _apply(member: Member, changes: dict[str, str]) -> Member:
     size = changes.get("size", str(member.size_bytes))
     if not (size.isascii() and size.isdecimal()):
         raise TarError("the size of an entry is no number")
+    name = changes.get("path", member.name)
     return replace(
         member,
-        name=changes.get("path", member.name),
+        name=name,
+        kind="folder" if member.kind == "file" and name.endswith("/") else member.kind,
         target=changes.get("linkpath", member.target),
         size_bytes=int(size),
     )

@@ -99,11 +99,10 @@ def load_image(
 
 def _read_file(path: str) -> tuple[ArchivedImage, os.stat_result]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise SandboxConfigError(f'"{visible(path)}" is not a regular file')
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would be waited for
+            raise SandboxConfigError(f'"{visible(path)}" is not a regular file')
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
             return read_archive(file, shown=path), status
     except OSError as error:
         raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}') from error
