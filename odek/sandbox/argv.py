@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from odek.sandbox import scripts
 from odek.sandbox.network import PROJECT_LABEL
-from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
+from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, Mount, SandboxSpec
 
 LABEL = "io.odek.sandbox"
 """marks a container as ours; `ps --filter` and the sweep look for it"""
@@ -45,6 +45,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", spec.helper_user,
         "--tmpfs", f"/tmp:{tmpfs_options(spec.user)}",
+        *(("--tmpfs", f"{ATTACHMENTS}:{tmpfs_options(spec.user)}") if spec.attachments else ()),
         "--mount", bind_option(Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly)),
         *(item for volume in spec.volumes for item in ("--mount", bind_option(volume))),
         "--workdir", WORKSPACE,

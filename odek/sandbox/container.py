@@ -19,8 +19,8 @@ from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.paths import relative_path
-from odek.sandbox.spec import WORKSPACE, SandboxSpec
+from odek.sandbox.paths import attachment_path, relative_path
+from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, SandboxSpec
 from odek.text import visible
 
 OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
@@ -118,8 +118,10 @@ class Container:
 
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a file of the workspace; see executor.Executor."""
-        relative = relative_path(path)
-        done = self._file_call(scripts.READ, (relative, str(limit_bytes + 1)), b"", limit_bytes)
+        limit = str(limit_bytes + 1)
+        attached = attachment_path(path) if self._spec.attachments else None
+        arguments = (relative_path(path), limit) if attached is None else (attached, limit, ATTACHMENTS)
+        done = self._file_call(scripts.READ, arguments, b"", limit_bytes)
         if done.code != 0:
             raise self._refusal(path, "read", done)
         if done.stdout.size_bytes > limit_bytes:
@@ -135,6 +137,15 @@ class Container:
         done = self._file_call(scripts.WRITE, arguments, data, 0)
         if done.code != 0:
             raise self._refusal(path, "write", done)
+
+    def attach(self, name: str, data: bytes) -> None:
+        """Put a file into the folder of attached files, which the spec must have asked for (D-3).
+
+        Nothing of it touches the host. Raises FileRefused.
+        """
+        done = self._file_call(scripts.ATTACH, (ATTACHMENTS, name, f"{self._spec.umask:04o}"), data, 0)
+        if done.code != 0:
+            raise self._refusal(f"{ATTACHMENTS}/{name}", "write", done)
 
     def close(self) -> str:
         """End the container. Return "" or a sentence about what was left behind. Never raises an

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odek.errors import FileRefused
-from odek.sandbox.spec import WORKSPACE
+from odek.sandbox.spec import ATTACHMENTS, WORKSPACE
 from odek.text import visible
 
 MAX_PATH_BYTES = 4096
@@ -15,6 +15,25 @@ def relative_path(path: str) -> str:
     Accepts relative paths and absolute ones below /workspace. Raises FileRefused when the path is
     empty, no file name at all, or names the workspace itself or something outside it.
     """
+    parts = _parts(path)
+    if not parts or f"/{parts[0]}" != WORKSPACE:
+        raise _leaves(path)
+    if len(parts) == 1 or path.endswith("/"):
+        raise FileRefused(f'"{visible(path)}" is a folder, not a file')
+    return "/".join(parts[1:])
+
+
+def attachment_path(path: str) -> str | None:
+    """Return `path` relative to the folder of attached files, None when it is no file in there.
+
+    Raises FileRefused as `relative_path` does.
+    """
+    parts = _parts(path)
+    return "/".join(parts[1:]) if len(parts) > 1 and f"/{parts[0]}" == ATTACHMENTS else None
+
+
+def _parts(path: str) -> list[str]:
+    """Return the components of `path` from the root of the container on."""
     if "\0" in path or not 0 < _size(path) <= MAX_PATH_BYTES:
         raise FileRefused(f'"{visible(path[:200])}" is not a usable path')
     parts: list[str] = [] if path.startswith("/") else ["workspace"]
@@ -27,11 +46,7 @@ def relative_path(path: str) -> str:
             parts.append(part)
         if not parts and not path.startswith("/"):
             raise _leaves(path)
-    if not parts or f"/{parts[0]}" != WORKSPACE:
-        raise _leaves(path)
-    if len(parts) == 1 or path.endswith("/"):
-        raise FileRefused(f'"{visible(path)}" is a folder, not a file')
-    return "/".join(parts[1:])
+    return parts
 
 
 def _size(path: str) -> int:

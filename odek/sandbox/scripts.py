@@ -126,7 +126,7 @@ STOPPED_ALL = 3
 # `name` is the file and the shell's folder the one it lies in, afterwards.
 LEFT_WORKSPACE, MISSING, LOOP, NO_FOLDER, NOT_A_FILE, NOT_WRITABLE, CHANGED = 64, 65, 66, 67, 68, 69, 70
 _WALK = f"""\
-cd -P /workspace || exit {MISSING}
+cd -P "$base" || exit {MISSING}
 root=$PWD
 step() {{
   path=$1
@@ -159,9 +159,10 @@ while [ -L "./$name" ]; do
 done
 """
 
-# $1: path, $2: how many bytes at most.
+# $1: path, $2: how many bytes at most, $3: the folder it is in, unless that is the workspace.
 READ = f"""\
 make=
+base=${{3:-/workspace}}
 {_WALK}
 [ -e "./$name" ] || exit {MISSING}
 [ -f "./$name" ] || exit {NOT_A_FILE}
@@ -177,6 +178,7 @@ umask "$2"
 temporary=./$3
 expected=$4
 make=1
+base=/workspace
 {_WALK}
 if [ -e "./$name" ]; then
   [ -f "./$name" ] || exit {NOT_A_FILE}
@@ -198,4 +200,10 @@ trap 'rm -f "$temporary"' EXIT
 cat >"$temporary" || exit {NOT_WRITABLE}
 mv -f "$temporary" "./$name" || exit {NOT_WRITABLE}
 trap - EXIT
+"""
+
+# $1: folder, $2: name of a file in it, $3: umask. Stdin: the content.
+ATTACH = f"""\
+umask "$3"
+cd "$1" && cat >"./$2" || exit {NOT_WRITABLE}
 """

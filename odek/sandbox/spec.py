@@ -18,6 +18,8 @@ from odek.sandbox.scripts import CALL_VARIABLE
 from odek.text import visible
 
 WORKSPACE = "/workspace"
+ATTACHMENTS = "/ctx"
+"""where files from outside the workspace stand that the operator attached (D-3)"""
 DEFAULT_PIDS_LIMIT = 4096
 MIN_PIDS_LIMIT = 16  # below this the runtime's own threads and the shell no longer fit
 MAX_PIDS_LIMIT = 4_194_304  # the kernel's own ceiling for pid_max
@@ -33,7 +35,7 @@ _ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 # Read-only in bash, which ends when one of them is exported; and how odek finds a command's processes.
 _KEPT_NAMES = ("UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO", CALL_VARIABLE)
-_FORBIDDEN_TARGETS = (WORKSPACE, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run")
+_FORBIDDEN_TARGETS = (WORKSPACE, ATTACHMENTS, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,8 @@ class SandboxSpec:
     umask: int = 0o022
     attached: tuple[Network, ...] = ()
     """existing networks, in the order in which they are connected"""
+    attachments: bool = False
+    """whether there is a second tmpfs, for files from outside the workspace"""
 
     @property
     def plan(self) -> NetworkPlan:
@@ -207,5 +211,5 @@ def _check_target(target: str, *, text: str, where: str) -> None:
     if covered or ".." in parts or clean.startswith(WORKSPACE + "/"):
         raise SandboxConfigError(
             f'volume "{visible(text)}" may not be mounted at "{visible(target)}" {where}',
-            hint="choose a target outside /, /workspace, /etc, /tmp, /proc, /sys, /dev and /run",
+            hint="choose a target outside /, /workspace, /ctx, /etc, /tmp, /proc, /sys, /dev and /run",
         )

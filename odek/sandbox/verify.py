@@ -11,7 +11,7 @@ from typing import Any
 
 from odek.sandbox.argv import NONCE_LABEL
 from odek.sandbox.attachment import verify_attached
-from odek.sandbox.spec import WORKSPACE, SandboxSpec
+from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, SandboxSpec
 
 
 def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -> tuple[str, ...]:
@@ -37,7 +37,8 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
             ("memory namespace", host.get("IpcMode"), "private"),
         ),
         *_security_option(host),
-        *_tmpfs(host),
+        *_tmpfs(host, "/tmp"),
+        *(_tmpfs(host, ATTACHMENTS) if spec.attachments else ()),
         *_mounts(inspected, spec),
         *verify_attached(spec.plan, inspected),
     )
@@ -64,10 +65,10 @@ def _security_option(host: Mapping[str, Any]) -> Iterator[str]:
         yield f"a protection is switched off: {options!r}"
 
 
-def _tmpfs(host: Mapping[str, Any]) -> Iterator[str]:
-    options = str(_object(host, "Tmpfs").get("/tmp", "")).split(",")
+def _tmpfs(host: Mapping[str, Any], target: str) -> Iterator[str]:
+    options = str(_object(host, "Tmpfs").get(target, "")).split(",")
     if not {"noexec", "nosuid"} <= set(options):
-        yield f"/tmp is not a tmpfs with noexec and nosuid, found {','.join(options)!r}"
+        yield f"{target} is not a tmpfs with noexec and nosuid, found {','.join(options)!r}"
 
 
 def _mounts(inspected: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
