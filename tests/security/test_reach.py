@@ -1,0 +1,325 @@
+"""What the container can reach: attacks from the inside, and what inspect says from the outside."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from engine import Engine
+from fakes.model_server import ModelServer, ServedRequest, calls, text
+from program import Odek
+from scene import run_script, tool_results
+
+CANARY = "canary-7f3"
+
+
+def output_of(odek: Odek, *commands: str, flags: tuple[str, ...] = ()) -> list[str]:
+    """Run commands in one sandbox and return what each printed, without the fence."""
+    script = (calls(*(("shell", {"command": command, "timeout": 20}) for command in commands)), text("done"))
+    outcome, server = run_script(odek, *script, flags=flags)
+    assert outcome.code == 0, outcome.stderr
+    results = tool_results(server)
+    return ["\n".join(line for line in result.splitlines() if "untrusted_content_" not in line) for result in results]
+
+
+def inspect_during(odek: Odek, engine: Engine, *flags: str) -> dict[str, object]:
+    """Return what `docker inspect` says of the container while a run waits for its model."""
+    seen: dict[str, object] = {}
+
+    def look(_: ServedRequest) -> object:
+        (identity,) = engine.containers_of(process.pid)
+        seen.update(json.loads(engine.run("inspect", identity).stdout)[0])
+        return text("done")
+
+    with ModelServer(look) as server:  # type: ignore[arg-type]
+        process = odek.start("run", "--base-url", server.base_url, *flags, "x")
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    return seen
+
+
+def test_container_has_no_privileges(sandboxed: Odek, docker_engine: Engine) -> None:
+    """S-5 No capabilities, no privilege escalation, no device, Docker's seccomp filter, a process limit, `/tmp`
+    without programs and setuid; proved by inspecting the running container.
+    """
+    host = inspect_during(sandboxed, docker_engine)["HostConfig"]
+    assert isinstance(host, dict)
+    wanted = {
+        "CapDrop": ["ALL"], "CapAdd": None, "Privileged": False, "Devices": [], "SecurityOpt": ["no-new-privileges"],
+        "PidsLimit": 4096, "PidMode": "", "IpcMode": "private", "UTSMode": "", "NetworkMode": "none",
+        "AutoRemove": True,
+    }  # fmt: skip
+    assert {key: host[key] for key in wanted} == wanted
+    assert {"noexec", "nosuid", "nodev"} <= set(host["Tmpfs"]["/tmp"].split(","))
+
+
+def test_container_has_no_privileges_seen_from_inside(sandboxed: Odek) -> None:
+    """S-5: the kernel says the same, and the attacks fail, for root too."""
+    attacks = (
+        "grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status | tr -s '\\t' ' '",
+        "cp /bin/busybox /tmp/x && chmod 4755 /tmp/x && /tmp/x true; echo $?",
+        "mount -t tmpfs none /mnt; echo $?; unshare -Ur true 2>&1 | tail -n 1",
+        "mknod /tmp/d b 8 0 || echo refused; ls /dev | tr '\\n' ' '",
+        "chown 1:1 /workspace/f; chmod 4755 /workspace/f && echo set",
+        "echo 1 >/proc/sys/kernel/panic || echo refused; echo b >/proc/sysrq-trigger || echo refused",
+    )
+    (sandboxed.cwd / "f").write_text("")
+    status, program, mounting, devices, _, kernel = output_of(sandboxed, *attacks, flags=("--sandbox-user", "0:0"))
+    zero = "0000000000000000"
+    assert status.splitlines()[:7] == [
+        *(f"Cap{name}: {zero}" for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")),
+        "NoNewPrivs: 1",
+        "Seccomp: 2",
+    ]
+    assert ("ermission denied" in program, "\n0\n" in f"\n{program}\n") == (True, False), program
+    assert ("denied" in mounting or "not permitted" in mounting) is True, mounting
+    assert "refused" in devices
+    names = set(devices.split("refused")[-1].splitlines()[1].split()) if "\n" in devices else set()
+    assert names & {"sda", "vda", "nvme0n1", "kvm", "mem", "kmsg", "fuse", "dri"} == set()
+    assert kernel.count("refused") == 2
+    assert (sandboxed.cwd / "f").stat().st_uid == os.getuid()
+
+
+def test_only_the_working_directory_is_shared(sandboxed: Odek, docker_engine: Engine, tmp_path: Path) -> None:
+    """S-6 Of the host's files only the working directory is shared. Not if that is `/`, a system folder, your home, or
+    holds the Docker socket.
+    """
+    (tmp_path / "beside").write_text(CANARY)
+    seen = inspect_during(sandboxed, docker_engine)
+    assert [(mount["Type"], mount["Source"], mount["Destination"]) for mount in seen["Mounts"]] == [  # type: ignore[attr-defined]
+        ("bind", os.path.realpath(sandboxed.cwd), "/workspace")
+    ]
+    beside, socket_there = output_of(
+        sandboxed, f"cat {tmp_path}/beside /workspace/../beside; ls {sandboxed.home}", "ls /var/run/docker.sock /run"
+    )
+    assert (CANARY in beside, "docker.sock" in socket_there.replace("ls: /var/run/docker.sock", "")) == (False, False)
+
+
+@pytest.mark.parametrize("folder", ["/", "/etc", "/usr", "/var", "/home", "/run", "/dev", "/proc", "HOME"])
+def test_folder_that_no_sandbox_may_see(folder: str, sandboxed: Odek) -> None:
+    """S-6: started there, odek stops; it does not share a part of it instead."""
+    cwd = sandboxed.home if folder == "HOME" else Path(folder)
+    if not cwd.is_dir():
+        pytest.skip(f"this machine has no {folder}")
+    with ModelServer() as server:
+        outcome = sandboxed.run("run", "--base-url", server.base_url, "x", cwd=cwd)
+        assert (outcome.code, server.requests) == (1, []), outcome.stderr
+    assert outcome.stderr.startswith("odek: error: ")
+
+
+def test_folder_that_holds_the_docker_socket(sandboxed: Odek, tmp_path: Path) -> None:
+    """S-6: the socket is the key to the whole host."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(sandboxed.cwd / "docker.sock"))
+        host = f"unix://{sandboxed.cwd}/docker.sock"
+        with ModelServer() as server:
+            outcome = sandboxed.run("run", "--base-url", server.base_url, "x", env={"DOCKER_HOST": host})
+            assert (outcome.code, server.requests) == (1, []), outcome.stderr
+
+
+@contextlib.contextmanager
+def listener_on_the_host() -> Iterator[tuple[int, list[str]]]:
+    """Accept connections on every address of this host: the port, and who came."""
+    came: list[str] = []
+    with socket.socket() as server:
+        server.bind(("0.0.0.0", 0))
+        server.listen()
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, address = server.accept()
+                except OSError:
+                    return
+                came.append(str(address))
+                connection.close()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield server.getsockname()[1], came
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_network_none_has_no_way_out(sandboxed: Odek, docker_engine: Engine) -> None:
+    """S-7 With network `none` (the default) there is no way out, not to the host either."""
+    gateway = docker_engine.run("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").stdout
+    with listener_on_the_host() as (port, came):
+        addresses = ["127.0.0.1", gateway.strip() or "172.17.0.1", "169.254.169.254", "192.0.2.1", "::1"]
+        commands = [f"nc -w 2 {address} {port} </dev/null && echo THROUGH" for address in addresses]
+        devices, names, *tries = output_of(
+            sandboxed,
+            "ls /sys/class/net; cat /proc/net/route | tail -n +2",
+            "nslookup example.com || echo none",
+            *commands,
+        )
+    assert devices.splitlines()[:-1] == ["lo"]
+    assert "none" in names
+    assert ([result for result in tries if "THROUGH" in result], came) == ([], [])
+
+
+@pytest.fixture
+def network(docker_engine: Engine) -> Iterator[tuple[str, str]]:
+    """Name and full ID of a network of somebody's."""
+    name = f"odek-security-{os.getpid()}"
+    identity = docker_engine.run("network", "create", "--internal", name).stdout.strip()
+    yield name, identity
+    docker_engine.run("network", "rm", name)
+
+
+def test_networks_are_exactly_those_named(sandboxed: Odek, docker_engine: Engine, network: tuple[str, str]) -> None:
+    """S-8 Attached networks are exactly those that were named and shown, by full ID; nothing is guessed, a prefix does
+    not count, and one that joined or was made anew in between stops the run.
+    """
+    name, identity = network
+    for wrong in (identity, identity[:12], name[:-1], name.upper(), "bridge", "host", "none", "default"):
+        with ModelServer() as server:
+            outcome = sandboxed.run("run", "--base-url", server.base_url, "--sandbox-networks", wrong, "x")
+            assert (outcome.code, server.requests) == (1, []), (wrong, outcome.stderr)
+    seen = inspect_during(sandboxed, docker_engine, "--sandbox-networks", name)
+    attached = seen["NetworkSettings"]["Networks"]  # type: ignore[index]
+    assert {key: value["NetworkID"] for key, value in attached.items()} == {name: identity}
+    own = {str(seen["Id"])[:12], str(seen["Name"]).removeprefix("/")}
+    assert set(attached[name]["Aliases"] or []) <= own
+
+
+def test_compose_network_that_is_not_labelled_is_not_guessed(
+    sandboxed: Odek, docker_engine: Engine, network: tuple[str, str]
+) -> None:
+    """S-8: a network named like a project's default one does not count."""
+    name, _ = network
+    docker_engine.run("network", "create", f"{name}p_default")
+    try:
+        with ModelServer() as server:
+            outcome = sandboxed.run("run", "--base-url", server.base_url, "--sandbox-compose", f"{name}p", "x")
+            assert (outcome.code, server.requests) == (1, []), outcome.stderr
+    finally:
+        docker_engine.run("network", "rm", f"{name}p_default")
+
+
+def watch_argv(word: str, stop: threading.Event, found: list[str]) -> None:
+    """Look at every argument list of this machine until `stop`."""
+    while not stop.is_set():
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and entry.name != str(os.getpid()):
+                with contextlib.suppress(OSError):
+                    line = (entry / "cmdline").read_bytes()
+                    if word.encode() in line:
+                        found.append(line.decode(errors="replace"))
+        time.sleep(0.002)
+
+
+def test_secrets_stay_where_they_belong(sandboxed: Odek, docker_engine: Engine) -> None:
+    """S-9 Your API key and your environment are not in the container. Values of `sandbox_env` are in no argument list,
+    no log, and no `docker inspect`.
+    """
+    key, variable = "sk-canary-key", "canary-of-the-environment"
+    config = sandboxed.home / ".odek" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "sandbox_env": {"DB_PASS": CANARY}}))
+    argv: list[str] = []
+    inspected: list[str] = []
+
+    def look(_: ServedRequest) -> object:
+        inspected.append(docker_engine.run("inspect", *docker_engine.containers_of(process.pid)).stdout)
+        return text("done")
+
+    command = "env; for f in /proc/[0-9]*/environ; do cat $f 2>/dev/null; done; mount; cat /workspace/* 2>/dev/null"
+    stop = threading.Event()
+    watcher = threading.Thread(target=watch_argv, args=("canary", stop, argv))
+    watcher.start()
+    try:
+        with ModelServer(calls(("shell", {"command": command})), look) as server:  # type: ignore[arg-type]
+            process = sandboxed.start(
+                *("run", "--base-url", server.base_url, "--interaction-mode", "verbose", "--json", "x"),
+                env={"ODEK_API_KEY": key, "MY_TOKEN": variable, "ODEK_DEBUG": "1"},
+            )
+            _, stderr = process.communicate(timeout=60)
+    finally:
+        stop.set()
+        watcher.join()
+    assert process.returncode == 0, stderr
+    assert server.requests[0].headers["authorization"] == f"Bearer {key}"
+    (result,) = tool_results(server)
+    assert (f"DB_PASS={CANARY}" in result, key in result, variable in result) == (True, False, False)
+    assert (argv, "canary" in inspected[0], "canary" in stderr) == ([], False, False)
+
+
+def test_commands_cannot_touch_what_keeps_the_sandbox_alive(sandboxed: Odek) -> None:
+    """S-10 Commands cannot signal, read or end what keeps the sandbox alive."""
+    attacks = (
+        "kill -9 1; kill -15 1; kill -9 -1; killall -9 sh; echo tried",
+        "cat /proc/1/environ /proc/1/mem 2>&1 | head -n 2; ls -l /proc/1/fd /proc/1/cwd",
+        "for p in /proc/[0-9]*; do echo x >$p/fd/0; echo x >$p/fd/1; done 2>&1 | grep -c denied | tail -n 1",
+        "for p in /proc/[0-9]*; do echo 1000 >$p/oom_score_adj; done; echo tried",
+        "echo still here",
+    )
+    *_, reading, writing, _, last = output_of(sandboxed, *attacks, flags=("--sandbox-user", "1000:1000"))
+    assert "ermission denied" in reading
+    assert int(writing.splitlines()[-2]) >= 2
+    assert last.startswith("still here\n")
+
+
+def test_root_of_the_container_cannot_touch_it_either(sandboxed: Odek) -> None:
+    """S-10: uid 0 without capabilities is nobody special."""
+    attacks = ("kill -9 1; kill -9 -1; echo tried", "cat /proc/1/environ; echo x >/proc/1/fd/0", "echo still here")
+    _, reading, last = output_of(sandboxed, *attacks, flags=("--sandbox-user", "0:0"))
+    assert (reading.count("ermission denied"), last.startswith("still here\n")) == (2, True), reading
+
+
+def test_file_tools_reach_no_further_than_commands(sandboxed: Odek, tmp_path: Path) -> None:
+    """S-11 File tools reach what commands reach and no more: nothing outside the workspace, whatever links and races
+    do; a read-only workspace is read-only for them.
+    """
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text(CANARY)
+    links = {
+        "file": outside / "secret",
+        "folder": outside,
+        "dangling": outside / "new",
+        "absolute": Path("/etc/passwd"),
+    }
+    for name, target in links.items():
+        (sandboxed.cwd / name).symlink_to(target)
+    paths = ["file", "folder/secret", "absolute", "../outside/secret", "/etc/passwd", f"{outside}/secret", "a/../../x"]
+    reads = [("read_file", {"path": path}) for path in paths]
+    writes = [("write_file", {"path": path, "content": "owned"}) for path in [*paths, "dangling", "folder/new"]]
+    patches = [("patch", {"path": path, "old_string": CANARY, "new_string": "owned"}) for path in paths]
+    outcome, server = run_script(sandboxed, calls(*reads, *writes, *patches), text("done"))
+    assert outcome.code == 0, outcome.stderr
+    results = tool_results(server)
+    assert len(results) == len(reads) + len(writes) + len(patches)
+    assert [result for result in results if CANARY in result or '"success":true' in result] == []
+    assert sorted(path.name for path in outside.iterdir()) == ["secret"]
+    assert (outside / "secret").read_text() == CANARY
+
+
+def test_file_tools_lose_every_race(sandboxed: Odek, tmp_path: Path) -> None:
+    """S-11: a command that swaps a folder for a link again and again gets nothing written outside."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    swap = "mkdir d e; (while :; do mv d f; ln -s /tmp d; rm d; mv f d; done) >/dev/null 2>&1 &"
+    (sandboxed.cwd / "swap.sh").write_text(swap.replace("/tmp", str(outside)))
+    writes = [("write_file", {"path": f"d/{number}", "content": "owned"}) for number in range(15)]
+    outcome, _ = run_script(sandboxed, calls(("shell", {"command": "sh swap.sh"}), *writes), text("done"))
+    assert (outcome.code, list(outside.iterdir())) == (0, []), outcome.stderr
+
+
+def test_read_only_workspace_is_read_only_for_the_file_tools(sandboxed: Odek) -> None:
+    """S-11: and for commands."""
+    (sandboxed.cwd / "f").write_text("old")
+    attempts = calls(
+        ("write_file", {"path": "f", "content": "new"}),
+        ("write_file", {"path": "g", "content": "new"}),
+        ("patch", {"path": "f", "old_string": "old", "new_string": "new"}),
+        ("shell", {"command": "echo new >f; mount -o remount,rw /workspace; rm f"}),
+    )
+    outcome, _ = run_script(sandboxed, attempts, text("done"), flags=("--sandbox-readonly",))
+    assert (outcome.code, os.listdir(sandboxed.cwd), (sandboxed.cwd / "f").read_text()) == (0, ["f"], "old")

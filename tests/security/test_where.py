@@ -1,0 +1,155 @@
+"""Where commands run: never on the host what was meant for the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from engine import Engine
+from fakes.model_server import ModelServer, calls, text
+from program import Odek
+from scene import ANSWER, DEAD_REGISTRY, DEAD_SOCKET, Scene, run_script, tool_results, tools_only
+
+STOPPED = (1, 0, False)
+DOWN = {"DOCKER_HOST": DEAD_SOCKET}
+
+
+@pytest.mark.parametrize("firm", [("--sandbox",), ("--sandbox-networks", "a"), ("--sandbox-compose", "a")], ids=str)
+def test_asked_for_and_not_to_be_had(firm: tuple[str, ...], scene: Scene) -> None:
+    """S-1 What is meant for the sandbox never runs on the host. A sandbox that cannot be had stops the run. Two causes
+    let it go on on the host, after a warning and with a question before each command: no Docker daemon answers, or
+    the image of yours cannot be pulled; and only if nobody asked for the sandbox, for networks, or set
+    `ODEK_REQUIRE_SANDBOX`.
+    """
+    assert scene.run(*firm, env=DOWN).summary == STOPPED
+
+
+def test_required_and_not_to_be_had(scene: Scene) -> None:
+    """S-1: the switch makes every outcome on the host an error, an opt-out included."""
+    for flags, env in (((), DOWN), (("--no-sandbox",), {}), ((), {"ODEK_NO_SANDBOX": "1"})):
+        assert scene.run(*flags, env={**env, "ODEK_REQUIRE_SANDBOX": "1"}).summary == STOPPED
+
+
+def test_fall_back_asks_before_each_command(scene: Scene) -> None:
+    """S-1: with the settings as they come, nobody there to be asked means no."""
+    scene.operator(dangerous={})
+    ended = scene.run(env=DOWN)
+    assert (ended.outcome.code, ended.model_calls, ended.ran_on_host) == (0, 2, False)
+    assert ended.outcome.stderr.startswith("odek: warning: ")
+    assert "ON THIS HOST, WITHOUT A SANDBOX" in ended.outcome.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize("broken", ["run", "exec", "inspect"])
+def test_engine_that_fails_later(
+    broken: str, scene: Scene, docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    """S-1: once a daemon has answered, nothing that goes wrong leads to the host."""
+    shim = tmp_path / "bin"
+    shim.mkdir()
+    words = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+    script = f'#!/bin/sh\ncase $1 in {broken}) echo "{words}" >&2; exit 1;; esac\nexec {docker_engine.client} "$@"\n'
+    (shim / "docker").write_text(script)
+    (shim / "docker").chmod(0o755)
+    ended = scene.run("--sandbox-image", base_image, env={"PATH": f"{shim}:{os.environ['PATH']}"})
+    assert ended.summary == STOPPED, ended.outcome.stderr
+
+
+def test_sandbox_that_is_lost_in_mid_run(sandboxed: Odek, docker_engine: Engine, tmp_path: Path) -> None:
+    """S-1: the container is removed under a running session: the run ends, the next command is not run at all."""
+    mark = tmp_path / "mark"
+
+    def remove(_: object) -> object:
+        (identity,) = docker_engine.containers_of(process.pid)
+        docker_engine.run("rm", "--force", identity)
+        return calls(("shell", {"command": f"echo ran >{mark}"}))
+
+    with ModelServer(calls(("shell", {"command": "true"})), remove, text("done")) as server:  # type: ignore[arg-type]
+        process = sandboxed.start("run", "--base-url", server.base_url, "x")
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, mark.exists()) == (1, "", False), stderr
+    assert "the sandbox was lost" in stderr
+
+
+def test_project_cannot_bring_it_about(scene: Scene, docker_engine: Engine) -> None:
+    """S-2 A project cannot bring about either: an image that it named and that cannot be pulled stops the run, and its
+    `"sandbox": false` does not count.
+    """
+    scene.project(sandbox_image=DEAD_REGISTRY)
+    assert scene.run(env={"ODEK_APPROVE_PROJECT_SANDBOX": "1"}).summary == STOPPED
+    scene.project(sandbox=False)
+    assert scene.run(env={**DOWN, "ODEK_REQUIRE_SANDBOX": "1"}).summary == STOPPED
+
+
+def test_projects_false_does_not_switch_the_sandbox_off(sandboxed: Odek) -> None:
+    """S-2: the sandbox starts all the same."""
+    (sandboxed.cwd / "odek.json").write_text('{"sandbox": false}')
+    outcome, server = run_script(sandboxed, calls(("shell", {"command": "pwd"})), text(ANSWER))
+    assert (outcome.code, "/workspace\n" in tool_results(server)[0]) == (0, True), outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        {"sandbox_network": "host"},
+        {"sandbox_memory": "0"},
+        {"sandbox_cpus": "0"},
+        {"sandbox_pids_limit": 0},
+        {"sandbox_user": "-1:0"},
+        {"sandbox_image": "--privileged"},
+        {"sandbox_volumes": ["/:/host"]},
+        {"sandbox_volumes": ["..:/up"]},
+    ],
+    ids=str,
+)
+def test_bad_value_with_the_daemon_down(operator: dict[str, object], scene: Scene) -> None:
+    """S-3 A bad value (network, limit, user, image name, volume) stops the run also when the daemon is down."""
+    scene.operator(**operator)
+    assert scene.run(env=DOWN).summary == STOPPED
+
+
+def test_nothing_of_the_working_directory_is_run(
+    sandboxed: Odek, docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    """S-4 odek itself runs no program from the working directory, on no `PATH`, and imports nothing from it."""
+    mark = tmp_path / "hostile code ran"
+    programs = ("docker", "docker-credential-desktop", "sh", "git", "busybox", "python3", "python3.11", "nc", "cat")
+    for folder in (sandboxed.cwd, sandboxed.cwd / "bin"):
+        folder.mkdir(exist_ok=True)
+        for name in programs:
+            (folder / name).write_text(f'#!/bin/sh\necho "$0" >>"{mark}"\nexit 1\n')
+            (folder / name).chmod(0o755)
+        for name in (*sys.stdlib_module_names, "odek", "sitecustomize", "usercustomize"):
+            (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r})\n")
+    link = tmp_path / "looks-harmless"
+    link.symlink_to(sandboxed.cwd / "bin")
+    path = ":".join(["", ".", "bin", str(sandboxed.cwd), str(sandboxed.cwd / "bin"), str(link), os.environ["PATH"]])
+    env = {"PATH": path, "PYTHONPATH": f".:{sandboxed.cwd}", "PYTHONSTARTUP": "os.py", "PYTHONHOME": str(sandboxed.cwd)}
+    outcome, _ = run_script(sandboxed, calls(("shell", {"command": "true"})), text(ANSWER), env=env)
+    assert not mark.exists(), mark.read_text()
+    assert (outcome.code, outcome.stdout) == (0, f"{ANSWER}\n"), outcome.stderr
+    made = sandboxed.run("sandbox", "image", "bootstrap", "--tag", f"odek-security:{os.getpid()}", env=env)
+    docker_engine.run("rmi", "--force", f"odek-security:{os.getpid()}", check=False)
+    assert (made.code, mark.exists()) == (0, False), made.stderr
+
+
+def test_docker_of_the_working_directory_is_not_the_only_one_taken(scene: Scene) -> None:
+    """S-4: where the only docker on PATH is the project's, there is none; and the run may not go on explicitly."""
+    (scene.odek.cwd / "docker").write_text(f"#!/bin/sh\necho ran >{scene.mark}\n")
+    (scene.odek.cwd / "docker").chmod(0o755)
+    ended = scene.run("--sandbox", env={"PATH": f"{scene.odek.cwd}:{tools_only(scene.folder / 'bin')}"})
+    assert ended.summary == STOPPED
+    assert "docker client was not found on PATH" in ended.outcome.stderr
+
+
+def test_settings_of_the_docker_client_in_the_folder_are_not_read(sandboxed: Odek) -> None:
+    """S-4: neither a .docker folder nor an .env file of the project steers odek or its client."""
+    (sandboxed.cwd / ".docker").mkdir()
+    (sandboxed.cwd / ".docker" / "config.json").write_text(json.dumps({"currentContext": "nowhere"}))
+    (sandboxed.cwd / ".env").write_text(
+        "DOCKER_HOST=tcp://127.0.0.1:1\nODEK_NO_SANDBOX=1\nHTTP_PROXY=http://127.0.0.1:1\n"
+    )
+    outcome, server = run_script(sandboxed, calls(("shell", {"command": "pwd"})), text(ANSWER))
+    assert (outcome.code, "/workspace\n" in tool_results(server)[0]) == (0, True), outcome.stderr
