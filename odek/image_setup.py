@@ -20,13 +20,13 @@ from odek.host import Host
 from odek.sandbox import build, context
 from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.docker import Docker
-from odek.sandbox.dockerfile import Dockerfile, Inputs, lint, read_inputs
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice, parse_default_dockerfile, parse_reference
 from odek.sandbox.images import obtain_image
 from odek.sandbox.pin import FILE as DIGESTS_FILE
 from odek.sandbox.pin import parse_default_digests
+from odek.sandbox.recipe import Dockerfile, Inputs, lint, read_inputs
 from odek.state import StateFolder
 
 if TYPE_CHECKING:

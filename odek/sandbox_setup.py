@@ -23,12 +23,12 @@ from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
 from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker, probe
-from odek.sandbox.dockerfile import Dockerfile
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
 from odek.sandbox.networks import inspect_networks, service_names
 from odek.sandbox.owner import Owner
+from odek.sandbox.recipe import Dockerfile
 from odek.sandbox.spec import (
     Limits,
     Mount,

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from odek.process import Capture, Completed
 from odek.sandbox.argv import build_argv
 from odek.sandbox.docker import Docker
-from odek.sandbox.dockerfile import SWITCH, Dockerfile
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.images import find_image, inspect_image, obtain_image
+from odek.sandbox.recipe import SWITCH, Dockerfile
 from odek.text import clip, visible, visible_lines
 
 LABEL = "io.odek.dockerfile"

@@ -14,9 +14,9 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from odek.sandbox.dockerfile import Dockerfile
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.recipe import Dockerfile
 from odek.text import visible
 
 IGNORE_FILE = ".dockerignore"

@@ -3,7 +3,7 @@
 Two builders of two ages may get the text, and they differ in two places: whether a line that ends
 in two backslashes goes on, and whether here-documents exist. `read_instructions` therefore gives
 one reading for each kind of line end, and marks what may be the body of a here-document. What a
-builder would do on any of the readings is then looked at (dockerfile.py).
+builder would do on any of the readings is then looked at (recipe.py).
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.host import Host
 from odek.sandbox.context import read_dockerfile
-from odek.sandbox.dockerfile import SWITCH
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.recipe import SWITCH
 from odek.sandbox_setup import build_sandbox_image
 
 

@@ -19,8 +19,8 @@ from odek.sandbox.build import (
     is_ours,
     obtain_bases,
 )
-from odek.sandbox.dockerfile import Dockerfile
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.recipe import Dockerfile
 
 DOCKERFILE = Dockerfile(data=b"FROM a\nRUN true\n")
 ID, OTHER = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"

@@ -18,8 +18,8 @@ from odek.sandbox.context import (
     read_dockerfile,
     read_ignore,
 )
-from odek.sandbox.dockerfile import Dockerfile
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.recipe import Dockerfile
 
 
 class Clock:
