@@ -23,6 +23,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     tools/             what the model can call
     isolation.py       sandbox or host: the fallback table
     environment.py     what the model is told about its box
+    attachments.py     files that the user gives with a task
     applied.py         the settings of a session as they really are
     trusted.py         files that this machine trusts later, and whether they changed
     image_setup.py     the image: named, built from Dockerfile.odek, or the pinned default

@@ -41,6 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "tools": GROUND | {"process", "model", "danger", "approval", "executor"},
     "isolation": GROUND | {"sandbox"},
     "environment": GROUND | {"sandbox", "agent"},
+    "attachments": GROUND,
     "applied": GROUND | {"config", "sandbox", "isolation"},
     "trusted": GROUND,
     "demo": set(),

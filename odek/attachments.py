@@ -1,0 +1,203 @@
+"""Files that the user gives to the model with a task: `--ctx FILE` and `@file` in the text (R-43, D-3).
+
+`--ctx` is the operator's word: any file that he names may be read, wherever it lies. `@file` may come
+out of a text that somebody else wrote, so it reaches no further than the working directory. Neither
+follows a link out of the working directory: who wants the target names it. What is attached is read
+once, here; nothing on the host is made or changed.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from odek.errors import UsageError
+from odek.text import plural, visible
+
+FILE_LIMIT_BYTES = 32 << 20
+REFERENCE_LIMIT_BYTES = 1 << 20
+SHOWN_LIMIT_BYTES = 50 << 10
+
+# `@` at the start of the text or after a blank, a bracket or a quote; up to a blank, a closing bracket,
+# a comma or a semicolon.
+_REFERENCE = re.compile(r"(?:(?<=[\s([{<\"'`])|\A)@(?P<name>[^@\s)\]},;\"'`][^\s)\]},;\"'`]*)")
+_TRAILING = ".,:;!?"
+
+
+class Wrap(Protocol):
+    """Fences foreign text off."""
+
+    def __call__(self, text: str, *, source: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file as it was when the task was given."""
+
+    name: str
+    """as the user wrote it"""
+    source: str
+    """what labels its content: "ctx:NAME", "resource:@NAME" """
+    path: str
+    """absolute, links resolved"""
+    relative: str
+    """its path below the working directory; "" when it lies outside"""
+    data: bytes
+
+    @property
+    def placed_name(self) -> str:
+        """what it is called in a sandbox when it lies outside: valid UTF-8, as Docker must be told it"""
+        return os.path.basename(self.path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+class _Skipped(Exception):
+    """Why a file is not attached."""
+
+
+def read_named(names: Sequence[str], *, cwd: str, home: str, warn: Callable[[str], None]) -> tuple[Attachment, ...]:
+    """Return the files that `--ctx` names; what is missing or no file is skipped with a warning.
+
+    `cwd` has its links resolved. Raises UsageError when two files from outside have one name.
+    """
+    found: list[Attachment] = []
+    for name in names:
+        try:
+            expanded = os.path.join(home, name[2:]) if name.startswith("~/") and home else name
+            attachment = _read(expanded, name, f"ctx:{name}", cwd=cwd, limit_bytes=FILE_LIMIT_BYTES)
+        except _Skipped as reason:
+            warn(f'"{visible(name)}" is not attached: {reason}')
+            continue
+        if all(attachment.path != other.path for other in found):
+            found.append(attachment)
+    _require_distinct(found)
+    return tuple(found)
+
+
+def read_referenced(task: str, *, cwd: str, warn: Callable[[str], None]) -> tuple[Attachment, ...]:
+    """Return the files of the working directory that `task` refers to as @name, each once.
+
+    What is no file there is left to be read as it stands, without a word; a file that cannot be
+    attached is told.
+    """
+    found: list[Attachment] = []
+    for match in _REFERENCE.finditer(task):
+        try:
+            attachment = _referenced(match["name"], cwd)
+        except _Skipped as reason:
+            warn(f'"@{visible(match["name"])}" is not attached: {reason}')
+            continue
+        if attachment and all(attachment.path != other.path for other in found):
+            found.append(attachment)
+    return tuple(found)
+
+
+def outside(attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+    """Return those that no mount shows to a sandbox."""
+    return tuple(attachment for attachment in attachments if not attachment.relative)
+
+
+def render_task(
+    task: str,
+    attachments: Sequence[Attachment],
+    *,
+    workspace: str,
+    folder: str | None,
+    wrap: Wrap,
+    redact: Callable[[str], str],
+) -> str:
+    """Return `task` with the content of the files before it, each where the tools find it. Pure.
+
+    `workspace` is the working directory as commands see it, `folder` where files from outside stand
+    in the sandbox; None: commands run on the host.
+    """
+    blocks = [_block(attachment, _place(attachment, workspace, folder), wrap, redact) for attachment in attachments]
+    return "\n\n".join((*blocks, task))
+
+
+def _require_distinct(attachments: Sequence[Attachment]) -> None:
+    taken: dict[str, Attachment] = {}
+    for attachment in outside(attachments):
+        other = taken.setdefault(attachment.placed_name, attachment)
+        if other is not attachment:
+            raise UsageError(
+                f'"{visible(attachment.name)}" and "{visible(other.name)}" cannot both be attached: both lie outside '
+                f'the working directory and are called "{visible(attachment.placed_name)}"',
+                hint="give one of them another name, or copy it into the working directory",
+            )
+
+
+def _referenced(name: str, cwd: str) -> Attachment | None:
+    for candidate in dict.fromkeys((name, name[:-1] if name[-1] in _TRAILING else name)):
+        path = os.path.normpath(os.path.join(cwd, candidate))
+        if candidate and os.path.lexists(path):
+            if not _inside(path, cwd):
+                raise _Skipped("it lies outside the working directory; --ctx can attach it")
+            if os.path.isdir(path):
+                return None
+            attachment = _read(
+                candidate, candidate, f"resource:@{candidate}", cwd=cwd, limit_bytes=REFERENCE_LIMIT_BYTES
+            )
+            if b"\0" in attachment.data:
+                raise _Skipped("it is binary")
+            return attachment
+    return None
+
+
+def _read(path: str, name: str, source: str, *, cwd: str, limit_bytes: int) -> Attachment:
+    if "\0" in path:
+        raise _Skipped("it is no file name")
+    path = os.path.normpath(os.path.join(cwd, path))
+    real = os.path.realpath(path)
+    if _inside(path, cwd) and not _inside(real, cwd):
+        raise _Skipped(f"it is a link that leaves the working directory; name {visible(real)} itself")
+    try:
+        # NOFOLLOW: `real` is no link, unless somebody is swapping it at this moment
+        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise _Skipped(str(error.strerror).lower()) from error
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise _Skipped("it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit_bytes + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > limit_bytes:
+        raise _Skipped(f"it is larger than {limit_bytes >> 20} MiB")
+    relative = os.path.relpath(real, cwd) if _inside(real, cwd) else ""
+    return Attachment(name=name, source=source, path=real, relative=relative, data=data)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _place(attachment: Attachment, workspace: str, folder: str | None) -> str:
+    if attachment.relative:
+        return posixpath.join(workspace, attachment.relative)
+    return attachment.path if folder is None else posixpath.join(folder, attachment.placed_name)
+
+
+def _block(attachment: Attachment, place: str, wrap: Wrap, redact: Callable[[str], str]) -> str:
+    name = visible(attachment.name)
+    lines = [f"--- {name} ---", f"path: {visible(place)}", *_content(attachment, wrap, redact), f"--- end {name} ---"]
+    return "\n".join(lines)
+
+
+def _content(attachment: Attachment, wrap: Wrap, redact: Callable[[str], str]) -> list[str]:
+    data = attachment.data
+    if b"\0" in data:
+        return [f"(binary, {plural(len(data), 'byte')}; not shown)"]
+    if not data:
+        return ["(empty file)"]
+    text = data[:SHOWN_LIMIT_BYTES].decode("utf-8", errors="replace")
+    if len(data) <= SHOWN_LIMIT_BYTES:
+        return [wrap(redact(text), source=attachment.source)]
+    shown = wrap(redact(text.rstrip("\ufffd")), source=attachment.source)
+    return [shown, f"[the first {SHOWN_LIMIT_BYTES} of {len(data)} bytes are shown; the rest is in the file]"]
