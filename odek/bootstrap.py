@@ -12,13 +12,14 @@ import platform
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 from odek import environment, isolation
+from odek.agent.budget import Budget
 from odek.agent.events import Sink
-from odek.agent.loop import Agent
+from odek.agent.loop import Agent, Alarm
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
 from odek.approval.commands import CommandGate, HostGate, SandboxGate
@@ -71,6 +72,7 @@ class World:
     random_hex: Callable[[int], str]
     """random lower-case hex digits, twice as many as the bytes asked for"""
     sleep: Callable[[float], None] = time.sleep
+    alarm: Alarm = lambda _: nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,9 @@ def open_session(
         max_iterations=settings.model.max_iterations,
         system=_system_prompt(profile, settings, place, tools, host, world, block),
         history=history,
+        parallel_calls=settings.max_tool_parallel,
+        budget=_budget(settings),
+        alarm=world.alarm,
     )
     return Session(agent=agent, settings=settings, executor=place.executor, facts=place.facts)
 
@@ -295,7 +300,13 @@ def _toolbox(settings: Settings, intent: isolation.Intent, place: _Place, world:
     executor = place.executor
     return Toolbox(
         (
-            ShellTool(executor=executor, gate=_gate(settings, place, world), wrap=wrap, environment_block=block),
+            ShellTool(
+                executor=executor,
+                gate=_gate(settings, place, world),
+                wrap=wrap,
+                environment_block=block,
+                parallel=place.facts is not None,  # on the host, one at a time, under the eyes of whoever allowed it
+            ),
             ReadFileTool(executor=executor, wrap=wrap),
             WriteFileTool(executor=executor, wrap=wrap),
             PatchTool(executor=executor, wrap=wrap),
@@ -322,6 +333,16 @@ def _gate(settings: Settings, place: _Place, world: World) -> CommandGate:
         action=danger.action,
         sandboxed_action=danger.sandboxed.action if danger.sandboxed else None,
         question=question,
+    )
+
+
+def _budget(settings: Settings) -> Budget:
+    limits = settings.limits
+    return Budget(
+        runtime_s=limits.runtime_s,
+        tool_calls=limits.tool_calls,
+        input_tokens=limits.input_tokens,
+        output_tokens=limits.output_tokens,
     )
 
 

@@ -11,6 +11,7 @@ EXIT_OK = 0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_BUG = 3
+EXIT_BUDGET = 4
 EXIT_SIGNAL_BASE = 128  # a run ended by signal N leaves with 128 + N, as shells report it
 
 
@@ -53,6 +54,12 @@ class ExecutableMissing(OdekError):
     """A program that is not there, or may not be executed."""
 
 
+class BudgetExhausted(OdekError):
+    """A task has used up what it was given: time, tool calls or tokens; `detail` is what it came to."""
+
+    exit_code = EXIT_BUDGET
+
+
 class Interrupted(BaseException):
     """A signal asked this process to end (or, in a conversation, the present turn).
 
@@ -67,3 +74,7 @@ class Interrupted(BaseException):
     @property
     def exit_code(self) -> int:
         return EXIT_SIGNAL_BASE + self.signal_number
+
+
+class OutOfTime(Interrupted):
+    """The time that a task was given is over; sent by the same means, stops what a signal would."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from odek import calloff
 from odek.errors import ExecutableMissing
 
 READ_CHUNK = 1 << 16
@@ -152,7 +153,11 @@ class Running:
         return not self._readers() and self.exited
 
     def pump(self, timeout_s: float) -> None:
-        """Move what can be moved, waiting at most `timeout_s` (and never long) for the first byte."""
+        """Move what can be moved, waiting at most `timeout_s` (and never long) for the first byte.
+
+        Raises Interrupted in a thread whose work was called off (calloff.py).
+        """
+        calloff.check()
         if not self._selector.get_map():
             self._await_exit(min(max(timeout_s, 0), _SLICE_S))
             return
@@ -245,7 +250,10 @@ class Running:
         except BlockingIOError:
             return
         if not chunk:
-            self._selector.unregister(descriptor)
+            try:
+                self._selector.unregister(descriptor)
+            except KeyError:  # another thread has seen the end of a shared child as well
+                pass
         elif name == "stdout":
             self._stdout.feed(chunk)
         else:

@@ -2,60 +2,43 @@
 
 The loop knows neither providers nor tools: both are passed in. It owns the messages and keeps them
 well formed: whatever ends a run, every call in them has exactly one result, in the order of the
-calls.
+calls. What is sent to the model may be less than the messages; `context` decides.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Protocol
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
-from odek.agent.events import (
-    Finished,
-    ModelAsked,
-    ModelReplied,
-    Sink,
-    TextArrived,
-    ToolFinished,
-    ToolStarted,
-    Warned,
-    call_title,
-)
-from odek.agent.failures import FailureCounter
-from odek.errors import OdekError
+from odek.agent.budget import NO_BUDGET, Budget, Spent, allowed_calls, find_exhausted, render_spent
+from odek.agent.calls import CallRunner, Toolbox
+from odek.agent.context import NO_CUT, NOTE, cut_view, estimate_tokens, fit, shrink
+from odek.agent.events import Finished, ModelAsked, ModelReplied, Sink, TextArrived, Warned
+from odek.errors import BudgetExhausted, OdekError, OutOfTime
+from odek.model.errors import ModelError
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
-from odek.text import visible
+from odek.text import clip, plural, visible
 
-# A net below the caps of the tools (F-51): whatever a tool does, one result cannot fill the window.
-RESULT_LIMIT_CHARACTERS = 200_000
+MAX_SHRINKS = 3
+_WINDOW_SHARE = 3 / 4  # of the window for what is sent: the estimate is rough, and the reply wants room
+_LAST_WORDS = 2000  # characters of the model's last text that a task without a summary ends with
 
 _CUT_OFF = (
-    "[odek] Your last reply reached the output limit before it was complete. None of its tool calls was run. "
+    f"{NOTE} Your last reply reached the output limit before it was complete. None of its tool calls was run. "
     "Make the calls again, fewer at a time and with shorter arguments: write long files in several parts."
 )
 _SUMMARY_REQUEST = (
-    "[odek] The limit of model calls for this task is reached and no more tools can be used. "
+    f"{NOTE} The limit of {{what}} for this task is reached and no more tools can be used. "
     "Say briefly what was done, what was found and what is left to do."
 )
 _INTERRUPTED = "interrupted: the run was stopped before this call had a result; it may have had effects"
+_NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
-
-class ToolOutcome(Protocol):
-    """What a tool gave back."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def failed(self) -> bool: ...
-
-
-class Toolbox(Protocol):
-    """The tools of a run. `call` reports failures in the outcome; what it raises ends the run."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]: ...
-    def call(self, call: ToolCall) -> ToolOutcome: ...
+Alarm = Callable[[float], AbstractContextManager[None]]
+"""raises OutOfTime in its block when so many seconds have passed"""
 
 
 class Agent:
@@ -70,30 +53,53 @@ class Agent:
         max_iterations: int,
         system: str,
         history: Sequence[Message] = (),
+        parallel_calls: int = 1,
+        budget: Budget = NO_BUDGET,
+        now: Callable[[], float] = time.monotonic,
+        alarm: Alarm = lambda _: nullcontext(),
     ) -> None:
-        """Begin a conversation, or go on with `history` (its own system message is replaced)."""
+        """Begin a conversation, or go on with `history` (its own system message is replaced).
+
+        `budget` is for each task anew; `now` is a clock that never goes back.
+        """
         self.messages = [
             Message(role="system", content=system),
             *(message for message in history if message.role != "system"),
         ]
+        """all of the conversation; it only grows"""
         self.usage = Usage()
         """of the present or the last run"""
         self._model = model
         self._tools = tools
         self._sink = sink
         self._max_iterations = max_iterations
-        self._failures = FailureCounter()
+        self._budget = budget
+        self._now = now
+        self._alarm = alarm
+        self._runner = CallRunner(tools, sink, parallel=parallel_calls)
+        self._cut = NO_CUT
+        self._started = now()
+        self._task_place = len(self.messages)
+        self._spent = Spent()
 
     def run(self, task: str) -> str:
         """Work on `task` and return the final answer.
 
-        Raises OdekError when there is none: the limit of iterations, two empty answers, a model or
-        a sandbox that is gone. Interrupted passes through. `messages` is well formed in any case.
+        Raises OdekError when there is none: the limit of iterations or of the budget (BudgetExhausted),
+        two empty answers, a model or a sandbox that is gone. Interrupted passes through. `messages` is
+        well formed in any case.
         """
+        self._task_place = len(self.messages)
         self.messages.append(Message(role="user", content=task))
         self.usage = Usage()
+        self._spent = Spent()
+        self._started = self._now()
         try:
-            answer, iterations = self._converse()
+            with self._alarm(self._budget.runtime_s) if self._budget.runtime_s else nullcontext():
+                answer, iterations = self._converse()
+        except OutOfTime as error:
+            self._answer_open_calls()
+            raise self._exhausted(plural(self._budget.runtime_s or 0, "second")) from error
         finally:
             self._answer_open_calls()
         self._sink(Finished(answer=answer, usage=self.usage, iterations=iterations))
@@ -102,9 +108,10 @@ class Agent:
     def _converse(self) -> tuple[str, int]:
         empty_before = False
         for iteration in range(1, self._max_iterations + 1):
+            self._require_budget()
             reply = self._ask(iteration, self._tools.specs)
             if reply.message.tool_calls:
-                self._act(reply)
+                self._act(reply, iteration)
                 empty_before = False
             elif reply.message.content.strip():
                 return self._accept(reply), iteration
@@ -112,14 +119,53 @@ class Agent:
                 raise _no_answer(reply)
             else:
                 empty_before = True
-        raise self._give_up()
+        limit = self._max_iterations
+        raise OdekError(
+            f"reached max iterations ({limit}) without final answer",
+            hint="raise the limit with --max-iter, or split the task",
+            detail=self._summary("model calls", limit + 1),
+        )
 
     def _ask(self, iteration: int, tools: tuple[ToolSpec, ...]) -> Reply:
         self._sink(ModelAsked(iteration=iteration))
-        reply = self._model.complete(tuple(self.messages), tools, lambda text: self._sink(TextArrived(text=text)))
+        view, size = self._view(tools)
+        reply = self._complete(view, tools)
         self.usage = self.usage + reply.usage
+        before = self._spent
+        self._spent = replace(before, requests=before.requests + 1, usage=before.usage + _or_estimate(reply, size))
         self._sink(ModelReplied(reply=reply, iteration=iteration))
         return reply
+
+    def _view(self, tools: tuple[ToolSpec, ...]) -> tuple[tuple[Message, ...], int]:
+        """Return what of the messages is sent, shortened to the model's window if that is known, and its size."""
+        view = cut_view(self.messages, self._cut)
+        size = estimate_tokens(view, tools)
+        window = self._model.window(size)
+        if window is None or size <= window * _WINDOW_SHARE:
+            return view, size
+        self._cut = fit(self.messages, tools, self._cut, int(window * _WINDOW_SHARE))
+        view = cut_view(self.messages, self._cut)
+        return view, estimate_tokens(view, tools)
+
+    def _complete(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
+        """Ask, and ask with less while the provider finds it too long, a few times at most (B42)."""
+        shrinks = 0
+        while True:
+            try:
+                return self._send(view, tools)
+            except ModelError as error:
+                if not error.overflow:
+                    raise
+                smaller = shrink(self.messages, self._cut) if shrinks < MAX_SHRINKS else None
+                if smaller is None:
+                    raise _too_long(error) from error
+                shrinks += 1
+                self._cut = smaller
+                view = cut_view(self.messages, smaller)
+                self._sink(Warned(text="the conversation is too long for the model; older parts of it are left out"))
+
+    def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
+        return self._model.complete(view, tools, lambda text: self._sink(TextArrived(text=text)))
 
     def _accept(self, reply: Reply) -> str:
         self.messages.append(reply.message)
@@ -127,7 +173,7 @@ class Agent:
             self._sink(Warned(text="the answer is cut off: it reached the model's output limit"))
         return reply.message.content
 
-    def _act(self, reply: Reply) -> None:
+    def _act(self, reply: Reply, iteration: int) -> None:
         """Carry out the calls of `reply`, unless it was cut off: then they may be half a command."""
         if reply.stop == "length":
             # B40: neither run nor stored, for half a call would spoil every later request
@@ -136,41 +182,63 @@ class Agent:
             self.messages.append(Message(role="user", content=_CUT_OFF))
             self._sink(Warned(text="the model's reply was cut off at its output limit; its tool calls were not run"))
             return
+        calls = reply.message.tool_calls
+        allowed = allowed_calls(self._budget, self._spending(), len(calls))
         self.messages.append(reply.message)
-        for call in reply.message.tool_calls:
-            self._sink(ToolStarted(call=call, title=call_title(call)))
-            outcome = self._tools.call(call)
-            text = _limited(outcome.text)
-            if hint := self._failures.hint(call.name, failed=outcome.failed, text=text):
-                text = f"{text}\n{hint}"
-            self.messages.append(_result(call, text))
-            self._sink(ToolFinished(call=call, text=text, failed=outcome.failed))
+        self._runner.run(calls[:allowed], self._take_result)
+        if allowed < len(calls):
+            for call in calls[allowed:]:
+                self.messages.append(_result(call, _error_text(_NOT_ALLOWED)))
+            summary = self._summary("tool calls", iteration + 1)
+            raise self._exhausted(plural(self._budget.tool_calls or 0, "tool call"), summary)
 
-    def _give_up(self) -> OdekError:
+    def _take_result(self, call: ToolCall, text: str) -> None:
+        self.messages.append(_result(call, text))
+        self._spent = replace(self._spent, tool_calls=self._spent.tool_calls + 1)
+
+    def _spending(self) -> Spent:
+        return replace(self._spent, seconds=self._now() - self._started)
+
+    def _require_budget(self) -> None:
+        limit = find_exhausted(self._budget, self._spending())
+        if limit:
+            raise self._exhausted(limit)
+
+    def _exhausted(self, limit: str, summary: str = "") -> BudgetExhausted:
+        """Return the error for a task whose budget is used up.
+
+        Without a `summary`, what the model said last stands in: a request for one would go beyond the
+        limit that is reached.
+        """
+        since = self.messages[self._task_place :]
+        spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
+        words = summary or clip(next(filter(None, spoken), ""), _LAST_WORDS)
+        return BudgetExhausted(
+            f"the task has used up its limit of {limit}",
+            hint="raise the limit (`odek config view` tells where it comes from), or split the task",
+            detail="\n".join(part for part in (words, render_spent(self._spending())) if part),
+        )
+
+    def _summary(self, what: str, iteration: int) -> str:
         """Ask for a summary without tools, so that the work so far is not lost without a word."""
-        limit = self._max_iterations
-        self.messages.append(Message(role="user", content=_SUMMARY_REQUEST))
+        self.messages.append(Message(role="user", content=_SUMMARY_REQUEST.format(what=what)))
         try:
-            summary = self._ask(limit + 1, ()).message.content.strip()
+            summary = self._ask(iteration, ()).message.content.strip()
         except OdekError as error:
             self._sink(Warned(text=f"no summary of the work so far: {error.message}"))
             summary = ""
         if summary:
             self.messages.append(Message(role="assistant", content=summary))
-        return OdekError(
-            f"reached max iterations ({limit}) without final answer",
-            hint="raise the limit with --max-iter, or split the task",
-            detail=summary,
-        )
+        return summary
 
     def _answer_open_calls(self) -> None:
-        """Give every call without a result the result "interrupted"."""
-        answered = {message.tool_call_id for message in self._last_results()}
-        caller = self.messages[-1 - len(self._last_results())]
-        for call in caller.tool_calls:
+        """Give every call without a result the one that it had out of turn, or "interrupted"."""
+        results = self._last_results()
+        answered = {message.tool_call_id for message in results}
+        early = self._runner.take_early_results()
+        for call in self.messages[-1 - len(results)].tool_calls:
             if call.id not in answered:
-                error = json.dumps({"error": _INTERRUPTED}, separators=(",", ":"))
-                self.messages.append(_result(call, error))
+                self.messages.append(_result(call, early.get(call.id) or _error_text(_INTERRUPTED)))
 
     def _last_results(self) -> list[Message]:
         first = len(self.messages)
@@ -183,14 +251,27 @@ def _result(call: ToolCall, text: str) -> Message:
     return Message(role="tool", content=text, tool_call_id=call.id, name=call.name)
 
 
-def _limited(text: str) -> str:
-    omitted = len(text) - RESULT_LIMIT_CHARACTERS
-    if omitted <= 0:
-        return text
-    side = RESULT_LIMIT_CHARACTERS // 2
-    return f"{text[:side]}\n[{omitted} characters left out]\n{text[-side:]}"
+def _error_text(error: str) -> str:
+    return json.dumps({"error": error}, separators=(",", ":"))
+
+
+def _or_estimate(reply: Reply, request_tokens: int) -> Usage:
+    """Return what `reply` cost as the provider counted it, estimated when it did not."""
+    used = reply.usage
+    return Usage(
+        input_tokens=used.input_tokens or request_tokens,
+        output_tokens=used.output_tokens or estimate_tokens((reply.message,), ()),
+    )
 
 
 def _no_answer(reply: Reply) -> OdekError:
     reason = f' (it stopped with "{visible(reply.stop)}")' if reply.stop else ""
     return OdekError(f"the model gave an empty answer twice{reason}", hint="run the task again, or with another model")
+
+
+def _too_long(error: ModelError) -> OdekError:
+    return OdekError(
+        "the conversation is too long for the model, and nothing more of it can be left out",
+        hint="put long text into a file and name the file, or use a model with a larger window",
+        detail=error.detail or error.message,
+    )

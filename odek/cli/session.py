@@ -9,6 +9,7 @@ from functools import partial
 
 from odek.agent.events import Sink
 from odek.bootstrap import Profile, Session, World, make_model, open_session
+from odek.cli import signals
 from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer
@@ -28,6 +29,7 @@ def session(
         notices=terminal,
         random_hex=_random_hex,
         sleep=time.sleep,
+        alarm=signals.alarm,
     )
     with ExitStack() as stack:
         yield open_session(profile, layers, host, world, stack, sink=sink)

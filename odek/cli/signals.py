@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
-from odek.errors import EXIT_SIGNAL_BASE, Interrupted
+from odek.errors import EXIT_SIGNAL_BASE, Interrupted, OutOfTime
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A terminal's Ctrl-C can arrive twice, at a wrapper and at its child, within a millisecond; a
@@ -36,3 +38,20 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
         raise Interrupted(number)
     if now - _first > _SAME_KEYPRESS_S:
         os._exit(EXIT_SIGNAL_BASE + number)
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime in the block when it has taken `seconds`, unless a signal is ending it already."""
+    before = signal.signal(signal.SIGALRM, _out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _out_of_time(number: int, _frame: FrameType | None) -> None:
+    if _first is None:
+        raise OutOfTime(number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from odek.errors import FileRefused
@@ -16,7 +17,7 @@ from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.text import visible
 from odek.tools.edit import EditError, apply_changes, find_changes, render_diff
-from odek.tools.registry import ToolResult, Wrap, failure, render_json
+from odek.tools.registry import ToolResult, Work, Wrap, failure, render_json
 
 FILE_LIMIT_BYTES = 10 << 20
 CONTENT_LIMIT_BYTES = 1 << 20
@@ -51,6 +52,8 @@ class _Workspace:
 class ReadFileTool:
     """Shows lines of a text file."""
 
+    parallel = True
+
     def __init__(self, *, executor: Executor, wrap: Wrap) -> None:
         self._workspace = _Workspace(executor=executor, wrap=wrap)
 
@@ -81,6 +84,13 @@ class ReadFileTool:
 
     def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Return the lines asked for in one fence, then what there is besides them."""
+        return self.prepare(arguments)()
+
+    def prepare(self, arguments: Mapping[str, Any]) -> Work:
+        """Return what reads the file; nobody needs to be asked."""
+        return partial(self._show, arguments)
+
+    def _show(self, arguments: Mapping[str, Any]) -> ToolResult:
         path: str = arguments["path"]
         offset: int = arguments.get("offset", 1)
         text = decode_text(self._workspace.read(path), path)

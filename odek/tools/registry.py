@@ -8,14 +8,17 @@ work with any more (the sandbox is gone) and ends the run.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from odek.errors import FileRefused, OdekError
 from odek.model.types import ToolCall, ToolSpec
 from odek.text import clip, visible
 from odek.tools.arguments import ArgumentError, parse_arguments
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,9 @@ class ToolResult:
     failed: bool = False
 
 
+Work = Callable[[], ToolResult]
+
+
 class Tool(Protocol):
     """Something the model can call."""
 
@@ -34,6 +40,20 @@ class Tool(Protocol):
 
     def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Carry out one call; `arguments` fit `spec.parameters`, absent ones have no key."""
+        ...
+
+
+@runtime_checkable
+class ParallelTool(Tool, Protocol):
+    """A tool whose calls may run beside others."""
+
+    @property
+    def parallel(self) -> bool:
+        """whether they may here and now; the work then happens in another thread and asks nobody"""
+        ...
+
+    def prepare(self, arguments: Mapping[str, Any]) -> Work:
+        """Check one call, ask whoever must be asked, and return what carries it out."""
         ...
 
 
@@ -71,25 +91,53 @@ class Toolbox:
 
     def call(self, call: ToolCall) -> ToolResult:
         """Carry out `call`. Failures are results; an OdekError other than FileRefused passes through."""
+        return self.prepare(call)()
+
+    def is_parallel(self, call: ToolCall) -> bool:
+        """Return whether `call` may run beside others, in another thread."""
+        tool = self._tools.get(call.name)
+        return isinstance(tool, ParallelTool) and tool.parallel
+
+    def prepare(self, call: ToolCall) -> Work:
+        """Check `call`, ask whoever must be asked, and return what carries it out; errors as for `call`."""
         tool = self._tools.get(call.name)
         if tool is None:
             offered = ", ".join(self._tools) or "none"
-            return failure(f'tool "{visible(clip(call.name, 64))}" not found; the tools are: {offered}')
+            return _said(failure(f'tool "{visible(clip(call.name, 64))}" not found; the tools are: {offered}'))
         try:
             arguments, ignored = parse_arguments(call.arguments, tool.spec.parameters)
-            result = tool.call(arguments)
         except ArgumentError as error:
-            return failure(f"invalid arguments: {error}")
-        except FileRefused as error:
-            return failure(error.message)
-        except OdekError:
-            raise
-        except Exception as error:  # a bug of ours: this call is lost, the run need not be
-            return failure(f"bug in tool {call.name}: {type(error).__name__}: {clip(visible(str(error)), 500)}")
-        if not ignored:
-            return result
-        names = ", ".join(f'"{visible(clip(name, 64))}"' for name in ignored)
-        return ToolResult(text=f"{result.text}\nnote: unknown arguments were ignored: {names}", failed=result.failed)
+            return _said(failure(f"invalid arguments: {error}"))
+        work: Work = partial(tool.call, arguments)
+        if isinstance(tool, ParallelTool) and tool.parallel:
+            prepared = _guarded(call.name, partial(tool.prepare, arguments))
+            work = _said(prepared) if isinstance(prepared, ToolResult) else prepared
+        return partial(_carry_out, call.name, work, ignored)
+
+
+def _carry_out(name: str, work: Work, ignored: Sequence[str]) -> ToolResult:
+    result = _guarded(name, work)
+    if not ignored:
+        return result
+    names = ", ".join(f'"{visible(clip(name, 64))}"' for name in ignored)
+    return ToolResult(text=f"{result.text}\nnote: unknown arguments were ignored: {names}", failed=result.failed)
+
+
+def _guarded(name: str, step: Callable[[], T]) -> T | ToolResult:
+    """Return what `step` does, or a failure in its place."""
+    try:
+        return step()
+    except FileRefused as error:
+        return failure(error.message)
+    except OdekError:
+        raise
+    except Exception as error:  # a bug of ours: this call is lost, the run need not be
+        return failure(f"bug in tool {name}: {type(error).__name__}: {clip(visible(str(error)), 500)}")
+
+
+def _said(result: ToolResult) -> Work:
+    """Return work that is done already."""
+    return lambda: result
 
 
 def failure(message: str) -> ToolResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from odek.executor import Executor
@@ -10,7 +11,7 @@ from odek.model.types import ToolSpec
 from odek.process import CommandResult
 from odek.text import clip
 from odek.tools.output import render_output
-from odek.tools.registry import CommandGate, ToolResult, Wrap, failure
+from odek.tools.registry import CommandGate, ToolResult, Work, Wrap, failure
 
 OUTPUT_LIMIT_CHARACTERS = 30_000
 DEFAULT_TIMEOUT_S = 300
@@ -23,6 +24,9 @@ Standard output and error come together, in the order they were written; of long
 The command has no input and no terminal. Each call starts a new shell: cd and variables do not last.
 A command that takes longer than its timeout is stopped with everything it started. Put a server into the \
 background and send its output to a file (server >server.log 2>&1 &), or the output is lost."""
+
+_TOGETHER = """
+Calls of one reply run at the same time; what must happen in order belongs into one command (a && b)."""
 
 _PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -43,8 +47,14 @@ _PARAMETERS: Mapping[str, Any] = {
 class ShellTool:
     """Runs commands where the executor runs them, if the gate lets them through."""
 
-    def __init__(self, *, executor: Executor, gate: CommandGate, wrap: Wrap, environment_block: str) -> None:
-        """`environment_block` tells where commands run and ends the tool's description (R-70)."""
+    def __init__(
+        self, *, executor: Executor, gate: CommandGate, wrap: Wrap, environment_block: str, parallel: bool = False
+    ) -> None:
+        """`environment_block` tells where commands run and ends the tool's description (R-70).
+
+        `parallel`: commands of one reply may run at the same time.
+        """
+        self.parallel = parallel
         self._executor = executor
         self._gate = gate
         self._wrap = wrap
@@ -53,20 +63,30 @@ class ShellTool:
     @property
     def spec(self) -> ToolSpec:
         """what the model is told"""
-        description = "\n\n".join(part for part in (_DESCRIPTION, self._environment_block) if part)
+        text = _DESCRIPTION + _TOGETHER if self.parallel else _DESCRIPTION
+        description = "\n\n".join(part for part in (text, self._environment_block) if part)
         return ToolSpec(name="shell", description=description, parameters=_PARAMETERS)
 
     def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run `command`; a refused, failed or stopped one is a failed result."""
+        return self.prepare(arguments)()
+
+    def prepare(self, arguments: Mapping[str, Any]) -> Work:
+        """Ask whether `command` may run, and return what runs it."""
         command: str = arguments["command"]
+        refusal = self._refusal(command, reason=arguments.get("description", ""))
+        if refusal is not None:
+            return lambda: failure(refusal)
+        return partial(self._run, command, arguments.get("timeout", DEFAULT_TIMEOUT_S))
+
+    def _refusal(self, command: str, *, reason: str) -> str | None:
         if not command.strip():
-            return failure("the command is empty")
+            return "the command is empty"
         if "\0" in command:
-            return failure("the command holds a NUL character, which no shell can take")
-        denial = self._gate.check(command, reason=arguments.get("description", ""))
-        if denial is not None:
-            return failure(denial)
-        timeout_s: int = arguments.get("timeout", DEFAULT_TIMEOUT_S)
+            return "the command holds a NUL character, which no shell can take"
+        return self._gate.check(command, reason=reason)
+
+    def _run(self, command: str, timeout_s: int) -> ToolResult:
         result = self._executor.run(command, timeout_s=timeout_s)
         fenced = self._wrap(
             render_output(result.output, limit=OUTPUT_LIMIT_CHARACTERS), source=f"$ {clip(command, _SOURCE_LENGTH)}"

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from fakes.model import ScriptedModel, text_reply
 
+from odek.agent.calls import RESULT_LIMIT_CHARACTERS
 from odek.agent.events import (
     Event,
     Finished,
@@ -16,7 +18,7 @@ from odek.agent.events import (
     ToolStarted,
     Warned,
 )
-from odek.agent.loop import RESULT_LIMIT_CHARACTERS, Agent
+from odek.agent.loop import Agent
 from odek.errors import Interrupted, OdekError
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
@@ -39,7 +41,13 @@ class Tools:
     outcomes: dict[str, Outcome | BaseException]
     specs: tuple[ToolSpec, ...] = SPECS
 
-    def call(self, call: ToolCall) -> Outcome:
+    def is_parallel(self, call: ToolCall) -> bool:  # noqa: ARG002  part of the protocol
+        return False
+
+    def prepare(self, call: ToolCall) -> Callable[[], Outcome]:
+        return partial(self._call, call)
+
+    def _call(self, call: ToolCall) -> Outcome:
         outcome = self.outcomes.pop(call.id)
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,0 +1,201 @@
+"""Which part of a conversation is sent when all of it no longer fits (F-52, F-53, F-54, B42). Pure.
+
+The conversation itself is never shortened: what is sent is a view of it, and a `Cut` says which. A
+cut only moves forward, and further than it must, so that what is sent keeps its beginning from one
+request to the next and the provider's cache stays of use.
+
+Never left out: the system message, the user's first and latest message, the newest group. A group is
+a message of the user, or one of the model with the results of its calls: calls and results stay or
+go together. One notice says what is missing; it stands in the user's first message, because servers
+differ in where else they take one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from odek.model.types import Message, ToolSpec
+from odek.text import plural
+
+MESSAGE_TOKENS = 50
+CALL_TOKENS = 30
+TOOL_TOKENS = 30
+NOTE = "[odek]"
+"""how what odek itself says in the user's place begins"""
+_TARGET = 2 / 3  # of the budget: where trimming stops
+_RESULT_SHARE = 4  # one result may take this part of the budget
+_LEAST_RESULT_CHARACTERS = 2000
+_BYTES_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Where the view of a conversation differs from it."""
+
+    place: int = 0
+    """groups that begin before this message are left out, unless pinned"""
+    result_characters: int | None = None
+    """tool results are sent up to this length; None: whole"""
+
+
+NO_CUT = Cut()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    first: int
+    end: int
+    droppable: bool
+
+
+def estimate_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
+    """Return about how many tokens a request with these takes: everything that is sent counts (F-52)."""
+    return sum(map(_message_tokens, messages)) + sum(map(_tool_tokens, tools))
+
+
+def cut_view(messages: Sequence[Message], cut: Cut) -> tuple[Message, ...]:
+    """Return what is sent of `messages` with `cut`."""
+    if cut == NO_CUT:
+        return tuple(messages)
+    dropped = [group for group in _groups(messages) if group.droppable and group.first < cut.place]
+    missing = {place for group in dropped for place in range(group.first, group.end)}
+    kept = [
+        _shortened(message, cut.result_characters) for place, message in enumerate(messages) if place not in missing
+    ]
+    return tuple(_with_notice(kept, len(dropped)) if dropped else kept)
+
+
+def fit(messages: Sequence[Message], tools: Sequence[ToolSpec], cut: Cut, budget_tokens: int) -> Cut:
+    """Return a cut whose view takes at most `budget_tokens`, as far as that is possible; `cut` if it does.
+
+    First, results that fill much of the budget are shortened; then the oldest groups go, until a good
+    part of the budget is free again; last, what results are left is shortened further.
+    """
+    size = _Sizer(messages, tools)
+    if size(cut) <= budget_tokens:
+        return cut
+    share = max(budget_tokens * _BYTES_PER_TOKEN // _RESULT_SHARE, _LEAST_RESULT_CHARACTERS)
+    cut = replace(cut, result_characters=min(share, cut.result_characters or share))
+    cut = _drop_until(lambda tried: size(tried) <= budget_tokens * _TARGET, messages, cut)
+    while size(cut) > budget_tokens and (shorter := _with_shorter_results(messages, cut)) != cut:
+        cut = shorter
+    return cut
+
+
+def shrink(messages: Sequence[Message], cut: Cut) -> Cut | None:
+    """Return a cut that sends much less, for a provider that found the request too long.
+
+    Half of the groups that may go are left out, the oldest ones. If there are none, or if a single
+    result is a third of the rest, results are cut to half of the longest. None: nothing can go.
+    """
+    droppable = _droppable(messages, cut)
+    smaller = cut
+    if droppable:
+        smaller = replace(cut, place=droppable[(len(droppable) - 1) // 2].end)
+    view = cut_view(messages, smaller)
+    longest = max((len(message.content) for message in view if message.role == "tool"), default=0)
+    if not droppable or longest * 3 > sum(len(message.content) for message in view):
+        smaller = _with_shorter_results(messages, smaller)
+    return None if smaller == cut else smaller
+
+
+class _Sizer:
+    """Estimates the views of one conversation; the tools are counted once."""
+
+    def __init__(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> None:
+        self._messages = messages
+        self._tools = sum(map(_tool_tokens, tools))
+
+    def __call__(self, cut: Cut) -> int:
+        return self._tools + sum(map(_message_tokens, cut_view(self._messages, cut)))
+
+
+def _drop_until(enough: Callable[[Cut], bool], messages: Sequence[Message], cut: Cut) -> Cut:
+    """Return `cut` moved on to the first group with which it is `enough`, or behind the last one."""
+    if enough(cut):
+        return cut
+    droppable = _droppable(messages, cut)
+    low, high = 0, len(droppable) - 1
+    while low < high:  # the more is dropped, the smaller it gets: found by halving
+        middle = (low + high) // 2
+        if enough(replace(cut, place=droppable[middle].end)):
+            high = middle
+        else:
+            low = middle + 1
+    return replace(cut, place=droppable[low].end) if droppable else cut
+
+
+def _droppable(messages: Sequence[Message], cut: Cut) -> list[_Group]:
+    return [group for group in _groups(messages) if group.droppable and group.first >= cut.place]
+
+
+def _with_shorter_results(messages: Sequence[Message], cut: Cut) -> Cut:
+    """Return `cut` with results up to half the length of the longest one, itself when they are short."""
+    longest = max((len(message.content) for message in cut_view(messages, cut) if message.role == "tool"), default=0)
+    limit = max(min(longest, cut.result_characters or longest) // 2, _LEAST_RESULT_CHARACTERS)
+    return replace(cut, result_characters=limit) if longest > limit else cut
+
+
+def _groups(messages: Sequence[Message]) -> list[_Group]:
+    """Return the groups after the system message, and which of them may be left out."""
+    spans = list(_spans(messages))
+    users = [first for first, _ in spans if _is_users(messages[first])]
+    pinned = {*users[:1], *users[-1:], *(first for first, _ in spans[-1:])}
+    return [_Group(first=first, end=end, droppable=first not in pinned) for first, end in spans]
+
+
+def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    first = next((place for place, message in enumerate(messages) if message.role != "system"), len(messages))
+    for place in range(first + 1, len(messages) + 1):
+        if place == len(messages) or messages[place].role != "tool":
+            yield first, place
+            first = place
+
+
+def _is_users(message: Message) -> bool:
+    return message.role == "user" and not message.content.startswith(NOTE)
+
+
+def _with_notice(messages: list[Message], dropped: int) -> list[Message]:
+    place = next((place for place, message in enumerate(messages) if _is_users(message)), None)
+    if place is None:
+        return messages
+    notice = (
+        f"{NOTE} {plural(dropped, 'earlier step')} of this conversation no longer fit and are left out here. What "
+        "was done in them is done; look at the files again for what you need to know."
+    )
+    first = messages[place]
+    return [*messages[:place], replace(first, content=f"{first.content}\n\n{notice}"), *messages[place + 1 :]]
+
+
+def _shortened(message: Message, limit: int | None) -> Message:
+    if limit is None or message.role != "tool" or len(message.content) <= limit:
+        return message
+    return replace(message, content=shorten(message.content, limit))
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return the head and the tail of `text`, `limit` characters in all, and a mark in between."""
+    omitted = len(text) - limit
+    if omitted <= 0:
+        return text
+    head = limit // 2
+    return f"{text[:head]}\n[{omitted} characters left out]\n{text[-(limit - head) :]}"
+
+
+def _message_tokens(message: Message) -> int:
+    texts = (message.content, message.reasoning, message.reasoning_state, message.name, message.tool_call_id)
+    calls = sum(CALL_TOKENS + _text_tokens(call.name) + _text_tokens(call.arguments) for call in message.tool_calls)
+    return MESSAGE_TOKENS + calls + sum(map(_text_tokens, texts))
+
+
+def _tool_tokens(tool: ToolSpec) -> int:
+    schema = json.dumps(dict(tool.parameters), ensure_ascii=False)
+    return TOOL_TOKENS + sum(map(_text_tokens, (tool.name, tool.description, schema)))
+
+
+def _text_tokens(text: str) -> int:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return (size + _BYTES_PER_TOKEN - 1) // _BYTES_PER_TOKEN
