@@ -16,8 +16,8 @@ from odek.isolation import Intent, decide, explain_stop
 from odek.sandbox.argv import build_argv, connect_argv, pull_argv, run_argv
 from odek.sandbox.attachment import removal_hint, warnings
 from odek.sandbox.build import LABEL as DOCKERFILE_LABEL
-from odek.sandbox.dockerfile import Dockerfile
 from odek.sandbox.errors import ImageUnavailable
+from odek.sandbox.recipe import Dockerfile
 from odek.sandbox_setup import sandbox_spec
 
 NAME = "odek-PID-1"
