@@ -27,6 +27,8 @@ The map, lowest level first; a room imports only what stands above it here (test
     applied.py         the settings of a session as they really are
     trusted.py         files that this machine trusts later, and whether they changed
     image_setup.py     the image: named, built from Dockerfile.odek, or the pinned default
+    secret_values.py   what is known to be secret in a session
+    model_setup.py     settings → the client of a model
     sandbox_setup.py   settings → check → approval → container
     explain/           what a run here would do, without doing it
     bootstrap.py       (command, settings, host) → a ready session

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from odek import environment, isolation
@@ -25,27 +25,30 @@ from odek.agent.untrusted import wrap_untrusted
 from odek.approval.commands import CommandGate, HostGate, SandboxGate
 from odek.approval.gate import Approver
 from odek.approval.question import CommandQuestion
+from odek.attachments import Attachment, outside
 from odek.config.layers import Layer
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings, Source
-from odek.errors import ConfigError
 from odek.executor import Executor
 from odek.host import Host
 from odek.hostexec import HostExecutor
-from odek.model.types import Message, Model
+from odek.model.types import Message, Model, ToolSpec
+from odek.model_setup import make_model as make_model
+from odek.redact import Redactor
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker
 from odek.sandbox.errors import SandboxError
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox_setup import Draft, Notices, draft_sandbox, start_sandbox
+from odek.secret_values import known_secrets
 from odek.text import visible
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
+from odek.tools.redacted import RedactedToolbox
 from odek.tools.registry import Toolbox
 from odek.tools.shell import ShellTool
 from odek.trusted import changed_since, describe_changes
 
-REPLAY_PREFIX = "replay:"
 _MAX_INSTRUCTIONS_BYTES = 256 << 10
 
 
@@ -56,7 +59,9 @@ class Profile:
     command: str
     sandboxed_by_default: bool = True
     never_on_host: bool = False
-    """no fall back to the host, whatever the cause: `serve`, a session that was sandboxed before"""
+    """no fall back to the host, whatever the cause: `serve`"""
+    pinned: bool | None = None
+    """whether the session that goes on was begun in a sandbox (R-2); None: it begins here"""
     surface: str = "a terminal; the answer is printed as plain text"
 
 
@@ -84,6 +89,10 @@ class Session:
     executor: Executor
     facts: ContainerFacts | None
     """of the sandbox; None when commands run on the host"""
+    redact: Callable[[str], str]
+    """takes the secrets of this session out of a text"""
+    new_agent: Callable[[Sequence[Message]], Agent]
+    """makes another agent in the same place, to go on with other messages"""
 
 
 @dataclass(slots=True)
@@ -102,8 +111,9 @@ def open_session(
     *,
     sink: Sink,
     history: Sequence[Message] = (),
+    attachments: Sequence[Attachment] = (),
 ) -> Session:
-    """Return a session whose container, if any, ends with `stack`.
+    """Return a session whose container, if any, ends with `stack` and holds `attachments`.
 
     Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the
     container, the environment block, the tools, the agent. Raises OdekError; nothing is left then.
@@ -114,21 +124,29 @@ def open_session(
     intent = intent_of(profile, settings)
     isolation.require_allowed(intent, required=settings.require_sandbox)
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
-    place = _open_place(profile, settings, intent, layers, host, world, stack)
+    redact = Redactor(known_secrets(settings, host))
+    place = _open_place(profile, settings, intent, layers, host, world, stack, outside(attachments))
     block = _environment_block(place, host, world)
-    tools = _toolbox(settings, intent, place, world, block)
-    agent = Agent(
+    tools = RedactedToolbox(_toolbox(settings, intent, place, world, block), redact)
+    new_agent = partial(
+        Agent,
         model=model,
         tools=tools,
         sink=sink,
         max_iterations=settings.model.max_iterations,
-        system=_system_prompt(profile, settings, place, tools, host, world, block),
-        history=history,
+        system=redact(_system_prompt(profile, settings, place, tools.specs, host, world, block)),
         parallel_calls=settings.max_tool_parallel,
         budget=_budget(settings),
         alarm=world.alarm,
     )
-    return Session(agent=agent, settings=settings, executor=place.executor, facts=place.facts)
+    return Session(
+        agent=new_agent(history=history),
+        settings=settings,
+        executor=place.executor,
+        facts=place.facts,
+        redact=redact,
+        new_agent=lambda messages: new_agent(history=messages),
+    )
 
 
 def startup_line(facts: ContainerFacts) -> str:
@@ -136,69 +154,6 @@ def startup_line(facts: ContainerFacts) -> str:
     networks = ",".join(network.name for network in facts.networks)
     line = f"sandbox network={facts.network} pids={facts.pids_limit} image={visible(facts.image)}"
     return f"{line} networks={networks}" if networks else line
-
-
-def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
-    """Return the model that the settings name: a server, or a recording that is played back (R-87)."""
-    wanted = settings.model
-    model: Model
-    if wanted.base_url.startswith(REPLAY_PREFIX):
-        from odek.model.replay import ReplayModel
-
-        model = ReplayModel(os.path.join(host.cwd, wanted.base_url.removeprefix(REPLAY_PREFIX)), _read_text)
-    else:
-        _require_key(settings)
-        model = _http_model(settings, host, notify=notify)
-    if wanted.record:
-        from odek.model.replay import RecordingModel
-
-        return RecordingModel(model, os.path.join(host.cwd, wanted.record))
-    return model
-
-
-def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
-    """Return the client of a server; the model's profile fills in what nobody set."""
-    from odek.model.dialect import RequestOptions
-    from odek.model.http import HttpModel
-    from odek.model.profiles import find_profile
-    from odek.model.transport import Limits
-
-    wanted = settings.model
-    profile = find_profile(wanted.model)
-    options = RequestOptions(
-        model=wanted.model,
-        temperature=wanted.temperature,
-        thinking=wanted.thinking or profile.thinking,
-        thinking_budget=wanted.thinking_budget,
-        caching=wanted.prompt_caching,
-        output_tokens=profile.output_tokens,
-        optional=frozenset(key for key in ("temperature", "thinking") if not settings.was_set(key)),
-    )
-    return HttpModel(
-        base_url=wanted.base_url,
-        options=options,
-        provider=wanted.provider,
-        api_key=wanted.api_key,
-        window=profile.window,
-        allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
-        env=host.env,
-        on_notice=notify,
-        limits=Limits(idle_s=profile.timeout_s),
-    )
-
-
-def _read_text(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
-def _require_key(settings: Settings) -> None:
-    """A key is needed where nobody named another server; that server then decides for itself."""
-    if not settings.model.api_key and not settings.was_set("base_url"):
-        raise ConfigError(
-            f"there is no key for {settings.model.base_url}",
-            hint="set ODEK_API_KEY, or name a server that needs none with --base-url; `odek demo` works without",
-        )
 
 
 def intent_of(profile: Profile, settings: Settings) -> isolation.Intent:
@@ -210,6 +165,7 @@ def intent_of(profile: Profile, settings: Settings) -> isolation.Intent:
         no_sandbox=settings.no_sandbox,
         default=profile.sandboxed_by_default,
         command=profile.command,
+        pinned=profile.pinned,
     )
 
 
@@ -221,6 +177,7 @@ def _open_place(
     host: Host,
     world: World,
     stack: ExitStack,
+    files: Sequence[Attachment],
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.decide."""
     on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env))
@@ -230,7 +187,9 @@ def _open_place(
             world.notices.warn(f"shell commands run ON THIS HOST, without a sandbox ({intent.origin})")
         stack.callback(tell_changes)
         return on_host
-    draft = draft_sandbox(settings, host, world.notices)
+    if settings.no_sandbox and profile.pinned:
+        world.notices.warn("ODEK_NO_SANDBOX does not move a session to this host: it was begun in a sandbox")
+    draft = replace(draft_sandbox(settings, host, world.notices), attachments=bool(files))
     try:
         container = start_sandbox(
             draft,
@@ -249,6 +208,8 @@ def _open_place(
         return on_host
     stack.callback(tell_changes)
     stack.callback(_close, container, world.notices)
+    for file in files:
+        container.attach(file.placed_name, file.data)
     world.notices.note(startup_line(container.facts))
     return _Place(executor=container, facts=container.facts, container=container)
 
@@ -271,7 +232,7 @@ def firmness_of(profile: Profile, settings: Settings, intent: isolation.Intent, 
         explicit=intent.explicit,
         required=settings.require_sandbox,
         networks_asked=bool(settings.sandbox.networks or settings.sandbox.compose_project),
-        never_on_host=profile.never_on_host,
+        never_on_host=profile.never_on_host or profile.pinned is True,
         image_from_project=draft.image.chosen_by_project,
     )
 
@@ -347,14 +308,20 @@ def _budget(settings: Settings) -> Budget:
 
 
 def _system_prompt(
-    profile: Profile, settings: Settings, place: _Place, tools: Toolbox, host: Host, world: World, block: str
+    profile: Profile,
+    settings: Settings,
+    place: _Place,
+    tools: Sequence[ToolSpec],
+    host: Host,
+    world: World,
+    block: str,
 ) -> str:
     facts = PromptFacts(
         os="Linux container" if place.facts else f"{platform.system()} {platform.release()}",
         cwd=place.executor.workspace,
         date=time.strftime("%A, %Y-%m-%d, %Z"),
         surface=profile.surface,
-        tools=tuple(spec.name for spec in tools.specs),
+        tools=tuple(spec.name for spec in tools),
     )
     return system_prompt(
         identity=settings.system or None,

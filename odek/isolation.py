@@ -13,6 +13,8 @@ from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
 
 Outcome = Literal["stop", "host"]
 
+PIN_ORIGIN = "as the session was begun"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
@@ -41,17 +43,29 @@ class Firmness:
 
 
 def choose_intent(
-    *, enabled: bool | None, origin: str, from_flag: bool, no_sandbox: bool, default: bool, command: str
+    *,
+    enabled: bool | None,
+    origin: str,
+    from_flag: bool,
+    no_sandbox: bool,
+    default: bool,
+    command: str,
+    pinned: bool | None = None,
 ) -> Intent:
     """Return what the settings and the command's own default come to.
 
     `enabled` is the setting `sandbox` (None: nobody set it) and `origin` who set it; a flag beats
-    ODEK_NO_SANDBOX, which beats the files.
+    ODEK_NO_SANDBOX, which beats the files. `pinned` is what a session that goes on was begun with
+    (None: it begins here); a policy beats it, ODEK_NO_SANDBOX does not (R-2).
     """
+    if pinned is not None:
+        no_sandbox = False
     if enabled is not None and (from_flag or not no_sandbox):
         return Intent(sandboxed=enabled, explicit=True, origin=origin)
     if no_sandbox:
         return Intent(sandboxed=False, explicit=True, origin="ODEK_NO_SANDBOX")
+    if pinned is not None:
+        return Intent(sandboxed=pinned, explicit=pinned, origin=PIN_ORIGIN)
     return Intent(sandboxed=default, explicit=False, origin=f"the default of odek {command}")
 
 

@@ -60,6 +60,8 @@ class Draft:
     """volume sources that must be made"""
     dockerfile: Dockerfile | None = None
     """what the image is built from; None when it is not built"""
+    attachments: bool = False
+    """whether there are files from outside the working directory to be given to it"""
 
 
 def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
@@ -206,6 +208,7 @@ def sandbox_spec(
         env=env,
         volumes=draft.volumes,
         umask=host.umask,
+        attachments=draft.attachments,
     )
 
 

@@ -42,6 +42,8 @@ ROOMS: dict[str, set[str]] = {
     "isolation": GROUND | {"sandbox"},
     "environment": GROUND | {"sandbox", "agent"},
     "attachments": GROUND,
+    "secret_values": GROUND | {"host", "config", "redact"},
+    "model_setup": GROUND | {"host", "config", "model"},
     "applied": GROUND | {"config", "sandbox", "isolation"},
     "trusted": GROUND,
     "demo": set(),

@@ -1,0 +1,76 @@
+"""From settings to a model: a server of either dialect, or a recording that is played back (R-82, R-87)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from odek.config.settings import Settings, Source
+from odek.errors import ConfigError
+from odek.host import Host
+from odek.model.types import Model
+
+REPLAY_PREFIX = "replay:"
+
+
+def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
+    """Return the model that the settings name: a server, or a recording that is played back (R-87)."""
+    wanted = settings.model
+    model: Model
+    if wanted.base_url.startswith(REPLAY_PREFIX):
+        from odek.model.replay import ReplayModel
+
+        model = ReplayModel(os.path.join(host.cwd, wanted.base_url.removeprefix(REPLAY_PREFIX)), _read_text)
+    else:
+        _require_key(settings)
+        model = _http_model(settings, host, notify=notify)
+    if wanted.record:
+        from odek.model.replay import RecordingModel
+
+        return RecordingModel(model, os.path.join(host.cwd, wanted.record))
+    return model
+
+
+def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
+    """Return the client of a server; the model's profile fills in what nobody set."""
+    from odek.model.dialect import RequestOptions
+    from odek.model.http import HttpModel
+    from odek.model.profiles import find_profile
+    from odek.model.transport import Limits
+
+    wanted = settings.model
+    profile = find_profile(wanted.model)
+    options = RequestOptions(
+        model=wanted.model,
+        temperature=wanted.temperature,
+        thinking=wanted.thinking or profile.thinking,
+        thinking_budget=wanted.thinking_budget,
+        caching=wanted.prompt_caching,
+        output_tokens=profile.output_tokens,
+        optional=frozenset(key for key in ("temperature", "thinking") if not settings.was_set(key)),
+    )
+    return HttpModel(
+        base_url=wanted.base_url,
+        options=options,
+        provider=wanted.provider,
+        api_key=wanted.api_key,
+        window=profile.window,
+        allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
+        env=host.env,
+        on_notice=notify,
+        limits=Limits(idle_s=profile.timeout_s),
+    )
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _require_key(settings: Settings) -> None:
+    """A key is needed where nobody named another server; that server then decides for itself."""
+    if not settings.model.api_key and not settings.was_set("base_url"):
+        raise ConfigError(
+            f"there is no key for {settings.model.base_url}",
+            hint="set ODEK_API_KEY, or name a server that needs none with --base-url; `odek demo` works without",
+        )
