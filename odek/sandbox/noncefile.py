@@ -36,11 +36,14 @@ class NonceFile:
             self.inode = self._read_inode()
 
     def remove(self) -> None:
-        """Remove the file. What cannot be removed is swept by a later start in this folder."""
-        if self._made:
-            self._made = False
+        """Remove the file, and the one that the container has made beside it (scripts.CHECK).
+
+        What cannot be removed is swept by a later start in this folder.
+        """
+        made, self._made = self._made, False
+        for path in (self._path, f"{self._path}.w")[0 if made else 1 :]:
             try:
-                os.unlink(self._path)
+                os.unlink(path)
             except OSError:
                 pass
 

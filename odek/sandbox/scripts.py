@@ -16,14 +16,17 @@ KEEP_ALIVE = f"echo {READY}; while read -r _; do :; done"
 
 CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made.
-# Says what is true inside, as the commands' user, and leaves with 42.
+# Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
+# shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
+# the file that the attempt leaves in the workspace.
 CHECK = """\
 command -v cat >/dev/null || { echo missing=cat; exit 1; }
 [ -e "/workspace/$1" ] && echo nonce=seen
 [ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) echo nonce=seen ;; esac
-[ -d "$HOME" ] && [ -w "$HOME" ] && echo home=writable
+attempt() { true 2>/dev/null >"$1" && echo "$2=writable"; }
+attempt "$HOME/.odek-$1" home && rm -f "$HOME/.odek-$1"
 [ -d /dev/shm ] && [ -w /dev/shm ] && echo spare=writable
-[ -w /workspace ] && echo workspace=writable
+attempt "/workspace/$1.w" workspace
 while read -r key id rest; do
   case $key in Uid:) echo "uid=$id" ;; Gid:) echo "gid=$id" ;; esac
 done </proc/self/status
@@ -36,20 +39,23 @@ exit 42
 # 22), before which nothing of this call can have. "MARK STATUS": the command has ended, even though a
 # child that it left behind may still hold the output open (R-40, B02). The command comes on stdin and
 # is evaluated, not passed as an argument: an argument ends at 128 KiB (B14) and is public.
-COMMAND = """\
+_COMMAND = """\
 mark=$1
 umask "$2"
 read -r line </proc/self/stat
 set -- ${line##*) }
 echo "$mark began ${20}" >&2
 set -- "$(cat; echo x)"
-exec 9>&2 2>&1 </dev/null
+exec 9>&2 JOIN</dev/null
 ( unset mark line; eval "shift
 ${1%x}" ) 9>&-
 status=$?
-echo "$mark $status" >&9
+echo "BREAK$mark $status" >&9
 exit $status
 """
+COMMAND = _COMMAND.replace("JOIN", "2>&1 ").replace("BREAK", "")
+# The same with stderr apart, on the wrapper's own; the last line then begins with a line end of its own.
+COMMAND_APART = _COMMAND.replace("JOIN", "").replace("BREAK", "\n")
 
 # $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks; "": not known.
 # Stops every process of the call (R-40): those that carry its mark in their environment; those in the
@@ -125,6 +131,7 @@ STOPPED_ALL = 3
 # followed as long as it stays inside. `make` says whether missing folders are made.
 # `name` is the file and the shell's folder the one it lies in, afterwards.
 LEFT_WORKSPACE, MISSING, LOOP, NO_FOLDER, NOT_A_FILE, NOT_WRITABLE, CHANGED = 64, 65, 66, 67, 68, 69, 70
+NO_PROGRAM, ELSEWHERE = 71, 72
 _WALK = f"""\
 cd -P "$base" || exit {MISSING}
 root=$PWD
@@ -169,7 +176,8 @@ base=${{3:-/workspace}}
 exec head -c "$2" "./$name"
 """
 
-# $1: path, $2: umask, $3: name for a temporary file, $4: sha256 that the file must have, or "".
+# $1: path, $2: umask, $3: name for a temporary file, $4: sha256 that the file must have, or "", $5: the
+# place below the workspace that the path must lead to; without it, any. Otherwise prints where it leads.
 # Stdin: the new content. The old file is copied first, for its mode, and replaced by a rename: a
 # reader sees the old bytes or the new ones, never a part. Somebody else's file is written in
 # place instead, because a rename would change its owner.
@@ -177,9 +185,15 @@ WRITE = f"""\
 umask "$2"
 temporary=./$3
 expected=$4
+place=${{5-}}
 make=1
 base=/workspace
 {_WALK}
+if [ -n "$place" ] && [ "$PWD/$name" != "$root/$place" ]; then
+  place=$PWD/$name
+  printf %s "${{place#"$root"/}}"
+  exit {ELSEWHERE}
+fi
 if [ -e "./$name" ]; then
   [ -f "./$name" ] || exit {NOT_A_FILE}
   [ -w "./$name" ] || exit {NOT_WRITABLE}
@@ -206,4 +220,26 @@ trap - EXIT
 ATTACH = f"""\
 umask "$3"
 cd "$1" && cat >"./$2" || exit {NOT_WRITABLE}
+"""
+
+# What follows is run as a command: its arguments come before it on stdin, as `set --`.
+
+# $1: mark, $2: path or "", $3: 1 to follow a link there, $4: how many bytes to print, the rest: what
+# `find` is to do below a folder, or nothing. Prints "MARK MODE SIZE MTIME NAME" for the path itself
+# (as ".") and for each thing below it, and a last line "MARK end".
+LIST = f"""
+for program in find xargs stat head; do
+  command -v $program >/dev/null || {{ printf %s $program; exit {NO_PROGRAM}; }}
+done
+mark=$1 follow=$3 limit=$4
+make=
+base=/workspace
+cd -P "$base" || exit {MISSING}
+root=$PWD
+name=.
+if [ -n "$2" ]; then
+  path=$2
+  shift 4
+  steps
+fi
 """

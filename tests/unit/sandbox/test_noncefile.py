@@ -28,6 +28,17 @@ def test_file_is_made_empty_and_removed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_file_that_the_container_made_beside_it_goes_too(tmp_path: Path) -> None:
+    """R-37, R-38: whether or not the first one could be made."""
+    for made in (True, False):
+        marker = NonceFile(str(tmp_path), "n0")
+        if made:
+            marker.make()
+        (tmp_path / f"{marker.name}.w").touch()
+        marker.remove()
+        assert os.listdir(tmp_path) == []
+
+
 def test_removal_of_what_was_never_made_removes_nothing(tmp_path: Path) -> None:
     (tmp_path / ".odek-nonce-n0").touch()
     NonceFile(str(tmp_path), "n0").remove()

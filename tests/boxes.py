@@ -1,0 +1,169 @@
+"""Sandboxes on a real engine, started by the product's own code, ended with the test."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import tarfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from engine import Engine, find_static_busybox
+
+from odek.host import read_identity
+from odek.sandbox.busybox import image_archive
+from odek.sandbox.container import Container
+from odek.sandbox.docker import Docker, DockerCli
+from odek.sandbox.owner import Owner
+from odek.sandbox.spec import Limits, SandboxSpec
+from odek.sandbox.start import Surroundings, start
+
+GONE_WITHIN_S = 15
+PROGRAMS = tuple("cat chmod cp env head id kill ls mkdir mv printf ps readlink rm sh sha256sum sleep touch yes".split())  # noqa: SIM905
+
+
+def this_owner() -> Owner:
+    """Return the owner that containers of this process carry."""
+    me = read_identity(os.getpid())
+    assert me is not None
+    return Owner(pid=me.pid, start=me.start_ticks, boot=me.boot_id, pidns=me.pid_namespace, uid=os.getuid())
+
+
+def start_of(pid: int) -> str | None:
+    found = read_identity(pid)
+    return found.start_ticks if found else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Boxes:
+    """Starts sandboxes on one folder and takes them down again."""
+
+    engine: Engine
+    image: str
+    workdir: Path
+    said: list[str] = field(default_factory=list)
+    _open: list[Container] = field(default_factory=list)
+
+    @property
+    def docker(self) -> DockerCli:
+        return DockerCli(self.engine.client, dict(os.environ))
+
+    def spec(self, **changes: Any) -> SandboxSpec:
+        """Return what is started: as the invoking user, everything else by default, but for `changes`."""
+        image = changes.pop("image", self.image)
+        spec = SandboxSpec(
+            image=image,
+            image_id=self.engine.run("image", "inspect", "--format", "{{.Id}}", image).stdout.strip(),
+            network="none",
+            workdir=str(self.workdir),
+            readonly=False,
+            user=f"{os.getuid()}:{os.getgid()}",
+            home="/tmp",
+            limits=Limits(pids=256),
+        )
+        return replace(spec, **changes)
+
+    def start(self, *, docker: Docker | None = None, **changes: Any) -> Container:
+        world = Surroundings(
+            owner=this_owner(),
+            start_of=start_of,
+            new_nonce=lambda: secrets.token_hex(16),
+            notify=self.said.append,
+        )
+        box = start(self.spec(**changes), docker or self.docker, world)
+        self._open.append(box)
+        return box
+
+    def inspect(self, box: Container) -> dict[str, Any]:
+        shown: dict[str, Any] = json.loads(self.engine.run("inspect", box.facts.id).stdout)[0]
+        return shown
+
+    def processes(self, box: Container) -> list[str]:
+        """Return the command lines of all processes in the container, as the host sees them."""
+        return self.engine.run("top", box.facts.id, "-eo", "args").stdout.splitlines()[1:]
+
+    def existing(self, pid: int) -> list[str]:
+        """Return the IDs of containers that belong to the odek with that pid."""
+        return self.engine.run("ps", "--all", "--quiet", "--filter", f"label=io.odek.pid={pid}").stdout.split()
+
+    def await_gone(self, pid: int) -> None:
+        """Wait until no container of the odek with that pid is left, nor a client that could make one."""
+        deadline = time.monotonic() + GONE_WITHIN_S
+        while self.existing(pid) or clients_of(pid):
+            assert time.monotonic() < deadline, f"left: {self.existing(pid)} {clients_of(pid)}"
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        for box in self._open:
+            box.close()
+
+
+def clients_of(pid: int) -> list[int]:
+    """Return the docker clients at work on a container of the odek with that pid."""
+    wanted = f"io.odek.pid={pid}".encode()
+    return [number for number, words in command_lines() if wanted in words]
+
+
+def command_lines() -> list[tuple[int, list[bytes]]]:
+    """Return the pid and the arguments of every process on this machine."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found.append((int(entry), Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")))
+            except OSError:  # it has ended meanwhile
+                continue
+    return found
+
+
+def output(box: Container, command: str, *, timeout_s: float = 30) -> str:
+    """Return what a command prints that must succeed."""
+    done = box.run(command, timeout_s=timeout_s)
+    assert (done.code, done.timed_out) == (0, False), done
+    return done.output.text
+
+
+@dataclass(slots=True, kw_only=True)
+class OddImages:
+    """Makes images of one busybox, each odd in its own way; they go with the session."""
+
+    engine: Engine
+    _made: list[str] = field(default_factory=list)
+
+    def make(
+        self,
+        *changes: str,
+        programs: tuple[str, ...] = PROGRAMS,
+        files: Mapping[str, str] | None = None,
+        modes: Mapping[str, int] | None = None,
+    ) -> str:
+        """Return the reference of an image: `changes` are lines of a Dockerfile, `files` replaces contents."""
+        busybox = find_static_busybox()
+        assert busybox is not None
+        archive = rewrite(image_archive(busybox.read_bytes(), programs), files or {}, modes or {})
+        reference = f"odek-test-odd:{os.getpid()}-{len(self._made)}"
+        flags = [word for change in changes for word in ("--change", change)]
+        self.engine.run("import", *flags, "-", reference, stdin=archive)
+        self._made.append(reference)
+        return reference
+
+    def close(self) -> None:
+        if self._made:
+            self.engine.run("image", "rm", "--force", *self._made, check=False)
+
+
+def rewrite(archive: bytes, files: Mapping[str, str], modes: Mapping[str, int]) -> bytes:
+    """Return a tar with the contents of some files and the modes of some entries replaced."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as old, tarfile.open(fileobj=buffer, mode="w") as new:
+        for entry in old:
+            content = old.extractfile(entry) if entry.isfile() else None
+            data = files[entry.name].encode() if entry.name in files else content.read() if content else b""
+            entry.size, entry.mode = len(data), modes.get(entry.name, entry.mode)
+            new.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
