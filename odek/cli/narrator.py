@@ -33,19 +33,24 @@ class Narrator:
         self._now = now
         self._verbose = verbose
         self._started = now()
-        self._call_started = self._started
+        self._calls: dict[str, tuple[str, float]] = {}
+        """of the calls that are running, by id: title, and when each began"""
+        self._told = ""
+        """the call whose heading was printed last"""
 
     def __call__(self, event: Event) -> None:
         match event:
             case ModelAsked():
+                self._calls.clear()
                 self._terminal.wait_for("waiting for the model")
             case ModelReplied():
                 self._terminal.stop_waiting()
                 if event.reply.message.tool_calls and event.reply.message.content.strip():
                     self._say(event.reply.message.content)
             case ToolStarted():
-                self._call_started = self._now()
-                self._tool(event)
+                self._calls[event.call.id] = (event.title, self._now())
+                self._heading(event.call.id)
+                self._terminal.wait_for("  running")
             case ToolFinished():
                 self._result(event)
             case Warned():
@@ -58,22 +63,27 @@ class Narrator:
         for line in visible_lines(text.strip()).splitlines():
             self._terminal.line(line)
 
-    def _tool(self, event: ToolStarted) -> None:
-        name, _, subject = event.title.partition(": ")
+    def _heading(self, call_id: str) -> None:
+        name, _, subject = self._calls[call_id][0].partition(": ")
         style = self._terminal.style
         self._terminal.line(f"{style('●', 'cyan')} {style(name, 'bold')}  {subject}".rstrip())
-        self._terminal.wait_for("  running")
+        self._told = call_id
 
     def _result(self, event: ToolFinished) -> None:
         style = self._terminal.style
+        if self._told != event.call.id and event.call.id in self._calls:  # others began at the same time: say whose result this is
+            self._heading(event.call.id)
         lines, hidden = preview(event.text, limit=10_000 if self._verbose else _PREVIEW_LINES)
         if hidden:
             self._terminal.line(style(f"  │ … {hidden} more lines above", "dim"))
         for line in lines:
             self._terminal.line(style("  │ ", "dim") + style(line, *_line_style(line)))
-        took = self._now() - self._call_started
+        _, began = self._calls.pop(event.call.id, ("", self._started))
+        took = self._now() - began
         mark = style("failed", "red") if event.failed else style("ok", "green")
         self._terminal.line(f"{style('  └', 'dim')} {mark}{style(f' · {took:.1f} s', 'dim')}")
+        if self._calls:
+            self._terminal.wait_for("  running")
 
     def _summary(self, event: Finished) -> None:
         usage = event.usage

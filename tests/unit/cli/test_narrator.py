@@ -53,6 +53,23 @@ def test_story_for_people() -> None:
     )
 
 
+def test_results_of_calls_that_ran_together_say_whose_they_are() -> None:
+    other = ToolCall(id="call_2", name="read_file", arguments='{"path": "a"}')
+    _, stderr = told(
+        (
+            ToolStarted(call=CALL, title="shell: make"),
+            ToolStarted(call=other, title="read_file: a"),
+            ToolFinished(call=CALL, text="one", failed=False),
+            ToolFinished(call=other, text="two", failed=False),
+        )
+    )
+    assert stderr == (
+        "● shell  make\n● read_file  a\n"
+        "● shell  make\n  │ one\n  └ ok · 1.0 s\n"
+        "● read_file  a\n  │ two\n  └ ok · 1.0 s\n"
+    )
+
+
 def test_nothing_raw_reaches_the_terminal() -> None:
     """R-64: from the model's words, a tool's output, a warning."""
     _, stderr = told(story(hostile=ATTACK))
