@@ -1,0 +1,342 @@
+"""Which image is run, and that nothing of a Dockerfile.odek runs before its lint and its approval."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from fakes.approver import Answers
+from fakes.docker import FakeDocker, FakePending
+from fakes.layering import make_host, make_layers
+
+from odek.config.resolve import resolve
+from odek.config.settings import Settings
+from odek.errors import ApprovalDenied, ConfigError
+from odek.host import Host
+from odek.image_setup import BuildRecords, choose_image, default_choice, make_image, obtain
+from odek.sandbox.build import LABEL, Build, BuildOptions
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.image import ImageChoice
+from odek.sandbox.recipe import Dockerfile
+from odek.sandbox_setup import build_sandbox_image, draft_sandbox, start_sandbox
+
+TEXT = b"FROM base:1\nCOPY tool.sh /t\n"
+FETCHES = TEXT + b"ADD http://127.0.0.1/x /x\n"
+DOCKERFILE = Dockerfile(data=TEXT)
+ID, OTHER, BASE = (f"sha256:{digit * 64}" for digit in "123")
+SWITCH = {"ODEK_SANDBOX_BUILD_NETWORK": "1"}
+
+
+@dataclass
+class Notes:
+    """Satisfies image_setup.Notices."""
+
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def warn(self, text: str, hint: str = "") -> None:
+        del hint
+        self.warnings.append(text)
+
+
+@dataclass
+class Project:
+    host: Host
+    notices: Notes = field(default_factory=Notes)
+
+    def write(self, data: bytes = TEXT) -> None:
+        Path(self.host.cwd, "Dockerfile.odek").write_bytes(data)
+        Path(self.host.cwd, "tool.sh").write_text("echo one\n")
+
+    def settings(self, **said: object) -> Settings:
+        return resolve(make_layers(**said))  # type: ignore[arg-type]
+
+    def choose(self, **said: object) -> tuple[ImageChoice, Dockerfile | None]:
+        return choose_image(self.settings(**said), self.host, self.notices)
+
+    def records(self, at: float = 1.0) -> BuildRecords:
+        return BuildRecords(self.host, self.notices, clock=lambda: at)
+
+    def obtain(self, docker: FakeDocker, data: bytes = TEXT, *, network: bool = False) -> str:
+        made = Dockerfile(data=data)
+        choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
+        return obtain(choice, made, self.host, network=network, docker=docker, notices=self.notices)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(host=make_host(tmp_path, uid=os.getuid()))
+
+
+def image(image_id: str, dockerfile: Dockerfile = DOCKERFILE) -> str:
+    return json.dumps([{"Id": image_id, "Config": {"Labels": {LABEL: dockerfile.sha256}}}])
+
+
+def docker_that_builds(image_id: str = ID, dockerfile: Dockerfile = DOCKERFILE) -> FakeDocker:
+    """Return a docker with the base in place, whose next build gives `image_id`."""
+
+    def react(client: FakePending) -> None:
+        Path(client.args[client.args.index("--iidfile") + 1]).write_text(image_id)
+
+    return (
+        FakeDocker()
+        .on("image", "inspect", has="base:1", stdout=BASE)
+        .on("image", "inspect", has=BASE, stdout=json.dumps([{"Id": BASE, "Config": None}]))
+        .on("build", react=react)
+        .on("image", "inspect", has=image_id, stdout=image(image_id, dockerfile))
+    )
+
+
+def test_setting_wins_over_dockerfile_and_default(project: Project) -> None:
+    """R-35: nothing is read, and nothing built, when an image is named."""
+    project.write(b"nonsense")
+    choice = ImageChoice(ref="x:1", origin="--sandbox-image", chosen_by_project=False)
+    assert project.choose(flags={"sandbox_image": "x:1"}) == (choice, None)
+
+
+def test_dockerfile_wins_over_default_and_counts_as_the_projects_choice(project: Project) -> None:
+    """R-35, D-1: what a project brings never leads to the host."""
+    project.write()
+    choice = ImageChoice(ref=DOCKERFILE.tag, origin="./Dockerfile.odek", chosen_by_project=True)
+    assert project.choose() == (choice, DOCKERFILE)
+
+
+def test_default_is_the_pin_with_its_local_ids(project: Project) -> None:
+    """R-35, D-12."""
+    choice, dockerfile = project.choose()
+    assert (choice, dockerfile) == (default_choice(), None)
+    assert choice.local_ids[0] == ("", choice.ref.rpartition("@")[2])
+
+
+def test_fetching_file_is_refused_before_anybody_is_asked(project: Project) -> None:
+    """B17, R-36: the lint stands before the question and before Docker."""
+    project.write(FETCHES)
+    with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
+        draft_sandbox(project.settings(), project.host, project.notices)
+    with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
+        project_build(project, Answers(), FakeDocker(), data=FETCHES)
+
+
+def test_operators_switch_lets_the_fetch_through(project: Project) -> None:
+    """R-36, D-2."""
+    project.write(FETCHES)
+    assert project.choose(env=SWITCH)[1] == Dockerfile(data=FETCHES)
+
+
+def test_project_cannot_give_its_build_the_network(project: Project) -> None:
+    """R-36: the switch is an operator's; a project's file has no such key."""
+    project.write(FETCHES)
+    with pytest.raises(ConfigError, match="sandbox_build_network"):
+        project.choose(project={"sandbox_build_network": True})
+
+
+def test_image_built_with_the_network_serves_without(project: Project) -> None:
+    """R-36: built once with the switch, it runs offline afterwards; nothing of the file runs again."""
+    project.write(FETCHES)
+    dockerfile = Dockerfile(data=FETCHES)
+    assert project.obtain(docker_that_builds(dockerfile=dockerfile), FETCHES, network=True) == ID
+    assert project.choose()[1] == dockerfile
+    again = FakeDocker().on("image", "inspect", has=ID, stdout=image(ID, dockerfile)).on(
+        "image", "inspect", has="base:1", stdout=BASE
+    )  # fmt: skip
+    assert project.obtain(again, FETCHES) == ID
+    gone = FakeDocker().on("image", "inspect", code=1)
+    with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
+        project.obtain(gone, FETCHES)
+
+
+@pytest.mark.parametrize("answer", ["n", "", None])
+def test_refused_build_asks_docker_nothing(answer: str | None, project: Project) -> None:
+    """R-36, R-60: whoever does not say yes gets no build, and no host either."""
+    project.write()
+    approver = Answers(answer)
+    draft = draft_sandbox(project.settings(), project.host, project.notices)
+    with pytest.raises(ApprovalDenied, match=r"\./Dockerfile\.odek were not approved"):
+        start_sandbox(
+            draft, project.settings(), (), project.host, docker=FakeDocker(), approver=approver,
+            notices=project.notices, new_nonce=lambda: "0", sleep=lambda _: None,
+        )  # fmt: skip
+    assert DOCKERFILE.sha256 in "".join(approver.prompts[0].replace("+", "").split())
+    assert approver.prompts[0].startswith("WARNING: the project (./Dockerfile.odek) requests an image build:\n")
+
+
+def test_nobody_to_ask_means_no_build(project: Project) -> None:
+    """R-61."""
+    project.write()
+    with pytest.raises(ApprovalDenied) as refused:
+        project_build(project, None, FakeDocker())
+    assert "ODEK_APPROVE_PROJECT_SANDBOX=1" in refused.value.hint
+
+
+def test_trust_covers_the_bytes_and_no_others(project: Project) -> None:
+    """R-36: approval is keyed on the whole digest; an edit asks again."""
+    project.write()
+    assert project_build(project, Answers("t"), docker_that_builds()).image_id == ID
+    assert project_build(project, Answers(), docker_that_builds()).image_id == ID
+    approver = Answers("n")
+    with pytest.raises(ApprovalDenied):
+        project_build(project, approver, FakeDocker(), data=TEXT + b"# edited\n")
+    approver.assert_all_used()
+
+
+def test_bytes_that_were_approved_are_built_though_the_file_changed(project: Project) -> None:
+    """R-36: the file is read once; what takes its place later is not built."""
+    project.write()
+    docker = docker_that_builds()
+
+    class Swapping(Answers):
+        def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
+            project.write(b"FROM evil\n")
+            return super().ask(prompt, choices)
+
+    assert project_build(project, Swapping("y"), docker).image_id == ID
+    assert [call.stdin for call in docker.calls if call.args[0] == "build"] == [TEXT]
+
+
+def test_system_folder_is_no_context(project: Project, tmp_path: Path) -> None:
+    """B19: ~/.odek and the machine's own folders are not sent to a build."""
+    host = make_host(tmp_path, uid=os.getuid(), home=project.host.cwd)
+    with pytest.raises(SandboxConfigError, match=r"holds ~/\.odek"):
+        project_build(Project(host=host), Answers(), FakeDocker())
+
+
+def test_build_is_remembered_and_used_again(project: Project) -> None:
+    """R-36: built once, then looked at by its ID and its label each time."""
+    project.write()
+    assert project.obtain(docker_that_builds()) == ID
+    record = Path(project.host.home, ".odek", "builds.json")
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    again = (
+        FakeDocker().on("image", "inspect", has=ID, stdout=image(ID)).on("image", "inspect", has="base:1", stdout=BASE)
+    )
+    assert project.obtain(again) == ID
+    assert project.notices.warnings == []
+    again.assert_all_used()
+
+
+def test_planted_tag_is_not_looked_at(project: Project) -> None:
+    """B18: without a record of ours the image is built, whatever carries the tag already."""
+    project.write()
+    planted = FakeDocker().on("image", "inspect", has=DOCKERFILE.tag, stdout=image(OTHER))
+    planted._rules += docker_that_builds()._rules
+    assert project.obtain(planted) == ID
+    assert planted.called("build") != []
+
+
+@pytest.mark.parametrize("answer", [image(OTHER), image(ID, Dockerfile(data=b"FROM x\n")), "[]"])
+def test_image_that_is_not_the_recorded_one_is_built_again(answer: str, project: Project) -> None:
+    """B18, R-36."""
+    project.write()
+    project.records().remember(DOCKERFILE, Build(image_id=OTHER, bases=(), inputs=""))
+    docker = FakeDocker().on("image", "inspect", has=OTHER, stdout=answer.replace(OTHER, BASE))
+    docker._rules += docker_that_builds()._rules
+    assert project.obtain(docker) == ID
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [("file", "files that it copies changed"), ("base", "base:1 is another image now"), ("none", "")],
+)
+def test_changed_inputs_give_one_clear_line(change: str, reason: str, project: Project) -> None:
+    """B18: the cache goes by the Dockerfile; that the image is behind is said."""
+    project.write()
+    project.obtain(docker_that_builds())
+    if change == "file":
+        Path(project.host.cwd, "tool.sh").write_text("echo another\n")
+    base = OTHER if change == "base" else BASE
+    again = (
+        FakeDocker().on("image", "inspect", has=ID, stdout=image(ID)).on("image", "inspect", has="base:1", stdout=base)
+    )
+    assert project.obtain(again) == ID
+    advice = "`odek sandbox build` (or build --no-cache) makes it anew"
+    assert project.notices.warnings == ([f"stale image {DOCKERFILE.tag}: {reason}; {advice}"] if reason else [])
+
+
+def test_records_of_one_project_say_nothing_of_another(project: Project, tmp_path: Path) -> None:
+    """B18: the same Dockerfile copies other files elsewhere."""
+    made = Build(image_id=ID, bases=(("b", BASE),), inputs="f")
+    project.records().remember(DOCKERFILE, made)
+    (tmp_path / "elsewhere").mkdir()
+    elsewhere = make_host(tmp_path / "elsewhere", uid=os.getuid(), home=project.host.home)
+    assert project.records().find(DOCKERFILE) == made
+    assert BuildRecords(elsewhere, project.notices).find(DOCKERFILE) is None
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "null"])
+def test_damaged_records_are_passed_over_with_a_warning(content: str, project: Project) -> None:
+    """B18: what cannot be trusted proves no build."""
+    path = Path(project.host.home, ".odek", "builds.json")
+    path.write_text(content)
+    path.chmod(0o600)
+    assert project.records().find(DOCKERFILE) is None
+    project.records().remember(DOCKERFILE, Build(image_id=ID, bases=(), inputs=""))
+    assert [warning.rpartition("; ")[2] for warning in project.notices.warnings] == [
+        "images are built again",
+        "the image is built again the next time",
+    ]
+
+
+def test_records_that_others_can_write_are_passed_over(project: Project) -> None:
+    """B18."""
+    project.records().remember(DOCKERFILE, Build(image_id=ID, bases=(), inputs=""))
+    Path(project.host.home, ".odek", "builds.json").chmod(0o666)
+    assert project.records().find(DOCKERFILE) is None
+
+
+def test_old_records_make_room(project: Project) -> None:
+    for number in range(203):
+        dockerfile = Dockerfile(data=b"%d" % number)
+        project.records(at=float(number)).remember(dockerfile, Build(image_id=ID, bases=(), inputs=""))
+    kept = [project.records().find(Dockerfile(data=b"%d" % number)) is not None for number in range(203)]
+    assert kept == [False] * 3 + [True] * 200
+
+
+@pytest.mark.parametrize(
+    "entry", [3, {}, {"image": 1, "bases": [], "inputs": ""}, {"image": ID, "bases": 1, "inputs": ""}]
+)
+def test_record_of_another_shape_is_none(entry: object, project: Project) -> None:
+    project.records().remember(DOCKERFILE, Build(image_id=ID, bases=(), inputs=""))
+    path = Path(project.host.home, ".odek", "builds.json")
+    path.write_text(json.dumps(dict.fromkeys(json.loads(path.read_text()), entry)))
+    assert project.records().find(DOCKERFILE) is None
+
+
+def test_large_context_is_warned_of_before_the_build(project: Project) -> None:
+    """B19: a sparse file of 300 MB stands for node_modules."""
+    project.write()
+    with open(Path(project.host.cwd, "big"), "wb") as file:
+        file.truncate(300_000_000)
+    make_image(
+        DOCKERFILE, project.host, BuildOptions(network=False), docker=docker_that_builds(), notices=project.notices
+    )
+    assert project.notices.warnings == [
+        "Docker gets 300 MB in 3 files for the build; the most of it is in big (300 MB)"
+    ]
+    Path(project.host.cwd, ".dockerignore").write_text("big\n")
+    make_image(
+        DOCKERFILE, project.host, BuildOptions(network=False), docker=docker_that_builds(), notices=project.notices
+    )
+    assert len(project.notices.warnings) == 1
+
+
+def test_ignore_file_that_is_a_fifo_stops_the_build(project: Project) -> None:
+    """B19: Docker's client would wait for it."""
+    project.write()
+    os.mkfifo(Path(project.host.cwd, ".dockerignore"))
+    with pytest.raises(SandboxConfigError, match=r"\.dockerignore is not a regular file"):
+        project.obtain(FakeDocker())
+
+
+def project_build(project: Project, approver: Answers | None, docker: FakeDocker, *, data: bytes = TEXT) -> Build:
+    docker.on("version", stdout="20.10.24")
+    return build_sandbox_image(
+        Dockerfile(data=data), project.settings(), project.host, no_cache=False, docker=docker, approver=approver,
+        notices=project.notices, sleep=lambda _: None,
+    )  # fmt: skip
