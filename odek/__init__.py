@@ -6,6 +6,8 @@ The map, lowest level first; a room imports only what stands above it here (test
     text.py            foreign text made safe to look at
     calloff.py         stopping the work of other threads
     redact.py          secrets taken out of text
+    listing.py         what a look into folders finds
+    together.py        several children followed by one thread
     process.py         child processes: the only subprocess
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked
@@ -18,6 +20,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     executor.py        where commands run: one protocol, two places
     hostexec.py        … the host: commands
     hostfiles.py       … the host: files
+    hosttree.py        … the host: looking into folders
     hostprocs.py       … the host: stopping what a command started
     agent/             the loop, its events, the system prompt
     tools/             what the model can call

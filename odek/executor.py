@@ -6,9 +6,15 @@ else about where they run.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from odek.process import CommandResult
+from odek.errors import FileRefused
+from odek.listing import Entry, Listing, Walk
+from odek.process import CommandRequest, CommandResult
+
+Guard = Callable[[str], None]
+"""gets a path relative to the workspace; raises FileRefused when that must not be written"""
 
 
 class Executor(Protocol):
@@ -21,6 +27,10 @@ class Executor(Protocol):
         """Run a shell command to its end or its limit; on Interrupted, stop it and re-raise."""
         ...
 
+    def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
+        """Run shell commands at the same time, each as `run` does, with stdout and stderr apart."""
+        ...
+
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a regular file inside the workspace.
 
@@ -29,10 +39,31 @@ class Executor(Protocol):
         """
         ...
 
-    def write(self, path: str, data: bytes, *, replacing: bytes | None) -> None:
+    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+        """Return for each of `paths` what `read` would return or raise.
+
+        Together they may have at most `total_bytes`; what would exceed them is refused.
+        """
+        ...
+
+    def write(self, path: str, data: bytes, *, replacing: bytes | None, guard: Guard | None = None) -> None:
         """Put `data` at `path`, atomically, keeping the mode of an existing file.
 
         Missing parent folders are made. With `replacing`, the file must still hold exactly those
-        bytes. Raises FileRefused as `read` does, or when the place cannot be written.
+        bytes. `guard` is asked about `path`, and about the place itself where links lead elsewhere,
+        before anything is written there. Raises FileRefused as `read` does, or when the place
+        cannot be written.
+        """
+        ...
+
+    def stat(self, path: str) -> Entry:
+        """Return what is at `path`; a link there is not followed. Raises FileRefused."""
+        ...
+
+    def walk(self, path: str, how: Walk) -> Listing:
+        """Return what lies below the folder `path`, or the file `path` alone; "" is the workspace.
+
+        A link at `path` is followed inside the workspace, links below it are listed and never
+        followed. Raises FileRefused when there is nothing or it leaves the workspace.
         """
         ...

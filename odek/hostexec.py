@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from odek.errors import FileRefused
 from odek.hostfiles import WorkspaceFiles
 from odek.hostprocs import stop_processes
-from odek.process import CommandResult, Running
+from odek.hosttree import WorkspaceTree
+from odek.listing import Entry, Listing, Walk
+from odek.process import CommandRequest, CommandResult, Running
 from odek.redact import is_secret_name
+from odek.text import visible
+from odek.together import Follower, follow_all
 
 OUTPUT_LIMIT_BYTES = 256 << 10  # both ends of what `tools.output` shows, at four bytes a character
 TRAILING_OUTPUT_S = 0.1  # B02: for what is still in the pipe when the shell has gone
@@ -28,11 +34,29 @@ _SCRIPT = (
     "odek_command=$(command -p cat 2>/dev/null || cat; echo .); exec </dev/null 2>&1; "
     'eval "unset -v odek_command; ${odek_command%.}"'
 )
+_SCRIPT_APART = _SCRIPT.replace(" 2>&1; ", "; ")
 
 
 def scrub_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return `env` without the variables whose names say that they hold a secret (F-7)."""
     return {name: value for name, value in env.items() if not is_secret_name(name)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One command at work."""
+
+    running: Running
+    mark: str
+    """value of MARK_VARIABLE in its processes"""
+    started: float
+    timeout_s: float
+    apart: bool
+    """whether stderr does not join stdout"""
+
+    def stop(self) -> int:
+        """End its processes; return how many could not be ended."""
+        return stop_processes(self.running.pid, f"{MARK_VARIABLE}={self.mark}")
 
 
 class HostExecutor:
@@ -49,43 +73,86 @@ class HostExecutor:
         self._env = scrub_environment(env)
         self._new_id = new_id
         self._files = WorkspaceFiles(cwd)
+        self._tree = WorkspaceTree(cwd)
         self._background: list[Running] = []
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with /bin/sh; see `executor.Executor.run`. Raises ExecutableMissing."""
-        mark = self._new_id()
-        started = time.monotonic()
-        running = Running(
-            ("/bin/sh", "-c", _SCRIPT, "sh"),
-            env={**self._env, MARK_VARIABLE: mark},
-            stdin=command.encode(),
-            cwd=self.workspace,
-            limit_bytes=OUTPUT_LIMIT_BYTES,
-        )
-        try:
-            ended = self._follow(running, started + timeout_s)
-            left = 0 if ended else stop_processes(running.pid, f"{MARK_VARIABLE}={mark}")
-        except BaseException:  # Interrupted above all: no command outlives the turn that asked for it
-            stop_processes(running.pid, f"{MARK_VARIABLE}={mark}")
-            running.close()
-            raise
-        return self._result(running, ended=ended, left=left, duration_s=time.monotonic() - started)
+        (result,) = self._run_all((CommandRequest(command=command, timeout_s=timeout_s),), script=_SCRIPT)
+        return result
+
+    def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
+        """Run commands at the same time; see `executor.Executor.run_many`. Raises ExecutableMissing."""
+        return self._run_all(requests, script=_SCRIPT_APART)
 
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a file; see `executor.Executor.read`."""
         return self._files.read(path, limit_bytes=limit_bytes)
 
-    def write(self, path: str, data: bytes, *, replacing: bytes | None) -> None:
+    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+        """Return the bytes of several files; see `executor.Executor.read_many`."""
+        found: list[bytes | FileRefused] = []
+        for path in paths:
+            try:
+                data = self._files.read(path, limit_bytes=limit_bytes)
+            except FileRefused as refusal:
+                found.append(refusal)
+                continue
+            total_bytes -= len(data)
+            found.append(data if total_bytes >= 0 else _too_much(path))
+        return tuple(found)
+
+    def write(
+        self, path: str, data: bytes, *, replacing: bytes | None, guard: Callable[[str], None] | None = None
+    ) -> None:
         """Replace or create a file; see `executor.Executor.write`."""
-        self._files.write(path, data, replacing=replacing)
+        self._files.write(path, data, replacing=replacing, guard=guard)
+
+    def stat(self, path: str) -> Entry:
+        """Return what is at a path; see `executor.Executor.stat`."""
+        return self._tree.stat(path)
+
+    def walk(self, path: str, how: Walk) -> Listing:
+        """Return what is in a folder; see `executor.Executor.walk`."""
+        return self._tree.walk(path, how)
 
     def close(self) -> None:
         """Let go of the output of background jobs; the jobs themselves go on."""
         while self._background:
             self._background.pop().close()
 
-    def _follow(self, running: Running, deadline: float) -> bool:
-        """Pump until the shell has ended (True) or its time is up (False)."""
+    def _run_all(self, requests: Sequence[CommandRequest], *, script: str) -> tuple[CommandResult, ...]:
+        jobs: list[_Job] = []
+        results: dict[int, CommandResult] = {}
+        try:
+            for request in requests:
+                jobs.append(self._start(request, script))
+            for index, ended in follow_all({i: (job.running, self._follow(job)) for i, job in enumerate(jobs)}):
+                results[index] = self._result(jobs[index], ended=ended)
+        except BaseException:  # Interrupted above all: no command outlives the turn that asked for it
+            for index, job in enumerate(jobs):
+                if index not in results:
+                    job.stop()
+                    job.running.close()
+            raise
+        return tuple(results[index] for index in range(len(jobs)))
+
+    def _start(self, request: CommandRequest, script: str) -> _Job:
+        mark = self._new_id()
+        started = time.monotonic()
+        running = Running(
+            ("/bin/sh", "-c", script, "sh"),
+            env={**self._env, MARK_VARIABLE: mark},
+            stdin=request.command.encode(),
+            cwd=self.workspace,
+            limit_bytes=OUTPUT_LIMIT_BYTES,
+        )
+        return _Job(running=running, mark=mark, started=started, timeout_s=request.timeout_s, apart=script != _SCRIPT)
+
+    def _follow(self, job: _Job) -> Follower:
+        """Wait until the shell has ended (True) or its time is up (False)."""
+        running = job.running
+        deadline = job.started + job.timeout_s
         silence_at: float | None = None
         while not running.finished:
             now = time.monotonic()
@@ -95,13 +162,15 @@ class HostExecutor:
                     break
             elif now >= deadline:
                 return False
-            running.pump((silence_at or deadline) - now)
+            yield (silence_at or deadline) - now
             self._drain()
         return True
 
-    def _result(self, running: Running, *, ended: bool, left: int, duration_s: float) -> CommandResult:
-        """Collect what `running` printed; put its pipe aside when somebody still writes to it."""
-        output = running.stdout
+    def _result(self, job: _Job, *, ended: bool) -> CommandResult:
+        """Collect what a command printed; put its pipes aside when somebody still writes to them."""
+        running = job.running
+        left = 0 if ended else job.stop()
+        output, errors = running.stdout, running.stderr
         if ended and not running.finished:
             self._keep(running)
             notes: tuple[str, ...] = (
@@ -115,8 +184,9 @@ class HostExecutor:
             output=output,
             code=_shell_code(code) if ended else None,
             timed_out=not ended,
-            duration_s=duration_s,
+            duration_s=time.monotonic() - job.started,
             notes=notes,
+            stderr=errors if job.apart else None,
         )
 
     def _keep(self, running: Running) -> None:
@@ -131,6 +201,10 @@ class HostExecutor:
             if running.finished:
                 self._background.remove(running)
                 running.close()
+
+
+def _too_much(path: str) -> FileRefused:
+    return FileRefused(f'"{visible(path)}" was not read: too much at once')
 
 
 def _stop_note(left: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -31,6 +31,8 @@ class _Place:
     folder: int
     """descriptor"""
     name: str
+    path: str
+    """relative to the workspace, free of links"""
     shown: str
     """the path as it was asked for, quoted for messages"""
 
@@ -50,9 +52,19 @@ class WorkspaceFiles:
         with self._find(path, create=False) as place:
             return _read_file(place, limit_bytes)
 
-    def write(self, path: str, data: bytes, *, replacing: bytes | None) -> None:
-        """Put `data` at `path` by rename, keeping mode and, where allowed, owner. Raises FileRefused."""
+    def write(
+        self, path: str, data: bytes, *, replacing: bytes | None, guard: Callable[[str], None] | None = None
+    ) -> None:
+        """Put `data` at `path` by rename, keeping mode and, where allowed, owner. Raises FileRefused.
+
+        `guard` may raise it too; see executor.Executor.write.
+        """
+        wanted = self._as_written(path)
+        if guard is not None:  # before any folder is made
+            guard(wanted)
         with self._find(path, create=replacing is None) as place:
+            if guard is not None and place.path != wanted:
+                guard(place.path)
             before = _stat_target(place)
             if replacing is not None:
                 if before is None:
@@ -61,21 +73,25 @@ class WorkspaceFiles:
                     raise place.refusal("was changed by somebody else meanwhile; read it again")
             _replace_file(place, data, before)
 
+    def _as_written(self, path: str) -> str:
+        """Return `path` relative to the workspace as its letters say, links not looked at."""
+        return os.path.normpath(os.path.join(self._root, path)).removeprefix(self._root).lstrip("/")
+
     @contextmanager
     def _find(self, path: str, *, create: bool) -> Iterator[_Place]:
         """Walk to the folder of `path`, following links while they stay inside the workspace."""
         shown = f'"{visible(path)}"'
-        walk = _Walk(self._root, shown, create=create)
+        walk = PathWalk(self._root, shown, create=create)
         try:
             name = walk.to_last(path)  # first, for it is what opens the folder
-            yield _Place(folder=walk.folder, name=name, shown=shown)
+            yield _Place(folder=walk.folder, name=name, path=walk.place_of(name), shown=shown)
         except OSError as error:
-            raise FileRefused(f"{shown} {_reason(error)}") from error
+            raise FileRefused(f"{shown} {access_reason(error)}") from error
         finally:
             walk.close()
 
 
-class _Walk:
+class PathWalk:
     """A stack of open folders, the workspace at the bottom."""
 
     def __init__(self, root: str, shown: str, *, create: bool) -> None:
@@ -83,6 +99,7 @@ class _Walk:
         self._shown = shown
         self._create = create
         self._links = 0
+        self._names: list[str] = []
         try:
             self._stack = [os.open(root, _FOLDER_FLAGS)]
         except OSError as error:
@@ -90,7 +107,17 @@ class _Walk:
 
     @property
     def folder(self) -> int:
+        """descriptor of the folder on top"""
         return self._stack[-1]
+
+    @property
+    def path(self) -> str:
+        """the folder on top, relative to the workspace and free of links; "" is the workspace"""
+        return "/".join(self._names)
+
+    def place_of(self, name: str) -> str:
+        """Return the path of `name` in the folder on top, as `path` has it."""
+        return "/".join((*self._names, name))
 
     def close(self) -> None:
         while self._stack:
@@ -98,18 +125,29 @@ class _Walk:
 
     def to_last(self, path: str) -> str:
         """Enter every folder of `path`; return the name of its last component, which is no link."""
+        name = self.to_end(path, follow=True)
+        if name is None:
+            raise FileRefused(f"{self._shown} is a folder")
+        return name
+
+    def to_end(self, path: str, *, follow: bool) -> str | None:
+        """Enter every folder of `path` but the last; return the name of the last component.
+
+        Links are followed, the last one if `follow`. None: `path` is the folder on top, as "" and
+        "a/.." are.
+        """
         pending = self._pending(path)
         while pending:
             name = pending.pop()
             if name == "..":
                 self._leave()
-            elif (target := self._read_link(name)) is not None:
+            elif (pending or follow) and (target := self._read_link(name)) is not None:
                 pending += self._pending(target)
             elif pending:
-                self._enter(name)
+                self.enter(name)
             else:
                 return name
-        raise FileRefused(f"{self._shown} is a folder")
+        return None
 
     def _pending(self, path: str) -> list[str]:
         """Return the components of `path`, the next one last; an absolute one starts at the root again."""
@@ -120,13 +158,13 @@ class _Walk:
                 raise self._leaves()
             path = path[len(self._root) :]
             while len(self._stack) > 1:
-                os.close(self._stack.pop())
+                self._pop()
         return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
     def _leave(self) -> None:
         if len(self._stack) == 1:
             raise self._leaves()
-        os.close(self._stack.pop())
+        self._pop()
 
     def _read_link(self, name: str) -> str | None:
         try:
@@ -140,7 +178,8 @@ class _Walk:
             raise FileRefused(f"{self._shown} runs through too many links")
         return target
 
-    def _enter(self, name: str) -> None:
+    def enter(self, name: str) -> None:
+        """Enter the folder `name` of the one on top; a link is refused by the kernel."""
         try:
             descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=self.folder)
         except FileNotFoundError:
@@ -150,6 +189,11 @@ class _Walk:
                 os.mkdir(name, dir_fd=self.folder)
             descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=self.folder)
         self._stack.append(descriptor)
+        self._names.append(name)
+
+    def _pop(self) -> None:
+        os.close(self._stack.pop())
+        self._names.pop()
 
     def _leaves(self) -> FileRefused:
         return FileRefused(f"{self._shown} leaves the workspace")
@@ -231,7 +275,7 @@ def _is_encodable(path: str) -> bool:
     return True
 
 
-def _reason(error: OSError) -> str:
+def access_reason(error: OSError) -> str:
     """Return the words for a failed access, to stand behind the path."""
     if error.errno == errno.ENOENT:
         return "does not exist"

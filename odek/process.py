@@ -58,17 +58,27 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """A shell command that is to be run."""
+
+    command: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
     """What came of one shell command of the model, wherever it ran."""
 
     output: Output
-    """stdout and stderr in the order they were written"""
+    """stdout and stderr in the order they were written; stdout alone where `stderr` is not None"""
     code: int | None
     """exit status; None when the command was stopped before it had one"""
     timed_out: bool
     duration_s: float
     notes: tuple[str, ...] = ()
     """what the model must know besides: what was stopped, what goes on, what could not be done"""
+    stderr: Output | None = None
+    """None when it stands in `output`, among the rest"""
 
 
 class Capture:
@@ -221,6 +231,11 @@ class Running:
     def stdout(self) -> Output:
         """what has arrived so far"""
         return self._stdout.output()
+
+    @property
+    def stderr(self) -> Output:
+        """what has arrived so far, unless `on_stderr` takes it"""
+        return self._stderr.output()
 
     def _register_pipes(self) -> None:
         for pipe, name in ((self._child.stdout, "stdout"), (self._child.stderr, "stderr")):

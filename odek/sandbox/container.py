@@ -10,27 +10,29 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from odek.errors import ExecutableMissing, FileRefused, Interrupted
-from odek.process import CommandResult, Completed
-from odek.sandbox import scripts
+from odek.listing import Entry, Listing, Walk
+from odek.process import CommandRequest, CommandResult, Completed
+from odek.sandbox import lookup, scripts
 from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.paths import attachment_path, relative_path
+from odek.sandbox.following import EndMarker, Job, SplitMarker, follow
+from odek.sandbox.paths import attachment_path, relative_path, relative_place
 from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, SandboxSpec
 from odek.text import visible
+from odek.together import follow_all
 
 OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
 FILE_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 3.0
-_QUIET_S = 0.15  # silence after the end of a command that counts as the end of its output
-_LATE_OUTPUT_S = 2.0  # what the engine itself waits for output of background children
 _STOPPED_S = 2.0
-_MARKER_TAIL_BYTES = 4096
+_MAX_REDIRECTIONS = 3
+_BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
 _KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
 
 _HELD = (
@@ -45,6 +47,7 @@ _REFUSALS = {
     scripts.NOT_A_FILE: "it is not a regular file",
     scripts.NOT_WRITABLE: "it cannot be written",
     scripts.CHANGED: "it has changed since it was read",
+    scripts.ELSEWHERE: "its links change all the time",
 }
 
 
@@ -79,42 +82,12 @@ class Container:
         Stops its whole process tree when `timeout_s` have passed, or on Interrupted, which is then
         raised again. Raises SandboxLost when the container is gone or cannot stop the command.
         """
-        self._require_alive()
-        mark = self._new_nonce()
-        self._marks.append(mark)
-        end = _EndMarker(mark)
-        started = self._clock()
-        pending = self._docker.start(
-            *self._exec(scripts.COMMAND, (mark, f"{self._spec.umask:04o}"), call=mark),
-            stdin=(self._prelude + command).encode("utf-8", "surrogateescape"),
-            limit_bytes=OUTPUT_LIMIT_BYTES,
-            on_stderr=end.feed,
-        )
-        notes: tuple[str, ...] = ()
-        try:
-            ended = _pump_until(pending, end, started + timeout_s, self._clock)
-            if not ended:
-                notes = (self._stop(end, pending),)
-            elif not pending.finished and "&" in command:
-                notes = (_HELD,)
-        except Interrupted:
-            try:
-                self._stop(end, pending)
-            except SandboxLost:  # then nothing of it is left at all; the interrupt is still the news
-                pass
-            raise
-        finally:
-            pending.close()
-        done = pending.completed()
-        if ended and end.status is None:
-            self._require_running(done)
-        return CommandResult(
-            output=done.stdout,
-            code=(done.code if end.status is None else end.status) if ended else None,
-            timed_out=not ended,
-            duration_s=self._clock() - started,
-            notes=notes,
-        )
+        (result,) = self._run_all((CommandRequest(command=command, timeout_s=timeout_s),), apart=False)
+        return result
+
+    def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
+        """Run commands at the same time, each as `run` does; see executor.Executor."""
+        return self._run_all(requests, apart=True)
 
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a file of the workspace; see executor.Executor."""
@@ -128,15 +101,40 @@ class Container:
             raise FileRefused(f'cannot read "{visible(path)}": it is larger than {limit_bytes} bytes')
         return done.stdout.data
 
-    def write(self, path: str, data: bytes, *, replacing: bytes | None) -> None:
+    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+        """Return the bytes of several files by one call; see executor.Executor."""
+        mark = self._new_nonce()
+        text = lookup.read_command(paths, mark, limit_bytes=limit_bytes, total_bytes=total_bytes)
+        done = self._look(text, timeout_s=FILE_TIMEOUT_S, limit_bytes=total_bytes + lookup.room_for(paths))
+        return lookup.parse_contents(done.output.head, paths, mark, limit_bytes=limit_bytes, total_bytes=total_bytes)
+
+    def write(
+        self, path: str, data: bytes, *, replacing: bytes | None, guard: Callable[[str], None] | None = None
+    ) -> None:
         """Put `data` into a file of the workspace; see executor.Executor."""
-        relative = relative_path(path)
+        relative = place = relative_path(path)
         expected = "" if replacing is None else hashlib.sha256(replacing).hexdigest()
         temporary = f".odek-{self._new_nonce()}.tmp"
         arguments = (relative, f"{self._spec.umask:04o}", temporary, expected)
-        done = self._file_call(scripts.WRITE, arguments, data, 0)
-        if done.code != 0:
-            raise self._refusal(path, "write", done)
+        for _ in range(_MAX_REDIRECTIONS):
+            if guard is not None:
+                guard(place)
+            wanted = () if guard is None else (place,)
+            done = self._file_call(scripts.WRITE, (*arguments, *wanted), data, 0)
+            if done.code == 0:
+                return
+            if done.code != scripts.ELSEWHERE:
+                break
+            place = done.stdout.data.decode("utf-8", "surrogateescape")
+        raise self._refusal(path, "write", done)
+
+    def stat(self, path: str) -> Entry:
+        """Return what is at a path; see executor.Executor."""
+        return self._list(path, Walk(depth=0), follow=False).top
+
+    def walk(self, path: str, how: Walk) -> Listing:
+        """Return what is in a folder; see executor.Executor."""
+        return self._list(path, how, follow=True)
 
     def attach(self, name: str, data: bytes) -> None:
         """Put a file into the folder of attached files, which the spec must have asked for (D-3).
@@ -172,6 +170,93 @@ class Container:
     def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
         return exec_argv(self.facts.id, user=self._spec.user, script=script, args=args, call=call)
 
+    def _run_all(self, requests: Sequence[CommandRequest], *, apart: bool) -> tuple[CommandResult, ...]:
+        texts = [(self._prelude + request.command).encode("utf-8", "surrogateescape") for request in requests]
+        limits = [request.timeout_s for request in requests]
+        return self._follow_texts(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
+
+    def _list(self, path: str, how: Walk, *, follow: bool) -> Listing:
+        place = relative_place(path)
+        mark = self._new_nonce()
+        text = lookup.list_command(place, how, mark, follow=follow)
+        done = self._look(text, timeout_s=how.timeout_s, limit_bytes=lookup.LISTING_LIMIT_BYTES)
+        if done.code and not done.timed_out:
+            raise FileRefused(f'cannot look at "{visible(path)}": {_look_refusal(done)}')
+        return lookup.parse_listing(done, place, mark, how)
+
+    def _look(self, text: bytes, *, timeout_s: float, limit_bytes: int) -> CommandResult:
+        """Run one of our own scripts as commands are run; its stdout is kept from the beginning on."""
+        (done,) = self._follow_texts((text,), (timeout_s,), apart=True, limit_bytes=2 * limit_bytes)
+        return done
+
+    def _follow_texts(
+        self, texts: Sequence[bytes], timeouts_s: Sequence[float], *, apart: bool, limit_bytes: int
+    ) -> tuple[CommandResult, ...]:
+        """Run shell texts at the same time, to their ends or their limits."""
+        self._require_alive()
+        jobs: list[Job] = []
+        results: dict[int, CommandResult] = {}
+
+        def unfinished() -> list[Job]:
+            return [job for index, job in enumerate(jobs) if index not in results]
+
+        try:
+            for text, timeout_s in zip(texts, timeouts_s, strict=True):
+                jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
+            for index, ended in follow_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
+                results[index] = self._result(jobs[index], unfinished(), ended=ended)
+        except (Interrupted, ExecutableMissing):
+            self._stop_all(unfinished())
+            raise
+        finally:
+            for job in jobs:
+                job.pending.close()
+        return tuple(results[index] for index in range(len(jobs)))
+
+    def _begin(self, text: bytes, timeout_s: float, *, apart: bool, limit_bytes: int) -> Job:
+        mark = self._new_nonce()
+        self._marks.append(mark)
+        end = SplitMarker(mark, OUTPUT_LIMIT_BYTES) if apart else EndMarker(mark)
+        started = self._clock()
+        pending = self._docker.start(
+            *self._exec(
+                scripts.COMMAND_APART if apart else scripts.COMMAND, (mark, f"{self._spec.umask:04o}"), call=mark
+            ),
+            stdin=text,
+            limit_bytes=limit_bytes,
+            on_stderr=end.feed,
+        )
+        return Job(
+            pending=pending, end=end, started=started, timeout_s=timeout_s, forks=_BACKGROUND.search(text) is not None
+        )
+
+    def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> CommandResult:
+        """Return what came of a job; `others` are still at work."""
+        notes: tuple[str, ...] = ()
+        if not ended:
+            notes = (self._stop(job, others),)
+        elif not job.pending.finished and job.forks:
+            notes = (_HELD,)
+        job.pending.close()
+        done = job.pending.completed()
+        if ended and job.end.status is None:
+            self._require_running(done)
+        return CommandResult(
+            output=done.stdout,
+            code=(done.code if job.end.status is None else job.end.status) if ended else None,
+            timed_out=not ended,
+            duration_s=self._clock() - job.started,
+            notes=notes,
+            stderr=job.end.stderr if isinstance(job.end, SplitMarker) else None,
+        )
+
+    def _stop_all(self, jobs: Sequence[Job]) -> None:
+        try:
+            for job in jobs:
+                self._stop(job, jobs)
+        except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
+            pass
+
     def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Completed:
         self._require_alive()
         pending = self._docker.start(
@@ -189,12 +274,14 @@ class Container:
             reason = "the workspace is mounted read-only"
         return FileRefused(f'cannot {doing} "{visible(path)}": {reason}')
 
-    def _stop(self, end: _EndMarker, pending: Pending) -> str:
-        """Stop every process of the call; return what was done. Raises SandboxLost if that failed."""
-        others = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
-        stopped = self._call_beside(pending, self._exec(scripts.STOP, (end.mark, others, end.started)))
+    def _stop(self, job: Job, others: Sequence[Job]) -> str:
+        """Stop every process of a job; return what was done. Raises SandboxLost if that failed."""
+        end, pending = job.end, job.pending
+        streams = (pending, *(other.pending for other in others if other is not job))
+        marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
+        stopped = self._call_beside(streams, self._exec(scripts.STOP, (end.mark, marks, end.started)))
         if stopped.code not in (0, scripts.STOPPED_ALL):
-            stopped = self._call_beside(pending, self._exec(scripts.STOP_ALL, ()))
+            stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
         if stopped.code not in (0, scripts.STOPPED_ALL):
             self.close()
             raise SandboxLost(
@@ -204,19 +291,22 @@ class Container:
             )
         deadline = self._clock() + _STOPPED_S
         while not pending.finished and self._clock() < deadline:
-            pending.pump(_STOPPED_S)
+            for stream in streams[1:]:
+                stream.pump(0)
+            pending.pump(_STOPPED_S if len(streams) == 1 else 0.01)
         if stopped.code == 0:
             return "the command and everything it had started was stopped"
         return "the command was stopped, and with it everything else that was running in the sandbox"
 
-    def _call_beside(self, pending: Pending, argv: tuple[str, ...]) -> Completed:
-        """Run a docker call while the output of `pending` is taken off its hands: an engine whose
+    def _call_beside(self, streams: Sequence[Pending], argv: tuple[str, ...]) -> Completed:
+        """Run a docker call while the output of `streams` is taken off their hands: an engine whose
         streams are stuck does not start another command in the container."""
         calling = self._docker.start(*argv)
         try:
             deadline = self._clock() + STOP_TIMEOUT_S
             while not calling.finished and self._clock() < deadline:
-                pending.pump(0)
+                for pending in streams:
+                    pending.pump(0)
                 calling.pump(0.01)
             return calling.wait(0.05)
         finally:
@@ -237,51 +327,10 @@ class Container:
             raise _lost(quote(done) or "its container is gone")
 
 
-class _EndMarker:
-    """Watches the wrapper's stderr for its two lines: that the command begins, and that it has ended."""
-
-    def __init__(self, mark: str) -> None:
-        self.mark = mark
-        self.started = ""
-        """when the wrapper started, in the clock ticks of the container's machine; "" until it has"""
-        self.status: int | None = None
-        self._began = re.compile(rf"(?:^|\n){re.escape(mark)} began ([0-9]{{1,20}})\n".encode())
-        self._ended = re.compile(rf"(?:^|\n){re.escape(mark)} ([0-9]{{1,3}})\n".encode())
-        self._seen = b""
-
-    def feed(self, chunk: bytes) -> None:
-        self._seen = (self._seen + chunk)[-_MARKER_TAIL_BYTES:]
-        began, ended = self._began.search(self._seen), self._ended.search(self._seen)
-        if began and not self.started:
-            self.started = began.group(1).decode()
-        if ended:
-            self.status = int(ended.group(1))
-
-
-def _pump_until(pending: Pending, end: _EndMarker, deadline: float, clock: Callable[[], float]) -> bool:
-    """Return whether the command ended by itself before `deadline`.
-
-    After its end, output that is still on its way is waited for, but not for what a background
-    child may print later.
-    """
-    while end.status is None:
-        if pending.finished:
-            return True
-        left = deadline - clock()
-        if left <= 0:
-            return False
-        pending.pump(left)
-    last_change = clock()
-    latest = last_change + _LATE_OUTPUT_S
-    size = pending.stdout.size_bytes
-    while not pending.finished:
-        now = clock()
-        if now - last_change >= _QUIET_S or now >= latest:
-            break
-        pending.pump(_QUIET_S)
-        if pending.stdout.size_bytes != size:
-            size, last_change = pending.stdout.size_bytes, clock()
-    return True
+def _look_refusal(done: CommandResult) -> str:
+    if done.code == scripts.NO_PROGRAM:
+        return f"the image has no {visible(done.output.text)}"
+    return _REFUSALS.get(done.code or 0, f"status {done.code}")
 
 
 def _shows_running(inspected: bytes) -> bool:

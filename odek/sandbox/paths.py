@@ -23,6 +23,17 @@ def relative_path(path: str) -> str:
     return "/".join(parts[1:])
 
 
+def relative_place(path: str) -> str:
+    """Return `path` as `relative_path` does, but of a folder too; "" is the workspace.
+
+    Raises FileRefused when it is not usable or names something outside.
+    """
+    parts = _parts(path or ".")
+    if not parts or f"/{parts[0]}" != WORKSPACE:
+        raise _leaves(path)
+    return "/".join(parts[1:])
+
+
 def attachment_path(path: str) -> str | None:
     """Return `path` relative to the folder of attached files, None when it is no file in there.
 

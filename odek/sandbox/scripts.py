@@ -132,7 +132,7 @@ STOPPED_ALL = 3
 # `name` is the file and the shell's folder the one it lies in, afterwards.
 LEFT_WORKSPACE, MISSING, LOOP, NO_FOLDER, NOT_A_FILE, NOT_WRITABLE, CHANGED = 64, 65, 66, 67, 68, 69, 70
 NO_PROGRAM, ELSEWHERE = 71, 72
-_WALK = f"""\
+_STEPS = f"""\
 cd -P "$base" || exit {MISSING}
 root=$PWD
 step() {{
@@ -156,6 +156,8 @@ step() {{
   case $name in ""|.|..) exit {NOT_A_FILE} ;; esac
 }}
 step "$1"
+"""
+_LINKS = f"""\
 hops=0
 while [ -L "./$name" ]; do
   hops=$((hops + 1))
@@ -165,6 +167,7 @@ while [ -L "./$name" ]; do
   step "${{link%?}}"
 done
 """
+_WALK = _STEPS + _LINKS
 
 # $1: path, $2: how many bytes at most, $3: the folder it is in, unless that is the workspace.
 READ = f"""\
@@ -222,24 +225,57 @@ umask "$3"
 cd "$1" && cat >"./$2" || exit {NOT_WRITABLE}
 """
 
-# What follows is run as a command: its arguments come before it on stdin, as `set --`.
+# What follows is run as commands are: the arguments stand before it on stdin, as `set -- …`, and so may
+# be any bytes and any number.
 
-# $1: mark, $2: path or "", $3: 1 to follow a link there, $4: how many bytes to print, the rest: what
-# `find` is to do below a folder, or nothing. Prints "MARK MODE SIZE MTIME NAME" for the path itself
-# (as ".") and for each thing below it, and a last line "MARK end".
-LIST = f"""
+# $1: path or "", $2: mark, $3: 1 to follow a link there, $4: how many bytes to print at most, the rest:
+# what `find` is to print of a folder. Prints "MARK MODE SIZE MTIME NAME" for the path itself (as ".")
+# and for each thing below it, and last "MARK end". A name may hold line ends, but no mark.
+LIST = f"""\
 for program in find xargs stat head; do
   command -v $program >/dev/null || {{ printf %s $program; exit {NO_PROGRAM}; }}
 done
-mark=$1 follow=$3 limit=$4
+mark=$2 follow=$3 limit=$4
 make=
 base=/workspace
-cd -P "$base" || exit {MISSING}
-root=$PWD
-name=.
-if [ -n "$2" ]; then
-  path=$2
-  shift 4
-  steps
+if [ -n "$1" ]; then
+{_STEPS}
+  if [ -n "$follow" ] && [ -d "./$name" ]; then
+    cd -P "./$name" 2>/dev/null || exit {MISSING}
+    case $PWD/ in "$root"/*) ;; *) exit {LEFT_WORKSPACE} ;; esac
+    name=.
+  elif [ -n "$follow" ]; then
+{_LINKS}
+  fi
+else
+  cd -P "$base" || exit {MISSING}
+  name=.
 fi
+[ -e "./$name" ] || [ -L "./$name" ] || exit {MISSING}
+shift 4
+{{
+  stat -c "$mark %f %s %Y ." "./$name"
+  [ $# = 0 ] || [ "$name" != . ] || find . "$@" | xargs -0 -r stat -c "$mark %f %s %Y %n" --
+  echo "$mark end"
+}} | head -c "$limit"
+"""
+
+# $1: mark, $2: how many bytes at most of each file, $3: how many to print in all, the rest: paths.
+# Prints for each path the content of the file, a line end, and "MARK STATUS".
+READ_MANY = f"""\
+mark=$1 each=$2 all=$3
+shift 3
+make=
+base=/workspace
+one() {{
+{_STEPS}
+{_LINKS}
+[ -e "./$name" ] || exit {MISSING}
+[ -f "./$name" ] || exit {NOT_A_FILE}
+exec head -c "$each" "./$name"
+}}
+for path; do
+  ( one "$path" )
+  printf '\\n%s %s\\n' "$mark" "$?"
+done | head -c "$all"
 """

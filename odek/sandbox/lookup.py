@@ -1,0 +1,134 @@
+"""Looking into folders and reading many files by one call: what is sent, and what came back. Pure.
+
+A mark that no file can hold, because it was drawn after them, separates what is printed; so names
+and contents may be any bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator, Sequence
+
+from odek.errors import FileRefused
+from odek.listing import Entry, Listing, Walk, kind_of, sorted_entries
+from odek.process import CommandResult
+from odek.sandbox import scripts
+from odek.sandbox.paths import relative_path
+from odek.text import clip, visible
+
+LISTING_LIMIT_BYTES = 8 << 20  # 20 000 entries with names of 300 bytes and the mark of each
+_ROOM_PER_FILE = 64  # mark, status and line ends
+_MAX_PROBLEMS = 20
+_PROBLEM_LENGTH = 200
+_NOT_PRINTED = -1
+_TOO_MUCH = "was not read: too much at once"
+_REASONS = {
+    scripts.LEFT_WORKSPACE: "leaves the workspace",
+    scripts.MISSING: "does not exist",
+    scripts.LOOP: "runs through too many links",
+    scripts.NOT_A_FILE: "is not a regular file",
+}
+
+
+def list_command(place: str, how: Walk, mark: str, *, follow: bool) -> bytes:
+    """Return the shell text that lists `place` (paths.relative_place)."""
+    arguments = (place, mark, "1" if follow else "", str(LISTING_LIMIT_BYTES), *_find_arguments(how))
+    return _with_arguments(scripts.LIST, arguments)
+
+
+def parse_listing(done: CommandResult, place: str, mark: str, how: Walk) -> Listing:
+    """Return what the text of `list_command` has printed. Raises FileRefused when that is nothing."""
+    records = (b"\n" + done.output.head).split(f"\n{mark} ".encode())[1:]
+    complete = records[-1:] == [b"end\n"]
+    entries = [_entry(record, place) for record in records[:-1]]  # the last is the end, or what was cut off
+    if not entries:
+        raise FileRefused(
+            f'cannot look at "{visible(place)}": {"it takes too long" if done.timed_out else "it is gone"}'
+        )
+    top, *below = entries
+    return Listing(
+        top=top,
+        entries=sorted_entries(below[: how.count]),
+        complete=complete and len(below) <= how.count,
+        problems=_problems(done),
+    )
+
+
+def read_command(paths: Sequence[str], mark: str, *, limit_bytes: int, total_bytes: int) -> bytes:
+    """Return the shell text that prints the files at `paths`; unusable paths are left out."""
+    usable = [place for path in paths if isinstance(place := _usable(path), str)]
+    numbers = (str(limit_bytes + 1), str(total_bytes + room_for(paths)))
+    return _with_arguments(scripts.READ_MANY, (mark, *numbers, *usable))
+
+
+def room_for(paths: Sequence[str]) -> int:
+    """Return how many bytes are printed besides the contents, at most."""
+    return _ROOM_PER_FILE * len(paths)
+
+
+def parse_contents(
+    printed: bytes, paths: Sequence[str], mark: str, *, limit_bytes: int, total_bytes: int
+) -> tuple[bytes | FileRefused, ...]:
+    """Return what the text of `read_command` has printed, one for each of `paths`."""
+    contents = _contents(printed, mark)
+    found: list[bytes | FileRefused] = []
+    for path in paths:
+        place = _usable(path)
+        if isinstance(place, FileRefused):
+            found.append(place)
+            continue
+        data, status = next(contents, (b"", _NOT_PRINTED))
+        reason = _reason(data, status, limit_bytes)
+        total_bytes -= 0 if reason else len(data)
+        if total_bytes < 0:
+            reason = _TOO_MUCH
+        found.append(FileRefused(f'"{visible(path)}" {reason}') if reason else data)
+    return tuple(found)
+
+
+def _find_arguments(how: Walk) -> tuple[str, ...]:
+    if how.depth < 1:
+        return ()
+    names = [item for name in (*sorted(how.skip), *(() if how.hidden else (".*",))) for item in ("-o", "-name", name)]
+    prune = ("-type", "d", "(", *names[1:], ")", "-prune") if names else ()
+    return ("-mindepth", "1", "-maxdepth", str(how.depth), "-print0", *prune)
+
+
+def _entry(record: bytes, place: str) -> Entry:
+    mode_word, size, mtime, name = record.split(b" ", 3)
+    mode = int(mode_word, 16)
+    below = name.removeprefix(b"./").decode("utf-8", "surrogateescape")
+    path = place if below == "." else f"{place}/{below}".lstrip("/")
+    return Entry(path=path, kind=kind_of(mode), mode=stat.S_IMODE(mode), size_bytes=int(size), mtime_s=int(mtime))
+
+
+def _problems(done: CommandResult) -> tuple[str, ...]:
+    words = done.stderr.text if done.stderr is not None else ""
+    lines = [clip(visible(line), _PROBLEM_LENGTH) for line in words.split("\n") if line.startswith("find: ")]
+    return tuple(lines[:_MAX_PROBLEMS])
+
+
+def _contents(printed: bytes, mark: str) -> Iterator[tuple[bytes, int]]:
+    position = 0
+    for end in re.finditer(rb"\n%s ([0-9]{1,3})\n" % mark.encode(), printed):
+        yield printed[position : end.start()], int(end.group(1))
+        position = end.end()
+
+
+def _reason(data: bytes, status: int, limit_bytes: int) -> str:
+    if status == 0:
+        return f"is larger than {limit_bytes} bytes" if len(data) > limit_bytes else ""
+    return _TOO_MUCH if status == _NOT_PRINTED else _REASONS.get(status, "cannot be read")
+
+
+def _usable(path: str) -> str | FileRefused:
+    try:
+        return relative_path(path)
+    except FileRefused as refusal:
+        return refusal
+
+
+def _with_arguments(script: str, arguments: Sequence[str]) -> bytes:
+    quoted = " ".join("'{}'".format(argument.replace("'", "'\\''")) for argument in arguments)
+    return f"set -- {quoted}\n{script}".encode("utf-8", "surrogateescape")
