@@ -58,7 +58,8 @@ class AnthropicDialect:
         """See Dialect."""
         options = self._options
         thinking = self._thinking(messages)
-        system, turns = conversation(messages, with_thinking=bool(thinking) or not options.thinking)
+        signed = options.thinking != "disabled" and bool(thinking or not options.thinking)
+        system, turns = conversation(messages, with_thinking=signed)
         if options.caching is not False:
             mark_for_cache(system, turns)
         body: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server on the loopback that answers what a test tells it to.
+"""A server on the loopback that answers what a test tells it to, in OpenAI's dialect or in Anthropic's.
 
     with ModelServer(calls(("shell", {"command": "ls"})), text("done")) as server:
         …run something with base_url = server.base_url…
@@ -7,7 +7,9 @@
 `text` and `calls` are streamed when the request asks for it, and sent as one JSON object when not.
 `status`, `events` and `raw` give full control. In place of an answer a function may stand that
 gets the request and returns an answer. A request beyond the script is answered with status 500
-and makes `assert_all_used` fail.
+and makes `assert_all_used` fail; so does one that a real provider would refuse (request_rules).
+A request to /messages is answered as Anthropic would. A GET (of the list of models) takes its
+answer from `models`; without one it is answered with 404.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal
+
+from fakes.request_rules import broken_rules
 
 End = Literal["close", "reset", "hang"]
 
@@ -140,12 +144,18 @@ def delta(finish_reason: str | None = None, **fields: object) -> dict[str, Any]:
 class ModelServer:
     """A context manager; the port is chosen by the system."""
 
-    def __init__(self, *script: Step, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *script: Step, tls: ssl.SSLContext | None = None, models: object = None) -> None:
+        """`models` is the JSON that GET …/models is answered with, or an Answer."""
         self._script = list(script)
+        self._models = models
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self.requests: list[ServedRequest] = []
         self.unscripted: list[ServedRequest] = []
+        self.lookups: list[ServedRequest] = []
+        """GET requests"""
+        self.broken: list[str] = []
+        """what a real provider would have refused"""
         self._server = _Server(("127.0.0.1", 0), self)
         self._scheme = "http"
         if tls is not None:
@@ -181,12 +191,18 @@ class ModelServer:
     def assert_all_used(self) -> None:
         """Fail when a request came that was not scripted, or one that was did not come."""
         assert not self.unscripted, f"unscripted requests: {[request.body[:2000] for request in self.unscripted]}"
+        assert not self.broken, f"requests that a provider would refuse: {self.broken}"
         assert not self._script, f"{len(self._script)} scripted answers were not asked for"
 
     def answer(self, request: ServedRequest) -> Answer:
         """Return what to send back for `request`."""
         with self._lock:
+            if request.method == "GET":
+                self.lookups.append(request)
+                found = status(404) if self._models is None else self._models
+                return found if isinstance(found, Answer) else whole(found)
             self.requests.append(request)
+            self.broken += broken_rules(request.path, request.body)
             if not self._script:
                 self.unscripted.append(request)
                 return status(500, {"error": {"message": "the test has no answer for this request"}})
@@ -267,7 +283,10 @@ def _as_answer(message: _Message, request: ServedRequest) -> Answer:
     streamed = False
     with contextlib.suppress(ValueError):
         streamed = request.json.get("stream") is True
-    answer = _streamed(message) if streamed else _whole_message(message)
+    if request.path.partition("?")[0].endswith("/messages"):
+        answer = _anthropic_events(message) if streamed else whole(_anthropic_message(message))
+    else:
+        answer = _streamed(message) if streamed else _whole_message(message)
     return replace(answer, delay_s=message.delay_s)
 
 
@@ -293,6 +312,68 @@ def _streamed(message: _Message) -> Answer:
     payloads.append(delta(finish_reason=message.finish_reason))
     payloads.append({"choices": [], "usage": message.usage})
     return events(*payloads)
+
+
+_STOP_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
+
+
+def _anthropic_message(message: _Message) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
+    blocks += [
+        {
+            "type": "tool_use",
+            "id": call["id"],
+            "name": call["function"]["name"],
+            "input": json.loads(call["function"]["arguments"]),
+        }
+        for call in message.tool_calls
+    ]
+    usage = {
+        "input_tokens": message.usage.get("prompt_tokens", 0),
+        "output_tokens": message.usage.get("completion_tokens", 0),
+    }
+    reason = _STOP_REASONS.get(message.finish_reason, message.finish_reason)
+    return {
+        "id": "msg_1", "type": "message", "role": "assistant", "content": blocks, "stop_reason": reason,
+        "usage": usage,
+    }  # fmt: skip
+
+
+def _anthropic_events(message: _Message) -> Answer:
+    whole_message = _anthropic_message(message)
+    start = {**whole_message, "content": [], "stop_reason": None}
+    payloads: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
+    for index, block in enumerate(whole_message["content"]):
+        payloads += _block_events(index, block)
+    payloads.append(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": whole_message["stop_reason"], "stop_sequence": None},
+            "usage": {"output_tokens": whole_message["usage"]["output_tokens"]},
+        }
+    )
+    payloads.append({"type": "message_stop"})
+    return named_events(*payloads)
+
+
+def _block_events(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:
+    if block["type"] == "text":
+        start: dict[str, Any] = {**block, "text": ""}
+        deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+    else:
+        start = {**block, "input": {}}
+        text = json.dumps(block["input"])
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(text))]
+    return [
+        {"type": "content_block_start", "index": index, "content_block": start},
+        *({"type": "content_block_delta", "index": index, "delta": part} for part in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def named_events(*payloads: dict[str, Any], end: End = "close") -> Answer:
+    """Return a stream of events as Anthropic names them: each by its `type`."""
+    return raw(*(f"event: {part['type']}\ndata: {json.dumps(part)}\n\n".encode() for part in payloads), end=end)
 
 
 def _pieces(whole_text: str) -> list[str]:
