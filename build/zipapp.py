@@ -33,10 +33,18 @@ ROOT = HERE.parent
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 
 # Run by each interpreter: reads pairs of a name in the archive and a path, writes what boot/odekload.py
-# takes to argv[1]: ({module: (is it a package, its code)}, {data file: its bytes}).
+# takes to argv[1]: ({module: (is it a package, its code, methods of its data classes)}, {data file: its
+# bytes}). The methods are what dataclasses would write and compile at every start, half of the time
+# that importing odek takes: {source text: code}. To get at them, the package is imported here.
 COMPILER = """
-import importlib.util, marshal, sys
-modules, data = {}, {}
+import builtins, dataclasses, importlib, importlib.util, marshal, sys
+codes, packages, data, methods = {}, set(), {}, {}
+
+def record(text, scope, *more):
+    code = compile(text, "<string>", "exec", dont_inherit=True)
+    methods.setdefault(scope["__name__"], {})[text] = code
+    builtins.exec(code, scope, *more)
+
 for line in sys.stdin.read().split("\\n"):
     name, _, path = line.partition(" ")
     with open(path, "rb") as file:
@@ -46,8 +54,21 @@ for line in sys.stdin.read().split("\\n"):
         continue
     code = compile(content, name, "exec", dont_inherit=True, optimize=0)
     folder, _, last = name[:-3].rpartition("/")
-    is_package = last == "__init__"
-    modules[(folder if is_package else name[:-3]).replace("/", ".")] = is_package, marshal.dumps(code)
+    module = (folder if last == "__init__" else name[:-3]).replace("/", ".")
+    codes[module] = marshal.dumps(code)
+    if last == "__init__":
+        packages.add(module)
+    if name == "odek/__init__.py":
+        sys.path.insert(0, path[:-len(name)])
+dataclasses.exec = record
+for module in codes:
+    if module.startswith("odek.") and not module.endswith("__main__"):
+        importlib.import_module(module)
+modules = {
+    # version 2: later ones write references, which depend on who else holds an object at the time
+    module: (module in packages, code, marshal.dumps(methods[module], 2) if module in methods else b"")
+    for module, code in codes.items()
+}
 with open(sys.argv[1], "wb") as file:
     file.write(marshal.dumps((modules, data)))
 print(importlib.util.MAGIC_NUMBER.hex(), "%d.%d" % sys.version_info[:2], sys.implementation.name)
@@ -88,7 +109,7 @@ def compile_package(python: str, files: Mapping[str, Path]) -> Compiled:
         target = Path(scratch, "compiled")
         try:
             done = subprocess.run(
-                [python, "-S", "-X", "utf8", "-c", COMPILER, str(target)],
+                [python, "-B", "-S", "-X", "utf8", "-c", COMPILER, str(target)],
                 input="\n".join(f"{name} {path}" for name, path in sorted(files.items())).encode(),
                 capture_output=True,
                 # -I would ignore the hash seed, which orders the sets among the constants

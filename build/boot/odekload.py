@@ -14,12 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from types import CodeType, ModuleType
     from zipimport import zipimporter
 
 
 def install(
-    file: str, archive: zipimporter, modules: Mapping[str, tuple[bool, bytes]], data: Mapping[str, bytes]
+    file: str, archive: zipimporter, modules: Mapping[str, tuple[bool, bytes, bytes]], data: Mapping[str, bytes]
 ) -> None:
     """Import the package from `modules`, and the standard library from where it is."""
     sys.path.remove(file)
@@ -30,15 +30,21 @@ class PackageLoader:
     """Finder and loader of the package's modules and of the data files beside them."""
 
     def __init__(
-        self, file: str, archive: zipimporter, modules: Mapping[str, tuple[bool, bytes]], data: Mapping[str, bytes]
+        self,
+        file: str,
+        archive: zipimporter,
+        modules: Mapping[str, tuple[bool, bytes, bytes]],
+        data: Mapping[str, bytes],
     ) -> None:
         self.file = file
         """path of the one-file odek"""
         self.archive = archive
         self.modules = modules
-        """name → is it a package, its marshalled code"""
+        """name → is it a package, its marshalled code, the marshalled methods of its data classes or b"" """
         self.data = data
         """name in the archive → bytes"""
+        self.methods: dict[str, CodeType] = {}
+        """source text → code, of the data classes in the modules imported so far"""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """Return where the module is, or None when it is none of ours."""
@@ -59,11 +65,28 @@ class PackageLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
-        code = marshal.loads(self.modules[module.__name__][1])
+        _, packed, methods = self.modules[module.__name__]
+        if methods:
+            self.provide(methods)
+        code = marshal.loads(packed)
         # as importlib does for any compiled file: the code gets the path that it has here. It is one
         # below a file and so can never exist: a traceback never quotes a file of the current folder
         _imp._fix_co_filename(code, module.__file__)  # type: ignore[attr-defined]
         exec(code, module.__dict__)
+
+    def provide(self, methods: bytes) -> None:
+        """Have dataclasses take methods from here, where the very text that it would compile is known.
+
+        It writes them as text and gives that to `exec`; a name of its own hides the built-in one.
+        """
+        import dataclasses
+
+        if not self.methods:
+            dataclasses.exec = self.exec_method  # type: ignore[attr-defined]
+        self.methods.update(marshal.loads(methods))
+
+    def exec_method(self, text: str, *scopes: dict[str, object]) -> None:
+        exec(self.methods.get(text, text), *scopes)
 
     def get_data(self, path: str) -> bytes:
         """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""

@@ -39,6 +39,12 @@ def main(argv):
         import odek.later
         print(odek.later.WORD)
         return 0
+    if argv == ["records"]:
+        texts = []
+        sys.addaudithook(lambda event, values: texts.append(values[0]) if event == "compile" else None)
+        import odek.records
+        print(json.dumps([odek.records.behaviour(), [str(text) for text in texts if text is not None]]))
+        return 0
     if argv == ["fail"]:
         import traceback
         try:
@@ -72,6 +78,39 @@ def facts(argv):
         "pid": os.getpid(),
     }
 """,
+    "odek/records.py": """
+from __future__ import annotations
+import dataclasses
+from dataclasses import dataclass, field
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    \'\'\'A place.\'\'\'
+    x: int
+    y: int = 2
+    tags: tuple[str, ...] = field(default=(), repr=False)
+
+@dataclass(order=True)
+class Mutable:
+    \'\'\'A list.\'\'\'
+    items: list[int] = field(default_factory=list)
+
+def attempt(action):
+    try:
+        return str(action())
+    except Exception as error:
+        return type(error).__name__ + ": " + str(error)
+
+def behaviour():
+    point = Point(x=1)
+    return [
+        repr(point), point == Point(x=1, y=2), point == Point(x=2), hash(point) == hash(Point(x=1)),
+        repr(dataclasses.replace(point, x=3)), attempt(lambda: setattr(point, "x", 4)), attempt(lambda: Point(1)),
+        attempt(Point), attempt(lambda: setattr(point, "z", 4)), repr(Mutable()), Mutable() < Mutable([1]),
+        Mutable().items is Mutable().items, Point.__init__.__qualname__, Point.__init__.__annotations__,
+        Point.__eq__.__module__, Point.__init__.__code__.co_filename,
+    ]
+""".replace("\\'", "'"),
     "odek/later.py": 'WORD = "the code of the file that was started"\n',
     "odek/data/__init__.py": "",
     "odek/data/note.txt": "a note\n",
@@ -294,6 +333,19 @@ def test_sources_serve_when_nothing_is_compiled_for_this_python(
     facts = json.loads(done.stdout)
     assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
     assert facts["loader"] == "zipimporter"
+
+
+def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
+    built: Path, source: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    from_source = "import sys; sys.path.insert(0, sys.argv.pop(1)); from odek.cli.main import main; main(sys.argv[1:])"
+    packed = start(built, "records", path=bin_folder, cwd=tmp_path)
+    plain = start(PYTHON, "-X", "utf8", "-I", "-S", "-B", "-c", from_source, source, "records", path="", cwd=tmp_path)
+    behaviour, compiled = json.loads(packed.stdout)
+    expected, written = json.loads(plain.stdout)
+    assert behaviour == expected
+    methods = [[text for text in texts if "def __" in text] for texts in (compiled, written)]
+    assert (methods[0], len(methods[1]) > 5) == ([], True)
 
 
 def test_traceback_quotes_the_source(built: Path, bin_folder: Path, tmp_path: Path) -> None:
