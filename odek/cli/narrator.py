@@ -18,6 +18,7 @@ from odek.agent.events import (
     to_json,
 )
 from odek.cli.terminal import Terminal
+from odek.config.settings import Settings
 from odek.text import clip, visible, visible_lines
 
 _FENCE = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
@@ -71,7 +72,9 @@ class Narrator:
 
     def _result(self, event: ToolFinished) -> None:
         style = self._terminal.style
-        if self._told != event.call.id and event.call.id in self._calls:  # others began at the same time: say whose result this is
+        if (
+            self._told != event.call.id and event.call.id in self._calls
+        ):  # others began at the same time: say whose result this is
             self._heading(event.call.id)
         lines, hidden = preview(event.text, limit=10_000 if self._verbose else _PREVIEW_LINES)
         if hidden:
@@ -100,6 +103,37 @@ class JsonNarrator:
 
     def __call__(self, event: Event) -> None:
         self._terminal.answer(json.dumps(to_json(event)))
+
+
+class Quiet:
+    """A sink that tells nothing."""
+
+    def __call__(self, event: Event) -> None:
+        del event
+
+
+def choose_sink(settings: Settings, terminal: Terminal) -> Narrator | JsonNarrator | Quiet:
+    """Return who is told of the events of a run."""
+    if settings.json:
+        return JsonNarrator(terminal)
+    if settings.interaction_mode == "off":
+        return Quiet()
+    return Narrator(terminal, verbose=settings.interaction_mode == "verbose")
+
+
+def tell_session(
+    settings: Settings, terminal: Terminal, session_id: str, *, turn: int = 1, sandboxed: bool | None = None
+) -> None:
+    """Say which session is kept; `sandboxed` is how one that goes on was begun."""
+    if settings.json:
+        terminal.answer(json.dumps({"event": "session", "id": session_id, "turn": turn}))
+    elif settings.interaction_mode == "off":
+        return
+    elif sandboxed is None:
+        terminal.note(f"session {visible(session_id)} created")
+    else:
+        place = "begun in a sandbox" if sandboxed else "begun on the host"
+        terminal.note(f"continuing session {visible(session_id)}, turn {turn}, {place}")
 
 
 def preview(text: str, *, limit: int) -> tuple[tuple[str, ...], int]:

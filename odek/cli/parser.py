@@ -21,7 +21,16 @@ _HEADINGS = {"model": "model", "limits": "limits of a task", "agent": "agent", "
 class CommandParser(argparse.ArgumentParser):
     """argparse with odek's own errors: a message and a hint, exit code 2."""
 
-    def __init__(self, command: str, summary: str, *, usage: str, examples: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        command: str,
+        summary: str,
+        *,
+        usage: str,
+        examples: tuple[str, ...] = (),
+        actions: tuple[str, ...] = (),
+    ) -> None:
+        """`actions` are the words that may follow the command, for completion."""
         super().__init__(
             prog=f"odek {command}",
             usage=f"odek {command} {usage}",
@@ -31,6 +40,8 @@ class CommandParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.command = command
+        self.examples = examples
+        self.actions = actions
         self.keys: tuple[str, ...] = ()
 
     def error(self, message: str) -> NoReturn:
@@ -55,6 +66,10 @@ class CommandParser(argparse.ArgumentParser):
             _add_flag(groups[heading], option, command)
         self.keys = tuple(option.key for option in flag_options(command))
 
+    def refuse(self, flag: str, why: str, *, hint: str) -> None:
+        """Let `flag`, which somebody may expect here, end in an explanation."""
+        self.add_argument(flag, action=_Refusal, nargs=0, const=(f"{flag} {why}", hint), help=argparse.SUPPRESS)
+
     def read(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         """Return the parsed flags and everything after `--`."""
         rest: list[str] = []
@@ -66,6 +81,12 @@ class CommandParser(argparse.ArgumentParser):
     def flags(self, parsed: argparse.Namespace) -> dict[str, object]:
         """Return, by option key, what the command line said of the settings and nothing else."""
         return {key: value for key, value in vars(parsed).items() if key in self.keys}
+
+
+class _Refusal(argparse.Action):
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        message, hint = self.const
+        raise UsageError(message, hint=hint)
 
 
 def _add_flag(group: argparse._ArgumentGroup, option: Option, command: str) -> None:

@@ -8,18 +8,27 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from odek.agent.events import Sink
+from odek.attachments import Attachment
 from odek.bootstrap import Profile, Session, World, make_model, open_session
 from odek.cli import signals
 from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer
 from odek.host import Host, which
+from odek.model.types import Message
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
 
 
 @contextmanager
 def session(
-    profile: Profile, layers: Sequence[Layer], host: Host, terminal: Terminal, *, sink: Sink
+    profile: Profile,
+    layers: Sequence[Layer],
+    host: Host,
+    terminal: Terminal,
+    *,
+    sink: Sink,
+    history: Sequence[Message] = (),
+    attachments: Sequence[Attachment] = (),
 ) -> Iterator[Session]:
     """Open a session in the real world; its container ends with the block, however that ends."""
     world = World(
@@ -27,12 +36,12 @@ def session(
         new_model=partial(make_model, host=host, notify=terminal.note),
         approver=find_approver(),
         notices=terminal,
-        random_hex=_random_hex,
+        random_hex=random_hex,
         sleep=time.sleep,
         alarm=signals.alarm,
     )
     with ExitStack() as stack:
-        yield open_session(profile, layers, host, world, stack, sink=sink)
+        yield open_session(profile, layers, host, world, stack, sink=sink, history=history, attachments=attachments)
 
 
 def real_docker(host: Host) -> Docker:
@@ -41,7 +50,8 @@ def real_docker(host: Host) -> Docker:
     return DockerCli(executable, host.env) if executable else NoDocker()
 
 
-def _random_hex(size_bytes: int) -> str:
+def random_hex(size_bytes: int) -> str:
+    """Return new random lower-case hex digits, twice as many as the bytes asked for."""
     import os
 
     return os.urandom(size_bytes).hex()

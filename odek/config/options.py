@@ -19,8 +19,8 @@ PROJECT_FILE = "./odek.json"
 MAX_WHOLE = 2**31 - 1  # what every consumer of a whole number can hold
 MAX_PIDS = 2**22  # the kernel's PID_MAX_LIMIT on 64 bits (proc(5))
 
-_RUN = ("run",)
 _SURFACES = ("run", "repl", "serve")
+_CONVERSING = ("run", "continue", "repl", "serve")
 
 
 class Option:
@@ -47,7 +47,7 @@ class Option:
         off_flag: str = "",
         off_commands: tuple[str, ...] = (),
         off_help: str = "",
-        commands: tuple[str, ...] = _SURFACES,
+        commands: tuple[str, ...] = _CONVERSING,
         group: str = "agent",
         project: str = FORBIDDEN,
         merge: str = "replace",
@@ -216,11 +216,11 @@ _AGENT = (
     ),
     Option(
         "no_color", "bool", "No colours", default=False, env=("ODEK_NO_COLOR", "NO_COLOR"), flag="--no-color",
-        commands=("run", "continue", "repl", "serve"), project=FREE,
+        project=FREE,
     ),
     Option(
         "interaction_mode", "str", "How much is told on stderr while the agent works", default="engaging",
-        env=("ODEK_INTERACTION_MODE",), flag="--interaction-mode", metavar="MODE", commands=("run", "repl"),
+        env=("ODEK_INTERACTION_MODE",), flag="--interaction-mode", metavar="MODE", commands=("run", "continue", "repl"),
         project=FREE, choices=("engaging", "enhance", "verbose", "off"),
     ),
     Option(
@@ -229,7 +229,7 @@ _AGENT = (
     ),
     Option(
         "ctx", "list", "Files to give the model, and the sandbox", default=(), flag="--ctx", short="-c",
-        metavar="FILE,…", commands=_RUN, in_file=False,
+        metavar="FILE,…", commands=("run", "continue"), in_file=False,
     ),
 )  # fmt: skip
 

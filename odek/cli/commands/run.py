@@ -2,76 +2,73 @@
 
 from __future__ import annotations
 
-import sys
+from contextlib import ExitStack
 
 from odek.bootstrap import Profile
+from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
-from odek.cli.narrator import JsonNarrator, Narrator
+from odek.cli.narrator import choose_sink, tell_session
 from odek.cli.parser import CommandParser
 from odek.cli.session import session
+from odek.cli.task import read_attachments, read_task, render
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
-from odek.config.settings import Settings
-from odek.errors import UsageError
 from odek.host import Host
 
 PROFILE = Profile(command="run")
-_MAX_STDIN_BYTES = 1 << 20
 
 
-def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Do the task and print the answer on stdout."""
-    parser = CommandParser(
+def parser() -> CommandParser:
+    """Return the parser of `odek run`."""
+    made = CommandParser(
         "run",
         COMMANDS["run"][1],
         usage="[OPTION…] TASK…",
         examples=(
             'odek run "find out why the tests fail and fix it"',
+            'odek run --session "draft the release notes"',
+            'odek run --ctx notes.txt,/etc/hosts "compare these with @config.yml"',
             'odek run --sandbox-image python:3.12-slim --sandbox-network bridge "update the dependencies"',
             'odek run --base-url http://127.0.0.1:8080/v1 --model local "explain this project"',
             "git diff | odek run - ",
         ),
     )
-    parser.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin")
-    parser.add_settings()
-    parsed, rest = parser.read(arguments)
-    task = _task([*parsed.task, *rest])
-    layers = read_layers(host, parser.flags(parsed))
+    made.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin, @FILE attaches FILE")
+    made.add_argument("--session", action="store_true", help="keep the conversation, for `odek continue`")
+    made.add_settings()
+    return made
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Do the task and print the answer on stdout."""
+    reader = parser()
+    parsed, rest = reader.read(arguments)
+    task = read_task([*parsed.task, *rest], command="run")
+    layers = read_layers(host, reader.flags(parsed))
     settings = resolve(layers)
     if settings.no_color:
         terminal.without_color()
-    sink = _sink(settings, terminal)
-    with session(PROFILE, layers, host, terminal, sink=sink) as opened:
-        answer = opened.agent.run(task)
+    attachments = read_attachments(task, settings.ctx, host, terminal)
+    keeper = Keeper(choose_sink(settings, terminal), terminal.warn)
+    with (
+        session(PROFILE, layers, host, terminal, sink=keeper, attachments=attachments) as opened,
+        ExitStack() as stack,
+    ):
+        keeper.keep(opened.agent, None)
+        whole = render(task, attachments, opened)
+        if parsed.session:
+            from odek.cli.conversation import open_store, tell_where_it_is  # most runs keep nothing
+
+            store = open_store(host, terminal, opened.redact)
+            recorder = stack.enter_context(
+                store.create(task=task, model=settings.model.model, sandbox=opened.facts is not None, cwd=host.cwd)
+            )
+            keeper.keep(opened.agent, recorder)
+            tell_session(settings, terminal, recorder.id)
+            tell_where_it_is(stack, recorder, terminal)
+        answer = keeper.take_turn(whole, model=settings.model.model, cwd=host.cwd)
         if not settings.json:
             terminal.answer(answer)
+        keeper.require_saved()
     return 0
-
-
-def _task(words: list[str]) -> str:
-    if words == ["-"]:
-        data = sys.stdin.buffer.read(_MAX_STDIN_BYTES + 1)
-        if len(data) > _MAX_STDIN_BYTES:
-            raise UsageError("the task on stdin is larger than 1 MiB", hint="put it into a file and name the file")
-        text = data.decode("utf-8", errors="replace")
-    else:
-        text = " ".join(words)
-    if not text.strip():
-        raise UsageError("no task provided", hint='say what to do: odek run "explain this project"')
-    return text
-
-
-def _sink(settings: Settings, terminal: Terminal) -> Narrator | JsonNarrator | Quiet:
-    if settings.json:
-        return JsonNarrator(terminal)
-    if settings.interaction_mode == "off":
-        return Quiet()
-    return Narrator(terminal, verbose=settings.interaction_mode == "verbose")
-
-
-class Quiet:
-    """A sink that tells nothing."""
-
-    def __call__(self, event: object) -> None:
-        del event

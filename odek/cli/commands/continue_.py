@@ -1,0 +1,94 @@
+"""odek continue: the next turn of a session, where the session was begun (R-2, R-85)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from odek.bootstrap import Profile
+from odek.cli.conversation import (
+    find_session,
+    model_layer,
+    open_store,
+    require_place,
+    tell_where_it_is,
+)
+from odek.cli.keeper import Keeper
+from odek.cli.main import COMMANDS
+from odek.cli.narrator import choose_sink, tell_session
+from odek.cli.parser import CommandParser
+from odek.cli.session import session
+from odek.cli.task import read_attachments, read_task, render
+from odek.cli.terminal import Terminal
+from odek.config.layers import read_layers
+from odek.config.resolve import resolve
+from odek.host import Host
+from odek.redact import Redactor
+from odek.secret_values import known_secrets
+from odek.session.groups import history
+
+_PINNED = "is not a flag of continue: a session goes on where it was begun"
+_POLICY = '"sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions; `odek run` begins a new one'
+
+
+def parser() -> CommandParser:
+    """Return the parser of `odek continue`."""
+    made = CommandParser(
+        "continue",
+        COMMANDS["continue"][1],
+        usage="[--id ID] [--here] [OPTION…] TASK…",
+        examples=(
+            'odek continue "now do the same for the tests"',
+            'odek continue --id 20260715-0000 "and what about Windows?"',
+            "odek session list",
+        ),
+    )
+    made.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin, @FILE attaches FILE")
+    made.add_argument(
+        "--id", metavar="ID", default="", help="the session, or the beginning of its id; the last one unless given"
+    )
+    made.add_argument(
+        "--here", action="store_true", help="let the session's sandbox have this folder instead of its own"
+    )
+    made.refuse("--no-sandbox", _PINNED, hint=_POLICY)
+    made.refuse("--sandbox", _PINNED, hint=_POLICY)
+    made.add_settings()
+    return made
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Do the task with all that was said before, and print the answer on stdout."""
+    reader = parser()
+    parsed, rest = reader.read(arguments)
+    task = read_task([*parsed.task, *rest], command="continue")
+    *layers, flags = read_layers(host, reader.flags(parsed))
+    settings = resolve((*layers, flags))
+    if settings.no_color:
+        terminal.without_color()
+    store = open_store(host, terminal, Redactor(known_secrets(settings, host)))
+    attachments = read_attachments(task, settings.ctx, host, terminal)
+    keeper = Keeper(choose_sink(settings, terminal), terminal.warn)
+    with ExitStack() as stack:
+        recorder = stack.enter_context(store.open(find_session(store, parsed.id, warn=terminal.warn)))
+        before = recorder.transcript
+        profile = Profile(command="continue", pinned=before.header.sandbox)
+        require_place(before, profile, settings, host, here=parsed.here, warn=terminal.warn)
+        tell_session(settings, terminal, recorder.id, turn=before.state.turns + 1, sandboxed=before.header.sandbox)
+        tell_where_it_is(stack, recorder, terminal)
+        opened = stack.enter_context(
+            session(
+                profile,
+                (*layers, *model_layer(before), flags),
+                host,
+                terminal,
+                sink=keeper,
+                history=history(before),
+                attachments=attachments,
+            )
+        )
+        keeper.keep(opened.agent, recorder)
+        whole = render(task, attachments, opened)
+        answer = keeper.take_turn(whole, model=opened.settings.model.model, cwd=host.cwd)
+        if not settings.json:
+            terminal.answer(answer)
+        keeper.require_saved()
+    return 0

@@ -1,0 +1,90 @@
+"""Sessions as commands use them: the store in the real world, which one is meant, where it may go on (R-2, R-85)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from odek.bootstrap import Profile, intent_of
+from odek.cli.terminal import Terminal
+from odek.config.layers import Layer, Value
+from odek.config.settings import Settings, Source
+from odek.errors import OdekError, StateError, UsageError
+from odek.host import Host
+from odek.session.catalog import Listing
+from odek.session.files import SessionFolder
+from odek.session.recorder import Recorder
+from odek.session.store import SessionStore
+from odek.session.transcript import Transcript
+from odek.text import visible
+
+_PREFIX_LENGTH = 4  # of an id that is cut short, the date counted
+
+
+def open_store(host: Host, terminal: Terminal, redact: Callable[[str], str]) -> SessionStore:
+    """Return the sessions of the user; nothing is read or made yet."""
+    return SessionStore(
+        SessionFolder(home=host.home, uid=host.uid),
+        clock=time.time,
+        nonce=lambda: os.urandom(16).hex(),
+        redact=redact,
+        warn=terminal.warn,
+    )
+
+
+def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None]) -> str:
+    """Return the id that `text` is, or is the only beginning of; "" means the session used last.
+
+    Damaged sessions, which that one may have been, are told. Raises StateError when there is none,
+    UsageError when there are several.
+    """
+    if not text:
+        listing = store.list()
+        tell_damaged(listing, warn)
+        if not listing.sessions:
+            raise StateError("there is no session yet", hint='`odek run --session "…"` and `odek repl` make one')
+        return listing.sessions[0].header.id
+    if len(text) < _PREFIX_LENGTH or store.find(text) is not None:
+        return text
+    found = [summary.header.id for summary in store.list().sessions if summary.header.id.startswith(text)]
+    if len(found) > 1:
+        raise UsageError(f'"{visible(text)}" is the beginning of {len(found)} sessions', hint="write more of the id")
+    return found[0] if found else text
+
+
+def tell_damaged(listing: Listing, warn: Callable[[str], None]) -> None:
+    """Name what lies among the sessions and cannot be used."""
+    for damaged in listing.damaged:
+        warn(f'the session file "{visible(damaged.name)}" is passed over: {damaged.reason}')
+
+
+def require_place(
+    transcript: Transcript, profile: Profile, settings: Settings, host: Host, *, here: bool, warn: Callable[[str], None]
+) -> None:
+    """Refuse to go on in another folder than the session's when it would be given to a sandbox.
+
+    Raises OdekError; on the host, or with `here`, it is said and no more.
+    """
+    then = transcript.state.cwd
+    if not then or then == host.cwd:
+        return
+    said = f'the session worked in "{visible(then)}", this is "{visible(host.cwd)}"'
+    if intent_of(profile, settings).sandboxed and not here:
+        raise OdekError(said, hint="change into that folder, or let the sandbox have this one with --here")
+    warn(said)
+
+
+def model_layer(transcript: Transcript) -> tuple[Layer, ...]:
+    """Return the layer in which a session keeps its model: stronger than files and variables, not than flags."""
+    model = transcript.state.model
+    if not model:
+        return ()
+    value = Value(value=model, origin="the session")
+    return (Layer(source=Source.FLAG, origin="the session", values={"model": value}),)
+
+
+def tell_where_it_is(stack: ExitStack, recorder: Recorder, terminal: Terminal) -> None:
+    """Say, when `stack` ends, how to go on with the session."""
+    stack.callback(terminal.note, f"session saved; go on with: odek continue --id {visible(recorder.id)} TASK")
