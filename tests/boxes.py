@@ -85,7 +85,8 @@ class Boxes:
 
     def processes(self, box: Container) -> list[str]:
         """Return the command lines of all processes in the container, as the host sees them."""
-        return self.engine.run("top", box.facts.id, "-eo", "args").stdout.splitlines()[1:]
+        lines = self.engine.run("top", box.facts.id, "-eo", "pid,args").stdout.splitlines()[1:]
+        return [line.split(maxsplit=1)[1] for line in lines]
 
     def existing(self, pid: int) -> list[str]:
         """Return the IDs of containers that belong to the odek with that pid."""

@@ -63,8 +63,8 @@ COMMAND_APART = _COMMAND.replace("JOIN", "").replace("BREAK", "\n")
 # (`env -i setsid`) or one that odek never gave out. What was there before the call, and what carries
 # another call's mark, lives on: servers. The name of a process may hold line ends and parentheses, and
 # a zombie with more than one thread is a program whose main thread has ended. What still breeds after
-# 0.2 s, a fork bomb, ends with everything else of this user. Leaves with 0 when only the call was
-# stopped, with 3 when everything was.
+# six rounds or a second, a fork bomb, ends with everything else of this user. Leaves with 0 when only
+# the call was stopped, with 3 when everything was.
 STOP = f"""\
 variable={CALL_VARIABLE}
 mark=$1 others=$2 began=$3
@@ -95,29 +95,30 @@ look() {{
   done 2>/dev/null <"/proc/$pid/environ"
   return 0
 }}
-now() {{ read -r uptime _ </proc/uptime; now=${{uptime%.*}}${{uptime#*.}}; }}
-sessions=" "
-now
-deadline=$((now + 20))
-while [ "$now" -le $deadline ]; do
-  found=
+late() {{ read -r uptime _ </proc/uptime; [ "${{uptime%.*}}${{uptime#*.}}" -gt $deadline ]; }}
+sessions=" " round=0
+read -r uptime _ </proc/uptime
+deadline=$((${{uptime%.*}}${{uptime#*.}} + 100))
+while [ $round -lt 6 ] && ! late; do
+  round=$((round + 1))
+  found= unknown=
   for entry in /proc/[0-9]*; do
+    late && break
     look "$entry" || continue
-    [ $kind = ours ] || continue
-    case $sessions in *" $session "*) ;; *) sessions="$sessions$session " ;; esac
-    found="$found $pid"
+    case $kind in
+      ours) found="$found $pid" sessions="$sessions$session " ;;
+      unknown) unknown="$unknown $pid:$session:$parent" ;;
+    esac
   done
-  for entry in /proc/[0-9]*; do
-    look "$entry" || continue
-    [ $kind = unknown ] || continue
+  for entry in $unknown; do
+    pid=${{entry%%:*}} parent=${{entry##*:}} session=${{entry#*:}}
     case $sessions in
-      *" $session "*) found="$found $pid" ;;
+      *" ${{session%:*}} "*) found="$found $pid" ;;
       *) [ "$parent" = 1 ] && found="$found $pid" ;;
     esac
   done
-  [ -z "$found" ] && exit 0
+  [ -z "$found" ] && ! late && exit 0
   kill -KILL $found 2>/dev/null
-  now
 done
 kill -KILL -1
 exit 3

@@ -1,0 +1,195 @@
+"""Stopping commands, output without end, and the end of the container under way."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from boxes import Boxes, output
+from engine import Engine
+
+from odek.errors import Interrupted
+from odek.sandbox.container import Container
+from odek.sandbox.docker import DockerCli, Pending
+from odek.sandbox.errors import SandboxLost
+from odek.sandbox.spec import Limits
+
+STOPPED = "the command and everything it had started was stopped"
+ALL_STOPPED = "the command was stopped, and with it everything else that was running in the sandbox"
+QUIET = ">/dev/null 2>&1"
+
+# Every one of them is stopped with all that it has started. NNNN is made unique for each.
+HOSTILE = {
+    "plain": "sleep NNNN",
+    "background": f"sleep NNNN {QUIET} & sleep NNNN",
+    "setsid": f"setsid sleep NNNN {QUIET} & setsid sh -c 'setsid sleep NNNN' {QUIET} & sleep NNNN",
+    "double fork": f"(setsid sh -c '(sleep NNNN {QUIET} &)' &); sleep NNNN",
+    "ignores signals": f"trap '' TERM INT HUP QUIT; nohup sleep NNNN {QUIET} & sleep NNNN",
+    "stopped": f"sleep NNNN {QUIET} & kill -STOP $!; kill -STOP $$; sleep NNNN",
+    "no environment": f"env -i setsid sleep NNNN {QUIET} & env -i sleep NNNN {QUIET} & sleep NNNN",
+    "no environment, chained": f"env -i setsid sh -c 'env -i setsid sleep NNNN & wait' {QUIET} & sleep NNNN",
+    "forged mark": f"ODEK_CALL=0123456789abcdef0123456789abcdef setsid sleep NNNN {QUIET} & sleep NNNN",
+    "forged mark in a value": f"env -i X=ODEK_CALL= setsid sleep NNNN {QUIET} & sleep NNNN",
+    "odd name": f"env -i setsid sh -c 'printf \"a\\nb) S 7 7\" >/proc/$$/comm; sleep NNNN; :' {QUIET} & sleep NNNN",
+    "holds its output": "sleep NNNN & sleep NNNN",
+    "closed streams": "exec 0<&- 1>&- 2>&-; sleep NNNN",
+    "replaced": "exec sleep NNNN",
+    "full process limit": f"(while :; do sleep NNNN {QUIET} & done) {QUIET}; while :; do :; done",
+    "prints for ever": "yes NNNN",
+}  # fmt: skip
+
+
+def others(boxes: Boxes, box: Container) -> list[str]:
+    """Return the command lines in the container that are not the sandbox's own."""
+    return [line for line in boxes.processes(box) if "odek-ready" not in line]
+
+
+def test_hostile_commands_are_stopped_and_earlier_servers_live_on(boxes: Boxes) -> None:
+    """R-40, B01: one after the other in one sandbox, which stays usable."""
+    box = boxes.start(limits=Limits(pids=64))
+    output(box, f"setsid sleep 777701 {QUIET} & env -i setsid sleep 777702 {QUIET} &")
+    servers = ["sleep 777701", "sleep 777702"]
+    for number, (name, command) in enumerate(HOSTILE.items(), start=1000):
+        done = box.run(command.replace("NNNN", f"8{number}"), timeout_s=0.5)
+        assert (name, done.timed_out, done.code, done.notes) == (name, True, None, (STOPPED,))
+        assert (name, sorted(others(boxes, box))) == (name, servers)
+    assert output(box, "echo usable") == "usable\n"
+
+
+# each process lives for a moment, has no environment and a session of its own, and starts the next one
+RUNNER = "sleep 0.01\nenv -i /bin/setsid /bin/sh /workspace/runner >/dev/null 2>&1 &\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["b() { b | b & }; b; while :; do :; done", "for i in 1 2 3 4 5; do sh runner; done; while :; do :; done"],
+    ids=["bomb", "runner"],
+)
+def test_what_breeds_is_stopped_if_need_be_with_everything_else(command: str, boxes: Boxes) -> None:
+    """R-40: and the result says which of the two it was."""
+    (boxes.workdir / "runner").write_text(RUNNER)
+    box = boxes.start(limits=Limits(pids=64))
+    done = box.run(command, timeout_s=0.7)
+    assert (done.timed_out, done.code) == (True, None)
+    assert done.notes in ((STOPPED,), (ALL_STOPPED,))
+    assert others(boxes, box) == []
+    assert output(box, "echo usable") == "usable\n"
+
+
+def test_stopped_command_leaves_what_it_had_printed(box: Container) -> None:
+    """R-40, B01."""
+    done = box.run("echo start; sleep 4321; echo end", timeout_s=0.5)
+    assert (done.output.data, done.timed_out) == (b"start\n", True)
+    assert output(box, "ps -o args | grep -c '[s]leep 4321' || :") == "0\n"
+
+
+def test_child_that_holds_the_output_does_not_hold_the_call(box: Container) -> None:
+    """R-40, B02: its later words land in no other command's output."""
+    done = box.run("(while :; do echo tick; sleep 1; done) & echo up; exit 4", timeout_s=30)
+    assert (done.code, done.timed_out, len(done.notes)) == (4, False, 1)
+    assert set(done.output.data.split()) <= {b"up", b"tick"}
+    assert output(box, "sleep 1.2; echo second") == "second\n"
+
+
+def test_interrupted_command_is_stopped(boxes: Boxes) -> None:
+    """R-40: as by Ctrl-C; the sandbox stays."""
+    box = boxes.start()
+    real = boxes.docker
+
+    class Interrupting(DockerCli):
+        def start(self, *args: str, **options: object) -> Pending:
+            pending = real.start(*args, **options)  # type: ignore[arg-type]
+            if "--env" in args:
+                interrupt_after(pending, lambda: others(boxes, box) != [])
+            return pending
+
+    box._docker = Interrupting(boxes.engine.client, {})
+    with pytest.raises(Interrupted):
+        box.run("sleep 4322", timeout_s=30)
+    assert others(boxes, box) == []
+    box._docker = real
+    assert output(box, "echo usable") == "usable\n"
+
+
+def interrupt_after(pending: Pending, condition: Callable[[], bool]) -> None:
+    """Let `pending` raise Interrupted, once, from a pump after which `condition` holds."""
+    pump = pending.pump
+
+    def interrupted(timeout_s: float) -> None:
+        pump(timeout_s)
+        if condition():
+            pending.pump = pump  # type: ignore[method-assign]
+            raise Interrupted(2)
+
+    pending.pump = interrupted  # type: ignore[method-assign]
+
+
+def test_command_that_kills_its_own_wrapper_harms_nobody(box: Container) -> None:
+    """R-42: that is the command's doing, not the loss of the sandbox."""
+    assert box.run("kill -9 $PPID; sleep 0.1", timeout_s=10).code == 137
+    assert box.run("kill -9 -1", timeout_s=10).code == 137
+    assert output(box, "echo alive") == "alive\n"
+
+
+def test_endless_output_is_counted_in_bounded_memory(box: Container) -> None:
+    """R-41, B04: 300 MB through a client, both ends kept."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = box.run("echo first; head -c 300000000 /dev/zero; echo; echo last; exit 3", timeout_s=60)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert (done.output.size_bytes, done.code) == (300_000_012, 3)
+    assert (done.output.head[:7], done.output.tail[-7:]) == (b"first\n\0", b"\0\nlast\n")
+    assert grown_kib < 32 << 10
+
+
+def test_small_output_that_comes_late_is_whole(box: Container) -> None:
+    """R-41: with the machine busy and the output in many pieces."""
+    command = "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done"
+    assert output(box, command) == "".join(f"line {number}\n" for number in range(2000))
+
+
+@pytest.mark.parametrize("doing", ["run", "read", "write"])
+def test_container_that_is_removed_under_way_is_lost(doing: str, boxes: Boxes, docker_engine: Engine) -> None:
+    """R-42: the next access says so, too; nothing moves to the host."""
+    box = boxes.start()
+    if doing == "run":
+        remover = threading.Thread(target=remove_soon, args=(docker_engine, boxes, box))
+        remover.start()
+        with pytest.raises(SandboxLost, match="the sandbox was lost"):
+            box.run("sleep 4323", timeout_s=30)
+        remover.join()
+    else:
+        docker_engine.run("rm", "--force", box.facts.id)
+    with pytest.raises(SandboxLost, match="the sandbox was lost"):
+        {
+            "run": lambda: box.run("touch HOST", timeout_s=10),
+            "read": lambda: box.read("f", limit_bytes=1),
+            "write": lambda: box.write("HOST", b"", replacing=None),
+        }[doing]()
+    assert list(boxes.workdir.iterdir()) == []
+    assert box.close() == ""
+
+
+def remove_soon(engine: Engine, boxes: Boxes, box: Container) -> None:
+    while not others(boxes, box):
+        time.sleep(0.05)
+    engine.run("rm", "--force", box.facts.id)
+
+
+def test_command_that_runs_out_of_memory_ends_alone(boxes: Boxes) -> None:
+    """R-42, R-32."""
+    box = boxes.start(limits=Limits(pids=64, memory_bytes=16 << 20))
+    assert box.run("x=$(head -c 40000000 /dev/zero | tr '\\0' x); echo ${#x}", timeout_s=30).code != 0
+    assert output(box, "echo alive") == "alive\n"
+
+
+def test_no_client_is_left_after_commands_of_all_kinds(boxes: Boxes) -> None:
+    """B02, R-38."""
+    box = boxes.start()
+    box.run("sleep 100 & echo up", timeout_s=10)
+    box.run("sleep 100", timeout_s=0.3)
+    box.close()
+    boxes.await_gone(os.getpid())
