@@ -6,6 +6,7 @@ module is imported only when that command runs.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from odek.cli.streams import BROKEN_PIPE_CODE, replace_closed, say
@@ -47,6 +48,9 @@ def main(arguments: list[str]) -> int:
 
 def _guarded(name: str, arguments: list[str]) -> int:
     """Run a command; the one place where its errors end."""
+    # what is imported stays until the end: to look through it for garbage again and again, and once
+    # more at exit, would take a tenth of a short run (scripts/bench)
+    gc.disable()
     from importlib import import_module
 
     from odek.cli import signals
@@ -60,6 +64,8 @@ def _guarded(name: str, arguments: list[str]) -> int:
         host = Host.capture()
         terminal.configure(env=host.env, is_terminal=host.stderr_is_terminal)
         command = import_module(COMMANDS[name][0])
+        gc.freeze()
+        gc.enable()
         code: int = command.main(arguments, host, terminal)
         return code
     except OdekError as error:
