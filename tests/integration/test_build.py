@@ -83,13 +83,16 @@ class Project:
     base: str
     images: set[str] = field(default_factory=set)
     notices: Notes = field(default_factory=Notes)
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def folder(self) -> Path:
         return Path(self.host.cwd)
 
     def write(self, *lines: str, base: str = "") -> Dockerfile:
-        text = "\n".join((f"FROM {base or self.base}", f"LABEL unique={secrets.token_hex(8)}", *lines, ""))
+        text = "\n".join(
+            (f"FROM {base or self.base}", f"LABEL odek.test={self.nonce} unique={secrets.token_hex(8)}", *lines, "")
+        )
         (self.folder / "Dockerfile.odek").write_text(text)
         dockerfile = Dockerfile(data=text.encode())
         self.images.add(dockerfile.tag)
@@ -110,6 +113,8 @@ class Project:
     def close(self) -> None:
         for image in sorted(self.images):
             self.engine.run("rmi", "--force", image, check=False)
+        # what failed and interrupted builds leave of their first steps
+        self.engine.run("image", "prune", "--force", "--filter", f"label=odek.test={self.nonce}", check=False)
 
 
 @pytest.fixture(scope="module")
