@@ -61,9 +61,10 @@ def _parts(path: str) -> list[str]:
 
 
 def _size(path: str) -> int:
-    """Return the bytes of `path`, 0 when it has none: half a surrogate pair is no character."""
+    """Return the bytes of `path`, 0 when Docker could not be told it: its client sends text, and what is
+    not UTF-8 would become the name of another file."""
     try:
-        return len(path.encode("utf-8", "surrogateescape"))
+        return len(path.encode())
     except UnicodeEncodeError:
         return 0
 

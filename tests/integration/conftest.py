@@ -36,8 +36,13 @@ def odd_images(docker_engine: Engine) -> Iterator[OddImages]:
 
 
 @pytest.fixture(scope="module")
-def shared_box(docker_engine: Engine, base_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
-    """One sandbox for the tests of a module that leave it as it was."""
+def shared_boxes(docker_engine: Engine, base_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
     made = Boxes(engine=docker_engine, image=base_image, workdir=tmp_path_factory.mktemp("shared"))
-    yield made.start()
+    yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_box(shared_boxes: Boxes) -> Container:
+    """One sandbox for the tests of a module that leave it as it was."""
+    return shared_boxes.start()
