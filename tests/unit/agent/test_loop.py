@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
-from fakes.model import ScriptedModel, text_reply
+from fakes.model import NO_USAGE, ScriptedModel, text_reply
 
+from odek.agent.budget import Budget
 from odek.agent.calls import RESULT_LIMIT_CHARACTERS
 from odek.agent.events import (
     Event,
@@ -19,7 +22,8 @@ from odek.agent.events import (
     Warned,
 )
 from odek.agent.loop import Agent
-from odek.errors import Interrupted, OdekError
+from odek.errors import BudgetExhausted, Interrupted, OdekError, OutOfTime
+from odek.model.errors import ModelRejected
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
 SPECS = (ToolSpec(name="echo", description="", parameters={"type": "object", "properties": {}}),)
@@ -61,7 +65,7 @@ def calls(*ids: str) -> tuple[ToolCall, ...]:
 says = text_reply
 
 
-def asks_for(*ids: str, text: str = "", stop: str = "tool_calls", usage: Usage = Usage()) -> Reply:
+def asks_for(*ids: str, text: str = "", stop: str = "tool_calls", usage: Usage = NO_USAGE) -> Reply:
     return Reply(message=Message(role="assistant", content=text, tool_calls=calls(*ids)), stop=stop, usage=usage)
 
 
@@ -87,8 +91,10 @@ def bench(
     outcomes: dict[str, Outcome | BaseException] | None = None,
     max_iterations: int = 10,
     history: Sequence[Message] = (),
+    window: int | None = None,
+    **settings: Any,
 ) -> Bench:
-    model, events = ScriptedModel(replies), list[Event]()
+    model, events = ScriptedModel(replies, window=window), list[Event]()
     agent = Agent(
         model=model,
         tools=Tools(outcomes or {}),
@@ -96,6 +102,7 @@ def bench(
         max_iterations=max_iterations,
         system="system text",
         history=history,
+        **settings,
     )
     return Bench(agent=agent, model=model, events=events)
 
@@ -301,3 +308,226 @@ def test_a_result_at_the_cap_is_whole() -> None:
     b = bench(asks_for("x"), says("done"), outcomes={"x": Outcome("ä" * RESULT_LIMIT_CHARACTERS)})
     b.agent.run("task")
     assert b.agent.messages[3].content == "ä" * RESULT_LIMIT_CHARACTERS
+
+
+TOO_LONG = ModelRejected("answered 400", status=400, detail="maximum context length is 8192 tokens")
+SIZE = 8000
+
+
+def steps(count: int) -> tuple[list[Reply], dict[str, Outcome | BaseException]]:
+    """Return replies with one call each, and results of SIZE characters."""
+    ids = [f"s{number}" for number in range(count)]
+    return [asks_for(id_, text=id_) for id_ in ids], {id_: Outcome("x" * SIZE) for id_ in ids}
+
+
+def sent(b: Bench, place: int) -> list[str]:
+    """Return the words of request `place` without the tools' results."""
+    return [message.content.partition("\n")[0] for message in b.requests[place][0] if message.role != "tool"]
+
+
+def test_conversation_is_trimmed_to_the_window_of_the_model() -> None:
+    """F-53, F-54: the task and the newest steps are sent; the conversation itself keeps everything."""
+    replies, outcomes = steps(10)
+    b = bench(*replies, says("done"), outcomes=outcomes, max_iterations=20, window=12_000)
+    b.agent.run("task")
+    assert sent(b, 3) == ["system text", "task", "s0", "s1", "s2"]
+    assert sent(b, 10) == ["system text", "task", "s6", "s7", "s8", "s9"]
+    assert b.requests[10][0][1].content.startswith("task\n\n[odek] 6 earlier steps of this conversation")
+    assert [message.content for message in b.agent.messages if message.role == "assistant"] == [
+        *(f"s{number}" for number in range(10)),
+        "done",
+    ]
+    assert b.agent.messages[1] == TASK
+
+
+def test_conversation_is_sent_whole_when_no_window_is_known() -> None:
+    replies, outcomes = steps(10)
+    b = bench(*replies, says("done"), outcomes=outcomes, max_iterations=20)
+    b.agent.run("task")
+    assert list(b.requests[10][0]) == b.agent.messages[:-1]
+
+
+def test_overflow_after_steps_sends_less_and_goes_on() -> None:
+    """Runtime 9.5 (10): the task and the latest step are still there, calls have their results."""
+    replies, outcomes = steps(3)
+    b = bench(*replies, TOO_LONG, says("done"), outcomes=outcomes)
+    assert b.agent.run("task") == "done"
+    assert sent(b, 3) == ["system text", "task", "s0", "s1", "s2"]
+    assert sent(b, 4) == ["system text", "task", "s1", "s2"]
+    wanted = [call.id for message in b.requests[4][0] for call in message.tool_calls]
+    assert [message.tool_call_id for message in b.requests[4][0] if message.role == "tool"] == wanted == ["s1", "s2"]
+    assert (
+        b.events.count(Warned(text="the conversation is too long for the model; older parts of it are left out")) == 1
+    )
+
+
+def test_overflow_is_remembered_for_the_next_request() -> None:
+    replies, outcomes = steps(4)
+    b = bench(*replies[:3], TOO_LONG, replies[3], says("done"), outcomes=outcomes)
+    b.agent.run("task")
+    assert sent(b, 5) == ["system text", "task", "s1", "s2", "s3"]
+
+
+def test_overflow_that_never_ends_is_an_error_after_three_tries() -> None:
+    """B42 (4)"""
+    replies, outcomes = steps(9)
+    b = bench(*replies, *[TOO_LONG] * 4, outcomes=outcomes, max_iterations=20)
+    with pytest.raises(OdekError) as caught:
+        b.agent.run("task")
+    assert (caught.value.message, caught.value.detail) == (
+        "the conversation is too long for the model, and nothing more of it can be left out",
+        "maximum context length is 8192 tokens",
+    )
+    assert len(b.requests) == 9 + 4
+    b.model.assert_all_used()
+
+
+def test_overflow_by_the_users_own_words_is_an_error_at_once() -> None:
+    """B42 (3)"""
+    b = bench(TOO_LONG)
+    with pytest.raises(OdekError, match="too long for the model"):
+        b.agent.run("task" * 50_000)
+    assert len(b.requests) == 1
+
+
+def test_overflow_by_one_result_cuts_the_result() -> None:
+    """B42 (1)"""
+    b = bench(asks_for("x"), TOO_LONG, says("done"), outcomes={"x": Outcome("x" * 100_000)})
+    b.agent.run("task")
+    assert b.requests[2][0][3].content == "x" * 25_000 + "\n[50000 characters left out]\n" + "x" * 25_000
+    assert b.agent.messages[3].content == "x" * 100_000
+
+
+def test_other_refusals_are_not_taken_for_an_overflow() -> None:
+    b = bench(ModelRejected("answered 400", status=400, detail="unknown model"))
+    with pytest.raises(ModelRejected):
+        b.agent.run("task")
+    assert len(b.requests) == 1
+
+
+def exhausted(b: Bench) -> BudgetExhausted:
+    with pytest.raises(BudgetExhausted) as caught:
+        b.agent.run("task")
+    assert caught.value.exit_code == 4
+    return caught.value
+
+
+def test_calls_beyond_the_limit_are_not_run() -> None:
+    """Runtime 1.10: exit code 4 and a summary, for which no tool may be used."""
+    used = Usage(input_tokens=10, output_tokens=1)
+    b = bench(
+        asks_for("x", usage=used),
+        asks_for("y", "z", usage=used),
+        says("half done", usage=used),
+        outcomes={"x": Outcome("1"), "y": Outcome("2")},
+        budget=Budget(tool_calls=2),
+        now=lambda: 5.0,
+    )
+    error = exhausted(b)
+    assert (error.message, error.detail) == (
+        "the task has used up its limit of 2 tool calls",
+        "half done\nused: 3 model calls, 2 tool calls, 30 tokens in, 3 out, 0 s",
+    )
+    assert [tools for _, tools in b.requests] == [SPECS, SPECS, ()]
+    assert b.agent.messages[5:7] == [
+        result("y", "2"),
+        result("z", '{"error":"not run: the limit of tool calls for this task is reached"}'),
+    ]
+    assert b.agent.messages[-1] == Message(role="assistant", content="half done")
+
+
+def test_a_model_may_answer_with_the_last_call_that_it_had() -> None:
+    b = bench(asks_for("x"), says("done"), outcomes={"x": Outcome("1")}, budget=Budget(tool_calls=1))
+    assert b.agent.run("task") == "done"
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"),
+    [
+        (Budget(input_tokens=100), "100 input tokens"),
+        (Budget(output_tokens=8), "8 output tokens"),
+    ],
+)
+def test_tokens_that_are_used_up_end_the_task(budget: Budget, limit: str) -> None:
+    """No further request for a summary: the model's last words stand in."""
+    usage = Usage(input_tokens=50, output_tokens=4)
+    replies = (asks_for("x", text="first I look", usage=usage), asks_for("y", usage=usage))
+    b = bench(*replies, outcomes={"x": Outcome("1"), "y": Outcome("2")}, budget=budget, now=lambda: 5.0)
+    error = exhausted(b)
+    assert error.message == f"the task has used up its limit of {limit}"
+    assert error.detail == "first I look\nused: 2 model calls, 2 tool calls, 100 tokens in, 8 out, 0 s"
+    assert len(b.requests) == 2
+
+
+def test_tokens_are_estimated_for_a_server_that_counts_none() -> None:
+    b = bench(
+        *(asks_for("x"), asks_for("y")),
+        outcomes={"x": Outcome("1" * 4000), "y": Outcome("2")},
+        budget=Budget(input_tokens=1000),
+    )
+    assert exhausted(b).message == "the task has used up its limit of 1000 input tokens"
+    assert len(b.requests) == 2
+    assert b.agent.usage == Usage()
+
+
+def test_an_answer_beyond_the_limit_is_still_an_answer() -> None:
+    b = bench(says("done", usage=Usage(input_tokens=10**6)), budget=Budget(input_tokens=5))
+    assert b.agent.run("task") == "done"
+
+
+def test_every_task_has_its_own_budget() -> None:
+    b = bench(
+        *(asks_for("x"), says("one"), asks_for("y"), says("two")),
+        outcomes={"x": Outcome("1"), "y": Outcome("2")},
+        budget=Budget(tool_calls=1),
+    )
+    assert [b.agent.run("task"), b.agent.run("more")] == ["one", "two"]
+
+
+def test_time_that_is_over_ends_the_task_before_the_next_request() -> None:
+    clock = iter([0.0, 0.0, 10.0, 60.0, 60.0])
+    b = bench(asks_for("x"), outcomes={"x": Outcome("1")}, budget=Budget(runtime_s=60), now=lambda: next(clock, 60.0))
+    assert exhausted(b).message == "the task has used up its limit of 60 seconds"
+
+
+def test_time_that_is_over_stops_what_is_running() -> None:
+    """The alarm is set for the task's time, and what it raises is the end of the task, not of odek."""
+    set_for: list[float] = []
+
+    @contextmanager
+    def alarm(seconds: float) -> Iterator[None]:
+        set_for.append(seconds)
+        yield
+
+    b = bench(
+        asks_for("x", "y", text="I wait", usage=Usage(input_tokens=10, output_tokens=1)),
+        outcomes={"x": OutOfTime(14)},
+        budget=Budget(runtime_s=60),
+        now=lambda: 0.0,
+        alarm=alarm,
+    )
+    error = exhausted(b)
+    assert (error.message, error.detail) == (
+        "the task has used up its limit of 60 seconds",
+        "I wait\nused: 1 model call, 0 tool calls, 10 tokens in, 1 out, 0 s",
+    )
+    assert b.agent.messages[3:] == [result("x", INTERRUPTED), result("y", INTERRUPTED)]
+    assert set_for == [60]
+
+
+def test_no_alarm_without_a_limit() -> None:
+    def alarm(seconds: float) -> Any:
+        raise AssertionError(f"an alarm was set for {seconds} s")
+
+    assert bench(says("done"), alarm=alarm).agent.run("task") == "done"
+
+
+def test_words_of_an_earlier_task_are_no_summary_of_this_one() -> None:
+    b = bench(
+        *(says("one", usage=Usage(output_tokens=1)), asks_for("x", usage=Usage(output_tokens=9))),
+        outcomes={"x": Outcome("1")},
+        budget=Budget(output_tokens=5),
+        now=lambda: 0.0,
+    )
+    b.agent.run("task")
+    assert exhausted(b).detail.startswith("used: 1 model call, ")

@@ -78,9 +78,9 @@ def test_overloaded_in_the_stream_is_tried_again() -> None:
 
 @BOTH
 def test_key_in_an_error_is_not_shown(provider: ProviderName) -> None:
-    with ModelServer(status(401, {"error": {"message": "bad key sk-secret-0123456789"}})) as server:
-        with pytest.raises(ModelError) as caught:
-            ask(client(server, provider, api_key="sk-secret-0123456789"))
+    answer = status(401, {"error": {"message": "bad key sk-secret-0123456789"}})
+    with ModelServer(answer) as server, pytest.raises(ModelError) as caught:
+        ask(client(server, provider, api_key="sk-secret-0123456789"))
     assert "sk-secret" not in caught.value.detail
     assert "[api key]" in caught.value.detail
 

@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 
 from odek.errors import FileRefused, Interrupted, OdekError, StateError
 from odek.model.types import ToolCall, ToolSpec
-from odek.tools.registry import Toolbox, ToolResult, failure, render_json
+from odek.tools.registry import Toolbox, ToolResult, Work, failure, render_json
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -107,3 +108,60 @@ def test_results_are_compact_json_that_stays_readable() -> None:
     """Tags inside JSON arrive as tags; control characters as escapes."""
     assert render_json({"a": "<b>&ä\x1b", "n": 1}) == '{"a":"<b>&ä\\u001b","n":1}'
     assert failure("x<y") == ToolResult(text='{"error":"x<y"}', failed=True)
+
+
+@dataclass
+class Reader(Probe):
+    """A tool whose calls may run together."""
+
+    parallel: bool = True
+    asked: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def prepare(self, arguments: Mapping[str, Any]) -> Work:
+        self.asked.append(arguments)
+        if arguments["text"] == "refused":
+            raise FileRefused("no")
+        return partial(self.call, arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "parallel"),
+    [(Reader(), True), (Reader(parallel=False), False), (Probe(), False)],
+    ids=["yes", "no", "never"],
+)
+def test_only_tools_that_say_so_run_beside_others(tool: Probe, parallel: bool) -> None:
+    """Runtime 3.3"""
+    assert Toolbox([tool]).is_parallel(call()) is parallel
+
+
+def test_a_tool_that_is_not_there_runs_beside_nothing() -> None:
+    assert Toolbox([]).is_parallel(call()) is False
+
+
+def test_prepare_asks_and_does_not_yet_act() -> None:
+    tool = Reader(answer=ToolResult(text="r"))
+    work = Toolbox([tool]).prepare(call())
+    assert (tool.asked, tool.seen) == ([{"text": "x"}], [])
+    assert (work(), tool.seen) == (ToolResult(text="r"), [{"text": "x"}])
+
+
+def test_a_tool_that_runs_alone_is_asked_nothing_before_its_turn() -> None:
+    tool = Reader(parallel=False)
+    Toolbox([tool]).prepare(call())
+    assert (tool.asked, tool.seen) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ('{"text":"refused"}', error("no")),
+        ("{half", None),
+        ('{"text":"x","more":1}', ToolResult(text='ok\nnote: unknown arguments were ignored: "more"')),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_its_result_when_it_is_prepared_too(
+    arguments: str, answer: ToolResult | None
+) -> None:
+    tool = Reader()
+    result = Toolbox([tool]).prepare(call(arguments))()
+    assert result == (answer or Toolbox([Probe()]).call(call(arguments)))

@@ -134,3 +134,26 @@ def test_description_ends_with_the_execution_environment() -> None:
 def test_description_stands_alone_without_an_environment() -> None:
     tool = ShellTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap, environment_block="")
     assert tool.spec.description + "\n\n" + BLOCK == shell(FakeExecutor()).spec.description
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_model_is_told_when_commands_run_at_the_same_time(parallel: bool) -> None:
+    tool = ShellTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap, environment_block=BLOCK, parallel=parallel)
+    assert ("Calls of one reply run at the same time" in tool.spec.description) is parallel
+    assert tool.parallel is parallel
+    assert tool.spec.description.endswith(BLOCK)
+
+
+def test_prepare_asks_before_anything_runs() -> None:
+    """Approvals stay in the main thread, one after the other."""
+    executor, gate = FakeExecutor(commands={"cmd": command_result(b"out")}), Gate()
+    work = shell(executor, gate).prepare({"command": "cmd", "description": "why", "timeout": 7})
+    assert (gate.asked, executor.runs) == ([("cmd", "why")], [])
+    assert work() == ToolResult(text="<$ cmd>\nout\n</>\nexit code: 0")
+    assert executor.runs == [("cmd", 7)]
+
+
+def test_refusal_is_the_result_of_what_was_prepared() -> None:
+    assert shell(FakeExecutor(), Gate("denied")).prepare({"command": "cmd"})() == ToolResult(
+        text='{"error":"denied"}', failed=True
+    )

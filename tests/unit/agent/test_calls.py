@@ -1,0 +1,155 @@
+"""The calls of one reply: which run together, in what order things are asked, told and returned."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from odek.agent.calls import CallRunner
+from odek.agent.events import Event, ToolFinished, ToolStarted
+from odek.errors import OdekError
+from odek.model.types import ToolCall, ToolSpec
+
+PATIENCE_S = 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    text: str
+    failed: bool = False
+
+
+Work = Callable[[], Outcome]
+
+
+@dataclass
+class Tools:
+    """Calls named r… may run together, calls named w… may not; what they do stands in `work`."""
+
+    work: dict[str, Work]
+    log: list[str] = field(default_factory=list)
+    specs: tuple[ToolSpec, ...] = ()
+
+    def is_parallel(self, call: ToolCall) -> bool:
+        return call.id.startswith("r")
+
+    def prepare(self, call: ToolCall) -> Work:
+        self.log.append(f"asked {call.id}")
+        assert threading.current_thread() is threading.main_thread()
+        return self.work[call.id]
+
+
+@dataclass
+class Bench:
+    runner: CallRunner
+    tools: Tools
+    results: list[tuple[str, str]] = field(default_factory=list)
+
+    def run(self, *ids: str) -> list[tuple[str, str]]:
+        calls = [ToolCall(id=id_, name="t", arguments="{}") for id_ in ids]
+        self.runner.run(calls, lambda call, text: self.results.append((call.id, text)))
+        return self.results
+
+
+def bench(work: dict[str, Work], *, parallel: int = 4) -> Bench:
+    tools = Tools(work)
+
+    def sink(event: Event) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        if isinstance(event, ToolStarted):
+            tools.log.append(f"started {event.call.id}")
+        elif isinstance(event, ToolFinished):
+            tools.log.append(f"finished {event.call.id}")
+
+    return Bench(runner=CallRunner(tools, sink, parallel=parallel), tools=tools)
+
+
+def gives(text: str) -> Work:
+    return lambda: Outcome(text)
+
+
+def after(event: threading.Event, text: str) -> Work:
+    def work() -> Outcome:
+        assert event.wait(PATIENCE_S)
+        return Outcome(text)
+
+    return work
+
+
+def before(event: threading.Event, text: str) -> Work:
+    def work() -> Outcome:
+        event.set()
+        return Outcome(text)
+
+    return work
+
+
+def test_results_come_in_the_order_of_the_calls() -> None:
+    """Runtime 3.3: the first call ends last."""
+    last = threading.Event()
+    b = bench({"r1": after(last, "one"), "r2": gives("two"), "r3": before(last, "three")})
+    assert b.run("r1", "r2", "r3") == [("r1", "one"), ("r2", "two"), ("r3", "three")]
+    assert b.tools.log == [
+        *("started r1", "asked r1", "started r2", "asked r2", "started r3", "asked r3"),
+        *("finished r1", "finished r2", "finished r3"),
+    ]
+
+
+def test_calls_that_may_not_run_together_run_alone_and_in_between() -> None:
+    """A write between two reads stays between them; nothing about it is asked before its turn."""
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
+
+    def meet() -> Outcome:
+        meeting.wait()
+        return Outcome("met")
+
+    b = bench({"r1": meet, "r2": meet, "w1": gives("written"), "w2": gives("written"), "r3": meet, "r4": meet})
+    assert [id_ for id_, _ in b.run("r1", "r2", "w1", "w2", "r3", "r4")] == ["r1", "r2", "w1", "w2", "r3", "r4"]
+    assert b.tools.log[4:12] == [
+        *("finished r1", "finished r2", "started w1", "asked w1", "finished w1", "started w2", "asked w2"),
+        "finished w2",
+    ]
+
+
+@pytest.mark.parametrize(("parallel", "ids"), [(1, ("r1", "r2")), (4, ("r1",)), (4, ("w1", "r1"))])
+def test_a_single_call_runs_in_the_main_thread(parallel: int, ids: tuple[str, ...]) -> None:
+    threads: list[threading.Thread] = []
+
+    def work() -> Outcome:
+        threads.append(threading.current_thread())
+        return Outcome("")
+
+    bench(dict.fromkeys(ids, work), parallel=parallel).run(*ids)
+    assert threads == [threading.main_thread()] * len(ids)
+
+
+def test_results_out_of_turn_are_kept_when_a_call_ends_the_run() -> None:
+    """B44: what is finished is not thrown away."""
+    done = threading.Event()
+
+    def fail() -> Outcome:
+        assert done.wait(PATIENCE_S)
+        raise OdekError("the sandbox is gone")
+
+    b = bench({"r1": gives("one"), "r2": fail, "r3": before(done, "three")})
+    with pytest.raises(OdekError, match="gone"):
+        b.run("r1", "r2", "r3")
+    assert b.results == [("r1", "one")]
+    # the third was done before the second failed, but possibly not yet noted
+    assert b.runner.take_early_results() in ({"r3": "three"}, {})
+    assert b.runner.take_early_results() == {}
+
+
+def test_nothing_is_left_over_after_a_run_that_ended_well() -> None:
+    b = bench({"r1": gives("one"), "r2": gives("two")})
+    b.run("r1", "r2")
+    assert b.runner.take_early_results() == {}
+
+
+def test_failures_are_counted_over_calls_that_ran_together() -> None:
+    b = bench(dict.fromkeys(("r1", "r2", "r3"), lambda: Outcome("no", failed=True)))
+    texts = [text for _, text in b.run("r1", "r2", "r3")]
+    assert [text.count("hint: t failed 3 times in a row.") for text in texts] == [0, 0, 1]

@@ -1,0 +1,149 @@
+"""Batches of work in threads. Nothing here waits for time to pass; threads meet at barriers and events."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from odek import calloff
+from odek.agent.parallel import Batch
+from odek.errors import Interrupted, OdekError
+
+PATIENCE_S = 20
+
+
+def wait_until_called_off() -> None:
+    """Work as a command does: until somebody stops it."""
+    idle = threading.Event()
+    while True:
+        calloff.check()
+        idle.wait(0.005)
+
+
+def run(batch: Batch[int]) -> list[set[int]]:
+    """Return which results were there each time that one was announced."""
+    seen: list[set[int]] = []
+    batch.run(lambda: seen.append(set(batch.results)))
+    return seen
+
+
+def test_results_stand_at_the_places_of_their_tasks() -> None:
+    batch = Batch([lambda: 10, lambda: 11, lambda: 12], limit=2)
+    seen = run(batch)
+    assert batch.results == {0: 10, 1: 11, 2: 12}
+    assert (len(seen), seen[-1]) == (3, {0, 1, 2})
+
+
+def test_as_many_tasks_as_allowed_run_at_the_same_time() -> None:
+    """Each of three waits for the two others: with fewer threads this would never end."""
+    meeting = threading.Barrier(3, timeout=PATIENCE_S)
+    batch = Batch([meeting.wait] * 6, limit=3)
+    run(batch)
+    assert sorted(batch.results) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_never_more_tasks_than_allowed_run_at_the_same_time(limit: int) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work() -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.01)
+        with lock:
+            running -= 1
+        return 0
+
+    run(Batch([work] * 6, limit=limit))
+    assert most <= limit
+
+
+def test_a_result_is_announced_while_others_are_still_at_work() -> None:
+    first_seen = threading.Event()
+    batch: Batch[bool] = Batch([lambda: True, lambda: first_seen.wait(PATIENCE_S)], limit=2)
+    batch.run(first_seen.set)
+    assert batch.results == {0: True, 1: True}
+
+
+@pytest.mark.parametrize("error", [OdekError("the sandbox is gone"), RuntimeError("bug"), Interrupted(9)])
+def test_what_a_task_raises_calls_the_others_off(error: BaseException) -> None:
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
+    stopped: list[int] = []
+
+    def fail() -> int:
+        meeting.wait()
+        raise error
+
+    def work() -> int:
+        meeting.wait()
+        try:
+            wait_until_called_off()
+        except Interrupted as interruption:
+            stopped.append(interruption.signal_number)
+            raise
+        return 0
+
+    batch = Batch([fail, work, lambda: 5], limit=2)
+    with pytest.raises(type(error)) as caught:
+        run(batch)
+    assert caught.value is error
+    assert stopped == [error.signal_number if isinstance(error, Interrupted) else 0]
+    assert batch.results == {}  # the third was not begun
+
+
+def interrupting() -> Callable[[int, FrameType | None], None]:
+    def handler(number: int, _frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    return handler
+
+
+def test_a_signal_stops_all_and_keeps_what_is_done() -> None:
+    """R-40, B44: the exception comes in the main thread; every other one is stopped before it goes on."""
+    meeting = threading.Barrier(3, timeout=PATIENCE_S)
+    stopped: list[int] = []
+
+    def work() -> int:
+        meeting.wait()
+        try:
+            wait_until_called_off()
+        except Interrupted as interruption:
+            stopped.append(interruption.signal_number)
+            raise
+        return 0
+
+    def send() -> int:
+        meeting.wait()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return 7
+
+    before = signal.signal(signal.SIGUSR1, interrupting())
+    try:
+        batch = Batch([work, work, send], limit=3)
+        with pytest.raises(Interrupted) as caught:
+            run(batch)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert caught.value.signal_number == signal.SIGUSR1
+    assert stopped == [signal.SIGUSR1] * 2
+    assert set(batch.results) <= {2}
+    assert [thread.name for thread in threading.enumerate() if "_work" in thread.name] == []
+
+
+def test_what_the_listener_raises_calls_the_rest_off() -> None:
+    """The terminal may be gone: BrokenPipeError comes from whoever prints the result."""
+
+    def listen() -> None:
+        raise BrokenPipeError
+
+    batch: Batch[object] = Batch([lambda: 1, wait_until_called_off], limit=2)
+    with pytest.raises(BrokenPipeError):
+        batch.run(listen)
+    assert batch.results == {0: 1}
