@@ -307,3 +307,16 @@ def run(
 ) -> Completed:
     """Run `argv` to its end, or kill it after `timeout_s`. Raises ExecutableMissing."""
     return Running(argv, env=env, stdin=stdin, cwd=cwd, limit_bytes=limit_bytes).wait(timeout_s)
+
+
+def run_attached(argv: tuple[str, ...], *, env: Mapping[str, str]) -> int:
+    """Run `argv` on this process's own terminal or streams and return its exit status.
+
+    For a person at work in a child: it shares the session, so that job control and Ctrl-C are its
+    own. Raises ExecutableMissing.
+    """
+    try:
+        with subprocess.Popen(argv, env=dict(env)) as child:
+            return child.wait()
+    except OSError as error:
+        raise ExecutableMissing(f"cannot run {argv[0]}: {error.strerror}") from error

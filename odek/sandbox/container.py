@@ -11,12 +11,14 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from odek.errors import ExecutableMissing, FileRefused, Interrupted
 from odek.listing import Entry, Listing, Walk
 from odek.process import CommandRequest, CommandResult, Completed
 from odek.sandbox import lookup, scripts
 from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
+from odek.sandbox.diagnosis import COUNTERS, Counters, explain_command, needs_counters, parse_counters
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.facts import ContainerFacts
@@ -31,6 +33,8 @@ FILE_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 3.0
 _STOPPED_S = 2.0
+_LAST_WORDS_BYTES = 4096  # of a failed command, to find the reason in
+_SHELL_VARIABLES = "/tmp/.odek-variables"
 _MAX_REDIRECTIONS = 3
 _BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
 _KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
@@ -74,6 +78,7 @@ class Container:
         self._clock = clock
         self._closed = False
         self._marks: list[str] = []
+        self._counters = Counters()
         self._prelude = _exports((*spec.env, ("HOME", facts.home)) if _home_moved(spec, facts) else spec.env)
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
@@ -167,13 +172,34 @@ class Container:
             pass
         return f"container {self.facts.name} may still exist; remove it with `docker rm -f {self.facts.name}`"
 
+    def shell_argv(self, command: tuple[str, ...], *, terminal: bool) -> tuple[str, ...]:
+        """Return the docker arguments with which a person works in here; no command: a shell.
+
+        The variables of the commands go there through a file in /tmp, for arguments are public.
+        """
+        self.run(f"umask 077; export -p >{_SHELL_VARIABLES}", timeout_s=FILE_TIMEOUT_S)
+        argv = self._exec(scripts.SHELL, (_SHELL_VARIABLES, f"{self._spec.umask:04o}", *(command or ("sh",))))
+        return (argv[0], "--tty", *argv[1:]) if terminal else argv
+
     def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
         return exec_argv(self.facts.id, user=self._spec.user, script=script, args=args, call=call)
 
     def _run_all(self, requests: Sequence[CommandRequest], *, apart: bool) -> tuple[CommandResult, ...]:
         texts = [(self._prelude + request.command).encode("utf-8", "surrogateescape") for request in requests]
         limits = [request.timeout_s for request in requests]
-        return self._follow_texts(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
+        results = self._follow_texts(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
+        return tuple(map(self._explained, results))
+
+    def _explained(self, result: CommandResult) -> CommandResult:
+        """Add to a failure what the kernel knows of it (R-42)."""
+        streams = (result.output, result.stderr) if result.stderr else (result.output,)
+        words = "\n".join(stream.data[-_LAST_WORDS_BYTES:].decode("utf-8", "replace") for stream in streams)
+        before = after = self._counters
+        if needs_counters(result.code, words):
+            counted = call(self._docker, *self._exec(COUNTERS, ()), timeout_s=STOP_TIMEOUT_S)
+            after = self._counters = parse_counters(counted.stdout.text)
+        notes = explain_command(result.code, words, before=before, after=after, spec=self._spec)
+        return replace(result, notes=(*result.notes, *notes)) if notes else result
 
     def _list(self, path: str, how: Walk, *, follow: bool) -> Listing:
         place = relative_place(path)

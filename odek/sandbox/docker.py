@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from odek.errors import ExecutableMissing
-from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running
+from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.text import visible_lines
 
@@ -93,6 +93,11 @@ class DockerCli:
             limit_bytes=limit_bytes,
             on_stderr=on_stderr,
         )
+
+
+    def attach(self, *args: str) -> int:
+        """Run a command on this process's own terminal or streams and return its exit status."""
+        return run_attached((self._executable, *args), env=self._env)
 
 
 class NoDocker:

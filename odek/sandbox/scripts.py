@@ -57,6 +57,16 @@ COMMAND = _COMMAND.replace("JOIN", "2>&1 ").replace("BREAK", "")
 # The same with stderr apart, on the wrapper's own; the last line then begins with a line end of its own.
 COMMAND_APART = _COMMAND.replace("JOIN", "").replace("BREAK", "\n")
 
+# $1: file with the variables, $2: umask, then the command. For a person at a terminal.
+SHELL = f"""\
+umask "$2"
+. "$1" 2>/dev/null
+rm -f "$1"
+unset {CALL_VARIABLE}
+shift 2
+exec "$@"
+"""
+
 # $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks; "": not known.
 # Stops every process of the call (R-40): those that carry its mark in their environment; those in the
 # session of one that does (`env -i`); and orphans that are younger than the call and carry no mark

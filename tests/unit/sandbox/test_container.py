@@ -16,8 +16,9 @@ from odek.errors import ExecutableMissing, FileRefused, Interrupted
 from odek.process import CommandResult, Output
 from odek.sandbox import scripts
 from odek.sandbox.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
+from odek.sandbox.diagnosis import COUNTERS
 from odek.sandbox.errors import SandboxLost
-from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.spec import Limits, SandboxSpec
 
 MARK, NEXT_MARK = "m" * 32, "n" * 32
 BEGAN = f"{MARK} began 4711\n".encode()
@@ -72,7 +73,7 @@ def result(out: bytes, code: int | None = 0, *, timed_out: bool = False, notes: 
     return CommandResult(output=output, code=code, timed_out=timed_out, duration_s=0, notes=notes)
 
 
-@pytest.mark.parametrize("code", [0, 1, 3, 125, 126, 127, 137, 255])
+@pytest.mark.parametrize("code", [0, 1, 3, 125, 126, 127, 255])
 def test_command_gives_its_output_and_the_status_of_the_wrapper(code: int) -> None:
     """R-41, D-10: as the user of the commands, by the full ID, the command on stdin and in no argument."""
     box = Box()
@@ -83,6 +84,25 @@ def test_command_gives_its_output_and_the_status_of_the_wrapper(code: int) -> No
         *EXEC, "--env", f"ODEK_CALL={MARK}", CONTAINER_ID, "sh", "-c", scripts.COMMAND, "sh", MARK, "0022",
     )  # fmt: skip
     assert call.stdin == b"echo secret"
+
+
+def test_a_killed_command_is_explained_by_what_the_kernel_counted() -> None:
+    """R-42: the model reads the cause; what was counted before does not explain the next command."""
+    box = Box(replace(SPEC, limits=Limits(pids=64, memory_bytes=8 << 20)))
+    box.docker.on("exec", has=COUNTERS, stdout="memory=1\nprocesses=0\n")
+    box.docker.on("exec", react=answer(status=137, out=b"Killed\n"), times=1)
+    killed = box.run("make")
+    assert killed.code == 137
+    assert killed.notes == (
+        "the kernel killed a process because the memory limit of 8388608 bytes was reached; use less, or ask the user "
+        "to raise sandbox_memory",
+    )
+    box.docker.on("exec", react=lambda client: _answer_as(client, NEXT_MARK, 137))
+    assert box.run("kill -9 $$").notes == ()
+
+
+def _answer_as(client: FakePending, mark: str, status: int) -> None:
+    client.err = [f"{mark} {status}\n".encode()]
 
 
 @pytest.mark.parametrize(

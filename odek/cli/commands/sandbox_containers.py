@@ -1,0 +1,113 @@
+"""odek sandbox ls | rm | prune: the containers that odek made on this machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+
+from odek.cli.parser import CommandParser
+from odek.cli.session import real_docker
+from odek.cli.terminal import Terminal
+from odek.errors import UsageError
+from odek.host import Host, read_identity
+from odek.sandbox.docker import Docker, probe
+from odek.sandbox.inventory import Box, choose_boxes, list_boxes, remove_boxes
+from odek.sandbox_setup import owner_of
+from odek.text import plural, visible
+
+
+def ls(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """List the containers."""
+    parser = CommandParser(
+        "sandbox ls",
+        "list the containers that odek made here",
+        usage="[--json]",
+        examples=("odek sandbox ls", "odek sandbox ls --json | jq -r '.[].name'"),
+    )
+    parser.add_argument("--json", action="store_true", help="everything about them as JSON")
+    parsed, rest = parser.read(arguments)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    boxes = _boxes(_docker(host), host)
+    if parsed.json:
+        terminal.answer(json.dumps([asdict(box) for box in boxes], indent=2))
+    elif boxes:
+        terminal.answer(render_boxes(boxes))
+    else:
+        terminal.note("no sandbox is running")
+    return 0
+
+
+def rm(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Remove containers by name."""
+    parser = CommandParser(
+        "sandbox rm",
+        "remove containers of odek's by name or ID",
+        usage="[--force] NAME…",
+        examples=("odek sandbox rm odek-4242-1",),
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="as `odek sandbox ls` shows them")
+    parser.add_argument("--force", "-f", action="store_true", help="also one that an odek at work uses")
+    parsed, rest = parser.read(arguments)
+    names = [*parsed.names, *rest]
+    if not names:
+        raise UsageError("say which container to remove", hint="`odek sandbox ls` lists them")
+    docker = _docker(host)
+    chosen = choose_boxes(names, _boxes(docker, host), force=parsed.force)
+    remove_boxes(chosen, docker)
+    terminal.answer("\n".join(box.name for box in chosen))
+    return 0
+
+
+def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Remove what dead odeks left behind."""
+    parser = CommandParser(
+        "sandbox prune",
+        "remove containers whose odek is gone; every start does that too",
+        usage="[--json]",
+        examples=("odek sandbox prune",),
+    )
+    parser.add_argument("--json", action="store_true", help="the removed ones as JSON")
+    parsed, rest = parser.read(arguments)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    docker = _docker(host)
+    leftovers = tuple(box for box in _boxes(docker, host) if box.standing == "left behind")
+    remove_boxes(leftovers, docker)
+    if parsed.json:
+        terminal.answer(json.dumps([asdict(box) for box in leftovers], indent=2))
+    else:
+        terminal.answer("\n".join((*(box.name for box in leftovers), f"{plural(len(leftovers), 'container')} removed")))
+    return 0
+
+
+def render_boxes(boxes: tuple[Box, ...]) -> str:
+    """Return a table for people. Pure."""
+    rows = [("NAME", "STATE", "OWNER", "NETWORK", "CREATED (UTC)", "WORKING DIRECTORY")]
+    rows += [
+        (box.name, box.state, _owner(box), box.network[:24], box.created.replace("T", " "), visible(box.workdir))
+        for box in boxes
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return "\n".join(
+        "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1])) for row in rows
+    )
+
+
+def _owner(box: Box) -> str:
+    return f"{box.standing}, process {box.owner_pid}" if box.owner_pid else box.standing
+
+
+def _docker(host: Host) -> Docker:
+    docker = real_docker(host)
+    probe(docker, sleep=time.sleep)
+    return docker
+
+
+def _boxes(docker: Docker, host: Host) -> tuple[Box, ...]:
+    def start_of(pid: int) -> str | None:
+        found = read_identity(pid)
+        return found.start_ticks if found else None
+
+    return list_boxes(docker, me=owner_of(host), start_of=start_of)

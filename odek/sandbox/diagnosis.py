@@ -1,0 +1,136 @@
+"""Why did it end? What the kernel and the engine counted, put into words (R-42). The deciding parts are pure.
+
+A command that the kernel killed for its memory looks like any other that ended with 137, and a
+container that somebody removed like one that never was. The control group of the container and the
+engine's own log of events tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odek.errors import ExecutableMissing
+from odek.sandbox.docker import Docker, call
+from odek.sandbox.spec import SandboxSpec
+
+EVENTS_TIMEOUT_S = 5.0
+_KILLED = 137  # 128 + SIGKILL
+_CANNOT_EXECUTE = 126
+_EVENT_TEMPLATE = '{{.Action}} {{index .Actor.Attributes "signal"}} {{index .Actor.Attributes "exitCode"}}'
+
+# Prints how often the kernel killed for memory and refused a process, in control groups v1 and v2.
+# Builtins only: at the process limit nothing can fork.
+COUNTERS = """\
+count() {
+  while read -r key value _; do [ "$key" = "$2" ] && echo "$3=$value"; done 2>/dev/null <"/sys/fs/cgroup/$1"
+}
+count memory.events oom_kill memory
+count memory/memory.oom_control oom_kill memory
+count pids.events max processes
+count pids/pids.events max processes
+true
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What the container's control group has counted since it was started."""
+
+    memory_kills: int = 0
+    refused_processes: int = 0
+
+
+def parse_counters(text: str) -> Counters:
+    """Return what COUNTERS printed; what is missing counts as 0. Pure."""
+    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return Counters(memory_kills=_number(found.get("memory")), refused_processes=_number(found.get("processes")))
+
+
+def needs_counters(code: int | None, output: str) -> bool:
+    """Return whether a command ended in a way that the counters may explain. Pure."""
+    if code in (0, None):
+        return False
+    words = output.lower()
+    return code == _KILLED or any(
+        sign in words for sign in ("can't fork", "cannot fork", "fork: ", "temporarily unavailable", "out of memory",
+                                   "cannot allocate memory", "killed")
+    )  # fmt: skip
+
+
+def explain_command(
+    code: int | None, output: str, *, before: Counters, after: Counters, spec: SandboxSpec
+) -> tuple[str, ...]:
+    """Return what the model should know about a command that failed, one sentence each. Pure.
+
+    `output` is the end of what it printed.
+    """
+    if code in (0, None):
+        return ()
+    notes = []
+    if after.memory_kills > before.memory_kills:
+        limit = f"of {spec.limits.memory_bytes} bytes " if spec.limits.memory_bytes else ""
+        notes.append(
+            f"the kernel killed a process because the memory limit {limit}was reached; use less, or ask the user to "
+            "raise sandbox_memory"
+        )
+    if after.refused_processes > before.refused_processes:
+        notes.append(
+            f"the process limit of {spec.limits.pids} was reached; stop background processes, or ask the user to raise "
+            "sandbox_pids_limit"
+        )
+    notes += _explain_words(code, output, spec)
+    return tuple(notes)
+
+
+def _explain_words(code: int | None, output: str, spec: SandboxSpec) -> list[str]:
+    notes = []
+    denied = "Permission denied" in output
+    if code == _CANNOT_EXECUTE and denied and "/tmp/" in output:
+        notes.append("programs in /tmp cannot be run (noexec); put them into /workspace")
+    if "Read-only file system" in output and spec.readonly:
+        notes.append("the workspace is mounted read-only; only /tmp can be written")
+    if "No space left on device" in output:
+        notes.append("a disk is full: /tmp is memory of limited size, /workspace is the user's own disk")
+    return notes
+
+
+def find_cause(container: str, docker: Docker, *, since_s: float, now_s: float) -> str:
+    """Return, in words, why a container that was running is gone; "" when the engine does not tell.
+
+    `since_s` and `now_s` are seconds of the day's clock, around the life of the container.
+    """
+    times = ("--since", str(int(since_s)), "--until", str(int(now_s) + 1))
+    try:
+        done = call(
+            docker, "events", *times, "--filter", f"container={container}", "--format", _EVENT_TEMPLATE,
+            timeout_s=EVENTS_TIMEOUT_S,
+        )  # fmt: skip
+    except ExecutableMissing:
+        return ""
+    if done.timed_out or done.code != 0:
+        return "the Docker daemon does not answer any more"
+    return explain_events(done.stdout.text.splitlines())
+
+
+def explain_events(lines: Sequence[str]) -> str:
+    """Return what the engine's events of a container come to, "" for nothing. Pure."""
+    events = [line.split() for line in lines if line.strip()]
+    actions = [event[0] for event in events]
+    signals = [event[1] for event in events if event[0] == "kill" and len(event) > 1]
+    if "die" not in actions:
+        return ""
+    if "oom" in actions and not signals:
+        return "the kernel ended it because the memory limit was reached; raise sandbox_memory"
+    if "stop" in actions:
+        return "somebody stopped it (docker stop)"
+    if signals:
+        return f"somebody ended it from outside (docker rm or kill, signal {signals[-1]})"
+    codes = [event[-1] for event in events if event[0] == "die" and len(event) > 1]
+    if codes and codes[-1] == "0":
+        return "its connection to odek was cut: the docker client or the daemon was restarted"
+    return f"its main process ended with status {codes[-1]}" if codes else ""
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0

@@ -1,0 +1,120 @@
+"""What the kernel and the engine counted, put into words (R-42)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.containers import CONTAINER_ID, SPEC
+from fakes.docker import FakeDocker
+
+from odek.errors import ExecutableMissing
+from odek.sandbox.diagnosis import (
+    Counters,
+    explain_command,
+    explain_events,
+    find_cause,
+    needs_counters,
+    parse_counters,
+)
+from odek.sandbox.spec import Limits
+
+NONE = Counters()
+LIMITED = replace(SPEC, limits=Limits(pids=64, memory_bytes=16 << 20))
+
+
+@pytest.mark.parametrize(
+    ("text", "counters"),
+    [
+        ("", NONE),
+        ("memory=3\nprocesses=5\n", Counters(memory_kills=3, refused_processes=5)),
+        ("memory=x\nnonsense\n=\n", NONE),
+        ("processes=7", Counters(refused_processes=7)),
+    ],
+)
+def test_parse_counters_reads_what_is_there(text: str, counters: Counters) -> None:
+    assert parse_counters(text) == counters
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "needed"),
+    [
+        (0, "Killed", False),
+        (None, "Killed", False),
+        (137, "", True),
+        (1, "all wrong", False),
+        (2, "sh: can't fork: Resource temporarily unavailable", True),
+        (1, "bash: fork: retry", True),
+        (1, "MemoryError: Cannot allocate memory", True),
+        (1, "Killed", True),
+    ],
+)
+def test_counters_are_asked_for_only_when_they_can_explain(code: int | None, output: str, needed: bool) -> None:
+    """A call of Docker that no failure needs is not made."""
+    assert needs_counters(code, output) is needed
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "after", "words"),
+    [
+        (137, "Killed", Counters(memory_kills=1), ["memory limit of 16777216 bytes"]),
+        (1, "can't fork", Counters(refused_processes=9), ["process limit of 64"]),
+        (126, "sh: /tmp/x: Permission denied", NONE, ["noexec"]),
+        (126, "sh: ./x: Permission denied", NONE, []),
+        (1, "/tmp/x: Permission denied", NONE, []),
+        (1, "No space left on device", NONE, ["a disk is full"]),
+        (1, "Read-only file system", NONE, []),
+        (137, "", NONE, []),
+        (0, "No space left on device", Counters(memory_kills=1), []),
+        (None, "", Counters(memory_kills=1), []),
+    ],
+)
+def test_explains_a_failure_by_its_cause(code: int | None, output: str, after: Counters, words: list[str]) -> None:
+    """R-42: out of memory, out of processes, noexec /tmp, full disk."""
+    notes = explain_command(code, output, before=NONE, after=after, spec=LIMITED)
+    assert len(notes) == len(words)
+    assert all(word in note for word, note in zip(words, notes, strict=True))
+
+
+def test_explains_a_read_only_workspace_only_where_it_is_one() -> None:
+    spec = replace(SPEC, readonly=True)
+    (note,) = explain_command(1, "touch: x: Read-only file system", before=NONE, after=NONE, spec=spec)
+    assert note == "the workspace is mounted read-only; only /tmp can be written"
+
+
+@pytest.mark.parametrize(
+    ("events", "cause"),
+    [
+        (["create  ", "start  ", "kill 9 ", "die  137", "destroy  "], "somebody ended it from outside (docker rm or kill, signal 9)"),
+        (["start  ", "kill 15 ", "die  143", "stop  ", "destroy  "], "somebody stopped it (docker stop)"),
+        (["start  ", "oom  ", "die  137", "destroy  "], "the kernel ended it because the memory limit was reached; raise sandbox_memory"),
+        (["start  ", "die  0", "destroy  "], "its connection to odek was cut: the docker client or the daemon was restarted"),
+        (["start  ", "exec_start: sh -c die", "die  3"], "its main process ended with status 3"),
+        (["start  ", "oom  ", "exec_die  137"], ""),
+        ([], ""),
+        (["", "garbage"], ""),
+    ],
+)  # fmt: skip
+def test_explains_the_end_of_a_container_by_the_events_of_the_engine(events: list[str], cause: str) -> None:
+    """R-42: removed, stopped, out of memory, cut off."""
+    assert explain_events(events) == cause
+
+
+def test_asks_for_the_events_of_this_container_in_its_time() -> None:
+    docker = FakeDocker()
+    docker.on("events", stdout="kill 9 \ndie  137\n")
+    assert find_cause(CONTAINER_ID, docker, since_s=100.9, now_s=200.1).startswith("somebody ended it")
+    (call,) = docker.calls
+    assert call.args[:7] == ("events", "--since", "100", "--until", "201", "--filter", f"container={CONTAINER_ID}")
+
+
+def test_a_daemon_that_does_not_answer_is_the_cause() -> None:
+    docker = FakeDocker()
+    docker.on("events", code=1, stderr="Cannot connect")
+    assert find_cause(CONTAINER_ID, docker, since_s=0, now_s=1) == "the Docker daemon does not answer any more"
+
+
+def test_says_nothing_without_a_client() -> None:
+    docker = FakeDocker()
+    docker.on("events", raises=ExecutableMissing("gone"))
+    assert find_cause(CONTAINER_ID, docker, since_s=0, now_s=1) == ""
