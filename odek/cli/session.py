@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -14,9 +14,12 @@ from odek.cli import signals
 from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer
+from odek.config.settings import Settings
 from odek.host import Host, which
-from odek.model.types import Message
+from odek.model.types import Message, Model
+from odek.sandbox.diagnosis import find_cause
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
+from odek.sandbox.errors import SandboxLost
 
 
 @contextmanager
@@ -29,19 +32,32 @@ def session(
     sink: Sink,
     history: Sequence[Message] = (),
     attachments: Sequence[Attachment] = (),
+    new_model: Callable[[Settings], Model] | None = None,
 ) -> Iterator[Session]:
     """Open a session in the real world; its container ends with the block, however that ends."""
     world = World(
         docker=real_docker(host),
-        new_model=partial(make_model, host=host, notify=terminal.note),
+        new_model=new_model or partial(make_model, host=host, notify=terminal.note),
         approver=find_approver(),
         notices=terminal,
         random_hex=random_hex,
         sleep=time.sleep,
         alarm=signals.alarm,
     )
+    began_s = time.time()
+    facts = None
     with ExitStack() as stack:
-        yield open_session(profile, layers, host, world, stack, sink=sink, history=history, attachments=attachments)
+        try:
+            opened = open_session(
+                profile, layers, host, world, stack, sink=sink, history=history, attachments=attachments
+            )
+            facts = opened.facts
+            yield opened
+        except SandboxLost as error:
+            cause = find_cause(facts.id, world.docker, since_s=began_s, now_s=time.time()) if facts else ""
+            if not cause:
+                raise
+            raise SandboxLost(f"{error.message}; {cause}", hint=error.hint, detail=error.detail) from error
 
 
 def real_docker(host: Host) -> Docker:

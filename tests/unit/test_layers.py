@@ -48,6 +48,7 @@ ROOMS: dict[str, set[str]] = {
     "secret_values": GROUND | {"host", "config", "redact"},
     "model_setup": GROUND | {"host", "config", "model"},
     "applied": GROUND | {"config", "sandbox", "isolation"},
+    "doctor": GROUND | {"process", "sandbox"},
     "trusted": GROUND,
     "demo": set(),
 }

@@ -14,6 +14,15 @@ from odek.text import clip, visible
 
 ACTIONS: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("explain",): ("odek.cli.commands.sandbox_explain", "main", "show what a run here would do, and why"),
+    ("shell",): ("odek.cli.commands.sandbox_shell", "main", "open a shell in the sandbox that a run here would get"),
+    ("doctor",): (
+        "odek.cli.commands.sandbox_doctor",
+        "main",
+        "check Docker and the sandbox, and say what to mend",
+    ),
+    ("ls",): ("odek.cli.commands.sandbox_containers", "ls", "list the containers that odek made here"),
+    ("rm",): ("odek.cli.commands.sandbox_containers", "rm", "remove containers of odek's"),
+    ("prune",): ("odek.cli.commands.sandbox_containers", "prune", "remove containers whose odek is gone"),
     ("build",): ("odek.cli.commands.sandbox_build", "build", "build the image of ./Dockerfile.odek now"),
     ("image", "bootstrap"): (
         "odek.cli.commands.sandbox_images",

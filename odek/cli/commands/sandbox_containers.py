@@ -29,7 +29,7 @@ def ls(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parsed, rest = parser.read(arguments)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    boxes = _boxes(_docker(host), host)
+    boxes = find_boxes(_docker(host), host)
     if parsed.json:
         terminal.answer(json.dumps([asdict(box) for box in boxes], indent=2))
     elif boxes:
@@ -54,7 +54,7 @@ def rm(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if not names:
         raise UsageError("say which container to remove", hint="`odek sandbox ls` lists them")
     docker = _docker(host)
-    chosen = choose_boxes(names, _boxes(docker, host), force=parsed.force)
+    chosen = choose_boxes(names, find_boxes(docker, host), force=parsed.force)
     remove_boxes(chosen, docker)
     terminal.answer("\n".join(box.name for box in chosen))
     return 0
@@ -73,7 +73,7 @@ def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     docker = _docker(host)
-    leftovers = tuple(box for box in _boxes(docker, host) if box.standing == "left behind")
+    leftovers = tuple(box for box in find_boxes(docker, host) if box.standing == "left behind")
     remove_boxes(leftovers, docker)
     if parsed.json:
         terminal.answer(json.dumps([asdict(box) for box in leftovers], indent=2))
@@ -105,7 +105,9 @@ def _docker(host: Host) -> Docker:
     return docker
 
 
-def _boxes(docker: Docker, host: Host) -> tuple[Box, ...]:
+def find_boxes(docker: Docker, host: Host) -> tuple[Box, ...]:
+    """Return the containers that carry our label, seen from this process. Raises SandboxConfigError."""
+
     def start_of(pid: int) -> str | None:
         found = read_identity(pid)
         return found.start_ticks if found else None

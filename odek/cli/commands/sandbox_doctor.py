@@ -1,0 +1,145 @@
+"""odek sandbox doctor: check Docker and the sandbox on this machine, ending with a real one."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+
+from odek.cli.commands.sandbox_containers import find_boxes
+from odek.cli.parser import CommandParser
+from odek.cli.session import random_hex, real_docker
+from odek.cli.terminal import Terminal
+from odek.config.layers import read_layers
+from odek.config.resolve import resolve
+from odek.config.settings import Settings, Source
+from odek.doctor import (
+    CLIENT_ARGV,
+    INFO_ARGV,
+    Check,
+    failed_call,
+    judge_client,
+    judge_identity,
+    judge_leftovers,
+    judge_limits,
+    judge_place,
+    judge_sandbox,
+    judge_security,
+    judge_versions,
+    read_info,
+    render_checks,
+)
+from odek.errors import OdekError
+from odek.host import Host, which
+from odek.sandbox.busybox import DEFAULT_TAG
+from odek.sandbox.docker import Docker, call, probe
+from odek.sandbox.images import find_choice, find_image
+from odek.sandbox_setup import Draft, draft_sandbox, start_sandbox
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the findings; 1 when one of them keeps the sandbox from working."""
+    parser = CommandParser(
+        "sandbox doctor",
+        "check Docker and the sandbox on this machine, and say what to mend",
+        usage="[--json] [OPTION of run…]",
+        examples=("odek sandbox doctor", "odek sandbox doctor --sandbox-image python:3.12-slim"),
+    )
+    parser.add_settings(of="run")
+    parsed, rest = parser.read(arguments)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    # a check-up asks nobody: what the project's own file wants is left out
+    layers = read_layers(host, parser.flags(parsed))
+    settings = resolve([layer for layer in layers if layer.source is not Source.PROJECT])
+    for warning in settings.warnings:
+        terminal.warn(warning)
+    checks = tuple(_checks(settings, host, terminal))
+    if settings.json:
+        terminal.answer(json.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        terminal.answer(render_checks(checks, terminal.style))
+    return 1 if any(check.verdict == "fail" for check in checks) else 0
+
+
+def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Check]:
+    yield Check(name="odek", verdict="ok", seen=f"Python {'.'.join(map(str, sys.version_info[:3]))}, {sys.platform}")
+    executable = which("docker", host)
+    yield judge_client(executable, host.env.get("PATH", ""))
+    if not executable:
+        return
+    docker = real_docker(host)
+    try:
+        server = probe(docker, sleep=time.sleep)
+    except OdekError as error:
+        yield Check(name="daemon", verdict="fail", seen=error.message, mend=error.hint)
+        return
+    yield judge_versions(call(docker, *CLIENT_ARGV).stdout.text.strip(), server)
+    asked = call(docker, *INFO_ARGV)
+    info = read_info(asked)
+    if not info:
+        yield failed_call("info", asked, "`docker info` must answer")
+        return
+    yield judge_place(host.env, info)
+    yield judge_security(info)
+    yield judge_identity(info)
+    yield judge_limits(info)
+    boxes = find_boxes(docker, host)
+    yield judge_leftovers(tuple(box.name for box in boxes if box.standing == "left behind"))
+    yield from _sandbox(settings, host, docker, terminal)
+
+
+def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal) -> Iterator[Check]:
+    """Check the image, and start a sandbox with it here."""
+    try:
+        draft = draft_sandbox(settings, host, terminal)
+    except OdekError as error:
+        yield Check(name="settings", verdict="fail", seen=error.message, mend=error.hint)
+        return
+    image = _image(draft, docker)
+    yield image
+    if image.verdict == "fail":
+        return
+    try:
+        container = start_sandbox(
+            draft,
+            settings,
+            (),
+            host,
+            docker=docker,
+            approver=None,
+            notices=terminal,
+            new_nonce=partial(random_hex, 16),
+            sleep=time.sleep,
+        )
+    except OdekError as error:
+        yield Check(name="sandbox", verdict="fail", seen=error.message, mend=error.hint)
+        return
+    try:
+        yield judge_sandbox(container.facts)
+    finally:
+        left = container.close()
+    yield (
+        Check(name="end", verdict="fail", seen=left, mend="look at `docker ps`")
+        if left
+        else Check(name="end", verdict="ok", seen="the sandbox ended with its lease")
+    )
+
+
+def _image(draft: Draft, docker: Docker) -> Check:
+    if draft.dockerfile is not None:
+        return Check(name="image", verdict="ok", seen="built from Dockerfile.odek when a run needs it")
+    found = find_choice(draft.image, docker)
+    if found:
+        return Check(name="image", verdict="ok", seen=f"{draft.image.ref} ({found})")
+    local = find_image(DEFAULT_TAG, docker)
+    mend = f"--sandbox-image {DEFAULT_TAG} is here" if local else "`odek sandbox image bootstrap` makes a small one"
+    return Check(
+        name="image",
+        verdict="fail",
+        seen=f"{draft.image.ref} ({draft.image.origin}) is not here; a run would pull it",
+        mend=f"docker pull it, or without a registry: {mend}",
+    )

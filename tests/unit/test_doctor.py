@@ -1,0 +1,95 @@
+"""The findings of `odek sandbox doctor`, judged over what Docker says of itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from fakes.containers import FACTS
+
+from odek.doctor import (
+    Check,
+    failed_call,
+    judge_client,
+    judge_identity,
+    judge_leftovers,
+    judge_limits,
+    judge_place,
+    judge_sandbox,
+    judge_security,
+    judge_versions,
+    read_info,
+    render_checks,
+)
+from odek.process import Completed, Output
+
+
+def done(text: str, code: int = 0, stderr: str = "") -> Completed:
+    def stream(words: str) -> Output:
+        return Output(head=words.encode(), tail=b"", size_bytes=len(words))
+
+    return Completed(argv=("docker",), code=code, stdout=stream(text), stderr=stream(stderr), timed_out=False)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "verdict"),
+    [
+        ("28.2.2", "20.10.24+dfsg1", "ok"),
+        ("20.10.0", "29.7.2", "ok"),
+        ("19.03.1", "20.10.1", "fail"),
+        ("28.0.0", "18.09.0", "fail"),
+        ("", "28.0.0", "fail"),
+        ("dev", "x", "fail"),
+    ],
+)
+def test_engines_and_clients_before_20_10_are_told(client: str, server: str, verdict: str) -> None:
+    """D-13: engines and clients from 20.10 on."""
+    assert judge_versions(client, server).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict"),
+    [
+        (judge_client("/usr/bin/docker", ""), "ok"),
+        (judge_client(None, "/a:\x1b[2J"), "fail"),
+        (judge_security({"SecurityOptions": ["name=seccomp,profile=default"]}), "ok"),
+        (judge_security({"SecurityOptions": ["seccomp"]}), "ok"),
+        (judge_security({"SecurityOptions": ["name=apparmor"]}), "warn"),
+        (judge_security({}), "warn"),
+        (judge_identity({"SecurityOptions": ["name=rootless"]}), "warn"),
+        (judge_identity({"SecurityOptions": ["name=userns"]}), "warn"),
+        (judge_identity({}), "ok"),
+        (judge_limits({"MemoryLimit": True, "PidsLimit": True, "CgroupVersion": "2"}), "ok"),
+        (judge_limits({"PidsLimit": False}), "warn"),
+        (judge_place({}, {"Name": "vm"}), "ok"),
+        (judge_place({"DOCKER_HOST": "unix:///run/docker.sock"}, {}), "ok"),
+        (judge_place({"DOCKER_HOST": "tcp://10.0.0.1:2375"}, {}), "warn"),
+        (judge_leftovers(()), "ok"),
+        (judge_leftovers(("odek-1-1",)), "warn"),
+        (judge_sandbox(FACTS), "ok"),
+        (judge_sandbox(replace(FACTS, workspace_writable=False)), "warn"),
+        (judge_sandbox(replace(FACTS, workspace_writable=False, readonly=True)), "ok"),
+        (failed_call("info", done("", 1, "boom\nbang"), "mend"), "fail"),
+    ],
+)
+def test_each_finding_has_its_verdict_and_a_remedy_where_it_is_not_ok(check: Check, verdict: str) -> None:
+    assert check.verdict == verdict
+    assert bool(check.mend) == (verdict != "ok")
+    assert "\x1b" not in check.seen
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "template error"])
+def test_an_info_that_cannot_be_read_is_empty(text: str) -> None:
+    assert read_info(done(text)) == {}
+
+
+def test_an_info_is_read() -> None:
+    assert read_info(done(json.dumps({"Name": "vm"}))) == {"Name": "vm"}
+
+
+def test_findings_are_lines_with_what_to_do_below() -> None:
+    checks = (Check(name="a", verdict="ok", seen="fine"), Check(name="bc", verdict="fail", seen="bad", mend="mend it"))
+    assert render_checks(checks, lambda text, _color: text) == (
+        "ok    a   fine\nfail  bc  bad\n          → mend it"
+    )
