@@ -1,12 +1,18 @@
-"""Networks and containers as Docker Compose makes them."""
+"""Networks and containers as Docker Compose makes them, and Docker Compose itself."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
 import secrets
+import shutil
 import socket
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from debian import unpack
 from engine import Engine
 
 SOCKET = "/var/run/docker.sock"
@@ -103,3 +109,33 @@ class UnixConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.connect(self._path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compose:
+    """A Docker Compose that works here."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, cwd: Path) -> None:
+        """Run `docker compose ARGUMENT…` in the folder of a project."""
+        env = {**os.environ, **self.env}
+        command = [*self.argv, *arguments]
+        done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def find_compose(engine: Engine, folder: Path) -> Compose:
+    """Return the Compose of this machine, else Debian's, unpacked below `folder`. Raises RuntimeError."""
+    if engine.run("compose", "version", check=False).returncode == 0:
+        return Compose(argv=(engine.client, "compose"))
+    program = shutil.which("docker-compose")
+    if program:
+        return Compose(argv=(program,))
+    root = unpack(folder, "docker-compose")
+    for path in sorted(root.rglob("docker-compose")):
+        if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
+            return Compose(argv=(str(path),))
+    packages = str(root / "usr" / "lib" / "python3" / "dist-packages")
+    return Compose(argv=("/usr/bin/python3", str(root / "usr/bin/docker-compose")), env={"PYTHONPATH": packages})

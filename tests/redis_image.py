@@ -1,7 +1,4 @@
-"""A local image with a real redis server and client, made from Debian's packages without a registry.
-
-The packages are downloaded and unpacked, not installed: nothing is started or changed on this machine.
-"""
+"""A local image with a real redis server and client, made from Debian's packages without a registry."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from debian import unpack
 from engine import Engine
 
 PACKAGE = "redis-server"
@@ -45,8 +43,7 @@ def _collect(folder: Path) -> dict[str, Path]:
     programs = {name: Path(path) for name in PROGRAMS if (path := shutil.which(name))}
     libraries: list[str] = []
     if len(programs) < len(PROGRAMS):
-        _download(folder)
-        root = folder / "root"
+        root = unpack(folder, PACKAGE, "redis-tools")
         programs = {name: root / "usr" / "bin" / file for name, file in PROGRAMS.items()}
         libraries = [str(path) for path in root.rglob("*-linux-gnu*") if path.is_dir()]
     found = {f"usr/bin/{name}": path.resolve() for name, path in programs.items()}
@@ -60,33 +57,6 @@ def _collect(folder: Path) -> dict[str, Path]:
             where = path[1:] if "/ld-linux" in path else f"lib/{Path(path).name}"
             found[where] = Path(path).resolve()
     return found
-
-
-def _download(folder: Path) -> None:
-    """Fetch the package and what it needs that is not installed, and unpack it below `folder`/root."""
-    if not shutil.which("apt-get") or os.getuid() != 0:
-        raise RuntimeError("no redis-server and redis-cli on PATH, and no apt-get as root to fetch them with")
-    archives = folder / "archives"
-    (archives / "partial").mkdir(parents=True)
-    command = [
-        "apt-get", "install", "--yes", "--quiet", "--download-only", "--no-install-recommends", "--reinstall",
-        "-o", f"Dir::Cache::archives={archives}", "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true",
-        PACKAGE, "redis-tools",
-    ]  # fmt: skip
-    done = _run(command)
-    if done.returncode != 0:  # a new machine has no lists of packages, an old one stale ones
-        _run(["apt-get", "update", "--quiet"])
-        done = _run(command)
-    packages = sorted(archives.glob("*.deb"))
-    if done.returncode != 0 or not packages:
-        raise RuntimeError(f"apt-get does not give {PACKAGE}: {done.stderr}")
-    for package in packages:
-        subprocess.run(["dpkg", "-x", str(package), str(folder / "root")], check=True)
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-    return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
 
 
 def _context(base_image: str, files: dict[str, Path]) -> bytes:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from composed import SOCKET, Project
+from composed import SOCKET, Compose, Project, find_compose
 from conftest import do_without
 from dockerlog import DockerLog
 from engine import Engine
@@ -33,6 +34,16 @@ def redis_image(docker_engine: Engine, base_image: str) -> str:
     """Reference of a local image with a real redis server and client."""
     try:
         return import_redis_image(docker_engine, base_image)
+    except RuntimeError as error:
+        do_without(str(error))
+        raise
+
+
+@pytest.fixture(scope="session")
+def compose(docker_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Compose:
+    """Docker Compose itself."""
+    try:
+        return find_compose(docker_engine, tmp_path_factory.mktemp("compose"))
     except RuntimeError as error:
         do_without(str(error))
         raise
@@ -107,6 +118,48 @@ def test_redis_of_a_compose_project_answers_pong(project: Project, redis_image: 
             "- localhost is the container itself, not the host or those services; reach them by name."
         )
     assert project.existing() == [front, back]
+
+
+COMPOSE_FILE = """\
+version: "2.4"
+services:
+  redis:
+    image: {image}
+    command: [redis-server, --save, "", --protected-mode, "no"]
+    networks: [default, backend]
+  quiet:
+    image: {image}
+    command: [redis-server, --save, "", --protected-mode, "no"]
+    networks:
+      backend:
+        aliases: [cache]
+networks:
+  backend:
+    internal: true
+"""
+
+
+def test_docker_compose_up_then_run(
+    compose: Compose, redis_image: str, scene: Scene, tmp_path: Path, docker_engine: Engine
+) -> None:
+    """R-53: `docker compose up -d`, then `odek run --sandbox-compose NAME`; its networks outlive the run."""
+    folder = tmp_path / f"odektest{secrets.token_hex(4)}"
+    folder.mkdir()
+    (folder / "docker-compose.yml").write_text(COMPOSE_FILE.format(image=redis_image))
+    try:
+        compose.run("up", "-d", cwd=folder)
+        names = "redis quiet cache"
+        command = f"for name in {names}; do for i in 1 2 3 4 5 6 7 8 9; do redis-cli -h $name ping && break; done; done"
+        flags = ("--sandbox-image", redis_image, "--sandbox-compose", folder.name)
+        outcome, model = run_script(scene.odek, calls(("shell", {"command": command})), text(ANSWER), flags=flags)
+        (result,) = tool_results(model)
+        assert (outcome.code, result.split("\n")[1:-2]) == (0, ["PONG"] * 3), outcome.stderr
+        system = model.requests[0].json["messages"][0]["content"]
+        assert "\nService DNS names on those networks: cache, quiet, redis\n" in system
+        listed = docker_engine.run("network", "ls", "--format", "{{.Name}}").stdout.split()
+        assert {f"{folder.name}_default", f"{folder.name}_backend"} <= set(listed)
+    finally:
+        compose.run("down", "--timeout", "1", cwd=folder)
 
 
 def test_internal_network_by_name(project: Project, scene: Scene, log: DockerLog, base_image: str) -> None:
