@@ -7,6 +7,8 @@ this module and nothing else.
 
 from __future__ import annotations
 
+import re
+
 # Code points that have no glyph of their own but change how their neighbours look or where they
 # stand: soft hyphen, combining grapheme joiner, Arabic letter mark, Hangul fillers, Khmer
 # inherent vowels, Mongolian selectors, zero-width and bidi controls (UAX #9), invisible
@@ -32,6 +34,9 @@ _INVISIBLE_RANGES = (
     (0xE0000, 0xE0FFF),
 )
 
+_JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # zero-width (non-)joiner, text and emoji presentation
+_JOINER = re.compile(f"([{_JOINERS}])")
+
 
 def visible(text: str) -> str:
     """Return `text` on one line, every control or invisible character as a backslash escape."""
@@ -42,6 +47,14 @@ def visible_lines(text: str) -> str:
     """Return `text` with its line ends and tabs kept and everything else as `visible` has it."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(visible(cell) for cell in line.split("\t")) for line in lines)
+
+
+def visible_prose(text: str) -> str:
+    """Return `text` as `visible_lines` has it, but for the joiners and selectors that emoji and some scripts need.
+
+    For what a person reads and decides nothing by, such as an answer.
+    """
+    return "".join(part if part in _JOINERS else visible_lines(part) for part in _JOINER.split(text))
 
 
 def clip(text: str, limit: int) -> str:

@@ -21,6 +21,7 @@ COMMANDS = {
     "init": ("odek.cli.commands.init", "write a settings file to start from"),
     "sandbox": ("odek.cli.commands.sandbox", "make, list and remove what the sandbox uses"),
     "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),
+    "completion": ("odek.cli.commands.completion", "print a completion script for a shell"),
     "version": ("odek.cli.commands.version", "print the version"),
 }
 """name → module, one line for the list of commands"""
@@ -35,6 +36,8 @@ def main(arguments: list[str]) -> int:
     if not replace_closed():
         return _ERROR_CODE
     name = arguments[0] if arguments else ""
+    if name == "help" and arguments[1:]:
+        return main([*arguments[1:], "--help"])
     if name in ("", "help", "--help", "-h"):
         return say(_overview(), code=0 if name else _USAGE_CODE)
     if name in ("version", "--version", "-V") and len(arguments) == 1:

@@ -46,8 +46,7 @@ class Narrator:
                 self._terminal.wait_for("waiting for the model")
             case ModelReplied():
                 self._terminal.stop_waiting()
-                if event.reply.message.tool_calls and event.reply.message.content.strip():
-                    self._say(event.reply.message.content)
+                self._replied(event)
             case ToolStarted():
                 self._calls[event.call.id] = (event.title, self._now())
                 self._heading(event.call.id)
@@ -58,6 +57,11 @@ class Narrator:
                 self._terminal.warn(visible(event.text))
             case Finished():
                 self._summary(event)
+
+    def _replied(self, event: ModelReplied) -> None:
+        """Print what the model says beside its calls; an answer is printed by whoever asked for it."""
+        if event.reply.message.tool_calls and event.reply.message.content.strip():
+            self._say(event.reply.message.content)
 
     def _say(self, text: str) -> None:
         self._terminal.line()

@@ -18,6 +18,18 @@ from odek.text import clip, visible
 _HEADINGS = {"model": "model", "limits": "limits of a task", "agent": "agent", "tools": "tools", "sandbox": "sandbox"}
 
 
+DESCRIBE = "\0describe"
+"""an argument that no process can be given"""
+
+
+class Described(BaseException):
+    """The answer to DESCRIBE; derives from BaseException because no error handler is to take it."""
+
+    def __init__(self, parser: CommandParser) -> None:
+        super().__init__(parser.command)
+        self.parser = parser
+
+
 class CommandParser(argparse.ArgumentParser):
     """argparse with odek's own errors: a message and a hint, exit code 2."""
 
@@ -72,6 +84,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def read(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         """Return the parsed flags and everything after `--`."""
+        if arguments == [DESCRIBE]:
+            raise Described(self)
         rest: list[str] = []
         if "--" in arguments:
             cut = arguments.index("--")

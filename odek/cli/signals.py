@@ -30,6 +30,12 @@ def install() -> None:
             signal.signal(number, _interrupt)
 
 
+def rearm() -> None:
+    """Let the next signal raise Interrupted again: in a conversation, each turn has a first one."""
+    global _first
+    _first = None
+
+
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     global _first
     now = time.monotonic()

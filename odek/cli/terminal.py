@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from odek.cli.streams import abandon
 from odek.errors import OdekError
-from odek.text import visible, visible_lines
+from odek.text import visible, visible_lines, visible_prose
 
 if TYPE_CHECKING:
     from odek.cli.waiting import Waiting
@@ -54,9 +54,13 @@ class Terminal:
 
         Raises OdekError when it cannot be written, and BrokenPipeError when nobody reads it.
         """
+        self.stream(text if text.endswith("\n") else text + "\n")
+
+    def stream(self, text: str) -> None:
+        """Print `text` as a part of the answer; errors as for `answer`."""
         self.stop_waiting()
         try:
-            self._stdout.write(text if text.endswith("\n") else text + "\n")
+            self._stdout.write(visible_prose(text) if self._stdout.isatty() else text)
             self._stdout.flush()
         except BrokenPipeError:
             raise
@@ -70,6 +74,11 @@ class Terminal:
         """Print a line on stderr. A terminal that is gone or full does not end the run."""
         self.stop_waiting()
         self._write(text + "\n")
+
+    def ask(self, prompt: str) -> None:
+        """Print a prompt on stderr; the answer is read elsewhere."""
+        self.stop_waiting()
+        self._write(prompt)
 
     def wait_for(self, what: str) -> None:
         """Tell on a terminal what is being waited for, from the second second on, until the next line."""

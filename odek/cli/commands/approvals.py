@@ -27,6 +27,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             "odek approvals revoke 61df288e2037",
             "cd ~/src/app && odek approvals revoke --here",
         ),
+        actions=("list", "revoke"),
     )
     parser.add_argument("words", nargs="*", metavar="list | revoke KEY…", help="KEY: the beginning of a listed key")
     parser.add_argument("--json", action="store_true", help="the list, or what was revoked, as JSON")

@@ -23,6 +23,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         COMMANDS["config"][1],
         usage="view [--json] | schema [--global]",
         examples=("odek config view", "odek config schema > odek.schema.json"),
+        actions=("view", "schema"),
     )
     parser.add_argument("action", nargs="*", metavar="view | schema", help="what to show")
     parser.add_argument("--json", action="store_true", help="the settings as JSON")

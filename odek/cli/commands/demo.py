@@ -30,7 +30,7 @@ _UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Show one whole run. Nothing of it stays behind but, perhaps, the local image it made."""
-    parser = CommandParser("demo", COMMANDS["demo"][1], usage="[--json]")
+    parser = CommandParser("demo", COMMANDS["demo"][1], usage="[--json]", examples=("odek demo",))
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
     parsed, rest = parser.read(arguments)
     if rest:

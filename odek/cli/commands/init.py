@@ -16,7 +16,9 @@ from odek.text import visible
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Write ./odek.json, or with --global ~/.odek/config.json."""
-    parser = CommandParser("init", COMMANDS["init"][1], usage="[--global] [--force]")
+    parser = CommandParser(
+        "init", COMMANDS["init"][1], usage="[--global] [--force]", examples=("odek init", "odek init --global")
+    )
     parser.add_argument("--global", "-g", action="store_true", dest="for_global", help="the operator's own file")
     parser.add_argument("--force", "-f", action="store_true", help="replace a file that exists")
     parsed, rest = parser.read(arguments)

@@ -16,7 +16,7 @@ from odek.host import Host
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the version, or with --json what a bug report needs."""
     del host
-    parser = CommandParser("version", COMMANDS["version"][1], usage="[--json]")
+    parser = CommandParser("version", COMMANDS["version"][1], usage="[--json]", examples=("odek version --json",))
     parser.add_argument("--json", action="store_true", help="version, kind of file, Python and path as JSON")
     parsed, rest = parser.read(arguments)
     if rest:

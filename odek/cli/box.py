@@ -1,0 +1,106 @@
+"""The place of a conversation: an open session whose container and model can be exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from odek.agent.events import Sink
+from odek.agent.loop import Agent
+from odek.bootstrap import Profile, Session, make_model
+from odek.cli.session import session
+from odek.cli.terminal import Terminal
+from odek.config.layers import Layer, Value
+from odek.config.resolve import resolve
+from odek.config.settings import Settings, Source
+from odek.errors import UsageError
+from odek.host import Host
+from odek.model.types import Message, Model, Reply, ToolSpec
+from odek.text import clip, visible
+
+_NAME_LENGTH = 128
+
+
+class Box:
+    """Holds the session that is open at present, and its agent."""
+
+    def __init__(
+        self, profile: Profile, layers: Sequence[Layer], host: Host, terminal: Terminal, *, sink: Sink
+    ) -> None:
+        self._profile = profile
+        self._layers = tuple(layers)
+        self._host = host
+        self._terminal = terminal
+        self._sink = sink
+        self._switch = _Switch()
+        self._stack = ExitStack()
+        self.opened: Session
+        self.agent: Agent
+
+    @contextmanager
+    def open(self, history: Sequence[Message]) -> Iterator[None]:
+        """Open the session, to go on with `history`; its container ends with the block."""
+        try:
+            self._open(history)
+            yield
+        finally:
+            self._stack.close()
+
+    def restart(self) -> None:
+        """End the container and go on in a new one. Raises OdekError; then there is none until the next try.
+
+        A conversation of the host has nothing to start again, and a sandbox is never followed by the host.
+        """
+        if self.opened.facts is None:
+            raise UsageError(
+                "commands run on this host; there is no sandbox to start again", hint="/exit, then `odek repl`"
+            )
+        self._stack.close()
+        self._profile = replace(self._profile, pinned=True)
+        self._open(self.agent.messages)
+
+    def begin_anew(self, history: Sequence[Message]) -> None:
+        """Go on with other messages in the same place."""
+        self.agent = self.opened.new_agent(history)
+
+    def use_model(self, name: str) -> None:
+        """Ask the model called `name` from now on. Raises OdekError when there cannot be such a client."""
+        if len(name) > _NAME_LENGTH or not name.isprintable() or " " in name:
+            raise UsageError(f'"{clip(visible(name), 60)}" is no name of a model')
+        value = Value(value=name, origin="/model")
+        layers = (*self._layers, Layer(source=Source.FLAG, origin="/model", values={"model": value}))
+        settings = resolve(layers)
+        self._new_model(settings)
+        self._layers = layers
+        self.opened = replace(self.opened, settings=settings)
+
+    def _open(self, history: Sequence[Message]) -> None:
+        opened = self._stack.enter_context(
+            session(
+                self._profile,
+                self._layers,
+                self._host,
+                self._terminal,
+                sink=self._sink,
+                history=history,
+                new_model=self._new_model,
+            )
+        )
+        self.opened, self.agent = opened, opened.agent
+
+    def _new_model(self, settings: Settings) -> Model:
+        self._switch.model = make_model(settings, self._host, notify=self._terminal.note)
+        return self._switch
+
+
+class _Switch:
+    """A model that can be exchanged between two turns."""
+
+    model: Model
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
+        return self.model.complete(messages, tools, on_text)
+
+    def window(self, conversation_tokens: int) -> int | None:
+        return self.model.window(conversation_tokens)

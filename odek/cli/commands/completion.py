@@ -1,0 +1,39 @@
+"""odek completion: a script that lets a shell complete odek's commands and options."""
+
+from __future__ import annotations
+
+from odek.cli.catalog import read_pages
+from odek.cli.completion import SHELLS, render_completion
+from odek.cli.main import COMMANDS
+from odek.cli.parser import CommandParser
+from odek.cli.terminal import Terminal
+from odek.errors import UsageError
+from odek.host import Host
+from odek.text import clip, visible
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the script for one shell."""
+    parser = CommandParser(
+        "completion",
+        COMMANDS["completion"][1],
+        usage="bash | zsh | fish",
+        examples=(
+            'eval "$(odek completion bash)"   # in ~/.bashrc',
+            "odek completion zsh >~/.zfunc/_odek   # with fpath+=~/.zfunc before compinit",
+            "odek completion fish >~/.config/fish/completions/odek.fish",
+        ),
+        actions=SHELLS,
+    )
+    parser.add_argument("shell", nargs="*", metavar=" | ".join(SHELLS), help="the shell that is to complete")
+    parsed, rest = parser.read(arguments)
+    del host
+    words = [*parsed.shell, *rest]
+    if len(words) != 1 or words[0] not in SHELLS:
+        given = clip(visible(" ".join(words)), 60)
+        raise UsageError(
+            f'"{given}" is no shell that odek knows' if given else "say for which shell",
+            hint=f"one of: {', '.join(SHELLS)}",
+        )
+    terminal.answer(render_completion(words[0], read_pages()))
+    return 0

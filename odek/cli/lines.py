@@ -1,0 +1,130 @@
+"""Where the lines of a conversation come from: a terminal with editing, a plain one, or a pipe (F-29 to F-31).
+
+`input` and `readline` are used nowhere else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, Protocol
+
+from odek.errors import UsageError
+
+LINE_LIMIT_BYTES = 1 << 20
+# Every byte of a line is the user's own: nothing is an 8-bit command key, in no locale (B47).
+_GNU_SETTINGS = (
+    "tab: complete",
+    "set enable-bracketed-paste on",  # a paste of several lines is one entry, not several
+    "set input-meta on",
+    "set output-meta on",
+    "set convert-meta off",
+    "set bell-style none",
+    "set show-all-if-ambiguous on",
+)
+_DELIMITERS = " \t\n\"'`([{<"
+
+Completer = Callable[[str], Sequence[str]]
+"""what a word at the cursor may become"""
+
+
+class Lines(Protocol):
+    """Gives one entry of the user after the other."""
+
+    interactive: bool
+    """whether a person sees the prompt"""
+
+    def read(self, prompt: str) -> str | None:
+        """Return the next entry without its line end, None at the end. Raises UsageError for one that is too long."""
+        ...
+
+    def remember(self, entry: str) -> None:
+        """Offer `entry` to the arrow keys."""
+        ...
+
+
+class StreamLines:
+    """Lines as they come; one reader for all of them, so that none is lost (F-31)."""
+
+    def __init__(self, stream: BinaryIO, *, interactive: bool, ask: Callable[[str], None]) -> None:
+        """`ask` shows the prompt where somebody sees it."""
+        self.interactive = interactive
+        self._stream = stream
+        self._ask = ask
+
+    def read(self, prompt: str) -> str | None:
+        if self.interactive:
+            self._ask(prompt)
+        line = self._stream.readline(LINE_LIMIT_BYTES + 1)
+        if len(line) > LINE_LIMIT_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = self._stream.readline(LINE_LIMIT_BYTES)
+            raise UsageError(
+                "a line is longer than 1 MiB and was passed over", hint="put it into a file; @FILE attaches it"
+            )
+        return line.decode("utf-8", errors="replace").rstrip("\r\n") if line else None
+
+    def remember(self, entry: str) -> None:
+        del entry
+
+
+class EditedLines:
+    """A terminal with line editing, history and completion; a backslash at the end of a line goes on."""
+
+    interactive = True
+
+    def __init__(self, history: Sequence[str], completer: Completer) -> None:
+        import readline
+
+        self._readline = readline
+        self._matches: Sequence[str] = ()
+        self._completer = completer
+        if "libedit" in (readline.__doc__ or ""):
+            readline.parse_and_bind("bind ^I rl_complete")
+        else:
+            for setting in _GNU_SETTINGS:
+                readline.parse_and_bind(setting)
+        readline.set_completer_delims(_DELIMITERS)
+        readline.set_completer(self._complete)
+        readline.set_auto_history(False)
+        for entry in history:
+            readline.add_history(entry)
+
+    def read(self, prompt: str) -> str | None:
+        entry = ""
+        while True:
+            try:
+                line = input(prompt)
+            except EOFError:
+                return None
+            if not line.endswith("\\"):
+                return entry + line
+            entry += line[:-1] + "\n"
+            prompt = "… "
+
+    def remember(self, entry: str) -> None:
+        count = self._readline.get_current_history_length()
+        if not count or self._readline.get_history_item(count) != entry:
+            self._readline.add_history(entry)
+
+    def _complete(self, word: str, state: int) -> str | None:
+        if state == 0:
+            self._matches = self._completer(word)
+        return self._matches[state] if state < len(self._matches) else None
+
+
+def open_lines(
+    history: Callable[[], Sequence[str]],
+    completer: Completer,
+    *,
+    at_terminal: bool,
+    edited: bool,
+    ask: Callable[[str], None],
+) -> Lines:
+    """Return the lines of stdin; `edited`: stdin and stdout are the terminal that a person sits at."""
+    if edited:
+        try:
+            return EditedLines(history(), completer)
+        except ImportError:  # a Python without readline: the kernel's own line editing has to do
+            pass
+    return StreamLines(sys.stdin.buffer, interactive=at_terminal, ask=ask)

@@ -1,0 +1,108 @@
+"""The completion scripts know what the parsers know, and the shells take them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from odek.cli.catalog import Page, read_pages
+from odek.cli.completion import SHELLS, render_completion, words_after
+from odek.cli.main import COMMANDS
+from odek.config.options import flag_options
+
+PAGES = read_pages()
+DRIVERS = {
+    # each prints what it would offer for the words in "$@", the last of which is being typed
+    "bash": 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _odek; printf "%s\\n" "${COMPREPLY[@]}"',
+    "zsh": (
+        'compdef() { }; compadd() { print -l -- "${@[2,-1]}" }; _files() { print files }\n'
+        '_describe() { local n=${@[-1]}; print -l -- "${(@P)n%%:*}" }\n'
+        'source "$1"; shift; words=("$@"); CURRENT=$#; _odek'
+    ),
+    "fish": 'source $argv[1]; complete -C "$argv[2..-1]"',
+}
+
+
+def offered(shell: str, script: Path, *words: str) -> list[str]:
+    """Return what `shell` offers for the last of `words`."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"no {shell} here")
+    arguments = [program, "-c", DRIVERS[shell], *([] if shell == "fish" else [shell]), str(script), "odek", *words]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    last = words[-1]
+    names = (line.split("\t")[0] for line in done.stdout.splitlines())
+    return sorted(name for name in names if name.startswith(last) and name)
+
+
+@pytest.fixture(params=SHELLS)
+def script(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+    path = tmp_path / "completion"
+    path.write_text(render_completion(request.param, PAGES))
+    return request.param, path
+
+
+def page(*words: str) -> Page:
+    return next(page for page in PAGES if page.words == words)
+
+
+def test_every_command_has_a_page_with_its_settings() -> None:
+    """R-12, R-80: the pages come from the parsers, so a new option is in all of them."""
+    assert list(dict.fromkeys(page.words[0] for page in PAGES)) == list(COMMANDS)
+    for command in ("run", "continue", "repl"):
+        names = {flag.name for flag in page(command).flags}
+        assert {option.flag for option in flag_options(command)} <= names
+
+
+def test_every_command_explains_itself_with_an_example() -> None:
+    assert [" ".join(page.words) for page in PAGES if page.flags and not page.examples] == []
+    assert [flag.name for page in PAGES for flag in page.flags if not flag.help] == []
+    assert all(example.startswith("odek ") or "odek " in example for page in PAGES for example in page.examples)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_script_names_every_option(shell: str) -> None:
+    """The comparison that keeps the scripts from drifting: each page's options stand in its part of the script."""
+    text = render_completion(shell, PAGES)
+    for each in PAGES:
+        key = re.escape("'" + " ".join(each.words) + "'")
+        key = {
+            "bash": rf"^ +{key}\)",
+            "zsh": rf"^ +\({key}\)",
+            "fish": re.escape("'__odek_at '\\''" + " ".join(each.words) + "'\\'''"),
+        }[shell]
+        part = [line for line in text.splitlines() if re.search(key, line)]
+        assert part, each.words
+        for flag in each.flags:
+            for name in flag.names:
+                spelled = {"fish": f"-l {name[2:]} " if name.startswith("--") else f"-s {name[1:]} "}.get(shell, name)
+                assert any(spelled in f"{line} " for line in part), (each.words, name)
+
+
+@pytest.mark.parametrize("words", [("",), ("se",), ("session", "sh"), ("sandbox", "image", ""), ("help", "ru")])
+def test_shell_offers_commands_and_actions(words: Sequence[str], script: tuple[str, Path]) -> None:
+    key = tuple(word for word in words[:-1] if word != "help")
+    wanted = sorted(word for word, _ in words_after(PAGES, key) if word.startswith(words[-1]))
+    assert offered(*script, *words) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("run", "--sandbox-n"), ["--sandbox-network", "--sandbox-networks"]),
+        (("run", "-q", "--no-sand"), ["--no-sandbox"]),
+        (("continue", "--no-sand"), []),
+        (("run", "--thinking", "l"), ["low"]),
+        (("run", "--model", "m", "task", "--ses"), ["--session"]),
+        (("session", "list", "--al"), ["--all"]),
+        (("sandbox", "image", "save", "--im"), ["--image"]),
+    ],
+)
+def test_shell_offers_options_and_values(words: Sequence[str], found: list[str], script: tuple[str, Path]) -> None:
+    assert offered(*script, *words) == found
