@@ -6,6 +6,7 @@ import io
 import json
 import os
 import secrets
+import subprocess
 import tarfile
 import time
 from collections.abc import Mapping
@@ -142,11 +143,17 @@ class OddImages:
         programs: tuple[str, ...] = PROGRAMS,
         files: Mapping[str, str] | None = None,
         modes: Mapping[str, int] | None = None,
+        shell: str = "",
     ) -> str:
-        """Return the reference of an image: `changes` are lines of a Dockerfile, `files` replaces contents."""
+        """Return the reference of an image: `changes` are lines of a Dockerfile, `files` replaces contents.
+
+        `shell` is a program of this machine to be its `sh`: unlike busybox, it knows no program that
+        the image does not hold.
+        """
         busybox = find_static_busybox()
         assert busybox is not None
-        archive = rewrite(image_archive(busybox.read_bytes(), programs), files or {}, modes or {})
+        extra = {} if not shell else {"bin/sh": Path(shell).read_bytes(), **libraries_of(shell)}
+        archive = rewrite(image_archive(busybox.read_bytes(), programs), files or {}, modes or {}, extra)
         reference = f"odek-test-odd:{os.getpid()}-{len(self._made)}"
         flags = [word for change in changes for word in ("--change", change)]
         self.engine.run("import", *flags, "-", reference, stdin=archive)
@@ -158,13 +165,26 @@ class OddImages:
             self.engine.run("image", "rm", "--force", *self._made, check=False)
 
 
-def rewrite(archive: bytes, files: Mapping[str, str], modes: Mapping[str, int]) -> bytes:
-    """Return a tar with the contents of some files and the modes of some entries replaced."""
+def libraries_of(program: str) -> dict[str, bytes]:
+    """Return the contents of the libraries that a program of this machine needs, by path."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    paths = [word for word in listed.split() if word.startswith("/")]
+    return {path.lstrip("/"): Path(path).read_bytes() for path in paths}
+
+
+def rewrite(archive: bytes, files: Mapping[str, str], modes: Mapping[str, int], extra: Mapping[str, bytes]) -> bytes:
+    """Return a tar with some contents and modes replaced, and with programs added."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(archive)) as old, tarfile.open(fileobj=buffer, mode="w") as new:
         for entry in old:
+            if entry.name in extra:
+                continue
             content = old.extractfile(entry) if entry.isfile() else None
             data = files[entry.name].encode() if entry.name in files else content.read() if content else b""
             entry.size, entry.mode = len(data), modes.get(entry.name, entry.mode)
+            new.addfile(entry, io.BytesIO(data))
+        for name, data in extra.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o755
             new.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()

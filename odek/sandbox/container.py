@@ -25,7 +25,7 @@ from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.following import EndMarker, Job, SplitMarker, follow
 from odek.sandbox.paths import attachment_path, relative_path, relative_place
 from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, SandboxSpec
-from odek.text import visible
+from odek.text import clip, visible
 from odek.together import follow_all
 
 OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
@@ -292,12 +292,14 @@ class Container:
 
     def _refusal(self, path: str, doing: str, done: Completed) -> FileRefused:
         reason = _REFUSALS.get(done.code)
+        words = clip(quote(done).replace("\n", "; "), 300)
         if reason is None:
             self._require_running(done)
-            words = quote(done).replace("\n", "; ")
             reason = "the container took too long" if done.timed_out else words or f"status {done.code}"
         elif done.code == scripts.NOT_WRITABLE and self._spec.readonly:
             reason = "the workspace is mounted read-only"
+        elif words:  # a full disk, a program that the image lacks
+            reason = f"{reason} ({words})"
         return FileRefused(f'cannot {doing} "{visible(path)}": {reason}')
 
     def _stop(self, job: Job, others: Sequence[Job]) -> str:

@@ -159,7 +159,7 @@ step() {{
     case $part in ""|.) continue ;; esac
     if ! cd -P "./$part" 2>/dev/null; then
       [ -n "$make" ] || exit {MISSING}
-      mkdir "./$part" 2>/dev/null && cd -P "./$part" || exit {NO_FOLDER}
+      mkdir "./$part" && cd -P "./$part" || exit {NO_FOLDER}
     fi
     case $PWD/ in "$root"/*) ;; *) exit {LEFT_WORKSPACE} ;; esac
   done

@@ -370,6 +370,15 @@ def test_refusal_of_a_script_is_put_into_words(doing: str, code: int, reason: st
     assert refused.value.message == f'cannot {doing} "a\\x1b": {reason}'
 
 
+@pytest.mark.parametrize("code", [scripts.NOT_WRITABLE, scripts.NO_FOLDER])
+def test_refusal_repeats_what_the_programs_say(code: int) -> None:
+    """B21 (5): a full disk, a program that the image lacks."""
+    box = Box()
+    box.docker.on("exec", code=code, stderr="cat: write error: No space left on device\n\x1b[2J" + "x" * 500)
+    with pytest.raises(FileRefused, match=r"\(cat: write error: No space left on device; \\x1b\[2Jx+…\)$"):
+        access(box, "write")
+
+
 def access(box: Box, doing: str, path: str = "a") -> None:
     if doing == "read":
         box.container.read(path, limit_bytes=10)
