@@ -1,0 +1,174 @@
+"""Images that bring settings of their own, or lack what others have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from boxes import PROGRAMS, Boxes, OddImages, output
+
+from odek.errors import FileRefused
+from odek.sandbox.errors import SandboxConfigError
+
+WORLD = "pwd; id -u; cat /proc/1/comm; touch $HOME/x /workspace/y && echo written"
+
+
+def without(*programs: str) -> tuple[str, ...]:
+    return tuple(program for program in PROGRAMS if program not in programs)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ('ENTRYPOINT ["/bin/sh"]',),
+        ('ENTRYPOINT ["/bin/busybox", "false"]',),
+        ('ENTRYPOINT ["/bin/sh", "-c", "exit 0", "--"]', 'CMD ["x"]'),
+        ("USER nobody",),
+        ("USER 4711:4711", "WORKDIR /no/such"),
+        ("HEALTHCHECK CMD false",),
+        ("VOLUME /workspace", "VOLUME /data"),
+        ("VOLUME /tmp",),
+        ("ENV HOME=/nowhere", "ENV ODEK_CALL=x", "ENV ENV=/evil", "ENV LD_PRELOAD=/evil.so"),
+        ("LABEL io.odek.sandbox=0 io.odek.nonce=x io.odek.pid=1",),
+    ],
+    ids=lambda changes: changes[0][:24],
+)
+def test_image_with_settings_of_its_own_is_run_like_any_other(
+    changes: tuple[str, ...], boxes: Boxes, odd_images: OddImages
+) -> None:
+    """B20, R-30: none of them has a say."""
+    box = boxes.start(image=odd_images.make(*changes))
+    assert output(box, WORLD) == f"/workspace\n{os.getuid()}\ndocker-init\nwritten\n"
+    assert box.facts.home == "/tmp"
+    assert boxes.inspect(box)["State"].get("Health") in (None, {"Status": "none", "FailingStreak": 0, "Log": None})
+
+
+def test_volumes_of_an_image_go_with_the_container(boxes: Boxes, odd_images: OddImages) -> None:
+    """R-38, B20."""
+    box = boxes.start(image=odd_images.make("VOLUME /data"))
+    (volume,) = [mount["Name"] for mount in boxes.inspect(box)["Mounts"] if mount["Type"] == "volume"]
+    box.close()
+    assert volume not in boxes.engine.run("volume", "ls", "--quiet").stdout.split()
+
+
+def test_volume_of_an_image_inside_the_workspace_is_refused(boxes: Boxes, odd_images: OddImages) -> None:
+    """R-37, B20: it would hide the user's folder of that name."""
+    with pytest.raises(SandboxConfigError) as refused:
+        boxes.start(image=odd_images.make("VOLUME /workspace/node_modules"))
+    assert refused.value.detail == "the image hides /workspace/node_modules behind a volume of its own"
+    assert boxes.existing(os.getpid()) == []
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700, 0o1777])
+def test_home_is_writable_whatever_mode_tmp_has_in_the_image(mode: int, boxes: Boxes, odd_images: OddImages) -> None:
+    """R-30, R-31."""
+    box = boxes.start(image=odd_images.make(modes={"tmp": mode}), user="12345:54321")
+    assert output(box, "touch $HOME/x && echo $HOME") == "/tmp\n"
+
+
+def test_home_that_is_not_writable_is_replaced_and_said_so(boxes: Boxes, odd_images: OddImages) -> None:
+    """R-31: a user known only by name, and a /tmp that is only root's."""
+    image = odd_images.make(
+        modes={"tmp": 0o755}, files={"etc/passwd": "root:x:0:0::/:/bin/sh\napp:x:4711:4711::/:/bin/sh\n"}
+    )
+    box = boxes.start(image=image, user="app")
+    if box.facts.home == "/tmp":
+        pytest.xfail("this runtime gives the tmpfs the mode that was asked for")
+    assert output(box, "touch $HOME/x && echo $HOME; id -u") == "/dev/shm\n4711\n"
+    assert boxes.said[0] == "HOME /tmp is not writable in this image; commands get HOME=/dev/shm"
+
+
+def test_home_of_the_operator_that_is_not_there_is_replaced(boxes: Boxes) -> None:
+    """R-31."""
+    box = boxes.start(home="/no/such", env=(("HOME", "/no/such"),))
+    assert output(box, "echo $HOME") == "/dev/shm\n"
+
+
+@pytest.mark.parametrize(
+    ("programs", "changes", "words"),
+    [
+        (without("sh"), (), "Docker did not start the sandbox from image"),
+        (PROGRAMS, ("ENV PATH=/none",), "Docker did not start the sandbox from image"),
+    ],
+    ids=["no sh", "no path"],
+)
+def test_image_that_cannot_run_commands_is_refused_in_one_sentence(
+    programs: tuple[str, ...], changes: tuple[str, ...], words: str, boxes: Boxes, odd_images: OddImages
+) -> None:
+    """B20, B21: container removed, no host."""
+    with pytest.raises(SandboxConfigError, match=words) as refused:
+        boxes.start(image=odd_images.make(*changes, programs=programs))
+    assert refused.value.hint
+    assert boxes.existing(os.getpid()) == []
+    assert list(boxes.workdir.iterdir()) == []
+
+
+@pytest.fixture(scope="session")
+def dash() -> str:
+    """A shell of this machine without programs of its own."""
+    found = shutil.which("dash")
+    if found is None:
+        pytest.skip("no dash on PATH")
+    return found
+
+
+def test_image_without_cat_is_refused(boxes: Boxes, odd_images: OddImages, dash: str) -> None:
+    """B21 (5)."""
+    with pytest.raises(SandboxConfigError, match=r"has no `cat`"):
+        boxes.start(image=odd_images.make(programs=without("sh", "cat"), shell=dash))
+    assert boxes.existing(os.getpid()) == []
+
+
+def test_image_with_a_shell_and_hardly_more_works(boxes: Boxes, odd_images: OddImages, dash: str) -> None:
+    """B21: no bash, no sleep, no ps; what is stopped is stopped all the same."""
+    box = boxes.start(image=odd_images.make(programs=("cat",), shell=dash))
+    assert output(box, "echo alive") == "alive\n"
+    assert box.run("while :; do :; done", timeout_s=0.5).notes == (
+        "the command and everything it had started was stopped",
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "doing"),
+    [("head", "read"), ("mv", "write"), ("cp", "replace"), ("sha256sum", "compare"), ("mkdir", "make")],
+)
+def test_file_tool_names_the_program_that_an_image_lacks(
+    missing: str, doing: str, boxes: Boxes, odd_images: OddImages, dash: str
+) -> None:
+    """B21 (5): and changes nothing."""
+    (boxes.workdir / "f").write_text("old")
+    box = boxes.start(image=odd_images.make(programs=without("sh", missing), shell=dash))
+    with pytest.raises(FileRefused) as refused:
+        {
+            "read": lambda: box.read("f", limit_bytes=10),
+            "write": lambda: box.write("g", b"new", replacing=None),
+            "replace": lambda: box.write("f", b"new", replacing=None),
+            "compare": lambda: box.write("f", b"new", replacing=b"old"),
+            "make": lambda: box.write("d/g", b"new", replacing=None),
+        }[doing]()
+    assert f"{missing}: not found" in refused.value.message
+    assert {path.name: path.read_text() for path in boxes.workdir.iterdir()} == {"f": "old"}
+
+
+def test_user_by_name_gets_a_helper_of_another_name(boxes: Boxes) -> None:
+    """D-10, R-32."""
+    boxes.workdir.chmod(0o777)
+    box = boxes.start(user="nobody")
+    assert boxes.inspect(box)["Config"]["User"] == "65533:65533"
+    assert (box.facts.user, output(box, "id -u")) == ("65534:65534", "65534\n")
+
+
+def test_user_by_name_who_turns_out_to_be_the_helper_is_refused(boxes: Boxes, odd_images: OddImages) -> None:
+    """D-10: it could end the sandbox."""
+    passwd = "root:x:0:0::/:/bin/sh\napp:x:65534:65534::/:/bin/sh\n"
+    with pytest.raises(SandboxConfigError, match="is the one that odek's own processes need"):
+        boxes.start(image=odd_images.make(files={"etc/passwd": passwd}), user="app")
+    assert boxes.existing(os.getpid()) == []
+
+
+def test_unknown_user_is_refused(boxes: Boxes) -> None:
+    """R-7, R-32."""
+    with pytest.raises(SandboxConfigError, match=r'commands cannot run in image ".*" as user "nosuchuser"'):
+        boxes.start(user="nosuchuser")
+    assert boxes.existing(os.getpid()) == []
