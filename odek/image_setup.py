@@ -44,6 +44,16 @@ class Notices(Protocol):
     def warn(self, text: str, hint: str = "") -> None: ...
 
 
+class _Silent:
+    """Notices of a question that is asked again later, aloud."""
+
+    def note(self, text: str) -> None:
+        del text
+
+    def warn(self, text: str, hint: str = "") -> None:
+        del text, hint
+
+
 class BuildRecords:
     """The builds that we made for one project."""
 
@@ -90,7 +100,7 @@ class BuildRecords:
         return content
 
 
-def choose_image(settings: Settings, host: Host, notices: Notices) -> tuple[ImageChoice, Dockerfile | None]:
+def choose_image(settings: Settings, host: Host) -> tuple[ImageChoice, Dockerfile | None]:
     """Return the image by its priority (the setting, Dockerfile.odek, the pinned default), and what to
     build it from.
 
@@ -105,7 +115,7 @@ def choose_image(settings: Settings, host: Host, notices: Notices) -> tuple[Imag
     dockerfile = context.read_dockerfile(host.cwd)
     if dockerfile is None:
         return default_choice(), None
-    if not settings.build_network and BuildRecords(host, notices).find(dockerfile) is None:
+    if not settings.build_network and BuildRecords(host, _Silent()).find(dockerfile) is None:
         require_buildable(dockerfile)
     return ImageChoice(ref=dockerfile.tag, origin=f"./{NAME}", chosen_by_project=True), dockerfile
 

@@ -71,7 +71,7 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     check_workdir(host.cwd, home=host.home, docker_host=host.env.get("DOCKER_HOST", ""))
     resolved = [resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes]
     parse_env(sandbox.env, origin=origin("sandbox_env"))
-    image, dockerfile = choose_image(settings, host, notices)
+    image, dockerfile = choose_image(settings, host)
     return Draft(
         image=image,
         dockerfile=dockerfile,

@@ -66,8 +66,9 @@ def build_image(
     Raises SandboxConfigError. The client is killed when this ends early, an interrupt included;
     both builders then stop, and nothing half-made is ever returned.
     """
-    network = "with the network" if options.network else "network none"
-    notify(f"building {dockerfile.tag} from {NAME} ({network})")
+    # it says no more than is true: the image after FROM is pulled whatever the switch says
+    network = "with the network" if options.network else "without network"
+    notify(f"building {dockerfile.tag} from {NAME}, its RUN steps {network}")
     with tempfile.TemporaryDirectory(prefix="odek-build-") as scratch:
         id_file = os.path.join(scratch, "id")
         argv = build_argv(

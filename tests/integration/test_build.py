@@ -102,7 +102,7 @@ class Project:
         """Do what a start does up to the image, the operator having approved it."""
         env = {"ODEK_SANDBOX_BUILD_NETWORK": "1"} if network else {}
         settings = resolve(make_layers(env=env))
-        choice, dockerfile = choose_image(settings, self.host, self.notices)
+        choice, dockerfile = choose_image(settings, self.host)
         image_id = obtain(choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices)
         self.images.add(image_id)
         return image_id

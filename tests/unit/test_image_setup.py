@@ -59,7 +59,7 @@ class Project:
         return resolve(make_layers(**said))  # type: ignore[arg-type]
 
     def choose(self, **said: object) -> tuple[ImageChoice, Dockerfile | None]:
-        return choose_image(self.settings(**said), self.host, self.notices)
+        return choose_image(self.settings(**said), self.host)
 
     def records(self, at: float = 1.0) -> BuildRecords:
         return BuildRecords(self.host, self.notices, clock=lambda: at)

@@ -81,7 +81,7 @@ def test_build_gets_the_bytes_on_stdin_and_is_used_by_its_id() -> None:
     assert image_id == ID
     assert docker.calls[0].stdin == DOCKERFILE.data
     assert docker.calls[0].args[3:7] == ("--tag", DOCKERFILE.tag, "--label", f"{LABEL}={DOCKERFILE.sha256}")
-    assert notes == [f"building {DOCKERFILE.tag} from Dockerfile.odek (network none)"]
+    assert notes == [f"building {DOCKERFILE.tag} from Dockerfile.odek, its RUN steps without network"]
     docker.assert_all_used()
     docker.assert_no_client_left()
 
