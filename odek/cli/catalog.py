@@ -6,14 +6,13 @@ over before anything else happens. So there is no second list that could differ.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
 from odek.cli.main import COMMANDS
-from odek.cli.parser import DESCRIBE, CommandParser, Described
+from odek.cli.parser import DESCRIBE, HIDDEN, Action, CommandParser, Described
 from odek.config.options import BY_KEY
 
 
@@ -101,7 +100,7 @@ def _page(words: tuple[str, ...], summary: str, parser: CommandParser) -> Page:
         arguments=tuple(
             (str(action.metavar or action.dest), _help(action))
             for action in parser._actions
-            if not action.option_strings and action.help is not argparse.SUPPRESS
+            if not action.option_strings and action.help is not HIDDEN
         ),
         groups=tuple(_groups(parser)),
         examples=parser.examples,
@@ -112,15 +111,13 @@ def _page(words: tuple[str, ...], summary: str, parser: CommandParser) -> Page:
 def _groups(parser: CommandParser) -> Iterator[tuple[str, tuple[Flag, ...]]]:
     for group in parser._action_groups:
         flags = tuple(
-            _flag(action)
-            for action in group._group_actions
-            if action.option_strings and action.help is not argparse.SUPPRESS
+            _flag(action) for action in group._group_actions if action.option_strings and action.help is not HIDDEN
         )
         if flags:
             yield group.title or "", flags
 
 
-def _flag(action: argparse.Action) -> Flag:
+def _flag(action: Action) -> Flag:
     takes_value = action.nargs != 0
     option = BY_KEY.get(action.dest)
     names = sorted(action.option_strings, key=lambda name: name.startswith("--"))
@@ -132,5 +129,5 @@ def _flag(action: argparse.Action) -> Flag:
     )
 
 
-def _help(action: argparse.Action) -> str:
+def _help(action: Action) -> str:
     return (action.help or "").replace("%%", "%")

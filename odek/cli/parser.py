@@ -22,6 +22,11 @@ DESCRIBE = "\0describe"
 """an argument that no process can be given"""
 
 
+HIDDEN = argparse.SUPPRESS
+"""the help of what is taken and not shown"""
+Action = argparse.Action
+
+
 class Described(BaseException):
     """The answer to DESCRIBE; derives from BaseException because no error handler is to take it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odek.agent.events import Event, ModelReplied, TextArrived
+from odek.agent.events import Event, ModelAsked, ModelReplied, TextArrived
 from odek.cli.narrator import Narrator
 from odek.cli.terminal import Terminal
 
@@ -26,6 +26,10 @@ class StreamingNarrator(Narrator):
                 self._stream(event.text)
         else:
             self.end_line()
+            if isinstance(event, ModelAsked):
+                self._shown = ""
+                if event.iteration == 1:
+                    self._started = self._now()  # a turn, not the conversation, is what is timed
             super().__call__(event)
 
     def end_line(self) -> None:
@@ -48,8 +52,7 @@ class StreamingNarrator(Narrator):
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
-        if not self._open:
-            self._shown = ""
+        if not self._shown:
             text = text.lstrip("\n")
         if text:
             self._terminal.stream(text)
