@@ -35,6 +35,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     sandbox_setup.py   settings → check → approval → container
     explain/           what a run here would do, without doing it
     doctor.py          is this machine fit for the sandbox
+    tool_setup.py      the tools, and the gates before them
     bootstrap.py       (command, settings, host) → a ready session
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits

@@ -22,9 +22,7 @@ from odek.agent.events import Sink
 from odek.agent.loop import Agent, Alarm
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
-from odek.approval.commands import CommandGate, HostGate, SandboxGate
 from odek.approval.gate import Approver
-from odek.approval.question import CommandQuestion
 from odek.attachments import Attachment, outside
 from odek.config.layers import Layer
 from odek.config.resolve import project_overrides, resolve
@@ -42,11 +40,9 @@ from odek.sandbox.facts import ContainerFacts
 from odek.sandbox_setup import Draft, Notices, draft_sandbox, start_sandbox
 from odek.secret_values import known_secrets
 from odek.text import visible
-from odek.tools.config_view import ConfigViewTool
-from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
+from odek.tool_setup import make_toolbox
 from odek.tools.redacted import RedactedToolbox
 from odek.tools.registry import Toolbox
-from odek.tools.shell import ShellTool
 from odek.trusted import changed_since, describe_changes
 
 _MAX_INSTRUCTIONS_BYTES = 256 << 10
@@ -257,24 +253,14 @@ def _environment_block(place: _Place, host: Host, world: World) -> str:
 
 
 def _toolbox(settings: Settings, intent: isolation.Intent, place: _Place, world: World, block: str) -> Toolbox:
-    wrap = partial(wrap_untrusted, nonce=partial(world.random_hex, 8))
-    executor = place.executor
-    return Toolbox(
-        (
-            ShellTool(
-                executor=executor,
-                gate=_gate(settings, place, world),
-                wrap=wrap,
-                environment_block=block,
-                parallel=place.facts is not None,  # on the host, one at a time, under the eyes of whoever allowed it
-            ),
-            ReadFileTool(executor=executor, wrap=wrap),
-            WriteFileTool(executor=executor, wrap=wrap),
-            PatchTool(executor=executor, wrap=wrap),
-            ConfigViewTool(applied=partial(_applied, settings, intent, place.facts), wrap=wrap),
-        ),
-        enabled=settings.tools_enabled,
-        disabled=settings.tools_disabled,
+    return make_toolbox(
+        settings,
+        place.executor,
+        place.facts,
+        approver=world.approver,
+        wrap=partial(wrap_untrusted, nonce=partial(world.random_hex, 8)),
+        environment_block=block,
+        applied=partial(_applied, settings, intent, place.facts),
     )
 
 
@@ -282,19 +268,6 @@ def _applied(settings: Settings, intent: isolation.Intent, facts: ContainerFacts
     from odek.applied import applied_settings  # few runs ask for it
 
     return applied_settings(settings, intent, facts)
-
-
-def _gate(settings: Settings, place: _Place, world: World) -> CommandGate:
-    question = CommandQuestion(world.approver) if world.approver else None
-    danger = settings.dangerous
-    if place.facts is None:
-        return HostGate(action=danger.action, non_interactive=danger.non_interactive, question=question)
-    return SandboxGate(
-        place=f"sandbox {place.facts.name}, network={place.facts.network}",
-        action=danger.action,
-        sandboxed_action=danger.sandboxed.action if danger.sandboxed else None,
-        question=question,
-    )
 
 
 def _budget(settings: Settings) -> Budget:

@@ -25,8 +25,12 @@ How you work
 _TOOL_ADVICE = (
     ("shell", "- shell runs commands. It has no input and no terminal: give programs their non-interactive flags."),
     ("read_file", "- read_file shows a file with line numbers; use it rather than cat, and in parts when it is long."),
+    ("search_files", "- search_files finds lines by a regular expression, or files by name; use it before grep."),
+    ("glob", "- glob lists files whose paths fit a wildcard; use it before find."),
     ("patch", "- patch replaces one passage of a file; prefer it to writing a whole file anew."),
     ("write_file", "- write_file makes a file, or replaces all of it."),
+    ("batch_read", "- batch_read shows several files by one call; batch_patch changes several, or none."),
+    ("parallel_shell", "- parallel_shell runs independent commands at the same time."),
 )
 
 _RULES = """\

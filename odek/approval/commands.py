@@ -55,7 +55,7 @@ class SandboxGate:
     def check(self, command: str, *, reason: str) -> str | None:
         """See CommandGate."""
         refusal = _decide(command, self._action, self._question, place=self._place, reason=reason)
-        return None if refusal is None else f"{refusal}\n{_remedy('dangerous.sandboxed.action')}"
+        return None if refusal is None else f"{refusal}\n{remedy('dangerous.sandboxed.action')}"
 
 
 class HostGate:
@@ -81,7 +81,7 @@ class HostGate:
         lines = [refusal, f"It is of class {UNKNOWN} and would run on the host, without a sandbox."]
         if self._question is None and self._non_interactive == "allow":
             lines.append(f"dangerous.non_interactive does not cover the class {UNKNOWN}.")
-        return "\n".join((*lines, _remedy("dangerous.action"), "In the sandbox it needs no approval."))
+        return "\n".join((*lines, remedy("dangerous.action"), "In the sandbox it needs no approval."))
 
 
 def _decide(command: str, action: Action, question: CommandQuestion | None, *, place: str, reason: str) -> str | None:
@@ -100,7 +100,8 @@ def _decide(command: str, action: Action, question: CommandQuestion | None, *, p
     return f"operation denied by user: {shown}"
 
 
-def _remedy(setting: str) -> str:
+def remedy(setting: str) -> str:
+    """Return the sentence that names how the operator lifts a refusal, `setting` being "dangerous.action" or alike."""
     *outer, key = setting.split(".")
     nested = f'"{key}": "allow"'
     for name in reversed(outer):

@@ -1,8 +1,8 @@
 """Arguments of tool calls: the model's JSON text checked against the schema it was shown.
 
 Of JSON Schema only what our own tools use is understood: an object of strings, whole numbers,
-booleans and lists of strings, with `required`, `minimum`, `maximum` and `enum`. A schema that says
-more raises KeyError in the first test that calls the tool.
+booleans, lists of strings and lists of such objects, with `required`, `minimum`, `maximum`, `enum`,
+`minItems` and `maxItems`. A schema that says more raises KeyError in the first test that calls the tool.
 """
 
 from __future__ import annotations
@@ -11,10 +11,21 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from odek.text import clip, visible
+from odek.text import clip, plural, visible
 
-_KNOWN_RULES = frozenset(("type", "description", "minimum", "maximum", "enum", "items"))
-_TYPE_NAMES = {"string": "text", "integer": "a whole number", "boolean": "true or false", "array": "a list of texts"}
+_KNOWN_RULES = frozenset(
+    (
+        *("type", "description", "minimum", "maximum", "enum", "items", "minItems", "maxItems"),
+        *("properties", "required"),
+    )
+)
+_TYPE_NAMES = {
+    "string": "text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
 _SHOWN_LENGTH = 60
 
 
@@ -27,17 +38,26 @@ def parse_arguments(text: str, schema: Mapping[str, Any]) -> tuple[dict[str, Any
 
     An optional argument that is null counts as absent. Raises ArgumentError.
     """
-    values = _parse_object(text)
+    ignored: list[str] = []
+    arguments = _checked_object("", _parse_object(text), schema, ignored)
+    return arguments, tuple(ignored)
+
+
+def _checked_object(
+    place: str, values: Mapping[str, Any], schema: Mapping[str, Any], ignored: list[str]
+) -> dict[str, Any]:
+    """Return what `schema` knows of `values`; add what it does not know to `ignored`."""
     properties: Mapping[str, Mapping[str, Any]] = schema["properties"]
+    ignored += [place + name for name in values if name not in properties]
     arguments = {
-        name: _checked(name, value, properties[name])
+        name: _checked(place + name, value, properties[name], ignored)
         for name, value in values.items()
         if name in properties and value is not None
     }
     for name in schema.get("required", ()):
         if name not in arguments:
-            raise ArgumentError(f'"{name}" is missing')
-    return arguments, tuple(name for name in values if name not in properties)
+            raise ArgumentError(f'"{place}{name}" is missing')
+    return arguments
 
 
 def _parse_object(text: str) -> dict[str, Any]:
@@ -55,23 +75,48 @@ def _parse_object(text: str) -> dict[str, Any]:
     return values
 
 
-def _checked(name: str, value: Any, rules: Mapping[str, Any]) -> Any:
+def _checked(name: str, value: object, rules: Mapping[str, Any], ignored: list[str]) -> object:
     if unknown := rules.keys() - _KNOWN_RULES:
         raise KeyError(f"schema of {name}: {sorted(unknown)}")
     if rules["type"] == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)  # some models write every number with a point
     if not _has_type(value, rules["type"]):
         raise ArgumentError(f'"{name}" must be {_TYPE_NAMES[rules["type"]]}, not {_shown(value)}')
+    if isinstance(value, list):
+        return _checked_list(name, value, rules, ignored)
+    if isinstance(value, dict):
+        return _checked_object(f"{name}.", value, rules, ignored)
     if "enum" in rules and value not in rules["enum"]:
         raise ArgumentError(f'"{name}" must be one of {", ".join(rules["enum"])}, not {_shown(value)}')
+    if isinstance(value, int):
+        _check_bounds(name, value, rules)
+    return value
+
+
+def _check_bounds(name: str, value: int, rules: Mapping[str, Any]) -> None:
     if "minimum" in rules and value < rules["minimum"]:
         raise ArgumentError(f'"{name}" must be at least {rules["minimum"]}, not {value}')
     if "maximum" in rules and value > rules["maximum"]:
         raise ArgumentError(f'"{name}" must be at most {rules["maximum"]}, not {value}')
-    return value
 
 
-def _has_type(value: Any, name: str) -> bool:
+def _checked_list(name: str, values: list[object], rules: Mapping[str, Any], ignored: list[str]) -> list[object]:
+    least, most = rules.get("minItems", 0), rules.get("maxItems", len(values))
+    if len(values) < least:
+        raise ArgumentError(f'"{name}" must have at least {plural(least, "item")}, not {len(values)}')
+    if len(values) > most:
+        raise ArgumentError(f'"{name}" must have at most {plural(most, "item")}, not {len(values)}')
+    items: Mapping[str, Any] = rules["items"]
+    return [_checked(f"{name}[{index}]", _spread(value, items), items, ignored) for index, value in enumerate(values)]
+
+
+def _spread(value: object, rules: Mapping[str, Any]) -> object:
+    """Return `value`, or the object that it abbreviates: models write "a.txt" for {"path": "a.txt"}."""
+    required = rules.get("required", ())
+    return {required[0]: value} if isinstance(value, str) and len(required) == 1 else value
+
+
+def _has_type(value: object, name: str) -> bool:
     match name:
         case "string":
             return isinstance(value, str)
@@ -80,7 +125,9 @@ def _has_type(value: Any, name: str) -> bool:
         case "boolean":
             return isinstance(value, bool)
         case "array":
-            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
     raise KeyError(name)
 
 
@@ -88,5 +135,5 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ArgumentError(f"{name} is no JSON number")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return visible(clip(json.dumps(value, ensure_ascii=False), _SHOWN_LENGTH))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import itertools
 import re
 from array import array
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from odek.text import clip
 
 MAX_MATCHES = 10_000
+MAX_COMPARED_LINES = 3000
 _CONTEXT_LINES = 3
 _LISTED_LINES = 20
 
@@ -53,6 +55,26 @@ def find_changes(text: str, old: str, new: str, *, replace_all: bool) -> tuple[C
     return tuple(
         _smallest_change(text, start, end, _with_line_ends(text, start, end, new) if adapt else new)
         for start, end in matches
+    )
+
+
+def compare_texts(before: str, after: str) -> tuple[Change, ...]:
+    """Return what makes `after` of `before`, whole lines at a time.
+
+    Raises EditError when the part in which they differ is too long: comparing takes time that grows
+    with its square.
+    """
+    old, new = _split_lines(before), _split_lines(after)
+    start = _common_length(old, new)
+    same_after = _common_length(old[start:][::-1], new[start:][::-1])
+    old_rest, new_rest = old[start : len(old) - same_after], new[start : len(new) - same_after]
+    if max(len(old_rest), len(new_rest)) > MAX_COMPARED_LINES:
+        raise EditError(f"the texts differ over more than {MAX_COMPARED_LINES} lines; use diff in the shell")
+    ends = list(itertools.accumulate(map(len, old_rest), initial=sum(map(len, old[:start]))))
+    return tuple(
+        Change(start=ends[i1], end=ends[i2], replacement="".join(new_rest[j1:j2]))
+        for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old_rest, new_rest).get_opcodes()
+        if kind != "equal"
     )
 
 

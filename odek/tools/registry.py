@@ -57,6 +57,20 @@ class ParallelTool(Tool, Protocol):
         ...
 
 
+class Unasked:
+    """Base of tools that change nothing and ask nobody: their calls may run beside others."""
+
+    parallel = True
+
+    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """See Tool."""
+        raise NotImplementedError
+
+    def prepare(self, arguments: Mapping[str, Any]) -> Work:
+        """Return what carries the call out."""
+        return partial(self.call, arguments)
+
+
 class CommandGate(Protocol):
     """Says whether a shell command may run."""
 

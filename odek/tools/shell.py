@@ -80,11 +80,7 @@ class ShellTool:
         return partial(self._run, command, arguments.get("timeout", DEFAULT_TIMEOUT_S))
 
     def _refusal(self, command: str, *, reason: str) -> str | None:
-        if not command.strip():
-            return "the command is empty"
-        if "\0" in command:
-            return "the command holds a NUL character, which no shell can take"
-        return self._gate.check(command, reason=reason)
+        return refuse_command(command) or self._gate.check(command, reason=reason)
 
     def _run(self, command: str, timeout_s: int) -> ToolResult:
         result = self._executor.run(command, timeout_s=timeout_s)
@@ -93,6 +89,15 @@ class ShellTool:
         )
         lines = (fenced or "(no output)", *render_ending(result, timeout_s))
         return ToolResult(text="\n".join(lines), failed=result.code != 0)
+
+
+def refuse_command(command: str) -> str | None:
+    """Return why `command` is none, None when it is one."""
+    if not command.strip():
+        return "the command is empty"
+    if "\0" in command:
+        return "the command holds a NUL character, which no shell can take"
+    return None
 
 
 def render_ending(result: CommandResult, timeout_s: int) -> tuple[str, ...]:

@@ -24,6 +24,11 @@ class OpenGate:
         return None
 
 
+class OpenFiles:
+    def check(self, path: str, *, change: str) -> str | None:
+        return None
+
+
 def toolbox(root: Path) -> Toolbox:
     """Return all tools on `root`, with the nonces 0…01, 0…02 and so on."""
     numbers = itertools.count(1)
@@ -33,8 +38,8 @@ def toolbox(root: Path) -> Toolbox:
         [
             ShellTool(executor=host, gate=OpenGate(), wrap=wrap, environment_block=""),
             ReadFileTool(executor=host, wrap=wrap),
-            WriteFileTool(executor=host, wrap=wrap),
-            PatchTool(executor=host, wrap=wrap),
+            WriteFileTool(executor=host, gate=OpenFiles(), wrap=wrap),
+            PatchTool(executor=host, gate=OpenFiles(), wrap=wrap),
         ]
     )
 

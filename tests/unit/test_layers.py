@@ -55,6 +55,7 @@ ROOMS: dict[str, set[str]] = {
 ROOMS["image_setup"] = {"errors", "text", "host", "state", "config", "sandbox"}
 ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval", "image_setup"}
 ROOMS["explain"] = {"errors", "text", "host", "config", "sandbox", "approval", "isolation", "sandbox_setup"}
+ROOMS["tool_setup"] = {"config", "approval", "sandbox", "executor", "tools", "trusted"}
 ROOMS["bootstrap"] = set(ROOMS)
 ROOMS["cli"] = set(ROOMS) | {"__init__"}
 ROOMS["__main__"] = {"cli"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,6 +15,26 @@ from odek.tools.registry import ToolResult
 
 def wrap(text: str, *, source: str) -> str:
     return f"<{source}>\n{text}\n</>" if text else ""
+
+
+@dataclass
+class Gate:
+    """Gives one answer and remembers what it was asked."""
+
+    answer: str | None = None
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def check(self, path: str, *, change: str) -> str | None:
+        self.asked.append((path, change))
+        return self.answer
+
+
+def write_tool(executor: FakeExecutor, gate: Gate | None = None) -> WriteFileTool:
+    return WriteFileTool(executor=executor, gate=gate or Gate(), wrap=wrap)
+
+
+def patch_tool(executor: FakeExecutor, gate: Gate | None = None) -> PatchTool:
+    return PatchTool(executor=executor, gate=gate or Gate(), wrap=wrap)
 
 
 def read(data: bytes, **arguments: Any) -> ToolResult:
@@ -101,7 +122,7 @@ def test_what_is_no_text_is_refused_by_read_and_patch(data: bytes, message: str)
     with pytest.raises(FileRefused) as from_read:
         ReadFileTool(executor=executor, wrap=wrap).call({"path": "a.txt"})
     with pytest.raises(FileRefused) as from_patch:
-        PatchTool(executor=executor, wrap=wrap).call({"path": "a.txt", "old_string": "a", "new_string": "b"})
+        patch_tool(executor).call({"path": "a.txt", "old_string": "a", "new_string": "b"})
     assert (from_read.value.message, from_patch.value.message) == (message, message)
     assert executor.files == {"a.txt": data}
 
@@ -123,8 +144,8 @@ def test_all_file_tools_refuse_the_same_paths(path: str, message: str) -> None:
     refusals = []
     for tool, arguments in (
         (ReadFileTool(executor=executor, wrap=wrap), {}),
-        (WriteFileTool(executor=executor, wrap=wrap), {"content": "x"}),
-        (PatchTool(executor=executor, wrap=wrap), {"old_string": "a", "new_string": "b"}),
+        (write_tool(executor), {"content": "x"}),
+        (patch_tool(executor), {"old_string": "a", "new_string": "b"}),
     ):
         with pytest.raises(FileRefused) as caught:
             tool.call({"path": path, **arguments})
@@ -142,7 +163,7 @@ def test_absolute_paths_of_the_workspace_are_taken(path: str) -> None:
 @pytest.mark.parametrize("content", ["", "a\n", "a\r\nb\rc\ufeff", "no newline ä\0"])
 def test_write_file_writes_exactly_the_content(content: str) -> None:
     executor = FakeExecutor(files={"a.txt": b"old"})
-    result = WriteFileTool(executor=executor, wrap=wrap).call({"path": "a.txt", "content": content})
+    result = write_tool(executor).call({"path": "a.txt", "content": content})
     assert executor.files == {"a.txt": content.encode()}
     expected = {"success": True, "path": "/workspace/a.txt", "bytes": len(content.encode())}
     assert (json.loads(result.text), result.failed) == (expected, False)
@@ -150,13 +171,13 @@ def test_write_file_writes_exactly_the_content(content: str) -> None:
 
 def test_write_file_refuses_more_than_a_mebibyte() -> None:
     executor = FakeExecutor()
-    result = WriteFileTool(executor=executor, wrap=wrap).call({"path": "a", "content": "ä" * (512 * 1024) + "x"})
+    result = write_tool(executor).call({"path": "a", "content": "ä" * (512 * 1024) + "x"})
     assert result.text == '{"error":"content has 1048577 bytes; at most 1048576 can be written at once"}'
     assert (result.failed, executor.files) == (True, {})
 
 
 def patch(executor: FakeExecutor, **arguments: Any) -> ToolResult:
-    return PatchTool(executor=executor, wrap=wrap).call({"path": "a.txt", **arguments})
+    return patch_tool(executor).call({"path": "a.txt", **arguments})
 
 
 @pytest.mark.parametrize(
@@ -242,14 +263,14 @@ def test_files_above_ten_mebibytes_are_refused() -> None:
 @pytest.mark.parametrize(
     ("tool", "required", "optional"),
     [
-        (ReadFileTool, ["path"], ["offset", "limit"]),
-        (WriteFileTool, ["path", "content"], []),
-        (PatchTool, ["path", "old_string"], ["new_string", "replace_all"]),
+        (ReadFileTool(executor=FakeExecutor(), wrap=wrap), ["path"], ["offset", "limit"]),
+        (write_tool(FakeExecutor()), ["path", "content"], []),
+        (patch_tool(FakeExecutor()), ["path", "old_string"], ["new_string", "replace_all"]),
     ],
 )
 def test_parameters_have_their_public_names(tool: Any, required: list[str], optional: list[str]) -> None:
     """R-83: names are the contract."""
-    parameters = tool(executor=FakeExecutor(), wrap=wrap).spec.parameters
+    parameters = tool.spec.parameters
     assert (list(parameters["properties"]), parameters["required"]) == ([*required, *optional], required)
 
 

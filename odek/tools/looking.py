@@ -1,0 +1,59 @@
+"""What the tools that look around in folders share: where they do not go, and how they tell what they saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odek.executor import Executor
+from odek.listing import Entry, Listing, Walk
+from odek.text import clip, plural, visible
+from odek.tools.workspace import inside
+
+SKIPPED_FOLDERS = frozenset(
+    ("node_modules", "vendor", "__pycache__", "target", "dist", "build", ".next", ".venv", ".git")
+)
+ORDINARY = Walk(skip=SKIPPED_FOLDERS, hidden=False)
+SHOWN_LIMIT_CHARACTERS = 60_000
+LISTED = 10  # skipped things that are named; the rest is counted
+SKIP_RULE = (
+    "Hidden folders and those that hold what tools made (node_modules, vendor, build, dist, target, …) are passed "
+    "over unless path names one."
+)
+
+
+def look(executor: Executor, path: str, how: Walk) -> Listing:
+    """Return what is below `path` as a tool got it, "" being the workspace. Raises FileRefused."""
+    return executor.walk(inside(path) if path else path, how)
+
+
+def relative_to(entry: Entry, top: Entry) -> str:
+    """Return the path of `entry` seen from `top`; of `top` itself, its name."""
+    if entry is top:
+        return entry.name
+    return entry.path[len(top.path) + 1 :] if top.path else entry.path
+
+
+def bounded(lines: Sequence[str], limit: int) -> str:
+    """Return `lines` in at most about `limit` characters; what is left out is counted."""
+    for index, line in enumerate(lines):
+        limit -= len(line) + 1
+        if limit < 0:
+            return "\n".join((*lines[:index], f"[{plural(len(lines) - index, 'line')} left out]"))
+    return "\n".join(lines)
+
+
+def listing_notes(listing: Listing, how: Walk = ORDINARY) -> list[str]:
+    """Return what must be said of a walk besides what it found."""
+    passed = [visible(e.path) + "/" for e in listing.entries if e.kind == "folder" and how.passes_over(e.name)]
+    notes = []
+    if passed:
+        more = f" and {len(passed) - LISTED} more" if len(passed) > LISTED else ""
+        notes.append(f"folders passed over: {clip(', '.join(passed[:LISTED]), 1000)}{more}")
+    if not listing.complete:
+        notes.append("note: there are too many files here to look at all of them; name a folder")
+    return [*notes, *(f"note: {problem}" for problem in listing.problems)]
+
+
+def left_out(count: int, limit: int) -> list[str]:
+    """Return the line that tells of `count` things that only `limit` are shown, if so."""
+    return [f"shown: {limit}; raise limit, or be more precise"] if count > limit else []

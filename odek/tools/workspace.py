@@ -1,0 +1,90 @@
+"""What all file tools share: how a path is taken, how bytes become text, and the gate before a write."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from odek.errors import FileRefused
+from odek.executor import Executor
+from odek.text import visible
+from odek.tools.registry import Wrap
+
+FILE_LIMIT_BYTES = 10 << 20
+
+PATH: Mapping[str, Any] = {
+    "type": "string",
+    "description": "the file, relative to the workspace or absolute inside it",
+}
+FOLDER: Mapping[str, Any] = {
+    "type": "string",
+    "description": "the folder, relative to the workspace or absolute inside it; the workspace unless given",
+}
+
+
+class FileGate(Protocol):
+    """Says whether a file of the workspace may be written."""
+
+    def check(self, path: str, *, change: str) -> str | None:
+        """Return None to let `path` (relative to the workspace, free of links) be written, else why not.
+
+        `change` shows a person what would be written.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """Reads and writes files as tools name them."""
+
+    executor: Executor
+    wrap: Wrap
+
+    def place(self, path: str) -> str:
+        """Return the absolute form of `path`, for labels and results; it decides nothing."""
+        return posixpath.normpath(posixpath.join(self.executor.workspace, path))
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file of at most FILE_LIMIT_BYTES. Raises FileRefused."""
+        return self.executor.read(inside(path), limit_bytes=FILE_LIMIT_BYTES)
+
+    def write(self, path: str, data: bytes, *, replacing: bytes | None, gate: FileGate, change: str) -> None:
+        """Write a file if `gate` lets it through. Raises FileRefused."""
+        guard = partial(_require, gate, change)
+        self.executor.write(inside(path), data, replacing=replacing, guard=guard)
+
+
+def inside(path: str) -> str:
+    """Return `path` for the executor; `~` is the shell's word for a place outside (F-61)."""
+    if not path.strip():
+        raise FileRefused("the path is empty")
+    if path == "~" or path.startswith("~/"):
+        raise FileRefused(f'"{visible(path)}" leaves the workspace')
+    return path
+
+
+def decode_text(data: bytes, path: str) -> str:
+    """Return `data` as text. Raises FileRefused for a NUL byte or bytes that are no UTF-8 (F-66)."""
+    shown = f'"{visible(path)}"'
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileRefused(f"{shown} looks like UTF-16, not UTF-8; convert it with iconv in the shell")
+    position = data.find(b"\0")
+    if position >= 0:
+        raise FileRefused(f"{shown} is binary: NUL byte at offset {position}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FileRefused(
+            f"{shown} is no UTF-8 text: byte 0x{data[error.start]:02x} on line {line}. It is binary or in an older "
+            "encoding such as Latin-1; convert it with iconv in the shell"
+        ) from error
+
+
+def _require(gate: FileGate, change: str, path: str) -> None:
+    denial = gate.check(path, change=change)
+    if denial is not None:
+        raise FileRefused(denial)
