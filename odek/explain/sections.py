@@ -16,7 +16,7 @@ from odek.explain.types import ApprovalState, Asked, Entry, Look, Section
 from odek.isolation import Intent, decide, explain_stop
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
 from odek.sandbox.network import Network
-from odek.sandbox.spec import WORKSPACE
+from odek.sandbox.spec import ATTACHMENTS, WORKSPACE
 from odek.sandbox_setup import DEFAULT_HOME
 
 _APPROVAL_ORIGINS: Mapping[ApprovalState, str] = {
@@ -148,6 +148,7 @@ def _mounts(asked: Asked) -> Section:
                 for volume in draft.volumes
             ),
             Entry(name="/tmp", value="tmpfs", origin="always"),
+            *((Entry(name=ATTACHMENTS, value="tmpfs", origin="--ctx"),) if draft.attachments else ()),
         ),
     )
 

@@ -244,8 +244,9 @@ Explain = Callable[..., dict[str, object]]
         (),
         ("--sandbox-network", "bridge", "--sandbox-memory", "256m", "--sandbox-cpus", "0.5"),
         ("--sandbox-readonly", "--sandbox-pids-limit", "128", "--sandbox-user", "1234:1234"),
+        ("--ctx", "odek.json,/etc/passwd"),
     ],
-    ids=["defaults", "limits", "read-only"],
+    ids=["defaults", "limits", "read-only", "a file from outside"],
 )
 def test_explain_shows_the_command_that_docker_receives(flags: tuple[str, ...], place: Place) -> None:
     """Issue 3: `odek sandbox explain` equals what a run really does."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from odek.approval.request import ApprovalRequest
 from odek.approval.store import ApprovalStore
+from odek.attachments import outside, read_named
 from odek.bootstrap import firmness_of, intent_of
 from odek.cli.commands.run import PROFILE
 from odek.cli.parser import CommandParser
@@ -67,7 +69,8 @@ def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: 
     require_allowed(intent, required=settings.require_sandbox)
     if not intent.sandboxed:
         return explain_host(settings, intent)
-    draft = draft_sandbox(settings, host, terminal)
+    carried = outside(read_named(settings.ctx, cwd=host.cwd, home=host.home, warn=terminal.warn))
+    draft = replace(draft_sandbox(settings, host, terminal), attachments=bool(carried))
     asked = Asked(
         settings=settings,
         layers=layers,
