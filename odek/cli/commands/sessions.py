@@ -105,7 +105,9 @@ def _trim(store: SessionStore, terminal: Terminal, text: str, number: str) -> No
 
 
 def _delete(store: SessionStore, terminal: Terminal, words: list[str]) -> None:
-    found = [_find(store, text, terminal) for text in words]
+    found = tuple(dict.fromkeys(_find(store, text, terminal) for text in words))
+    for session_id in found:  # nothing is deleted by a command line that is partly wrong
+        store.require(session_id)
     for session_id in found:
         store.delete(session_id)
         terminal.answer(f"deleted session {visible(session_id)}")

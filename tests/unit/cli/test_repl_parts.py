@@ -1,0 +1,221 @@
+"""The parts of a conversation: history, completion, lines, streaming, saving."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from fakes.model import ScriptedModel, call_reply, text_reply
+from fakes.sessions import FIRST_ID, Sessions
+from fakes.terminals import Screen
+
+from odek.agent.events import Event, Finished, ModelAsked, ModelReplied, TextArrived
+from odek.agent.loop import Agent
+from odek.cli.inputlog import MOST_ENTRIES, NAME, InputLog, add_entry, parse_entries, render_entries
+from odek.cli.keeper import Keeper
+from odek.cli.lines import LINE_LIMIT_BYTES, StreamLines
+from odek.cli.streaming import StreamingNarrator
+from odek.cli.suggest import suggest
+from odek.errors import Interrupted, StateError, UsageError
+from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
+from odek.session.groups import history
+from odek.state import StateFolder
+from odek.tools.registry import ToolResult, Work
+
+
+@pytest.mark.parametrize("entry", ["plain", "two\nlines", "back\\slash", "\\n is no line end", "ü 🙂", "tab\there"])
+def test_history_keeps_an_entry_as_it_was_typed(entry: str) -> None:
+    assert parse_entries(render_entries([entry, entry + "x"])) == (entry, entry + "x")
+
+
+def test_history_drops_repetitions_blanks_and_the_oldest() -> None:
+    """F-32."""
+    entries = tuple(str(number) for number in range(MOST_ENTRIES))
+    assert add_entry(entries, entries[-1]) == entries
+    assert add_entry(entries, " \n") == entries
+    assert add_entry(entries, "x" * 20_000) == entries
+    assert add_entry(entries, "new") == (*entries[1:], "new")
+    assert add_entry((), "a") == ("a",)
+
+
+def log_in(home: Path, warnings: list[str]) -> InputLog:
+    folder = StateFolder(home=str(home), uid=os.getuid())
+    return InputLog(folder, redact=lambda text: text.replace("hunter22", "…"), warn=warnings.append)
+
+
+def test_history_file_is_private_redacted_and_shared(tmp_path: Path) -> None:
+    """F-32: made with mode 0600; what two conversations type does not push each other out."""
+    warnings: list[str] = []
+    one, two = log_in(tmp_path, warnings), log_in(tmp_path, warnings)
+    assert one.read() == ()
+    one.add("first")
+    two.add("my key is hunter22")
+    one.add("third")
+    assert two.read() == ("first", "my key is …", "third")
+    path = tmp_path / ".odek" / NAME
+    assert (path.stat().st_mode & 0o777, path.read_text()) == (0o600, "first\nmy key is …\nthird\n")
+    assert warnings == []
+
+
+def test_history_that_cannot_be_trusted_is_told_once_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".odek").mkdir(mode=0o700)
+    path = tmp_path / ".odek" / NAME
+    path.write_text("planted\n")
+    path.chmod(0o644)
+    warnings: list[str] = []
+    log = log_in(tmp_path, warnings)
+    assert log.read() == ()
+    log.add("typed")
+    assert path.read_text() == "planted\n"
+    assert warnings == [f'what you type is not remembered: "{path}" is open to other users (mode 0644)']
+
+
+def test_tab_offers_commands_and_files(tmp_path: Path) -> None:
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    for name in ("src/main.py", "src/made up.py", "src/m\x1b[2J", "setup.py", ".hidden", "we\udcffird"):
+        (tmp_path / name).touch()
+
+    def offered(word: str) -> tuple[str, ...]:
+        return suggest(word, commands=("/model", "/help"), cwd=str(tmp_path))
+
+    assert offered("/") == ("/help", "/model")
+    assert offered("/m") == ("/model",)
+    assert offered("@s") == ("@setup.py", "@src/")
+    assert offered("@src/m") == ("@src/main.py",)
+    assert offered("@src/") == ("@src/deep/", "@src/main.py")
+    assert offered("@.h") == ("@.hidden",)
+    assert offered("@") == ("@setup.py", "@src/")
+    assert offered("@nowhere/x") == offered("@/etc/pass") == offered("@../") == offered("s") == ()
+
+
+def test_pipe_gives_every_line_to_one_reader() -> None:
+    """F-31: CRLF, no line end at the end of the file, bytes that are no UTF-8, and a line that is too long."""
+    data = b"one\r\n\n" + b"x" * (LINE_LIMIT_BYTES + 5) + b"\nw\xffe\nlast"
+    lines = StreamLines(io.BytesIO(data), interactive=False, ask=lambda _: pytest.fail("nobody sees a prompt"))
+    assert [lines.read(">"), lines.read(">")] == ["one", ""]
+    with pytest.raises(UsageError):
+        lines.read(">")
+    assert [lines.read(">"), lines.read(">"), lines.read(">")] == ["w\ufffde", "last", None]
+
+
+def test_prompt_is_shown_where_somebody_sees_it() -> None:
+    shown: list[str] = []
+    assert StreamLines(io.BytesIO(b"a\n"), interactive=True, ask=shown.append).read("odek 1> ") == "a"
+    assert shown == ["odek 1> "]
+
+
+def replied(text: str, *calls: ToolCall) -> Event:
+    return ModelReplied(reply=Reply(message=Message(role="assistant", content=text, tool_calls=calls)), iteration=1)
+
+
+def show(*events: Event) -> tuple[StreamingNarrator, str]:
+    screen = Screen(is_terminal=True)
+    narrator = StreamingNarrator(screen.terminal, verbose=False, streams=True)
+    for event in events:
+        narrator(event)
+    return narrator, screen.stdout
+
+
+def test_text_is_shown_as_it_arrives_and_once() -> None:
+    """Line ends are kept, a carriage return waits for its line feed, everything else cannot move the cursor."""
+    pieces = ("\n\none\r", "\ntwo\x1b", "[2J\n", "three")
+    narrator, shown = show(
+        ModelAsked(iteration=1), *(TextArrived(text=piece) for piece in pieces), replied("one\r\ntwo\x1b[2J\nthree")
+    )
+    assert shown == "one\ntwo\\x1b[2J\nthree\n"
+    assert narrator.was_shown("one\r\ntwo\x1b[2J\nthree\n")
+
+
+def test_answer_that_was_not_streamed_is_not_taken_for_shown() -> None:
+    narrator, shown = show(ModelAsked(iteration=1), replied("whole"))
+    assert (narrator.was_shown("whole"), shown) == (False, "")
+
+
+def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
+    asked = ModelAsked(iteration=1)
+    _, shown = show(asked, TextArrived(text="half"), Finished(answer="x", usage=Usage(), iterations=1))
+    assert shown == "half\n"
+    narrator, _ = show(asked, TextArrived(text="half"))
+    narrator.end_line()
+    narrator.end_line()
+    assert not narrator.was_shown("other")
+
+
+class OneTool:
+    """A toolbox whose tool does what a test says."""
+
+    specs: tuple[ToolSpec, ...] = ()
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def is_parallel(self, _: ToolCall) -> bool:
+        return False
+
+    def prepare(self, _: ToolCall) -> Work:
+        return self._work
+
+
+def start(sessions: Sessions, work: Work, *replies: Reply) -> tuple[Keeper, list[str], Agent]:
+    warnings: list[str] = []
+    keeper = Keeper(lambda _: None, warnings.append)
+    agent = Agent(model=ScriptedModel(replies), tools=OneTool(work), sink=keeper, max_iterations=9, system="be brief")
+    return keeper, warnings, agent
+
+
+def test_every_step_is_on_the_disk_before_the_next(tmp_path: Path) -> None:
+    """F-58, B44: what was said and done is readable in the file at the moment the tool runs."""
+    sessions = Sessions(tmp_path)
+    seen: list[list[str]] = []
+
+    def work() -> ToolResult:
+        seen.append([entry.message.role for entry in sessions.store.read(FIRST_ID).entries])
+        return ToolResult(text="done")
+
+    keeper, warnings, agent = start(
+        sessions, work, call_reply(("t", {}), ("t", {})), call_reply(("t", {})), text_reply("answer")
+    )
+    with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
+        keeper.keep(agent, recorder)
+        assert keeper.take_turn("task", model="small", cwd="/w") == "answer"
+    # the results that are still to come are told as interrupted
+    assert seen[0] == ["user", "assistant", "tool", "tool"]
+    assert len(seen[2]) == len(seen[0]) + 2
+    stored = sessions.store.read(FIRST_ID)
+    assert history(stored) == tuple(agent.messages[1:])
+    assert (stored.state.turns, stored.system, warnings) == (1, "be brief", [])
+
+
+@pytest.mark.parametrize("ending", [Interrupted(2), StateError("gone")], ids=["signal", "error"])
+def test_turn_that_was_ended_is_kept(ending: BaseException, tmp_path: Path) -> None:
+    """F-49, F-58: an error, an interrupt; the conversation in the file is whole."""
+    sessions = Sessions(tmp_path)
+
+    def work() -> ToolResult:
+        raise ending
+
+    keeper, _, agent = start(sessions, work, call_reply(("t", {})))
+    with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
+        keeper.keep(agent, recorder)
+        with pytest.raises(type(ending)):
+            keeper.take_turn("task", model="small", cwd="/w")
+    assert history(sessions.store.read(FIRST_ID)) == tuple(agent.messages[1:])
+    assert [message.role for message in agent.messages] == ["system", "user", "assistant", "tool"]
+
+
+def test_disk_that_is_full_is_told_once_and_does_not_end_the_turn(tmp_path: Path) -> None:
+    """B46."""
+    sessions = Sessions(tmp_path)
+    keeper, warnings, agent = start(
+        sessions, lambda: ToolResult(text="done"), call_reply(("t", {})), text_reply("answer")
+    )
+    with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
+        keeper.keep(agent, recorder)
+        sessions.file().unlink()
+        assert keeper.take_turn("task", model="small", cwd="/w") == "answer"
+        with pytest.raises(StateError) as unsaved:
+            keeper.require_saved()
+    assert unsaved.value.message.endswith("was removed while it was in use")
+    assert len(warnings) == 1
