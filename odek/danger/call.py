@@ -22,6 +22,10 @@ class Judge(Protocol):
         """Take note of a finding."""
         ...
 
+    def note(self, words: Sequence[str]) -> None:
+        """Take note of a plainer spelling of the command, for denylists."""
+        ...
+
     def write(self, path: str, scope: Scope) -> None:
         """Take note that the file `path` is written, created or removed."""
         ...

@@ -49,7 +49,9 @@ def _follow(walker: Walker, command: str, place: Place, *, posix: bool) -> str:
     return ""
 
 
-def _unreadable(command: str, why: str, findings: list[Finding] | tuple[()], walkers: list[Walker] | None = None) -> Risk:
+def _unreadable(
+    command: str, why: str, findings: list[Finding] | tuple[()], walkers: list[Walker] | None = None
+) -> Risk:
     unknown = Finding(level=RiskClass.UNKNOWN, rule="unreadable", reason=f"the command {why}")
     return _summary([unknown, *findings, *scan_text(command)], walkers or [], readable=False)
 

@@ -25,9 +25,8 @@ def judge_call(judge: Judge, scope: Scope, fields: Fields, stdin: str | None, se
             judge.read(argument, scope, names_only=True)
         return marks.ANY
     program = identify_program(word, RULES)
-    call = Call(
-        judge=judge, scope=scope, program=program.name, argv=fields, stdin=stdin, secrets=secrets
-    )
+    call = Call(judge=judge, scope=scope, program=program.name, argv=fields, stdin=stdin, secrets=secrets)
+    judge.note((program.name, *fields[1:]))
     if program.origin == "file":
         _judge_file(call)
     if program.known and not (program.origin != "file" and _asks_version(call)):

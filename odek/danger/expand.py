@@ -18,7 +18,7 @@ from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Scri
 
 Fields = tuple[str, ...]
 
-_BRACKETS = re.compile(r"\[[^\]/]*\]")
+_BRACKETS = re.compile(r"\[[^\[\]/]*\]")
 _NUMBERS = frozenset((
     "?", "#", "$", "!", "-", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO", "USER", "LOGNAME", "HOSTNAME", "EPOCHSECONDS",
 ))  # fmt: skip
@@ -87,7 +87,9 @@ class Expander:
                 candidates = (marks.SPLIT,)
                 readings = readings[:1]
             readings = [
-                self._appended(reading, candidate, part, quoted=quoted) for reading in readings for candidate in candidates
+                self._appended(reading, candidate, part, quoted=quoted)
+                for reading in readings
+                for candidate in candidates
             ]
         kept = dict.fromkeys(tuple(text for text in reading if text is not None) for reading in readings)
         return tuple(kept)
@@ -237,7 +239,8 @@ def _globbed(text: str) -> str:
     """Return `text` with its active glob characters as marks."""
     if not any(character in text for character in "*?["):
         return text
-    return _BRACKETS.sub(marks.ONE, text).replace("*", marks.STAR).replace("?", marks.ONE)
+    inner = _BRACKETS.sub(marks.ONE, text)  # twice, for [[:alpha:]]
+    return _BRACKETS.sub(marks.ONE, inner).replace("*", marks.STAR).replace("?", marks.ONE)
 
 
 def _stays_below(value: str) -> bool:

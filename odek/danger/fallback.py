@@ -12,23 +12,23 @@ import re
 from odek.danger.risk import Finding, RiskClass
 
 _QUOTES = re.compile(r"\\\n|[\\'\"]|\$(?=['\"])")
-_DELETING = re.compile(
-    r"(?<![\w.-])(?:rm|rmdir|unlink|shred|dd|mkfs\S*|wipefs|blkdiscard|truncate|mv|chmod|chown|git|find|rsync|sudo|su|doas|"
-    r"docker|podman|kubectl|dropdb|crontab|eval)(?![\w-])|\.git/|\.envrc|\.vscode|odek\.json|AGENTS\.md",
-    re.IGNORECASE,
-)
-_NETWORK = re.compile(
-    r"(?<![\w.-])(?:curl|wget|nc|ncat|netcat|socat|ssh|scp|sftp|ftp|tftp|telnet|rclone|rsync|aria2c|git|dig|nslookup)(?![\w-])"
-    r"|/dev/(?:tcp|udp)/|https?://",
-    re.IGNORECASE,
-)
+_WORD = re.compile(r"[a-z_][a-z0-9_.+-]*")
+_DELETING = frozenset("""
+    rm rmdir unlink shred dd mkfs wipefs blkdiscard truncate mv chmod chown git find rsync sudo su doas docker podman kubectl
+    dropdb crontab eval shutdown reboot kill
+    """.split())
+_FILES = (".git/", ".envrc", ".vscode", "odek.json", "agents.md", "dockerfile.odek")
+_NETWORK = frozenset("""
+    curl wget nc ncat netcat socat ssh scp sftp ftp tftp telnet rclone rsync aria2c git dig nslookup http https
+    """.split())
 
 
 def scan_text(text: str) -> tuple[Finding, ...]:
     """Return what `text` names that must not pass unseen; the class unknown is the caller's to add."""
-    plain = _QUOTES.sub("", text)
+    plain = _QUOTES.sub("", text).lower()
+    words = set(_WORD.findall(plain))
     findings: list[Finding] = []
-    if _DELETING.search(plain):
+    if words & _DELETING or any(word.startswith("mkfs.") for word in words) or any(name in plain for name in _FILES):
         findings.append(
             Finding(
                 level=RiskClass.SYSTEM_WRITE,
@@ -36,7 +36,7 @@ def scan_text(text: str) -> tuple[Finding, ...]:
                 reason="names a program that deletes or changes much, in text that cannot be parsed",
             )
         )
-    if _NETWORK.search(plain):
+    if words & _NETWORK or "/dev/tcp/" in plain or "/dev/udp/" in plain:
         findings.append(
             Finding(
                 level=RiskClass.NETWORK_EGRESS,

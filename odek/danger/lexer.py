@@ -15,7 +15,7 @@ from odek.danger.escapes import decode_ansi_c
 from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Redirect, Script, Substitution, Text, Word
 
 MAX_DEPTH = 30  # nested constructs; a level costs up to a dozen Python frames of the thousand there are
-MAX_PIECES = 20_000  # words, parts and operators: below half a second; hand-written commands have dozens
+MAX_PIECES = 12_000  # words, parts and operators: a fraction of a second; hand-written commands have dozens
 
 _PLAIN = re.compile(r"[^ \t\n|&;<>()\\'\"`$]+")
 _PLAIN_REGEX = re.compile(r"[^ \t\n()\\'\"`$]+")  # the right-hand side of =~
@@ -336,7 +336,9 @@ class Lexer:
         if parts and not operator:
             raise Unparsable("has a parameter expansion that is not one")
         self.budget.leave()
-        return Parameter(name=name, operator=operator, argument=Word(parts=tuple(parts)) if parts else None, quoted=quoted)
+        return Parameter(
+            name=name, operator=operator, argument=Word(parts=tuple(parts)) if parts else None, quoted=quoted
+        )
 
     def _parameter_name(self) -> str:
         match = _NAME.match(self.text, self.position) or re.compile(r"[0-9]+").match(self.text, self.position)

@@ -6,6 +6,7 @@ No command that holds one of them literally is examined, so an expanded word is 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 ANY = "\0"
 """some text, perhaps none"""
@@ -36,6 +37,22 @@ def is_exact(text: str) -> bool:
 def holds_unknown(text: str) -> bool:
     """Return whether part of `text` could be anything."""
     return ANY in text or SPLIT in text
+
+
+def may_equal(text: str, wanted: str) -> bool:
+    """Return whether `text` is, or with its unknown parts may be, `wanted`."""
+    if is_exact(text):
+        return text == wanted
+    return bool(_pattern(text).fullmatch(wanted))
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> re.Pattern[str]:
+    collapsed = re.sub("[\0\1\3\4\5]+", ANY, text)
+    if collapsed.count(ANY) > 3:  # more wildcards would make matching slow: anything between the outer ones
+        collapsed = collapsed[: collapsed.index(ANY) + 1] + collapsed[collapsed.rindex(ANY) + 1 :]
+    parts = {ANY: ".*", ONE: "."}
+    return re.compile("".join(parts.get(character) or re.escape(character) for character in collapsed), re.DOTALL)
 
 
 def rendered(text: str) -> str:

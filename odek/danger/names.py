@@ -29,7 +29,9 @@ class Program:
 def identify_program(word: str, known: Container[str]) -> Program:
     """Return what `word` names; versioned names (`python3.11`, `clang-18`) are known by their base."""
     folder, slash, base = word.rpartition("/")
-    origin: Literal["path", "system", "file"] = "path" if not slash else "system" if folder in _SYSTEM_FOLDERS else "file"
+    origin: Literal["path", "system", "file"] = (
+        "path" if not slash else "system" if folder in _SYSTEM_FOLDERS else "file"
+    )
     if _LOADER.fullmatch(base):
         return Program(name="ld.so", known=True, origin=origin)
     if base in known:

@@ -75,9 +75,7 @@ def parse_arguments(
         following = arguments[index + 1] if index + 1 < len(arguments) else None
         used = _option(argument, following, index, takes_value, whole, options)
         index += 1 + used
-    return Arguments(
-        options=tuple(options), operands=tuple(operands), rest_index=rest_index, after_dashes=after_dashes
-    )
+    return Arguments(options=tuple(options), operands=tuple(operands), rest_index=rest_index, after_dashes=after_dashes)
 
 
 def _is_operand(argument: str) -> bool:

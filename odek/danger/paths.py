@@ -78,10 +78,10 @@ _CREDENTIAL_PATHS = tuple(tuple(name.split("/")) for name in (
     ".aws/credentials", ".aws/config", ".config/gcloud", ".config/gh", ".kube/config", ".docker/config.json",
     "etc/ssl/private", "run/secrets", "etc/shadow", "etc/gshadow", "etc/sudoers", "etc/sudoers.d",
 ))  # fmt: skip
+_CREDENTIAL_STARTS = frozenset(path[0] for path in _CREDENTIAL_PATHS)
+_PROTECTED_STARTS = frozenset(path[0] for path in _PROTECTED)
 _ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
 _BLOCK_DEVICE = re.compile(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
-
-_GLOB_PARTS = {marks.STAR: ".*", marks.ONE: ".", marks.NAME: ".*", marks.BELOW: ".*", marks.ANY: ".*", marks.SPLIT: ".*"}
 
 _TRUSTED_NAMES = frozenset((
     ".envrc", ".vscode", "odek.json", "dockerfile.odek", "agents.md", ".odek",
@@ -136,6 +136,7 @@ def has_ordinary_home(place: Place) -> bool:
     return len(parts) > 1 or parts[0] not in _SYSTEM
 
 
+@lru_cache(maxsize=4096)
 def classify_write(path: str, place: Place) -> Finding:
     """Return what writing, creating or removing the file at a resolved `path` means."""
     if not is_known(path):
@@ -152,10 +153,13 @@ def classify_write(path: str, place: Place) -> Finding:
     if _is_own_ground(path, place):
         return _finding(RiskClass.LOCAL_WRITE, "path.local", "changes files")
     if len(parts) < 2 or parts[0] in _SYSTEM:
-        return _finding(RiskClass.SYSTEM_WRITE, "path.system", f"changes {_shown(path)}, a place of the system or of others")
+        return _finding(
+            RiskClass.SYSTEM_WRITE, "path.system", f"changes {_shown(path)}, a place of the system or of others"
+        )
     return _finding(RiskClass.LOCAL_WRITE, "path.local", "changes files")
 
 
+@lru_cache(maxsize=4096)
 def classify_read(path: str, place: Place, *, names_only: bool = False) -> Finding | None:
     """Return what reading the file at a resolved `path` means, None when it is harmless.
 
@@ -183,7 +187,7 @@ def is_secret(path: str, place: Place) -> bool:
     parts = tuple(part.casefold() for part in split(path))
     if any(_is_one_of(part, _CREDENTIAL_NAMES) for part in parts):
         return True
-    if any(_contains(parts, secret) for secret in _CREDENTIAL_PATHS):
+    if _may_begin(parts, _CREDENTIAL_STARTS) and any(_contains(parts, secret) for secret in _CREDENTIAL_PATHS):
         return True
     if parts[:1] == ("proc",) and (parts[-1:] in (("environ",), ("mem",)) or parts == ("proc", "kcore")):
         return True
@@ -222,6 +226,7 @@ def is_wipe_target(path: str, place: Place) -> bool:
     return not inside and not any(is_below(path, folder) and path != resolve(folder, "/") for folder in place.temp)
 
 
+@lru_cache(maxsize=4096)
 def trusted_name(path: str, place: Place) -> str:
     """Return the name, from the workspace on, of a file that the host trusts; "" for any other (D-6)."""
     if not is_known(path) or not is_below(path, territory(place)):
@@ -249,7 +254,7 @@ def _is_protected(path: str, place: Place) -> bool:
         return False
     if len(parts) == 1 and (_is_one_of(parts[0], _START_FILES) or parts[0].startswith(".env")):
         return True
-    return any(_starts_with(parts, name) for name in _PROTECTED)
+    return _may_begin(parts[:1], _PROTECTED_STARTS) and any(_starts_with(parts, name) for name in _PROTECTED)
 
 
 def _is_own_ground(path: str, place: Place) -> bool:
@@ -281,6 +286,11 @@ def _may_climb(component: str) -> bool:
     return component[:1] == "." and component[1:2] in marks.GLOBS
 
 
+def _may_begin(parts: Parts, starts: frozenset[str]) -> bool:
+    """Return whether a path of the table can begin at one of `parts`; spares comparing with all of them."""
+    return any(part in starts or not marks.is_exact(part) for part in parts)
+
+
 def _contains(parts: Parts, wanted: Parts) -> bool:
     return any(_starts_with(parts[i:], wanted) for i in range(len(parts) - len(wanted) + 1))
 
@@ -290,7 +300,7 @@ def _starts_with(parts: Parts, wanted: Parts) -> bool:
 
 
 def _is_one_of(component: str, names: frozenset[str]) -> bool:
-    if marks.is_exact(component):
+    if not any(mark in component for mark in marks.GLOBS):
         return component in names
     return any(_matches(component, name) for name in names)
 
@@ -303,13 +313,7 @@ def _matches(component: str, name: str) -> bool:
         return False
     if not name.startswith(".") and sum(c not in marks.ALL for c in component) < 3:
         return False
-    return bool(_glob(component).fullmatch(name))
-
-
-@lru_cache(maxsize=256)
-def _glob(component: str) -> re.Pattern[str]:
-    collapsed = re.sub(f"{marks.STAR}+", marks.STAR, component[:64])
-    return re.compile("".join(_GLOB_PARTS.get(character) or re.escape(character) for character in collapsed))
+    return marks.may_equal(component, name)
 
 
 def _shown(path: str) -> str:

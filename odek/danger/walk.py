@@ -26,6 +26,7 @@ _ASSIGNING = frozenset((
     "eval", ".", "source",
 ))  # fmt: skip
 _MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
+_PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows: only their directory counts
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXPANSION_RULES = {
     "expansion.assign": "an expansion assigns what a command prints",
@@ -60,6 +61,11 @@ class Walker:
         if level not in self.findings:
             self.findings[level] = Finding(level=level, rule=rule, reason=reason)
 
+    def note(self, words: Sequence[str]) -> None:
+        """See call.Judge."""
+        if tuple(words) != self.commands[-1]:
+            self.commands.append(tuple(words))
+
     def write(self, path: str, scope: Scope) -> None:
         """See call.Judge."""
         if self._lenient and not marks.is_exact(path):
@@ -67,6 +73,7 @@ class Walker:
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
             return
+        path = "x" if _PLAIN.fullmatch(path) else path
         for cwd in scope.cwds:
             resolved = resolve(path, cwd)
             finding = classify_write(resolved, self._place)
@@ -78,6 +85,7 @@ class Walker:
         """See call.Judge."""
         if "/dev/tcp/" in path or "/dev/udp/" in path:
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
+        path = "x" if _PLAIN.fullmatch(path) else path
         for cwd in scope.cwds:
             finding = classify_read(resolve(path, cwd), self._place, names_only=names_only)
             if finding:
@@ -227,7 +235,9 @@ class Walker:
         return stdin
 
     def _expander(self, scope: Scope) -> Expander:
-        return Expander(place=self._place, scope=scope, run=lambda script: self._substitution(script, scope), warn=self._warn)
+        return Expander(
+            place=self._place, scope=scope, run=lambda script: self._substitution(script, scope), warn=self._warn
+        )
 
     def _substitution(self, script: Script, scope: Scope) -> str:
         self._budget.enter()

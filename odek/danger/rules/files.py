@@ -147,7 +147,9 @@ def judge_dd(call: Call) -> None:
 
 def judge_rsync(call: Call) -> None:
     """`rsync`: local, or over the network when an operand names a host."""
-    arguments = parse_arguments(call.arguments, ("-e", "--rsh", "--exclude", "--include", "-f", "--filter", "--exclude-from"))
+    arguments = parse_arguments(
+        call.arguments, ("-e", "--rsh", "--exclude", "--include", "-f", "--filter", "--exclude-from")
+    )
     operands = arguments.operands
     if any(_REMOTE.match(word) for word in operands):
         call.add(NET, "remote", "copies over the network")
@@ -203,7 +205,9 @@ def judge_tar(call: Call) -> None:
     words = call.arguments
     if words and re.fullmatch(r"[A-Za-z]+", words[0]) and words[0][0] in "ctxrudA":  # the old style without a dash
         words = ("-" + words[0], *words[1:])
-    arguments = parse_arguments(words, ("-f", "--file", "-C", "--directory", "-I", "-T", "-X", "--exclude", "-b", "-g", "-K", "-F"))
+    arguments = parse_arguments(
+        words, ("-f", "--file", "-C", "--directory", "-I", "-T", "-X", "--exclude", "-b", "-g", "-K", "-F")
+    )
     names = {option.name for option in arguments.options}
     archives = arguments.values("-f", "--file") or _old_style_file(words, arguments)
     if "-t" in names or arguments.has("--list", "--compare") or "-d" in names:

@@ -101,7 +101,14 @@ def judge_fd(call: Call) -> None:
 def found_paths(call: Call) -> str:
     """Return what a search prints when every starting point lies in the directory: paths below it."""
     starts = _split(call.arguments)[0] if call.program == "find" else ()
-    return marks.BELOW if all(not start.startswith(("/", "..", "~")) and marks.is_exact(start) for start in starts) else marks.ANY
+    return (
+        marks.BELOW
+        if all(not start.startswith(("/", "..", "~")) and marks.is_exact(start) for start in starts)
+        else marks.ANY
+    )
 
 
-FIND_RULES: dict[str, Rule] = {**dict.fromkeys(("find", "gfind"), judge_find), **dict.fromkeys(("fd", "fdfind"), judge_fd)}
+FIND_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("find", "gfind"), judge_find),
+    **dict.fromkeys(("fd", "fdfind"), judge_fd),
+}

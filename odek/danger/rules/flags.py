@@ -261,8 +261,10 @@ WRITTEN: Mapping[Operands, str] = {
     "rest": "git clone, chmod, uniq, sassc, svn checkout, hg clone",
 }  # fmt: skip
 
-WHOLE = frozenset("""
+WHOLE = frozenset(
+    """
     consul convert dart duckdb exiftool ffmpeg find ghc go identify java javac magick mogrify nomad openssl packer
     sqlite3 swiftc terraform tofu vault xmllint
-    """.split())
+    """.split()
+)
 """programs whose single-dash options are words"""

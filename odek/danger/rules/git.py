@@ -32,7 +32,9 @@ def judge_git(call: Call, path: Path, arguments: Arguments) -> None:
     _judge_given_configuration(call, arguments)
     if any(option.name == "-c" for option in arguments.options) and path[1:2] == ("clone",):
         call.add(EXEC, "config", "sets what git will run")
-    if any(_RUNNING_ADDRESS.match(word) or (_OPTION_ADDRESS.match(word) and len(path) > 1) for word in arguments.operands):
+    if any(
+        _RUNNING_ADDRESS.match(word) or (_OPTION_ADDRESS.match(word) and len(path) > 1) for word in arguments.operands
+    ):
         if path[1:2] and path[1] in ("clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive"):
             call.add(EXEC, "address", "uses an address that runs a command")
     command = path[1] if len(path) > 1 else ""
@@ -45,7 +47,9 @@ def judge_git(call: Call, path: Path, arguments: Arguments) -> None:
         _judge_listing(call, path, arguments, words)
     elif command == "reset" and words and not arguments.has("--hard", "--soft", "--mixed"):
         call.judge.add(LOCAL, "git.reset", "changes the index")
-    elif command == "stash" and words[:1] and words[0] not in ("push", "save", "pop", "apply", "list", "show", "branch"):
+    elif (
+        command == "stash" and words[:1] and words[0] not in ("push", "save", "pop", "apply", "list", "show", "branch")
+    ):
         call.add(SYSTEM, "stash", "may drop stashed work")
     elif command == "submodule" and path[1:] == ("submodule",) and words:
         call.add(EXEC, "submodule", "is a subcommand that no rule knows")
@@ -85,7 +89,9 @@ def _judge_thrown_away(call: Call, command: str, arguments: Arguments, words: tu
     creates = arguments.has("-b", "-B", "--orphan", "--detach", "-t", "--track")
     if arguments.after_dashes > 0 or arguments.has("--ours", "--theirs", "--pathspec-from-file", "-p", "--patch"):
         call.add(SYSTEM, "checkout", "throws uncommitted changes away")
-    elif not creates and (len(words) > 1 or any(word in (".", "./", "*") or word.startswith(("./", ":", "../", "\1")) for word in words)):
+    elif not creates and (
+        len(words) > 1 or any(word in (".", "./", "*") or word.startswith(("./", ":", "../", "\1")) for word in words)
+    ):
         call.add(SYSTEM, "checkout", "throws uncommitted changes away")
 
 
@@ -93,7 +99,11 @@ def _judge_config(call: Call, arguments: Arguments, words: tuple[str, ...]) -> N
     """Reading is harmless; the table holds everything else for dangerous, identity keys are not."""
     names = {option.name for option in arguments.options}
     wide = arguments.has("--global", "--system")
-    if arguments.has(*_READS_CONFIG) or (words[:1] in (("get",), ("list",))) or (len(words) == 1 and not names & {"--unset"}):
+    if (
+        arguments.has(*_READS_CONFIG)
+        or (words[:1] in (("get",), ("list",)))
+        or (len(words) == 1 and not names & {"--unset"})
+    ):
         return
     if not wide and words and _IDENTITY.match(words[1] if words[0] == "set" and len(words) > 1 else words[0]):
         return
@@ -106,7 +116,9 @@ def is_harmless_config(call: Call, arguments: Arguments) -> bool:
     """Return whether `git config …` reads, or sets a key that names nobody's program."""
     words = arguments.operands[1:]
     names = {option.name for option in arguments.options}
-    if arguments.has("-e", "--edit", "--global", "--system", "--file", "-f", "--blob", "--replace-all", "--add") and not arguments.has(*_READS_CONFIG):
+    if arguments.has(
+        "-e", "--edit", "--global", "--system", "--file", "-f", "--blob", "--replace-all", "--add"
+    ) and not arguments.has(*_READS_CONFIG):
         return False
     if arguments.has(*_READS_CONFIG) or words[:1] in (("get",), ("list",)):
         return True
@@ -119,7 +131,9 @@ def is_harmless_config(call: Call, arguments: Arguments) -> bool:
 def _judge_listing(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
     """`branch NAME` and `tag NAME` create, without a name they list."""
     command = path[1]
-    lists = arguments.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-a", "--all", "-r", "--remotes")
+    lists = arguments.has(
+        "-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-a", "--all", "-r", "--remotes"
+    )
     if command in ("branch", "tag") and words and not lists and not arguments.has("--show-current", "-v", "--verify"):
         call.add(LOCAL, command, "changes the repository")
     if command == "remote" and path[2:] and path[2] in ("show",) and not arguments.has("-n"):

@@ -11,15 +11,21 @@ from odek.danger.paths import names_secret
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
 from odek.danger.rules.textcode import program_runs
 
-SHELLS = frozenset(("sh", "bash", "zsh", "fish", "dash", "ksh", "mksh", "ash", "csh", "tcsh", "rbash", "busybox-sh", "yash", "oksh"))
-_FED = frozenset("""
+SHELLS = frozenset(
+    ("sh", "bash", "zsh", "fish", "dash", "ksh", "mksh", "ash", "csh", "tcsh", "rbash", "busybox-sh", "yash", "oksh")
+)
+_FED = frozenset(
+    """
     node nodejs python pypy pypy3 perl ruby php lua R Rscript julia tclsh expect guile deno bun awk gawk mawk nawk ed ex
     vi vim nvim irb pry jshell ghci iex osascript pwsh powershell psql mysql mariadb sqlite3 mongosh at batch crontab gdb
     bc make patch parallel ssh
-    """.split())
+    """.split()
+)
 """programs that carry out what is fed to them"""
 _HARMLESS_WHEN_FED = frozenset(("bc", "patch"))
-_DATABASES = frozenset(("psql", "mysql", "mariadb", "sqlite3", "mongosh", "mongo", "duckdb", "clickhouse-client", "cqlsh", "redis-cli"))
+_DATABASES = frozenset(
+    ("psql", "mysql", "mariadb", "sqlite3", "mongosh", "mongo", "duckdb", "clickhouse-client", "cqlsh", "redis-cli")
+)
 _DROPS = re.compile(
     r"\b(?:drop\s+(?:database|schema|table|user|role|keyspace|index|collection)|truncate\b|delete\s+from\s+\S+\s*(?:;|$)|"
     r"flushall|flushdb|dropdatabase|shutdown)|\.drop\s*\(|\.deletemany\s*\(\s*\{\s*\}|\.remove\s*\(\s*\{\s*\}",
@@ -102,7 +108,10 @@ def _has_script(call: Call) -> bool:
 
 def judge_awk(call: Call) -> None:
     """`awk`: a program that may open pipes and files."""
-    arguments = parse_arguments(call.arguments, ("-F", "-v", "-f", "--file", "--field-separator", "--assign", "-e", "--source", "-i", "-E", "-l"))
+    arguments = parse_arguments(
+        call.arguments,
+        ("-F", "-v", "-f", "--file", "--field-separator", "--assign", "-e", "--source", "-i", "-E", "-l"),
+    )
     scripts = arguments.values("-f", "--file", "-E", "-i", "-l", "--include", "--load", "--exec")
     inline = arguments.values("-e", "--source") or (() if scripts else arguments.operands[:1])
     files = arguments.operands if scripts or arguments.values("-e", "--source") else arguments.operands[1:]
@@ -136,5 +145,8 @@ INTERPRETER_RULES: dict[str, Rule] = {
 }
 EXTRA_INTERPRETER_RULES: dict[str, Rule] = {
     **dict.fromkeys(_DATABASES, judge_database),
-    **dict.fromkeys(("python", "pypy", "node", "nodejs", "perl", "ruby", "php", "lua", "deno", "bun", "R", "Rscript", "julia"), judge_interpreter_words),
+    **dict.fromkeys(
+        ("python", "pypy", "node", "nodejs", "perl", "ruby", "php", "lua", "deno", "bun", "R", "Rscript", "julia"),
+        judge_interpreter_words,
+    ),
 }

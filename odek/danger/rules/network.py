@@ -8,7 +8,29 @@ from odek.danger.call import Call
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SYSTEM, Path
 
-_SSH_VALUES = ("-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p", "-Q", "-R", "-S", "-W", "-w", "-B")
+_SSH_VALUES = (
+    "-b",
+    "-c",
+    "-D",
+    "-E",
+    "-e",
+    "-F",
+    "-I",
+    "-i",
+    "-J",
+    "-L",
+    "-l",
+    "-m",
+    "-O",
+    "-o",
+    "-p",
+    "-Q",
+    "-R",
+    "-S",
+    "-W",
+    "-w",
+    "-B",
+)
 _SSH_RUNS = re.compile(
     r"\s*(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|match|include|pkcs11provider|securitykeyprovider|proxyusefdpass)\b",
     re.IGNORECASE,
@@ -20,7 +42,11 @@ def judge_transfer(call: Call, path: Path, arguments: Arguments) -> None:
     for word in arguments.operands:
         if word.lower().startswith("file:"):
             call.read(re.sub(r"(?i)^file:(?://(?:localhost)?)?", "", word))
-    saves = arguments.has("-O", "--remote-name", "--remote-name-all") if call.program == "curl" else not arguments.has("-O", "--spider")
+    saves = (
+        arguments.has("-O", "--remote-name", "--remote-name-all")
+        if call.program == "curl"
+        else not arguments.has("-O", "--spider")
+    )
     if saves:
         call.add(LOCAL, "saves", "writes a file of the name that the server gives")
     if call.program == "curl" and arguments.has("--upload-file", "-T"):

@@ -31,8 +31,10 @@ from odek.danger.rules.table import (
 )
 from odek.danger.rules.wrappers import RUN_SUBCOMMANDS, WRAPPER_RULES, judge_run_subcommand
 
+_COMMANDS = build_commands((*plain.ROWS, *tools.GIT, *tools.PACKAGES, *services.CONTAINERS, *services.CLOUDS))
 TABLE = Table(
-    commands=build_commands((*plain.ROWS, *tools.GIT, *tools.PACKAGES, *services.CONTAINERS, *services.CLOUDS)),
+    commands=_COMMANDS,
+    branching=frozenset(path[0] for path in _COMMANDS if len(path) > 1),
     options=build_options(flags.OPTIONS),
     values=build_words(flags.VALUES),
     flags=build_words(flags.FLAGS),
@@ -49,10 +51,30 @@ _MORE: Mapping[str, _More] = {
     **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), judge_containers),
     **dict.fromkeys(("gh", "glab"), judge_github),
 }  # fmt: skip
-_SHOWS_NO_VALUES = frozenset(("ls", "date", "pwd", "which", "basename", "dirname", "realpath", "readlink", "mkdir", "touch"))
+_SHOWS_NO_VALUES = frozenset(
+    ("ls", "date", "pwd", "which", "basename", "dirname", "realpath", "readlink", "mkdir", "touch")
+)
 _LISTS_BELOW = frozenset(("find", "gfind", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ls"))
 _FILTERS = frozenset(("sort", "uniq", "head", "tail", "grep", "egrep", "fgrep", "rg", "cat", "tac", "shuf"))
-_NUMBERS = frozenset(("date", "nproc", "uname", "arch", "hostname", "wc", "id", "whoami", "uuidgen", "getconf", "seq", "tput", "bc", "expr", "sha256sum"))
+_NUMBERS = frozenset(
+    (
+        "date",
+        "nproc",
+        "uname",
+        "arch",
+        "hostname",
+        "wc",
+        "id",
+        "whoami",
+        "uuidgen",
+        "getconf",
+        "seq",
+        "tput",
+        "bc",
+        "expr",
+        "sha256sum",
+    )
+)
 
 
 def judge_table(call: Call) -> None:
@@ -111,7 +133,8 @@ def _listed(call: Call, arguments: Arguments) -> str:
     if call.program in ("grep", "egrep", "fgrep", "rg", "ag") and not arguments.has("-l", "--files-with-matches", "-L"):
         return marks.ANY
     inside = all(
-        marks.is_exact(word.replace(marks.STAR, "")) and not word.startswith(("/", "..", "~")) for word in arguments.operands
+        marks.is_exact(word.replace(marks.STAR, "")) and not word.startswith(("/", "..", "~"))
+        for word in arguments.operands
     )
     return marks.BELOW if inside else marks.ANY
 

@@ -33,7 +33,9 @@ def judge_echo(call: Call) -> None:
         escapes = escapes or "e" in words[0]
         words.pop(0)
     text = " ".join(words)
-    call.output = decode_printf(text) if "\\" in text else text
+    decoded = decode_printf(text) if "\\" in text else text
+    # bash prints escapes as they are, dash decodes them: fed to a shell, both texts are judged
+    call.output = decoded if escapes or decoded == text else f"{text}\n{decoded}"
 
 
 def judge_printf(call: Call) -> None:

@@ -54,6 +54,8 @@ class Table:
     written: Mapping[Path, Operands]
     whole: frozenset[str]
     """programs whose single-dash options are words"""
+    branching: frozenset[str]
+    """programs with subcommands"""
 
 
 ALONE = "="
@@ -131,6 +133,8 @@ def judge_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
     arguments = read_arguments(table, call)
     path = find_command(table, call, arguments)
     level, reason = table.commands[path]
+    if arguments.rest_index and len(path) > 1:
+        call.judge.note((*path, *arguments.operands[len(path) - 1 :]))  # "git -C x push" is "git push" too
     if level is not SAFE:
         call.add(level, ".".join(path[1:]), reason)
     else:
@@ -158,15 +162,11 @@ def judge_secrets(call: Call) -> None:
 
 def _hides(table: Table, call: Call, name: str, value: str | None) -> bool:
     """Return whether an unknown option in front of the subcommand may have taken a word as its value."""
-    if len(table.commands) and not any(len(path) > 1 for path in _paths(table, call.program)):
+    if call.program not in table.branching:
         return False
     known = table.values.get(call.program, frozenset()) | table.flags.get(call.program, frozenset())
     rules = table.options.get(call.program, ())
     return value is None and not matches(name, known) and not any(matches(name, rule.names) for rule in rules)
-
-
-def _paths(table: Table, program: str) -> Iterable[Path]:
-    return (path for path in table.commands if path[0] == program)
 
 
 def _judge_options(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
@@ -177,7 +177,7 @@ def _judge_options(table: Table, call: Call, path: Path, arguments: Arguments) -
             if not matches(option.name, rule.names):
                 continue
             if isinstance(rule.effect, RiskClass):
-                call.add(rule.effect, "".join(rule.names[-1:]).lstrip("-"), rule.reason)
+                call.add(rule.effect, ".".join((*path[1:], option.name.lstrip("-"))), rule.reason)
             elif option.value is not None:
                 _judge_value(call, rule.effect, option.value, rule.reason)
 

@@ -11,7 +11,6 @@ _AWK_CALL = re.compile(r"@\w+\s*\(")
 _AWK_WRITES = re.compile(r"\bprintf?\b[^;}\n]*?>>?")
 
 
-
 def program_runs(text: str) -> tuple[bool, bool]:
     """Return whether an awk program may run commands, and whether it writes files."""
     plain = _AWK_REGEX.sub("R", _AWK_STRING.sub('""', text))

@@ -152,7 +152,9 @@ def judge_applets(call: Call) -> None:
 def judge_privileged(call: Call) -> None:
     """`su -c`, `pkexec`, `chroot`: a command elsewhere or as somebody else."""
     call.add(SYSTEM, "", "runs a command as another user or on another root")
-    arguments = parse_arguments(call.arguments, ("-c", "--command", "-s", "--shell", "-u", "-g", "--user", "-t", "-S", "-G"))
+    arguments = parse_arguments(
+        call.arguments, ("-c", "--command", "-s", "--shell", "-u", "-g", "--user", "-t", "-S", "-G")
+    )
     for text in arguments.values("-c", "--command"):
         call.shell(text, call.scope.copy())
     skip = 0 if call.program in ("pkexec", "unshare", "bwrap", "firejail", "systemd-run") else 1

@@ -1,0 +1,232 @@
+"""What happens to a command of a given risk: allowed, asked or refused. Pure.
+
+Two tables stand at the start: the strict one for the host, and the one for commands inside a real
+sandbox, where the wall is the container (D-6). The operator's settings come on top; projects have no
+say. The strictest answer over all parts of a command counts, whatever their ranks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from odek.danger import marks
+from odek.danger.lexer import Budget, Unparsable
+from odek.danger.parser import literal_text, parse_script
+from odek.danger.risk import Finding, Risk, RiskClass
+from odek.danger.syntax import Simple
+
+Action = Literal["allow", "prompt", "deny"]
+Table = tuple[tuple[RiskClass, Action], ...]
+
+PERSISTENCE = "persistence"
+"""the name under which settings speak of files that the host trusts later"""
+OPERATOR_FILE = "~/.odek/config.json"
+
+HOST_TABLE: Table = (
+    (RiskClass.SAFE, "allow"),
+    (RiskClass.LOCAL_WRITE, "allow"),
+    (RiskClass.INSTALL, "prompt"),
+    (RiskClass.NETWORK_EGRESS, "prompt"),
+    (RiskClass.CODE_EXECUTION, "prompt"),
+    (RiskClass.SYSTEM_WRITE, "prompt"),
+    (RiskClass.UNKNOWN, "deny"),
+    (RiskClass.DESTRUCTIVE, "deny"),
+    (RiskClass.BLOCKED, "deny"),
+)
+"""runtime 5.1"""
+
+_STRICTNESS: dict[Action, int] = {"allow": 0, "prompt": 1, "deny": 2}
+_NEVER_UNASKED = (RiskClass.UNKNOWN, RiskClass.DESTRUCTIVE, RiskClass.BLOCKED)
+
+
+def sandbox_table(*, internet: bool) -> Table:
+    """Return the table for a real sandbox (D-6). `internet`: whether its network reaches outside.
+
+    D-6 does not speak of `system_write`; it covers work lost in the mounted project and secrets
+    shown, so it asks.
+    """
+    return (
+        (RiskClass.SAFE, "allow"),
+        (RiskClass.LOCAL_WRITE, "allow"),
+        (RiskClass.INSTALL, "allow"),
+        (RiskClass.NETWORK_EGRESS, "prompt" if internet else "allow"),
+        (RiskClass.CODE_EXECUTION, "allow"),
+        (RiskClass.SYSTEM_WRITE, "prompt"),
+        (RiskClass.UNKNOWN, "allow"),
+        (RiskClass.DESTRUCTIVE, "prompt"),
+        (RiskClass.BLOCKED, "deny"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The settings that hold for one place, as plain values."""
+
+    table: Table
+    section: str = "dangerous"
+    """the object of the operator's file that they come from: "dangerous" or "dangerous.sandboxed" """
+    action: Action | None = None
+    """for classes without an entry in `classes`; None: the table"""
+    classes: tuple[tuple[str, Action], ...] = ()
+    allowlist: tuple[str, ...] = ()
+    denylist: tuple[str, ...] = ()
+    non_interactive: Literal["allow", "deny"] = "deny"
+    """what "prompt" means when nobody can be asked"""
+    interactive: bool = True
+    """whether somebody can be asked"""
+    trusted_files: Action = "prompt"
+    """for files that the host trusts later, without an entry for `persistence` in `classes`"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The answer, and what it rests on."""
+
+    action: Action
+    level: RiskClass
+    """the class that decided; of several equally strict ones the worst"""
+    rule: str
+    reason: str
+    setting: str
+    """what the operator can change so that the command is allowed; "" when it is, or when nothing can"""
+
+
+def decide(risk: Risk, command: str, policy: Policy) -> Decision:
+    """Return what `policy` does with `command`, whose risk is `risk`.
+
+    Order (runtime 5.2): denylist, `blocked`, allowlist, then the class. A refusal is final.
+    """
+    worst = risk.findings[0] if risk.findings else _as_finding(risk)
+    entry, certain = _find_denied(risk, policy)
+    if entry and certain:
+        return _denied_by_list(worst, entry, policy)
+    if risk.level is RiskClass.BLOCKED:
+        return _decision("deny", worst, "")
+    if command.strip() in (allowed.strip() for allowed in policy.allowlist):
+        return _decision("allow", worst, "")
+    answers = [(finding, _action_of(finding.level, policy)) for finding in risk.findings or (worst,)]
+    asking = [finding.level.label for finding, action in answers if action != "allow"]
+    if risk.trusted_files:
+        answers.append((_trusted(risk), _action_for_trusted(policy)))
+        asking += [PERSISTENCE] if answers[-1][1] != "allow" else []
+    if entry:
+        answers.append((Finding(level=risk.level, rule="denylist.possible", reason=_possible(entry)), "prompt"))
+    finding, action = max(answers, key=lambda answer: _STRICTNESS[answer[1]])  # the worst class comes first
+    if action == "prompt" and not policy.interactive:
+        action = _unasked(answers, policy)
+    if action == "allow":
+        return _decision("allow", worst, "")
+    return _decision(action, finding, _render_setting(policy, asking) if asking else _remove(entry, policy))
+
+
+def _unasked(answers: list[tuple[Finding, Action]], policy: Policy) -> Action:
+    """Return what "prompt" comes to when nobody can be asked (F-96)."""
+    asked = [finding for finding, action in answers if action == "prompt"]
+    if policy.non_interactive != "allow" or any(finding.level in _NEVER_UNASKED for finding in asked):
+        return "deny"
+    return "allow"
+
+
+def _action_of(level: RiskClass, policy: Policy) -> Action:
+    if level is RiskClass.BLOCKED:
+        return "deny"
+    table = {known.label: action for known, action in policy.table}
+    classes = dict(policy.classes)
+    return classes.get(level.label) or policy.action or table.get(level.label, "deny")
+
+
+def _action_for_trusted(policy: Policy) -> Action:
+    return dict(policy.classes).get(PERSISTENCE) or policy.action or policy.trusted_files
+
+
+def _trusted(risk: Risk) -> Finding:
+    names = ", ".join(risk.trusted_files[:3])
+    return Finding(
+        level=RiskClass.LOCAL_WRITE, rule="path.trusted", reason=f"writes {names}, which the host reads or runs later"
+    )
+
+
+def _find_denied(risk: Risk, policy: Policy) -> tuple[str, bool]:
+    """Return the entry of the denylist that the command matches, "" for none, and whether for certain."""
+    possible = ""
+    for entry in policy.denylist:
+        words = split_entry(entry)
+        for command in risk.commands:
+            match = _match(command, words)
+            if match is True:
+                return entry, True
+            possible = possible or (entry if match is None else "")
+        if not risk.readable:
+            possible = possible or entry
+    return possible, False
+
+
+def split_entry(entry: str) -> tuple[str, ...]:
+    """Return the words of a denylist entry, quotes removed."""
+    try:
+        script = parse_script(entry, Budget())
+        command = script.items[0].pipelines[0].commands[0]
+    except (Unparsable, IndexError):
+        return tuple(entry.split())
+    if len(script.items) != 1 or not isinstance(command, Simple):
+        return tuple(entry.split())
+    words = [literal_text(word) for word in command.words]
+    known = tuple(word for word in words if word is not None)
+    return known if known and len(known) == len(words) else tuple(entry.split())
+
+
+def _match(command: tuple[str, ...], words: tuple[str, ...]) -> bool | None:
+    """Return whether `words` are the beginning of `command`; None when its unknown parts leave that open."""
+    if not words:
+        return False
+    certain = True
+    for index, word in enumerate(words):
+        if index >= len(command):
+            return False
+        field = command[index]
+        if index == 0 and "/" not in word and marks.is_exact(field):
+            field = field.rpartition("/")[2]
+        if marks.SPLIT in field:  # may be any number of words
+            return None
+        if not marks.may_equal(field, word):
+            return False
+        certain = certain and marks.is_exact(field)
+    return True if certain else None
+
+
+def _denied_by_list(worst: Finding, entry: str, policy: Policy) -> Decision:
+    return Decision(
+        action="deny",
+        level=worst.level,
+        rule="denylist",
+        reason=f"matches the entry {json.dumps(entry, ensure_ascii=False)} of {policy.section}.denylist",
+        setting=_remove(entry, policy),
+    )
+
+
+def _possible(entry: str) -> str:
+    return f"may match the entry {json.dumps(entry, ensure_ascii=False)} of the denylist"
+
+
+def _remove(entry: str, policy: Policy) -> str:
+    shown = json.dumps(entry, ensure_ascii=False)
+    return f"remove {shown} from {policy.section}.denylist in {OPERATOR_FILE}" if entry else ""
+
+
+def _render_setting(policy: Policy, names: list[str]) -> str:
+    """Return the line of JSON that would allow every class in `names`, and the file it belongs to."""
+    nested: object = {"classes": dict.fromkeys(names, "allow")}
+    *outer, innermost = policy.section.split(".")
+    for section in reversed(outer[1:] + [innermost] if outer else []):
+        nested = {section: nested}
+    return f'"{policy.section.split(".")[0]}": {json.dumps(nested)} in {OPERATOR_FILE}'
+
+
+def _decision(action: Action, finding: Finding, setting: str) -> Decision:
+    return Decision(action=action, level=finding.level, rule=finding.rule, reason=finding.reason, setting=setting)
+
+
+def _as_finding(risk: Risk) -> Finding:
+    return Finding(level=risk.level, rule=risk.rule, reason=risk.reason)
