@@ -94,7 +94,11 @@ def test_row_is_well_formed(option: object) -> None:
         ),
         (
             "continue",
-            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --no-color --json",
+            "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
+            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
+            "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox-image --sandbox-network "
+            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
+            "--sandbox-cpus --sandbox-user",
         ),
         ("mcp", "--sandbox"),
         ("version", ""),
