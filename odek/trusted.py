@@ -16,7 +16,7 @@ from odek.text import clip, visible
 
 MAX_FOLDERS = 3000  # a look at the end of a run must not take longer than a person waits
 MAX_DEPTH = 6
-SLACK_NS = 2_000_000_000  # clocks of kernel and process differ by ticks, those of a file server by more
+SLACK_NS = 100_000_000  # file systems stamp with a clock that lags by some ticks
 _SHOWN = 12
 
 _ANYWHERE = frozenset(
