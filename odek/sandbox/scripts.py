@@ -73,8 +73,9 @@ exec "$@"
 # (`env -i setsid`) or one that odek never gave out. What was there before the call, and what carries
 # another call's mark, lives on: servers. The name of a process may hold line ends and parentheses, and
 # a zombie with more than one thread is a program whose main thread has ended. What still breeds after
-# six rounds or a second, a fork bomb, ends with everything else of this user. Leaves with 0 when only
-# the call was stopped, with 3 when everything was.
+# 0.2 s and six rounds, or after a second, is a fork bomb and ends with everything else of this user: the
+# killed take a moment to die, and many take many moments to be looked at. Leaves with 0 when only the
+# call was stopped, with 3 when everything was.
 STOP = f"""\
 variable={CALL_VARIABLE}
 mark=$1 others=$2 began=$3
@@ -105,15 +106,15 @@ look() {{
   done 2>/dev/null <"/proc/$pid/environ"
   return 0
 }}
-late() {{ read -r uptime _ </proc/uptime; [ "${{uptime%.*}}${{uptime#*.}}" -gt $deadline ]; }}
+after() {{ read -r uptime _ </proc/uptime; [ "${{uptime%.*}}${{uptime#*.}}" -gt $((start + $1)) ]; }}
 sessions=" " round=0
 read -r uptime _ </proc/uptime
-deadline=$((${{uptime%.*}}${{uptime#*.}} + 100))
-while [ $round -lt 6 ] && ! late; do
+start=${{uptime%.*}}${{uptime#*.}}
+while {{ [ $round -lt 6 ] || ! after 20; }} && ! after 100; do
   round=$((round + 1))
   found= unknown=
   for entry in /proc/[0-9]*; do
-    late && break
+    after 100 && break
     look "$entry" || continue
     case $kind in
       ours) found="$found $pid" sessions="$sessions$session " ;;
@@ -127,7 +128,7 @@ while [ $round -lt 6 ] && ! late; do
       *) [ "$parent" = 1 ] && found="$found $pid" ;;
     esac
   done
-  [ -z "$found" ] && ! late && exit 0
+  [ -z "$found" ] && ! after 100 && exit 0
   kill -KILL $found 2>/dev/null
 done
 kill -KILL -1
