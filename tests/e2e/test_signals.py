@@ -17,6 +17,7 @@ from program import Odek
 
 GONE_WITHIN_S = 10.0  # generous: a loaded engine takes its time; what matters is that it happens
 SETTLED_S = 1.0  # how long nothing may appear any more: a client that was under way could still create something
+SOON_SETTLED_S = 0.2  # where no client was under way
 # From before the interpreter is up until the command of the model runs, five moments for each of the
 # signals, shifted so that twenty different ones are tried.
 MOMENTS_S = (0.02, 0.11, 0.23, 0.46, 0.93)
@@ -63,14 +64,14 @@ def wait_for_command(odek: Odek, word: str) -> None:
     wait_until(lambda: (odek.cwd / "started").exists() and len(running_with(word)) == 2, "the command does not start")
 
 
-def assert_all_gone(engine: Engine, pids: list[int], word: str) -> None:
+def assert_all_gone(engine: Engine, pids: list[int], word: str, *, settled_s: float = SOON_SETTLED_S) -> None:
     """Nothing of these runs is left, and nothing of them appears any more."""
 
     def left() -> list[str]:
         return [identity for pid in pids for identity in engine.containers_of(pid)]
 
     wait_until(lambda: not left() and not running_with(word), f"left: {left()} {running_with(word)}")
-    time.sleep(SETTLED_S)
+    time.sleep(settled_s)
     assert (left(), running_with(word)) == ([], [])
 
 
@@ -92,7 +93,7 @@ def test_nothing_is_left_whenever_a_signal_arrives(
         assert stdout == ""
         if "ODEK_BIN" in os.environ:  # started from source, an import can be interrupted with a traceback
             assert "Traceback" not in stderr
-    assert_all_gone(docker_engine, pids, word)
+    assert_all_gone(docker_engine, pids, word, settled_s=SETTLED_S)
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)

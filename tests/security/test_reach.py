@@ -230,7 +230,10 @@ def test_secrets_stay_where_they_belong(sandboxed: Odek, docker_engine: Engine) 
         inspected.append(docker_engine.run("inspect", *docker_engine.containers_of(process.pid)).stdout)
         return text("done")
 
-    command = "env; for f in /proc/[0-9]*/environ; do cat $f 2>/dev/null; done; mount; cat /workspace/* 2>/dev/null"
+    command = (
+        "[ ${#DB_PASS} = 10 ] && echo arrived; env; mount; cat /workspace/* 2>/dev/null; "
+        "for f in /proc/[0-9]*/environ; do cat $f 2>/dev/null; done"
+    )
     stop = threading.Event()
     watcher = threading.Thread(target=watch_argv, args=("canary", stop, argv))
     watcher.start()
@@ -247,7 +250,9 @@ def test_secrets_stay_where_they_belong(sandboxed: Odek, docker_engine: Engine) 
     assert process.returncode == 0, stderr
     assert server.requests[0].headers["authorization"] == f"Bearer {key}"
     (result,) = tool_results(server)
-    assert (f"DB_PASS={CANARY}" in result, key in result, variable in result) == (True, False, False)
+    # the value is there, and odek hides it from the model once more
+    assert ("arrived\n" in result, "DB_PASS=" in result) == (True, True)
+    assert [secret for secret in (CANARY, key, variable) if secret in result] == []
     assert (argv, "canary" in inspected[0], "canary" in stderr) == ([], False, False)
 
 
