@@ -70,7 +70,8 @@ class GlobTool(Unasked):
         start = "/".join(part for part in (path, wildcard.folder) if part)
         levels = wildcard.depth
         depth = MAX_DEPTH if levels is None else levels - len(wildcard.folder.split("/")) * bool(wildcard.folder)
-        listing = look(self._workspace.executor, start, replace(ORDINARY, depth=min(depth, MAX_DEPTH)))
+        how = replace(ORDINARY, depth=min(depth, MAX_DEPTH))
+        listing = look(self._workspace.executor, start, how)
         prefix = f"{wildcard.folder}/" if wildcard.folder else ""
         found = [entry for entry in listing.entries if wildcard.matches(prefix + relative_to(entry, listing.top))]
         found.sort(key=lambda entry: -entry.mtime_s)
@@ -78,7 +79,7 @@ class GlobTool(Unasked):
             bounded([_sized(entry) for entry in found[:limit]], SHOWN_LIMIT_CHARACTERS),
             source=f"glob:{self._workspace.place(path)}",
         )
-        endings = [f"matches: {len(found)}", *left_out(len(found), limit), *listing_notes(listing)]
+        endings = [f"matches: {len(found)}", *left_out(len(found), limit), *listing_notes(listing, how)]
         return ToolResult(text="\n".join((fence or "(no match)", *endings)))
 
 

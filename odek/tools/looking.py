@@ -44,7 +44,13 @@ def bounded(lines: Sequence[str], limit: int) -> str:
 
 def listing_notes(listing: Listing, how: Walk = ORDINARY) -> list[str]:
     """Return what must be said of a walk besides what it found."""
-    passed = [visible(e.path) + "/" for e in listing.entries if e.kind == "folder" and how.passes_over(e.name)]
+    passed = [
+        f"{visible(entry.path)}/"
+        for entry in listing.entries
+        if entry.kind == "folder"
+        and how.passes_over(entry.name)
+        and relative_to(entry, listing.top).count("/") + 1 < how.depth
+    ]
     notes = []
     if passed:
         more = f" and {len(passed) - LISTED} more" if len(passed) > LISTED else ""

@@ -91,3 +91,53 @@ def test_parse_arguments_fails_on_rules_it_does_not_know() -> None:
     """A schema must not promise the model a check that is not made."""
     with pytest.raises(KeyError):
         parse_arguments('{"text":"x"}', {"properties": {"text": {"type": "string", "pattern": "a"}}})
+
+
+NESTED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "files": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 2,
+            "items": {
+                "type": "object",
+                "properties": {"path": {"type": "string"}, "limit": {"type": "integer", "minimum": 1}},
+                "required": ["path"],
+            },
+        }
+    },
+    "required": ["files"],
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "files", "unknown"),
+    [
+        ('[{"path":"a","limit":2}]', [{"path": "a", "limit": 2}], ()),
+        ('["a",{"path":"b"}]', [{"path": "a"}, {"path": "b"}], ()),
+        ('[{"path":"a","limit":null,"x":1}]', [{"path": "a"}], ("files[0].x",)),
+    ],
+)
+def test_parse_arguments_takes_lists_of_objects(given: str, files: list[Any], unknown: tuple[str, ...]) -> None:
+    """R-83: a bare text stands for the object of which it is the only required part."""
+    assert parse_arguments(f'{{"files":{given}}}', NESTED) == ({"files": files}, unknown)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("[]", '"files" must have at least 1 item, not 0'),
+        ('["a","b","c"]', '"files" must have at most 2 items, not 3'),
+        ('[{"limit":2}]', '"files[0].path" is missing'),
+        ('["a",{"path":1}]', '"files[1].path" must be text, not 1'),
+        ('["a",{"path":"b","limit":0}]', '"files[1].limit" must be at least 1, not 0'),
+        ("[1]", '"files[0]" must be an object, not 1'),
+        ('{"path":"a"}', '"files" must be a list, not {"path": "a"}'),
+    ],
+)
+def test_parse_arguments_says_which_item_is_wrong(given: str, message: str) -> None:
+    """R-83."""
+    with pytest.raises(ArgumentError) as caught:
+        parse_arguments(f'{{"files":{given}}}', NESTED)
+    assert str(caught.value) == message

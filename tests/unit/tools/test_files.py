@@ -280,3 +280,29 @@ def test_read_file_arguments_have_bounds(arguments: str) -> None:
         parse_arguments(
             '{"path":"a",' + arguments + "}", ReadFileTool(executor=FakeExecutor(), wrap=wrap).spec.parameters
         )
+
+
+def test_gate_sees_what_would_be_written_and_where_links_lead() -> None:
+    """D-6, B55: a link inside the workspace hides no file that this machine trusts."""
+    executor = FakeExecutor(files={"notes": b"a\nb\n"}, links={"x": ".git/hooks/pre-commit"})
+    gate = Gate()
+    write_tool(executor, gate).call({"path": "x", "content": "run me"})
+    patch_tool(executor, gate).call({"path": "./notes", "old_string": "b", "new_string": "c"})
+    assert gate.asked == [
+        ("x", "run me"),
+        (".git/hooks/pre-commit", "run me"),
+        ("notes", "@@ -1,2 +1,2 @@\n a\n-b\n+c"),
+    ]
+    assert executor.files == {"notes": b"a\nc\n", ".git/hooks/pre-commit": b"run me"}
+
+
+def test_file_that_the_gate_refuses_is_not_written() -> None:
+    """D-6."""
+    executor = FakeExecutor(files={"a": b"x"})
+    for tool, arguments in (
+        (write_tool(executor, Gate("no")), {"content": "y"}),
+        (patch_tool(executor, Gate("no")), {"old_string": "x", "new_string": "y"}),
+    ):
+        with pytest.raises(FileRefused, match=r"^no$"):
+            tool.call({"path": "a", **arguments})
+    assert executor.files == {"a": b"x"}

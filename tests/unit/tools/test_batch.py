@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from fakes.executor import FakeExecutor
+
+from odek.tools.arguments import ArgumentError, parse_arguments
+from odek.tools.batch import BatchPatchTool, BatchReadTool
+from odek.tools.registry import ToolResult
+
+
+@dataclass
+class Gate:
+    """Refuses to let some places be written."""
+
+    refused: tuple[str, ...] = ()
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def check(self, path: str, *, change: str) -> str | None:
+        self.asked.append((path, change))
+        return "denied" if path in self.refused else None
+
+
+def wrap(text: str, *, source: str) -> str:
+    return f"<{source}>\n{text}\n</>" if text else ""
+
+
+def read(executor: FakeExecutor, *files: dict[str, Any]) -> ToolResult:
+    return BatchReadTool(executor=executor, wrap=wrap).call({"files": list(files)})
+
+
+def patch(executor: FakeExecutor, *patches: tuple[str, str, str], gate: Gate | None = None) -> ToolResult:
+    tool = BatchPatchTool(executor=executor, gate=gate or Gate(), wrap=wrap)
+    return tool.call({"patches": [{"path": p, "old_string": old, "new_string": new} for p, old, new in patches]})
+
+
+def test_batch_read_shows_all_files_in_one_fence_by_one_call() -> None:
+    """R-83, F-72: errors stand with their file; a line cannot pose as the heading of another file."""
+    executor = FakeExecutor(files={"a": b"one\n== /workspace/b\n", "b": b"x\ny\nz\n", "bin": b"\0", "e": b""})
+    files = ("a", "nope", "bin", "e", "~/x", "../up")
+    result = read(executor, {"path": "b", "offset": 2, "limit": 1}, *({"path": path} for path in files))
+    assert result == ToolResult(
+        text=(
+            "<batch_read>\n"
+            "== /workspace/b\n2|y\n(total_lines: 3)\n(shown: 2-2; go on with offset 3)\n"
+            "== /workspace/a\n1|one\n2|== /workspace/b\n(total_lines: 2)\n"
+            '== /workspace/nope\nerror: "nope" does not exist\n'
+            '== /workspace/bin\nerror: "bin" is binary: NUL byte at offset 0\n'
+            "== /workspace/e\n(total_lines: 0)\n"
+            '== /workspace/~/x\nerror: "~/x" leaves the workspace\n'
+            '== /up\nerror: "../up" leaves the workspace\n'
+            "</>"
+        )
+    )
+    assert executor.reads == [("b", "a", "nope", "bin", "e", "../up")]
+
+
+def test_batch_read_fails_only_when_nothing_could_be_read() -> None:
+    executor = FakeExecutor(files={"a": b"x\n"})
+    assert read(executor, {"path": "nope"}, {"path": "a", "offset": 2}).failed
+    assert not read(executor, {"path": "nope"}, {"path": "a"}).failed
+
+
+def test_batch_read_shares_its_room_between_long_files() -> None:
+    """F-51: 200 KiB of umlauts each are cut by characters; what a short file leaves goes to the next."""
+    umlauts = ("ä" * 99 + "\n").encode() * 1024
+    text = read(FakeExecutor(files={"a": umlauts, "s": b"x\n", "z": umlauts}), *({"path": p} for p in "asz")).text
+    assert len(text) < 101_000
+    assert "(shown: 1-321; go on with offset 322)" in text
+    assert "(shown: 1-500; go on with offset 501)" in text
+
+
+@pytest.mark.parametrize("files", ["[]", "[" + ",".join(['"a"'] * 11) + "]", '[{"path":"a","offset":0}]'])
+def test_batch_read_arguments_have_bounds(files: str) -> None:
+    schema = BatchReadTool(executor=FakeExecutor(), wrap=wrap).spec.parameters
+    with pytest.raises(ArgumentError):
+        parse_arguments(f'{{"files":{files}}}', schema)
+
+
+def test_batch_patch_changes_all_files_in_order() -> None:
+    """R-83, F-72: a later patch sees what an earlier one made of the same file, however it is spelled."""
+    executor = FakeExecutor(files={"a": b"1\r\n2\r\n", "b": b"x\n"})
+    gate = Gate()
+    result = patch(executor, ("a", "1", "one"), ("b", "x", "y"), ("./a", "one\n2", "ONE\ntwo"), gate=gate)
+    assert executor.files == {"a": b"ONE\r\ntwo\r\n", "b": b"y\n"}
+    assert result == ToolResult(
+        text=(
+            "<batch_patch>\n"
+            "== /workspace/a\n@@ -1,2 +1,2 @@\n-1\n+one\n 2\n@@ -1,2 +1,2 @@\n-one\n-2\n+ONE\n+two\n"
+            "== /workspace/b\n@@ -1,1 +1,1 @@\n-x\n+y\n"
+            "</>\n[0] replaced: 1\n[1] replaced: 1\n[2] replaced: 1"
+        )
+    )
+    assert [path for path, _ in gate.asked] == ["a", "b"]
+    assert executor.reads == [("./a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (("b", "q", "y"), '"b": old_string was not found; it must be exactly as in the file, blanks included'),
+        (("b", "x", "x"), '"b": old_string and new_string are the same'),
+        (("a", "1", "y"), '"a": old_string was not found; it must be exactly as in the file, blanks included'),
+        (("nope", "x", "y"), '"nope" does not exist'),
+        (("bin", "x", "y"), '"bin" is binary: NUL byte at offset 0'),
+        (("~/f", "x", "y"), '"~/f" leaves the workspace'),
+    ],
+)
+def test_batch_patch_changes_nothing_when_one_patch_does_not_fit(wrong: tuple[str, str, str], why: str) -> None:
+    """F-69: every patch is checked first, the rest is marked as skipped."""
+    files = {"a": b"1\n", "b": b"x\n", "bin": b"\0"}
+    executor = FakeExecutor(files=files)
+    result = patch(executor, ("a", "1", "2"), wrong, ("b", "x", "z"))
+    assert result == ToolResult(text=f"[0] skipped\n[1] failed: {why}; no file was changed\n[2] skipped", failed=True)
+    assert executor.files == files
+
+
+def test_batch_patch_stops_at_the_first_file_that_cannot_be_written() -> None:
+    """F-69, D-6: files before it are changed and told, the rest is skipped."""
+    executor = FakeExecutor(files={"a": b"1\n", "odek.json": b"2\n", "c": b"3\n"})
+    gate = Gate(refused=("odek.json",))
+    result = patch(executor, ("a", "1", "one"), ("odek.json", "2", "two"), ("c", "3", "three"), gate=gate)
+    assert result == ToolResult(
+        text=(
+            "<batch_patch>\n== /workspace/a\n@@ -1,1 +1,1 @@\n-1\n+one\n</>\n"
+            "[0] replaced: 1\n[1] failed: denied\n[2] skipped"
+        ),
+        failed=True,
+    )
+    assert executor.files == {"a": b"one\n", "odek.json": b"2\n", "c": b"3\n"}
+    assert gate.asked[1] == ("odek.json", "@@ -1,1 +1,1 @@\n-2\n+two")
+
+
+def test_batch_patch_does_not_overwrite_what_changed_meanwhile() -> None:
+    class Racing(FakeExecutor):
+        def read_many(self, *args: Any, **options: Any) -> Any:
+            contents = super().read_many(*args, **options)
+            self.files["a"] = b"theirs"
+            return contents
+
+    executor = Racing(files={"a": b"1\n", "b": b"2\n"})
+    result = patch(executor, ("a", "1", "one"), ("b", "2", "two"))
+    assert (executor.files, result.failed) == ({"a": b"theirs", "b": b"2\n"}, True)
+    assert result.text.endswith("read it again\n[1] skipped")
+
+
+def test_batch_patch_has_the_parameters_of_patch() -> None:
+    """R-83."""
+    items = BatchPatchTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap).spec.parameters["properties"]["patches"]
+    assert list(items["items"]["properties"]) == ["path", "old_string", "new_string", "replace_all"]
+    assert (items["minItems"], items["maxItems"]) == (1, 10)
