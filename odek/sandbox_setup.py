@@ -43,6 +43,7 @@ from odek.sandbox.spec import (
 from odek.sandbox.start import Surroundings, start
 from odek.sandbox.workdir import check_workdir, resolve_volume
 from odek.state import StateFolder
+from odek.text import visible
 
 DEFAULT_HOME = "/tmp"
 
@@ -148,10 +149,20 @@ def start_sandbox(
         require_unchanged(plan, inspect_networks(draft.networks, docker))
         _tell_of_networks(plan, notices)
     for folder in draft.missing_folders:
-        os.makedirs(folder, exist_ok=True)
-        notices.note(f"made the folder {folder} for sandbox_volumes")
+        _make_folder(folder, notices)
     spec = sandbox_spec(draft, settings, host, plan=plan, image_id=image_id, env=env)
     return start(spec, docker, _surroundings(host, new_nonce, notices))
+
+
+def _make_folder(folder: str, notices: Notices) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise SandboxConfigError(
+            f'the folder "{visible(folder)}" cannot be made for sandbox_volumes: {error.strerror}',
+            hint="make it yourself, or take it out of sandbox_volumes",
+        ) from error
+    notices.note(f"made the folder {visible(folder)} for sandbox_volumes")
 
 
 def build_sandbox_image(

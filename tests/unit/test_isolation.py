@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError, StateError, UsageError
-from odek.isolation import Firmness, Intent, choose_intent, decide, explain_stop, require_allowed
+from odek.isolation import PIN_ORIGIN, Firmness, Intent, choose_intent, decide, explain_stop, require_allowed
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 
 ERRORS: tuple[tuple[str, BaseException], ...] = (
@@ -137,6 +137,38 @@ def test_intent_follows_the_strongest_word(
         no_sandbox=no_sandbox,
         default=default,
         command="run",
+    )
+    assert found == Intent(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
+
+
+@pytest.mark.parametrize(
+    ("setting", "no_sandbox", "pinned", "intent"),
+    [
+        ("unset", False, True, (True, True, PIN_ORIGIN)),
+        ("unset", False, False, (False, False, PIN_ORIGIN)),
+        ("unset", True, True, (True, True, PIN_ORIGIN)),
+        ("unset", True, False, (False, False, PIN_ORIGIN)),
+        ("file on", False, False, (True, True, "~/.odek/config.json")),
+        ("file off", False, True, (False, True, "~/.odek/config.json")),
+        ("file on", True, False, (True, True, "~/.odek/config.json")),
+        ("env off", False, True, (False, True, "ODEK_SANDBOX")),
+        ("env on", False, False, (True, True, "ODEK_SANDBOX")),
+    ],
+)
+@pytest.mark.parametrize("default", [True, False])
+def test_session_that_goes_on_keeps_its_place_unless_a_policy_says_otherwise(
+    setting: Setting, no_sandbox: bool, pinned: bool, default: bool, intent: tuple[bool, bool, str]
+) -> None:
+    """R-2: ODEK_NO_SANDBOX does not change a pin, an explicit policy does."""
+    source, _, value = setting.partition(" ")
+    found = choose_intent(
+        enabled=None if setting == "unset" else value == "on",
+        origin=ORIGINS.get(source, ""),
+        from_flag=False,
+        no_sandbox=no_sandbox,
+        default=default,
+        command="continue",
+        pinned=pinned,
     )
     assert found == Intent(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
 

@@ -1,0 +1,281 @@
+"""From settings to a running container: what is checked when, and what Docker is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.approver import Answers
+from fakes.containers import IMAGE_ID, inspected
+from fakes.docker import FakeDocker
+from fakes.layering import make_host, make_layers
+
+from odek.config.layers import Layer
+from odek.config.resolve import project_overrides, resolve
+from odek.errors import ConfigError, OdekError
+from odek.host import Host
+from odek.sandbox import scripts
+from odek.sandbox.container import Container
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.network import Network, NetworkPlan
+from odek.sandbox.spec import Limits, Mount, SandboxSpec
+from odek.sandbox_setup import Draft, approval_request, draft_sandbox, start_sandbox
+
+NONCE = "ab" * 16
+SEEN = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
+BACK = Network(name="back", id="b" * 64, internal=True)
+
+
+@dataclass
+class Setup:
+    """A host, its settings, and the Docker that is asked."""
+
+    host: Host
+    docker: FakeDocker = field(default_factory=FakeDocker)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    layers: tuple[Layer, ...] = ()
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def warn(self, text: str, hint: str = "") -> None:
+        self.warnings.append((text, hint))
+
+    def draft(self, **layers: Any) -> Draft:
+        self.layers = make_layers(**layers)
+        return draft_sandbox(resolve(self.layers), self.host, self)
+
+    def start(self, answers: Answers | None = None, **layers: Any) -> Container:
+        draft = self.draft(**layers)
+        return start_sandbox(
+            draft,
+            resolve(self.layers),
+            project_overrides(self.layers),
+            self.host,
+            docker=self.docker,
+            approver=answers,
+            notices=self,
+            new_nonce=lambda: NONCE,
+            sleep=self.docker.sleep,
+        )
+
+    def spec(self, **changes: Any) -> SandboxSpec:
+        spec = SandboxSpec(
+            image="i:1", image_id=IMAGE_ID, network="none", workdir=self.host.cwd, readonly=False,
+            user=f"{self.host.uid}:{self.host.gid}", home="/tmp", limits=Limits(), umask=self.host.umask,
+        )  # fmt: skip
+        return replace(spec, **changes)
+
+    def script(self, spec: SandboxSpec) -> FakeDocker:
+        """Let Docker start what `spec` asks for."""
+        return (
+            self.docker.on("version", stdout="28.0.0\n")
+            .on("image", "inspect", stdout=f"{IMAGE_ID}\n")
+            .on("ps")
+            .on("run", stdout=f"{scripts.READY}\n", hold=True)
+            .on("inspect", stdout=json.dumps([inspected(spec, name="odek-1-1", nonce=NONCE)]))
+            .on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=SEEN)
+        )
+
+    @property
+    def steps(self) -> list[str]:
+        return [
+            " ".join(call.args[:2]) if call.args[0] in ("network", "image") else call.args[0]
+            for call in self.docker.calls
+        ]
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Setup:
+    return Setup(replace(make_host(tmp_path, uid=os.getuid()), gid=os.getgid(), umask=0o027))
+
+
+def operator(**values: object) -> dict[str, object]:
+    return {"operator": {"sandbox_image": "i:1", **values}}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"sandbox_image": "Bad Image"}, "is not an image reference"),
+        ({"sandbox_network": "host"}, "is not allowed"),
+        ({"sandbox_pids_limit": 3}, "a process limit of 3 is not possible"),
+        ({"sandbox_memory": "1m"}, "below the least that Docker accepts"),
+        ({"sandbox_memory": "lots"}, "is no limit"),
+        ({"sandbox_cpus": "0.001"}, "is not a number of CPUs"),
+        ({"sandbox_user": "1:2:3"}, "is not a user"),
+        ({"sandbox_env": {"A B": "1"}}, "is no name for a variable"),
+        ({"sandbox_env": {"UID": "1"}}, "cannot be set"),
+        ({"sandbox_volumes": ["/etc:/data"]}, "lies outside the working directory"),
+        ({"sandbox_volumes": ["x:/etc"]}, "may not be mounted at"),
+        ({"sandbox_networks": ["a b"]}, "network"),
+        ({"sandbox_compose_project": "A b"}, "[Pp]roject"),
+    ],
+)
+def test_bad_value_is_found_before_docker_is_asked_anything(
+    values: dict[str, object], words: str, setup: Setup
+) -> None:
+    """R-8: an unreachable daemon hides nothing; the origin is named."""
+    with pytest.raises((SandboxConfigError, ConfigError), match=words) as refused:
+        setup.start(**operator(**values))
+    assert "config.json" in refused.value.message
+    assert setup.docker.calls == []
+
+
+@pytest.mark.parametrize("cwd", ["/", "/etc"])
+def test_folder_that_cannot_be_shared_is_found_before_docker_is_asked_anything(cwd: str, setup: Setup) -> None:
+    """R-8, R-34."""
+    setup.host = replace(setup.host, cwd=cwd)
+    with pytest.raises(SandboxConfigError, match="is part of the system"):
+        setup.start(**operator())
+    assert setup.docker.calls == []
+
+
+def test_unknown_network_mode_becomes_none_where_the_operator_is_lenient(setup: Setup) -> None:
+    """R-50: with a warning."""
+    draft = setup.draft(**operator(sandbox_network="host"), env={"ODEK_SANDBOX_NETWORK_LENIENT": "1"})
+    assert draft.networks.mode == "none"
+    assert len(setup.warnings) == 1
+    assert '"host" is not allowed' in setup.warnings[0][0]
+
+
+def test_draft_is_what_the_settings_ask_for(setup: Setup) -> None:
+    """R-32, R-33: nothing is made on the disk yet."""
+    draft = setup.draft(
+        **operator(
+            sandbox_pids_limit=100, sandbox_memory="1g", sandbox_cpus="1.5", sandbox_user="12:34",
+            sandbox_volumes=["new/deep:/data"],
+        )
+    )  # fmt: skip
+    assert (draft.limits, draft.user) == (Limits(pids=100, memory_bytes=1 << 30, nano_cpus=1_500_000_000), "12:34")
+    assert draft.volumes == (Mount(source=f"{setup.host.cwd}/new/deep", target="/data"),)
+    assert draft.missing_folders == (f"{setup.host.cwd}/new/deep",)
+    assert os.listdir(setup.host.cwd) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "changes"),
+    [
+        ({}, {}),
+        ({"sandbox_readonly": True}, {"readonly": True}),
+        ({"sandbox_env": {"A": "1", "HOME": "/h"}}, {"home": "/h", "env": (("A", "1"), ("HOME", "/h"))}),
+        ({"sandbox_user": "12:34"}, {"user": "12:34"}),
+        ({"sandbox_network": "bridge"}, {"network": "bridge"}),
+        ({"sandbox_memory": "64m"}, {"limits": Limits(memory_bytes=64 << 20)}),
+    ],
+)
+def test_container_is_started_as_the_settings_ask_for(
+    values: dict[str, object], changes: dict[str, Any], setup: Setup
+) -> None:
+    """R-30 to R-32: the inspected container would not match anything else."""
+    setup.script(setup.spec(**changes))
+    assert setup.start(**operator(**values)).facts.image_id == IMAGE_ID
+    assert setup.steps == ["version", "image inspect", "ps", "run", "inspect", "exec"]
+
+
+def test_missing_folders_are_made_when_all_else_is_decided_and_said_so(setup: Setup) -> None:
+    """R-33, R-64: with the invoking user's umask, the name shown harmlessly."""
+    name = "a\x1b[2J\nb"
+    volume = Mount(source=f"{setup.host.cwd}/{name}", target="/data")
+    setup.script(setup.spec(volumes=(volume,)))
+    setup.start(**operator(sandbox_volumes=[f"{name}:/data"]))
+    assert os.listdir(setup.host.cwd) == [name]
+    assert setup.notes == [f"made the folder {setup.host.cwd}/a\\x1b[2J\\nb for sandbox_volumes"]
+
+
+def test_no_folder_is_made_when_the_image_cannot_be_had(setup: Setup) -> None:
+    """R-7, R-33."""
+    setup.docker.on("version", stdout="1\n").on("image", "inspect", code=1).on("pull", code=1)
+    with pytest.raises(OdekError, match="could not be pulled"):
+        setup.start(**operator(sandbox_volumes=["new:/data"]))
+    assert os.listdir(setup.host.cwd) == []
+
+
+def test_folder_that_cannot_be_made_stops_the_run(setup: Setup) -> None:
+    """R-33: a file has come in between; a sentence, no bug."""
+    blocker = Path(setup.host.cwd, "new")
+
+    setup.docker.on("version", stdout="1\n")
+    setup.docker.on("image", "inspect", stdout=IMAGE_ID, react=lambda _: blocker.touch())
+    with pytest.raises(SandboxConfigError, match=r'the folder ".*/new/x" cannot be made for sandbox_volumes'):
+        setup.start(**operator(sandbox_volumes=["new/x:/data"]))
+    assert setup.docker.called("run") == []
+
+
+def shown(network: Network, **changes: Any) -> str:
+    value = {
+        "Name": network.name, "Id": network.id, "Driver": "bridge", "Scope": "local", "Internal": network.internal,
+        "ConfigOnly": False, "Labels": {}, "Containers": {},
+    }  # fmt: skip
+    return json.dumps([value | changes])
+
+
+def script_networks(setup: Setup) -> None:
+    setup.docker.on("network", "ls", stdout=f"{BACK.id}\t{BACK.name}\n")
+    setup.docker.on("network", "inspect", stdout=shown(BACK))
+    setup.script(setup.spec(attached=(BACK,)))
+
+
+def test_networks_are_looked_at_before_the_question_and_again_after_it(setup: Setup) -> None:
+    """R-52, R-63: the question shows the full ID; what is started has that network and says what it means."""
+    script_networks(setup)
+    answers = Answers("y")
+    box = setup.start(answers, **operator(), project={"sandbox_networks": ["back"]})
+    assert BACK.id in answers.prompts[0]
+    assert (box.facts.network, box.facts.networks) == ("attached", (BACK,))
+    assert setup.steps == [
+        "version", "network ls", "network inspect", "network inspect", "image inspect", "network ls", "network inspect",
+        "ps", "run", "inspect", "exec", "network inspect",
+    ]  # fmt: skip
+    assert len(setup.warnings) == 1
+    assert "internal" in setup.warnings[0][0]
+
+
+def test_network_that_was_made_anew_during_the_question_stops_the_run(setup: Setup) -> None:
+    """R-63."""
+    other = replace(BACK, id="c" * 64)
+    setup.docker.on("network", "ls", stdout=f"{BACK.id}\t{BACK.name}\n", times=1)
+    setup.docker.on("network", "ls", stdout=f"{other.id}\t{other.name}\n")
+    setup.docker.on("network", "inspect", "--", BACK.id, stdout=shown(BACK))
+    setup.docker.on("network", "inspect", "--", other.id, stdout=shown(other))
+    setup.docker.on("version", stdout="1\n").on("image", "inspect", stdout=IMAGE_ID)
+    with pytest.raises(SandboxConfigError, match="no longer those that were approved"):
+        setup.start(Answers("y"), **operator(), project={"sandbox_networks": ["back"]})
+    assert setup.docker.called("run") == []
+
+
+def test_request_shows_everything_that_a_project_asks_for(setup: Setup) -> None:
+    """R-60, R-62, R-63."""
+    setup.layers = make_layers(
+        project={
+            "sandbox_image": "evil:1",
+            "sandbox_network": "bridge",
+            "sandbox_networks": ["back"],
+            "sandbox_env": {"A": "x${SECRET}", "B": "1"},
+            "sandbox_volumes": ["d:/data"],
+            "sandbox_user": "0:0",
+        }
+    )
+    request = approval_request(
+        project_overrides(setup.layers), NetworkPlan(mode="bridge", attached=(BACK,)), setup.host
+    )
+    assert (request.project_dir, request.image, request.network, request.user) == (
+        setup.host.cwd, "evil:1", "bridge", "0:0",
+    )  # fmt: skip
+    assert [(network.name, network.id, network.internal) for network in request.networks] == [("back", BACK.id, True)]
+    assert [(pair.key, pair.value, pair.variables) for pair in request.env] == [
+        ("A", "x${SECRET}", ("SECRET",)),
+        ("B", "1", ()),
+    ]
+    assert request.volumes == ("d:/data",)
+
+
+def test_networks_of_the_operator_are_not_the_projects_to_be_approved(setup: Setup) -> None:
+    """R-60."""
+    script_networks(setup)
+    assert setup.start(**operator(sandbox_networks=["back"])).facts.network == "attached"
