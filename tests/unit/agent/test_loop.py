@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -308,6 +309,41 @@ def test_a_result_at_the_cap_is_whole() -> None:
     b = bench(asks_for("x"), says("done"), outcomes={"x": Outcome("ä" * RESULT_LIMIT_CHARACTERS)})
     b.agent.run("task")
     assert b.agent.messages[3].content == "ä" * RESULT_LIMIT_CHARACTERS
+
+
+@dataclass
+class TogetherTools(Tools):
+    """All calls may run together; y ends the run once z is at work, after x and w are done."""
+
+    later: threading.Event = field(default_factory=threading.Event)
+
+    def is_parallel(self, call: ToolCall) -> bool:  # noqa: ARG002  part of the protocol
+        return True
+
+    def _call(self, call: ToolCall) -> Outcome:
+        if call.id == "z":
+            self.later.set()
+        if call.id == "y":
+            assert self.later.wait(20)
+        return super()._call(call)
+
+
+def test_results_of_calls_that_ran_together_are_kept_when_one_ends_the_run() -> None:
+    """B44: finished results are stored, in the order of the calls; the rest is marked interrupted."""
+    model = ScriptedModel([asks_for("x", "y", "w", "z")])
+    outcomes: dict[str, Outcome | BaseException] = {"x": Outcome("1"), "y": OdekError("gone"), "w": Outcome("3")}
+    tools = TogetherTools({**outcomes, "z": OdekError("gone too")})
+    agent = Agent(
+        model=model, tools=tools, sink=lambda _: None, max_iterations=5, system="system text", parallel_calls=2
+    )
+    with pytest.raises(OdekError):
+        agent.run("task")
+    assert agent.messages[3:] == [
+        result("x", "1"),
+        result("y", INTERRUPTED),
+        result("w", "3"),
+        result("z", INTERRUPTED),
+    ]
 
 
 TOO_LONG = ModelRejected("answered 400", status=400, detail="maximum context length is 8192 tokens")

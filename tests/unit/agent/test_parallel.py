@@ -140,10 +140,22 @@ def test_a_signal_stops_all_and_keeps_what_is_done() -> None:
 def test_what_the_listener_raises_calls_the_rest_off() -> None:
     """The terminal may be gone: BrokenPipeError comes from whoever prints the result."""
 
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
+    stopped: list[int] = []
+
+    def work() -> int:
+        meeting.wait()
+        try:
+            wait_until_called_off()
+        except Interrupted as interruption:
+            stopped.append(interruption.signal_number)
+            raise
+        return 0
+
     def listen() -> None:
         raise BrokenPipeError
 
-    batch: Batch[object] = Batch([lambda: 1, wait_until_called_off], limit=2)
+    batch = Batch([meeting.wait, work], limit=2)
     with pytest.raises(BrokenPipeError):
         batch.run(listen)
-    assert batch.results == {0: 1}
+    assert (sorted(batch.results), stopped) == ([0], [0])
