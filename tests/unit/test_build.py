@@ -345,7 +345,7 @@ def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
     expected, written = json.loads(plain.stdout)
     assert behaviour == expected
     methods = [[text for text in texts if "def __" in text] for texts in (compiled, written)]
-    assert (methods[0], len(methods[1]) > 5) == ([], True)
+    assert (methods[0], methods[1] != []) == ([], True)
 
 
 def test_traceback_quotes_the_source(built: Path, bin_folder: Path, tmp_path: Path) -> None:
