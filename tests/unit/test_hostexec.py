@@ -9,7 +9,8 @@ import pytest
 
 from odek.errors import ExecutableMissing, FileRefused, Interrupted
 from odek.hostexec import HostExecutor, scrub_environment
-from odek.process import CommandResult
+from odek.listing import Walk
+from odek.process import CommandRequest, CommandResult
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 LONG_S = 60.0
@@ -214,3 +215,85 @@ def test_files_are_those_of_the_workspace(host: HostExecutor) -> None:
     assert host.read(f"{host.workspace}/a/b.txt", limit_bytes=10) == b"text"
     with pytest.raises(FileRefused):
         host.read("../x", limit_bytes=10)
+
+
+def both(result: CommandResult) -> tuple[bytes, bytes, int | None, bool]:
+    assert result.stderr is not None
+    return result.output.data, result.stderr.data, result.code, result.timed_out
+
+
+def requests(*commands: str, timeout_s: float = LONG_S) -> list[CommandRequest]:
+    return [CommandRequest(command=command, timeout_s=timeout_s) for command in commands]
+
+
+def test_run_many_keeps_the_streams_apart_and_the_order(host: HostExecutor) -> None:
+    """R-83, F-65."""
+    results = host.run_many(requests("sleep 0.3; echo a; echo b >&2", "printf c >&2; exit 3", "kill -9 $$", "cat"))
+    assert [both(result) for result in results] == [
+        (b"a\n", b"b\n", 0, False),
+        (b"", b"c", 3, False),
+        (b"", b"", 137, False),
+        (b"", b"", 0, False),
+    ]
+
+
+def test_run_many_runs_at_the_same_time(host: HostExecutor) -> None:
+    """R-83: each waits for the other, which no order of running them one by one could satisfy."""
+    meet = "touch {0}; while [ ! -e {1} ]; do sleep 0.01; done; echo met"
+    results = host.run_many(requests(meet.format("a", "b"), meet.format("b", "a"), timeout_s=20))
+    assert [both(result) for result in results] == [(b"met\n", b"", 0, False)] * 2
+
+
+def test_run_many_stops_only_what_takes_too_long(host: HostExecutor) -> None:
+    """R-40, R-41: much output of one neither blocks the others nor is kept."""
+    word = "31.4159"
+    results = host.run_many(
+        [*requests(f"echo x; setsid sleep {word}", "yes", timeout_s=0.5), *requests("sleep 0.8; echo late")]
+    )
+    assert [result.timed_out for result in results] == [True, True, False]
+    assert (results[0].output.data, results[2].output.data) == (b"x\n", b"late\n")
+    assert results[1].output.omitted_bytes > 0
+    assert running_with(word) == []
+
+
+def test_run_many_leaves_nothing_behind_when_interrupted(host: HostExecutor) -> None:
+    """R-40."""
+    word = "27.1828"
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted(number)
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(Interrupted):
+            host.run_many(requests(f"sleep {word}", f"setsid sleep {word}", "true"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert running_with(word) == []
+
+
+def test_run_many_of_nothing_is_nothing(host: HostExecutor) -> None:
+    assert host.run_many([]) == ()
+
+
+def test_read_many_answers_for_each_path(host: HostExecutor) -> None:
+    """R-44: one refusal does not cost the others; together they stay below the limit."""
+    for name, size in (("a", 3), ("b", 4), ("c", 9)):
+        host.write(name, b"x" * size, replacing=None)
+    found = host.read_many(["a", "../x", "c", "nope", "b", "a"], limit_bytes=5, total_bytes=8)
+    assert [item if isinstance(item, bytes) else item.message for item in found] == [
+        b"xxx",
+        '"../x" leaves the workspace',
+        '"c" is larger than 5 bytes (9)',
+        '"nope" does not exist',
+        b"xxxx",
+        '"a" was not read: too much at once',
+    ]
+
+
+def test_folders_are_those_of_the_workspace(host: HostExecutor) -> None:
+    host.write("d/f", b"12", replacing=None)
+    assert [(entry.path, entry.kind) for entry in host.walk("", Walk()).entries] == [("d", "folder"), ("d/f", "file")]
+    assert host.stat("d/f").size_bytes == 2

@@ -260,3 +260,34 @@ def test_a_folder_swapped_for_a_link_does_not_lead_outside(root: Path) -> None:
     assert seen <= {b"inside", b"leaves the workspace", b"does not exist", b"cannot be used: Not a directory"}
     assert b"inside" in seen
     assert tree(root.parent / "outside") == {"secret": b"secret"}
+
+
+def test_guard_is_asked_about_the_path_and_about_where_links_lead(root: Path) -> None:
+    """D-6, B55: before anything is written, and once where no link is on the way."""
+    files = WorkspaceFiles(str(root))
+    asked: list[str] = []
+    for path in ("inner/./deep.txt", f"{root}/new/x", "to_folder/up", "dangling", "absolute_inside/n"):
+        files.write(path, b"x", replacing=None, guard=asked.append)
+    assert asked == [
+        *("inner/deep.txt", "new/x"),
+        *("to_folder/up", "plain.txt"),
+        *("dangling", "inner/new.txt"),
+        *("absolute_inside/n", "inner/n"),
+    ]
+
+
+@pytest.mark.parametrize("path", ["f/g/h", "to_folder/deep.txt", "plain.txt"])
+@pytest.mark.parametrize("refused", ["first", "last"])
+def test_guard_that_refuses_keeps_everything_as_it_was(root: Path, path: str, refused: str) -> None:
+    """D-6."""
+    before = tree(root)
+    places: list[str] = []
+
+    def guard(place: str) -> None:
+        places.append(place)
+        if refused == "first" or place in ("inner/deep.txt", "f/g/h", "plain.txt"):
+            raise FileRefused("no")
+
+    with pytest.raises(FileRefused, match="no"):
+        WorkspaceFiles(str(root)).write(path, b"x", replacing=None, guard=guard)
+    assert (tree(root), len(places)) == (before, 2 if refused == "last" and "to_" in path else 1)
