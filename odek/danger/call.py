@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from odek.danger import marks
-from odek.danger.paths import Place
+from odek.danger.paths import Place, Reading
 from odek.danger.risk import RiskClass
 from odek.danger.scope import Scope
 
@@ -30,7 +30,7 @@ class Judge(Protocol):
         """Take note that the file `path` is written, created or removed."""
         ...
 
-    def read(self, path: str, scope: Scope, *, names_only: bool) -> None:
+    def read(self, path: str, scope: Scope, how: Reading) -> None:
         """Take note that the file `path` is read."""
         ...
 
@@ -75,11 +75,11 @@ class Call:
             if path not in ("-", ""):
                 self.judge.write(path, self.scope)
 
-    def read(self, *words: str, names_only: bool = False) -> None:
+    def read(self, *words: str, how: Reading = "contents") -> None:
         """Take note of words that may name files, also after `=`, `@`, `:` or a short option."""
         for word in words:
             for path in path_candidates(word):
-                self.judge.read(path, self.scope, names_only=names_only)
+                self.judge.read(path, self.scope, how)
 
     def run(self, argv: Sequence[str], *, stdin: str | None = None, known_only: bool = False) -> str:
         """Judge a command that this one runs with the given words."""

@@ -22,7 +22,7 @@ def judge_call(judge: Judge, scope: Scope, fields: Fields, stdin: str | None, se
     if not marks.is_exact(word) or not word:
         judge.add(RiskClass.UNKNOWN, "program.computed", "runs a program whose name cannot be told beforehand")
         for argument in fields[1:]:
-            judge.read(argument, scope, names_only=True)
+            judge.read(argument, scope, "mention")
         return marks.ANY
     program = identify_program(word, RULES)
     call = Call(judge=judge, scope=scope, program=program.name, argv=fields, stdin=stdin, secrets=secrets)
@@ -70,7 +70,7 @@ def _judge_unknown(call: Call) -> None:
 
 
 def _scan_arguments(call: Call) -> None:
-    call.read(*call.arguments, names_only=True)
+    call.read(*call.arguments, how="mention")
     if any(names_secret(argument) for argument in call.arguments):
         call.judge.add(RiskClass.SYSTEM_WRITE, "read.secret", "names a file that may hold secrets")
 

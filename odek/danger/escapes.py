@@ -9,7 +9,7 @@ _ESCAPE = re.compile(
 )
 _SINGLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
 _REPLACEMENT = "\ufffd"
-_FIRST_PLAIN = 6  # characters below are marks.*: text from an escape must not pass for one
+_FIRST_PLAIN = 7  # characters below are marks.*: text from an escape must not pass for one
 
 
 def decode_ansi_c(text: str) -> str:

@@ -7,7 +7,7 @@ several readings; all of them are judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from odek.danger import marks
@@ -47,18 +47,16 @@ class Expander:
     secrets: set[str] = field(default_factory=set)
     """names of variables that look secret and were put into words"""
 
-    def command(self, words: Iterable[Word]) -> Fields:
-        """Return the fields of a simple command; a program with several candidates is unknown."""
-        fields: list[str] = []
-        for word in words:
+    def commands(self, words: Sequence[Word]) -> tuple[Fields, ...]:
+        """Return the fields of a simple command, once for every program that it may name."""
+        if not words:
+            return ()
+        programs = self.readings(words[0])
+        operands: list[str] = []
+        for word in words[1:]:
             readings = self.readings(word)
-            if len(readings) == 1:
-                fields.extend(readings[0])
-            elif not fields:
-                fields.append(marks.ANY)
-            else:
-                fields.extend(dict.fromkeys(text for reading in readings for text in reading))
-        return tuple(fields)
+            operands.extend(readings[0] if len(readings) == 1 else dict.fromkeys(t for r in readings for t in r))
+        return tuple(fields for program in programs if (fields := (*program, *operands)))
 
     def readings(self, word: Word) -> tuple[Fields, ...]:
         """Return every way in which `word` may expand."""
@@ -132,7 +130,7 @@ class Expander:
         if isinstance(part, Parameter):
             return self._parameter(part)
         if isinstance(part, Substitution):
-            return (self.run(part.script).rstrip("\n"),)
+            return tuple(text.rstrip("\n") for text in self.run(part.script).split(marks.EITHER))
         if isinstance(part, Arithmetic):
             self._arithmetic(part.content)
             return (marks.NAME,)

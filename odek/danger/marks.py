@@ -21,12 +21,15 @@ NAME = "\4"
 BELOW = "\5"
 """a relative path that does not leave its directory, as `find` and `git ls-files` print them"""
 
+EITHER = "\6"
+"""stands between two texts of which one is printed, depending on the shell"""
+
 UNKNOWN = frozenset((ANY, SPLIT))
 GLOBS = frozenset((STAR, ONE))
-ALL = frozenset((ANY, STAR, ONE, SPLIT, NAME, BELOW))
+ALL = frozenset((ANY, STAR, ONE, SPLIT, NAME, BELOW, EITHER))
 
-_MARK = re.compile("[\0-\5]")
-_SHOWN = {ANY: "…", STAR: "*", ONE: "?", SPLIT: "…", NAME: "…", BELOW: "…"}
+_MARK = re.compile("[\0-\6]")
+_SHOWN = {ANY: "…", STAR: "*", ONE: "?", SPLIT: "…", NAME: "…", BELOW: "…", EITHER: "…"}
 
 
 def is_exact(text: str) -> bool:
@@ -48,7 +51,7 @@ def may_equal(text: str, wanted: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(text: str) -> re.Pattern[str]:
-    collapsed = re.sub("[\0\1\3\4\5]+", ANY, text)
+    collapsed = re.sub("[\0\1\3-\6]+", ANY, text)
     if collapsed.count(ANY) > 3:  # more wildcards would make matching slow: anything between the outer ones
         collapsed = collapsed[: collapsed.index(ANY) + 1] + collapsed[collapsed.rindex(ANY) + 1 :]
     parts = {ANY: ".*", ONE: "."}

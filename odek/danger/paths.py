@@ -11,11 +11,14 @@ import posixpath
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from odek.danger import marks
 from odek.danger.risk import Finding, RiskClass
 
 Parts = tuple[str, ...]
+Reading = Literal["contents", "names", "mention"]
+"""whether a program shows what is in a file, shows that it is there, or is only told its name"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,17 +163,16 @@ def classify_write(path: str, place: Place) -> Finding:
 
 
 @lru_cache(maxsize=4096)
-def classify_read(path: str, place: Place, *, names_only: bool = False) -> Finding | None:
-    """Return what reading the file at a resolved `path` means, None when it is harmless.
-
-    `names_only` is for programs that show names and sizes, not contents.
-    """
+def classify_read(path: str, place: Place, how: Reading = "contents") -> Finding | None:
+    """Return what reading the file at a resolved `path` means, None when it is harmless."""
     parts = split(path)
     reason = f"reads {_shown(path)}, which may hold secrets"
-    if is_secret(path, place) or (not names_only and _is_env_file(parts)):
+    if is_secret(path, place) or (how == "contents" and _is_env_file(parts)):
         return _finding(RiskClass.SYSTEM_WRITE, "read.secret", reason)
     if parts[:1] == ("dev",) and is_block_device(path):
         return _finding(RiskClass.SYSTEM_WRITE, "read.device", f"reads the disk {_shown(path)}")
+    if how == "mention":
+        return None
     if not is_known(path) or _is_own_ground(path, place) or any(is_below(path, folder) for folder in place.temp):
         return None
     if parts[:1] == ("root",) or (len(parts) > 1 and parts[0] in _HOMES):

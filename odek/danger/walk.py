@@ -15,7 +15,7 @@ from odek.danger.expand import Expander, Fields
 from odek.danger.fallback import scan_text
 from odek.danger.lexer import Budget, Unparsable
 from odek.danger.parser import literal_text, parse_script
-from odek.danger.paths import Place, classify_read, classify_write, resolve, split, trusted_name
+from odek.danger.paths import Place, Reading, classify_read, classify_write, resolve, split, trusted_name
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.rules.environment import judge_assignment
 from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope
@@ -81,13 +81,13 @@ class Walker:
             if name := trusted_name(resolved, self._place):
                 self.trusted_files.add(name)
 
-    def read(self, path: str, scope: Scope, *, names_only: bool) -> None:
+    def read(self, path: str, scope: Scope, how: Reading) -> None:
         """See call.Judge."""
         if "/dev/tcp/" in path or "/dev/udp/" in path:
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
         path = "x" if _PLAIN.fullmatch(path) else path
         for cwd in scope.cwds:
-            finding = classify_read(resolve(path, cwd), self._place, names_only=names_only)
+            finding = classify_read(resolve(path, cwd), self._place, how)
             if finding:
                 self.add(finding.level, finding.rule, finding.reason)
 
@@ -187,17 +187,22 @@ class Walker:
 
     def _simple(self, command: Simple, scope: Scope, stdin: str | None) -> str:
         expander = self._expander(scope)
-        fields = expander.command(command.words)
+        commands = expander.commands(command.words)
         values = [(a.name, expander.value(a.value), a.append) for a in command.assignments]
         fed = self._redirects(command.redirects, expander, scope, stdin)
         for name, candidates, _ in values:
-            judge_assignment(self, name, candidates, program=fields[0] if fields else "")
-        if not fields:
+            judge_assignment(self, name, candidates, program=commands[0][0] if commands else "")
+        if not commands:
             for name, candidates, append in values:
                 scope.assign(name, UNKNOWN if append else candidates)
                 scope.splits_oddly = scope.splits_oddly or name == "IFS"
             return ""
-        return self._fields(fields, scope, fed, frozenset(expander.secrets))
+        output = self._fields(commands[0], scope, fed, frozenset(expander.secrets))
+        for fields in commands[1:]:
+            self._budget.spend()
+            self._fields(fields, scope.copy(), fed, frozenset(expander.secrets))
+            output = marks.ANY
+        return output
 
     def _fields(self, fields: Fields, scope: Scope, stdin: str | None, secrets: frozenset[str]) -> str:
         self.commands.append(fields)
@@ -228,7 +233,7 @@ class Walker:
                 elif redirect.operator in ("<&", ">&") and re.fullmatch(r"\d+-?|-", target):
                     continue
                 elif redirect.operator in ("<", "<&"):
-                    self.read(target, scope, names_only=False)
+                    self.read(target, scope, "contents")
                     stdin = marks.ANY
                 else:
                     self.write(target, scope)

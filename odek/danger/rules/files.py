@@ -87,7 +87,7 @@ def judge_move(call: Call) -> None:
     elif call.program in ("cp", "gcp", "install"):
         call.read(*sources)
     elif call.program in ("ln", "link"):
-        call.read(*sources, names_only=True)
+        call.read(*(path for path in sources if path.startswith("/")), how="names")  # others: from the link on
     if call.program == "install" and _special(arguments.values("-m", "--mode")):
         call.add(SYSTEM, "mode", "gives a program the rights of its owner")
 
@@ -230,6 +230,17 @@ def _old_style_file(words: tuple[str, ...], arguments: Arguments) -> tuple[str, 
     return arguments.operands[:1] if words and words[0].startswith("-") and "f" in words[0] else ()
 
 
+def judge_unzip(call: Call) -> None:
+    """`unzip`: lists, or unpacks into the directory or `-d`."""
+    arguments = parse_arguments(call.arguments, ("-d", "-P", "-x"))
+    if arguments.has("-l", "-v", "-t", "-Z", "-z", "-p", "-c"):
+        call.judge.add(SAFE, "unzip", "reads an archive")
+    else:
+        call.add(LOCAL, "", "unpacks files")
+        call.write(*(arguments.values("-d") or (".",)))
+    call.read(*arguments.operands[:1])
+
+
 def judge_truncate(call: Call) -> None:
     """`tee`, `truncate`: every operand is written; `tee` shows what it is fed."""
     arguments = parse_arguments(call.arguments, ("-s", "--size", "-r", "--reference", "--output-error"))
@@ -248,5 +259,5 @@ FILE_RULES: dict[str, Rule] = {
     **dict.fromkeys(("tar", "gtar", "bsdtar", "star"), judge_tar),
     **dict.fromkeys(("sed", "gsed"), judge_sed),
     **dict.fromkeys(("tee", "truncate", "sponge"), judge_truncate),
-    "shred": judge_shred, "chmod": judge_chmod, "dd": judge_dd, "rsync": judge_rsync,
+    "unzip": judge_unzip, "shred": judge_shred, "chmod": judge_chmod, "dd": judge_dd, "rsync": judge_rsync,
 }  # fmt: skip

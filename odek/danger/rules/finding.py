@@ -19,7 +19,7 @@ def judge_find(call: Call) -> None:
     """`find`: reads names; `-delete` and `-exec` act on what is found (F-85)."""
     starts, words = _split(call.arguments)
     call.judge.add(SAFE, "find", "only reads names")
-    call.read(*starts, names_only=True)
+    call.read(*starts, how="names")
     if "-delete" in words or any(marks.holds_unknown(word) and word[:1] in marks.UNKNOWN for word in words):
         _judge_delete(call, starts, words)
     for index, word in enumerate(words):
@@ -95,7 +95,7 @@ def judge_fd(call: Call) -> None:
             break
         if word.startswith("-") and not word.startswith("--") and ("x" in word or "X" in word):
             call.add(EXEC, "exec", "runs a command for what it finds")
-    call.read(*parse_arguments(words, ("-e", "-t", "-d", "-E")).operands, names_only=True)
+    call.read(*parse_arguments(words, ("-e", "-t", "-d", "-E")).operands, how="names")
 
 
 def found_paths(call: Call) -> str:

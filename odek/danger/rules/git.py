@@ -109,7 +109,8 @@ def _judge_config(call: Call, arguments: Arguments, words: tuple[str, ...]) -> N
         return
     if wide:
         call.add(SYSTEM, "config", "changes git's settings for all repositories of the user")
-    call.write(".git/config")
+    else:
+        call.write(".git/config")
 
 
 def is_harmless_config(call: Call, arguments: Arguments) -> bool:

@@ -58,11 +58,12 @@ def judge_shell(call: Call) -> None:
         return
     if arguments.operands and "-s" not in options:
         call.add(EXEC, "file", "runs the commands in a file")
-        call.read(*arguments.operands, names_only=True)
+        call.read(*arguments.operands, how="mention")
         return
     call.add(EXEC, "fed", "runs what is fed to it as commands")
-    if call.stdin is not None and marks.is_exact(call.stdin):
-        call.shell(call.stdin, inner)
+    for text in (call.stdin or "").split(marks.EITHER):
+        if any(character not in marks.ALL for character in text):
+            call.shell(text, inner.copy())
 
 
 def judge_interpreter_words(call: Call) -> None:

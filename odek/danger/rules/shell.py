@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def judge_nothing(call: Call) -> None:
     """`true`, `:`, `exit`, `test`: no effect of their own, and they show nothing."""
     call.judge.add(SAFE, call.program, "does nothing outside the shell")
-    call.read(*(word for word in call.arguments if "/" in word), names_only=True)
+    call.read(*(word for word in call.arguments if "/" in word), how="names")
 
 
 def judge_echo(call: Call) -> None:
@@ -35,7 +35,7 @@ def judge_echo(call: Call) -> None:
     text = " ".join(words)
     decoded = decode_printf(text) if "\\" in text else text
     # bash prints escapes as they are, dash decodes them: fed to a shell, both texts are judged
-    call.output = decoded if escapes or decoded == text else f"{text}\n{decoded}"
+    call.output = decoded if escapes or decoded == text else f"{text}{marks.EITHER}{decoded}"
 
 
 def judge_printf(call: Call) -> None:
@@ -61,7 +61,7 @@ def judge_cd(call: Call) -> None:
     """`cd` and `pushd`: where relative paths lead from now on."""
     call.judge.add(SAFE, "cd", "changes the directory")
     operands = parse_arguments(call.arguments, (), stop=True).operands
-    call.read(*operands, names_only=True)
+    call.read(*operands, how="names")
     if call.program == "popd" or operands[:1] == ("-",) or any(a[:1] in marks.UNKNOWN for a in call.arguments):
         call.scope.cwds = UNKNOWN
         return
@@ -159,7 +159,7 @@ def judge_eval(call: Call) -> None:
 def judge_source(call: Call) -> None:
     """`.` and `source`: a file's commands run here."""
     call.add(EXEC, "", "runs the commands in a file")
-    call.read(*call.arguments[:1], names_only=True)
+    call.read(*call.arguments[:1], how="mention")
 
 
 def judge_trap(call: Call) -> None:

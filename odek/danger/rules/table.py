@@ -13,7 +13,7 @@ from typing import Literal
 
 from odek.danger.call import Call
 from odek.danger.options import Arguments, matches, parse_arguments
-from odek.danger.paths import names_secret
+from odek.danger.paths import Reading, names_secret
 from odek.danger.risk import RiskClass
 
 SAFE = RiskClass.SAFE
@@ -60,6 +60,12 @@ class Table:
 
 ALONE = "="
 """stands for no subcommand at all in a row: "yarn =" """
+
+_NAMES_ONLY = frozenset("""
+    ls exa eza lsd tree stat file du touch mkdir rmdir chmod chgrp basename dirname realpath readlink which whereis type namei
+    mountpoint findmnt pathchk md5sum sha1sum sha256sum sha512sum cksum shasum b2sum
+    """.split())
+"""programs that show or change that a file is there, not what is in it"""
 
 CommandRow = tuple[RiskClass, str, str]
 """class, reason, commands separated by commas"""
@@ -116,11 +122,11 @@ def read_arguments(table: Table, call: Call) -> Arguments:
 def find_command(table: Table, call: Call, arguments: Arguments) -> Path:
     """Return the longest command of the table that fits; the bare program when options hide which."""
     path: Path = (call.program,)
+    if not arguments.operands and (call.program, ALONE) in table.commands:
+        return (call.program, ALONE)
     for option in arguments.options:
         if option.index < arguments.rest_index and _hides(table, call, option.name, option.value):
             return path
-    if not arguments.operands and (call.program, ALONE) in table.commands:
-        return (call.program, ALONE)
     for count in range(min(len(arguments.operands), 3), 0, -1):
         longer = (call.program, *arguments.operands[:count])
         if longer in table.commands:
@@ -142,7 +148,8 @@ def judge_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
     _judge_options(table, call, path, arguments)
     _judge_operands(table, call, path, arguments)
     values = tuple(option.value for option in arguments.options if option.value)
-    call.read(*arguments.operands, *values, names_only=level >= EXEC)
+    how: Reading = "mention" if level >= EXEC else "names" if call.program in _NAMES_ONLY else "contents"
+    call.read(*arguments.operands, *values, how=how)
     if level >= EXEC and any(names_secret(word) for word in call.arguments):
         call.add(SYSTEM, "secret", "names a file that may hold secrets")
     return path, arguments
@@ -170,8 +177,9 @@ def _hides(table: Table, call: Call, name: str, value: str | None) -> bool:
 
 
 def _judge_options(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
+    words = (call.program, *arguments.operands)
     for rule in table.options.get(call.program, ()):
-        if path[: len(rule.path)] != rule.path:
+        if words[: len(rule.path)] != rule.path:
             continue
         for option in arguments.options:
             if not matches(option.name, rule.names):

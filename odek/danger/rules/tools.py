@@ -10,7 +10,7 @@ from odek.danger.rules.table import EXEC, INSTALL, LOCAL, NET, SAFE, SYSTEM, Com
 GIT: tuple[CommandRow, ...] = (
     (EXEC, "is a git command that no rule knows; it may be an alias", "git"),
     (SAFE, "only reads the repository", """
-        git =, npm =, cargo =, go =, pip =, uv =, poetry =, git status, git log, git show, git diff, git blame, git annotate, git shortlog, git describe, git rev-parse,
+        git =, dotnet =, npm =, cargo =, go =, pip =, uv =, poetry =, git status, git log, git show, git diff, git blame, git annotate, git shortlog, git describe, git rev-parse,
         git rev-list, git ls-files, git ls-tree, git cat-file, git diff-tree, git diff-index, git diff-files,
         git for-each-ref, git show-ref, git show-branch, git merge-base, git name-rev, git grep, git reflog,
         git reflog show, git branch, git tag, git remote, git remote show -n, git remote get-url, git stash list,
@@ -64,8 +64,8 @@ PACKAGES: tuple[CommandRow, ...] = (
     (EXEC, "is a subcommand that runs code, or that no rule knows", """
         npm, pnpm, yarn, bun, npx, pnpx, bunx, corepack, volta, fnm, nvm, n, pip, pipx, uv, uvx, poetry, pdm, hatch,
         rye, pipenv, flit, conda, mamba, micromamba, pixi, gem, bundle, bundler, rbenv, rvm, pyenv, asdf, mise, rtx,
-        direnv, cargo, rustup, go, composer, dotnet, nuget, cpan, cpanm, cabal, luarocks, opam, raku, zef, dart,
-        flutter, pub, swift, vcpkg, conan, spack, easy_install, build, twine, tsx, mix, hex, nix, nix-build,
+        direnv, cargo, rustup, go, composer, dotnet, nuget, cabal, luarocks, opam, raku, zef, dart,
+        flutter, pub, swift, vcpkg, conan, spack, build, tsx, mix, hex, nix, nix-build,
         nix-shell, nix-instantiate, home-manager, devbox, devenv, guix, brew-bundle, lerna, cmake, zig, deno,
         helmfile, sdk, jbang, mvn
         """),

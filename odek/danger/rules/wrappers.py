@@ -202,11 +202,14 @@ def _fed_operands(call: Call) -> tuple[str, ...]:
         return ()
     if marks.holds_unknown(text) or not text:
         return (marks.ANY,)
-    return tuple(text.split()[:16])
+    return tuple(text.replace(marks.EITHER, " ").split()[:16])
 
 
 def judge_kill(call: Call) -> None:
     """`kill`: processes of the same user; number 1 and -1 are all of them."""
+    if call.arguments[:1] in (("-l",), ("-L",)):
+        call.judge.add(SAFE, "kill", "lists signals")
+        return
     targets = [word for word in call.arguments[1:] if word in ("1", "-1")]
     if call.program == "kill" and targets:
         call.add(DESTROY, "all", "ends every process it may")
@@ -237,7 +240,7 @@ WRAPPER_RULES: dict[str, Rule] = {
         "proxychains", "proxychains4", "torsocks", "tsocks", "tini", "dumb-init", "coproc", "noglob", "nocorrect", "prlimit", "choom",
     ), judge_wrapper),
     **dict.fromkeys(("command", "builtin"), judge_command),
-    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx", "pipx"), judge_runner),
+    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx"), judge_runner),
     **dict.fromkeys(("busybox", "toybox", "ld.so"), judge_applets),
     **dict.fromkeys((
         "su", "runuser", "pkexec", "chroot", "gosu", "su-exec", "unshare", "nsenter", "bwrap", "firejail", "systemd-run", "setpriv", "sg",
