@@ -7,7 +7,6 @@ argument. What a command may hold back is its output beyond the cap, never its e
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from odek.process import CommandRequest, CommandResult, Completed
 from odek.sandbox import lookup, scripts
 from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
 from odek.sandbox.diagnosis import COUNTERS, Counters, explain_command, needs_counters, parse_counters
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote, read_array
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.following import EndMarker, Job, SplitMarker, follow
@@ -351,7 +350,7 @@ class Container:
         """A client that ended without the wrapper's word: the command's doing, or the container's end?"""
         self._require_alive()
         state = call(self._docker, *inspect_argv(self.facts.id), timeout_s=CALL_TIMEOUT_S)
-        if state.code != 0 or not _shows_running(state.stdout.data):
+        if state.code != 0 or not _shows_running(state):
             raise _lost(quote(done) or "its container is gone")
 
 
@@ -361,11 +360,10 @@ def _look_refusal(done: CommandResult) -> str:
     return _REFUSALS.get(done.code or 0, f"status {done.code}")
 
 
-def _shows_running(inspected: bytes) -> bool:
-    try:
-        return json.loads(inspected)[0]["State"]["Running"] is True
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return False
+def _shows_running(inspected: Completed) -> bool:
+    value = read_array(inspected)
+    state = value[0].get("State") if value else None
+    return isinstance(state, dict) and state.get("Running") is True
 
 
 def _exports(pairs: tuple[tuple[str, str], ...]) -> str:

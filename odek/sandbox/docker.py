@@ -7,9 +7,10 @@ holds nothing that a user, a project or a model chose, so its outcome cannot be 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from odek.errors import ExecutableMissing
 from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached
@@ -94,7 +95,6 @@ class DockerCli:
             on_stderr=on_stderr,
         )
 
-
     def attach(self, *args: str) -> int:
         """Run a command on this process's own terminal or streams and return its exit status."""
         return run_attached((self._executable, *args), env=self._env)
@@ -164,6 +164,20 @@ def read_probe(done: Completed) -> str:
         hint="start Docker, or check DOCKER_HOST and `docker context ls`",
         detail=quote(done),
     )
+
+
+def read_array(done: Completed) -> tuple[dict[str, Any], ...] | None:
+    """Return the objects that an `inspect` has printed, None when it printed something else.
+
+    Lines before the array are a client's chatter (B25).
+    """
+    text = done.stdout.text
+    start = 0 if text.startswith("[") else text.find("\n[") + 1
+    try:
+        value = json.loads(text[start:])
+    except (ValueError, RecursionError):
+        return None
+    return tuple(value) if isinstance(value, list) and all(isinstance(each, dict) for each in value) else None
 
 
 def quote(done: Completed) -> str:

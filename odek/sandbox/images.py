@@ -96,7 +96,8 @@ def find_image(ref: str, docker: Docker) -> str:
             "the Docker daemon stopped answering while an image was looked up",
             hint="restart Docker; `docker version` must print a server version",
         )
-    match = _ID.fullmatch(done.stdout.text.strip()) if done.code == 0 else None
+    # the last line: a client may chatter before it (B25)
+    match = _ID.fullmatch(done.stdout.text.strip().rpartition("\n")[2]) if done.code == 0 else None
     return f"sha256:{match.group(1)}" if match else ""
 
 

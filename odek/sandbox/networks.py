@@ -6,7 +6,6 @@ wrong with networks that somebody asked for stops the run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from odek.sandbox.argv import (
     list_networks_argv,
     list_project_networks_argv,
 )
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote, read_array
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import (
     Listing,
@@ -97,20 +96,15 @@ def _parse_listing(text: str) -> Listing:
 
 def _parse_array(done: Completed, subject: str) -> tuple[Mapping[str, Any], ...]:
     """Return the objects of an `inspect`. Some of several may be missing: what was there a moment ago
-    need not be there now. Lines before the array are a client's chatter (B25)."""
-    text = done.stdout.text
-    start = 0 if text.startswith("[") else text.find("\n[") + 1
-    try:
-        value = json.loads(text[start:])
-    except ValueError:
-        value = None
-    if done.timed_out or not isinstance(value, list) or not all(isinstance(element, dict) for element in value):
+    need not be there now."""
+    value = read_array(done)
+    if done.timed_out or value is None:
         raise SandboxConfigError(
             f"Docker does not tell about {subject}",
             hint="try again; `docker network ls` must list the networks",
             detail=quote(done),
         )
-    return tuple(value)
+    return value
 
 
 def _require(done: Completed, message: str) -> None:

@@ -6,7 +6,6 @@ killed outright, the lease takes it down (argv.run_argv).
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -26,7 +25,7 @@ from odek.sandbox.argv import (
     run_argv,
 )
 from odek.sandbox.container import Container
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote, read_array
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.networks import connect_rest, explain_refusal, service_names
@@ -185,11 +184,8 @@ def _start_error(spec: SandboxSpec, done: Completed, *, late: bool) -> SandboxCo
 
 
 def _read_inspect(done: Completed) -> dict[str, Any]:
-    try:
-        value = json.loads(done.stdout.data)
-    except (ValueError, RecursionError):
-        value = None
-    if done.code == 0 and isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+    value = read_array(done)
+    if done.code == 0 and value is not None and len(value) == 1:
         return value[0]
     raise SandboxConfigError(
         "Docker does not tell the state of the container it has just started",

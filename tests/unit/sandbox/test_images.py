@@ -21,7 +21,7 @@ def obtain(docker: FakeDocker, choice: ImageChoice = CHOICE) -> tuple[str, list[
     return obtain_image(choice, docker, notify=notes.append, clock=docker.now), notes
 
 
-@pytest.mark.parametrize("words", [f"{IMAGE_ID}\n", f"{HEX}\n", IMAGE_ID])
+@pytest.mark.parametrize("words", [f"{IMAGE_ID}\n", f"{HEX}\n", IMAGE_ID, f"What's next:\n{IMAGE_ID}\n"])
 def test_local_image_is_found_and_nothing_is_pulled(words: str) -> None:
     """R-35, D-13: podman prints the ID without its prefix."""
     docker = FakeDocker().on("image", "inspect", stdout=words, stderr="WARNING: no swap limit support\n")
@@ -31,7 +31,7 @@ def test_local_image_is_found_and_nothing_is_pulled(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["", "\n", "sha256:abc\n", f"{IMAGE_ID}\n{IMAGE_ID}\n", "<no value>\n", f"{IMAGE_ID.upper()}\n"]
+    "words", ["", "\n", "sha256:abc\n", f"{IMAGE_ID}\nhint\n", "<no value>\n", f"{IMAGE_ID.upper()}\n"]
 )
 def test_answer_that_is_no_full_id_is_no_image(words: str) -> None:
     """D-12: what is run is a full ID or nothing."""

@@ -282,6 +282,13 @@ def test_container_that_is_not_as_asked_for_is_taken_down_and_the_difference_tol
     assert "\x1b" not in refused.detail
 
 
+def test_chatter_before_the_answer_of_an_inspect_is_passed_over(scene: Scene) -> None:
+    """B25."""
+    scene.docker.on("inspect", stdout="hint: [x]\n\n" + shown(scene.spec))
+    script(scene, "inspect")
+    assert scene.start().facts == FACTS
+
+
 def fail_run(scene: Scene, **answer: Any) -> None:
     scene.docker.on("run", **answer)
     scene.docker.on("inspect", code=1, stdout="[]\n")
