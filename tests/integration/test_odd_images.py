@@ -21,14 +21,9 @@ def without(*programs: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "changes",
     [
-        ('ENTRYPOINT ["/bin/sh"]',),
-        ('ENTRYPOINT ["/bin/busybox", "false"]',),
-        ('ENTRYPOINT ["/bin/sh", "-c", "exit 0", "--"]', 'CMD ["x"]'),
-        ("USER nobody",),
-        ("USER 4711:4711", "WORKDIR /no/such"),
-        ("HEALTHCHECK CMD false",),
-        ("VOLUME /workspace", "VOLUME /data"),
-        ("VOLUME /tmp",),
+        ('ENTRYPOINT ["/bin/sh"]', "USER nobody", "HEALTHCHECK CMD false", "VOLUME /workspace"),
+        ('ENTRYPOINT ["/bin/busybox", "false"]', "USER 4711:4711", "WORKDIR /no/such", "VOLUME /data"),
+        ('ENTRYPOINT ["/bin/sh", "-c", "exit 0", "--"]', 'CMD ["x"]', "VOLUME /tmp", "EXPOSE 80"),
         ("ENV HOME=/nowhere", "ENV ODEK_CALL=x", "ENV ENV=/evil", "ENV LD_PRELOAD=/evil.so"),
         ("LABEL io.odek.sandbox=0 io.odek.nonce=x io.odek.pid=1",),
     ],
@@ -60,7 +55,7 @@ def test_volume_of_an_image_inside_the_workspace_is_refused(boxes: Boxes, odd_im
     assert boxes.existing(os.getpid()) == []
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o700, 0o1777])
+@pytest.mark.parametrize("mode", [0o755, 0o700])
 def test_home_is_writable_whatever_mode_tmp_has_in_the_image(mode: int, boxes: Boxes, odd_images: OddImages) -> None:
     """R-30, R-31."""
     box = boxes.start(image=odd_images.make(modes={"tmp": mode}), user="12345:54321")
@@ -129,25 +124,20 @@ def test_image_with_a_shell_and_hardly_more_works(boxes: Boxes, odd_images: OddI
     )
 
 
-@pytest.mark.parametrize(
-    ("missing", "doing"),
-    [("head", "read"), ("mv", "write"), ("cp", "replace"), ("sha256sum", "compare"), ("mkdir", "make")],
-)
-def test_file_tool_names_the_program_that_an_image_lacks(
-    missing: str, doing: str, boxes: Boxes, odd_images: OddImages, dash: str
-) -> None:
+def test_file_tool_names_the_program_that_an_image_lacks(boxes: Boxes, odd_images: OddImages, dash: str) -> None:
     """B21 (5): and changes nothing."""
+    missing = ("head", "mv", "cp", "sha256sum", "mkdir")
     (boxes.workdir / "f").write_text("old")
-    box = boxes.start(image=odd_images.make(programs=without("sh", missing), shell=dash))
-    with pytest.raises(FileRefused) as refused:
-        {
-            "read": lambda: box.read("f", limit_bytes=10),
-            "write": lambda: box.write("g", b"new", replacing=None),
-            "replace": lambda: box.write("f", b"new", replacing=None),
-            "compare": lambda: box.write("f", b"new", replacing=b"old"),
-            "make": lambda: box.write("d/g", b"new", replacing=None),
-        }[doing]()
-    assert f"{missing}: not found" in refused.value.message
+    box = boxes.start(image=odd_images.make(programs=without("sh", *missing), shell=dash))
+    for program, access in {
+        "head": lambda: box.read("f", limit_bytes=10),
+        "mv": lambda: box.write("g", b"new", replacing=None),
+        "cp": lambda: box.write("f", b"new", replacing=None),
+        "sha256sum": lambda: box.write("f", b"new", replacing=b"old"),
+        "mkdir": lambda: box.write("d/g", b"new", replacing=None),
+    }.items():
+        with pytest.raises(FileRefused, match=f"{program}: not found"):
+            access()
     assert {path.name: path.read_text() for path in boxes.workdir.iterdir()} == {"f": "old"}
 
 
