@@ -14,7 +14,7 @@ from odek.errors import FileRefused
 from odek.listing import Entry, Listing, Walk, kind_of, sorted_entries
 from odek.process import CommandResult
 from odek.sandbox import scripts
-from odek.sandbox.paths import relative_path
+from odek.sandbox.paths import relative_place
 from odek.text import clip, visible
 
 LISTING_LIMIT_BYTES = 8 << 20  # 20 000 entries with names of 300 bytes and the mark of each
@@ -124,9 +124,10 @@ def _reason(data: bytes, status: int, limit_bytes: int) -> str:
 
 def _usable(path: str) -> str | FileRefused:
     try:
-        return relative_path(path)
+        place = relative_place(path)
     except FileRefused as refusal:
         return refusal
+    return place if place and not path.endswith("/") else FileRefused(f'"{visible(path)}" is a folder, not a file')
 
 
 def _with_arguments(script: str, arguments: Sequence[str]) -> bytes:

@@ -26,9 +26,10 @@ def relative_path(path: str) -> str:
 def relative_place(path: str) -> str:
     """Return `path` as `relative_path` does, but of a folder too; "" is the workspace.
 
-    Raises FileRefused when it is not usable or names something outside.
+    Bytes that are no UTF-8 (`surrogateescape`) are kept: for what goes by stdin and not through
+    Docker's client. Raises FileRefused when it is not usable or names something outside.
     """
-    parts = _parts(path or ".")
+    parts = _parts(path or ".", errors="surrogateescape")
     if not parts or f"/{parts[0]}" != WORKSPACE:
         raise _leaves(path)
     return "/".join(parts[1:])
@@ -43,9 +44,9 @@ def attachment_path(path: str) -> str | None:
     return "/".join(parts[1:]) if len(parts) > 1 and f"/{parts[0]}" == ATTACHMENTS else None
 
 
-def _parts(path: str) -> list[str]:
+def _parts(path: str, *, errors: str = "strict") -> list[str]:
     """Return the components of `path` from the root of the container on."""
-    if "\0" in path or not 0 < _size(path) <= MAX_PATH_BYTES:
+    if "\0" in path or not 0 < _size(path, errors) <= MAX_PATH_BYTES:
         raise FileRefused(f'"{visible(path[:200])}" is not a usable path')
     parts: list[str] = [] if path.startswith("/") else ["workspace"]
     for part in path.split("/"):
@@ -60,11 +61,11 @@ def _parts(path: str) -> list[str]:
     return parts
 
 
-def _size(path: str) -> int:
+def _size(path: str, errors: str) -> int:
     """Return the bytes of `path`, 0 when Docker could not be told it: its client sends text, and what is
     not UTF-8 would become the name of another file."""
     try:
-        return len(path.encode())
+        return len(path.encode(errors=errors))
     except UnicodeEncodeError:
         return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odek.errors import FileRefused
-from odek.sandbox.paths import relative_path
+from odek.sandbox.paths import relative_path, relative_place
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,28 @@ def test_path_that_is_none_is_refused(path: str) -> None:
     """R-44: half a surrogate pair is no file name, and bytes that are not UTF-8 would name another file."""
     with pytest.raises(FileRefused, match="is not a usable path"):
         relative_path(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("", ""),
+        (".", ""),
+        ("/workspace", ""),
+        ("/workspace/", ""),
+        ("a/..", ""),
+        ("a/", "a"),
+        ("./a//b/", "a/b"),
+        ("we\udcffird", "we\udcffird"),
+    ],
+)
+def test_place_may_be_a_folder_and_any_bytes(path: str, place: str) -> None:
+    """R-44, B47: for what goes by stdin."""
+    assert relative_place(path) == place
+
+
+@pytest.mark.parametrize("path", ["..", "/", "/etc", "/workspacex", "a/../..", "\0", "\ud800", "x" * 4097])
+def test_place_outside_or_that_is_no_path_is_refused(path: str) -> None:
+    """R-44."""
+    with pytest.raises(FileRefused):
+        relative_place(path)
