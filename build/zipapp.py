@@ -3,25 +3,43 @@
 The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
 
     __main__.py, odek….py       what runs first: the files of boot/
-    odek/…                      the sources and the data files
-    compiled/<magic number>     compiled code and the data files, for one minor version of Python
-
-The members are stored, not compressed: reading them inflated gained nothing that could be measured,
-and what zlib makes of them differs from one zlib to another.
+    source.tar                  the sources and the data files: for tracebacks, for a Python that
+                                nothing was compiled for, and for who wants to read them
+    compiled/<magic number>     compiled code and the data files, for one minor version of Python;
+                                what it is made of stands in compile_package.py
 
 Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
 the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
-compiles in a clean environment with a fixed hash seed.
+compiles in a clean environment with a fixed hash seed. Two things are deflated, by the zlib of the
+interpreter at work: "the same interpreters" includes it. Its version is printed with the hash.
+
+Why it is as it is: bytes, when odek had 29,800 lines (1.24 MB) and was compiled for four Pythons.
+
+    everything stored                                             12,355,000
+    everything deflated                                            4,020,000
+    … methods of data classes found by a hash, not by their text   3,480,000
+    … without docstrings, annotations of functions and columns     2,755,000
+    the same for one Python instead of four (--python)               995,000
+    the sources alone, compiled at each start                        371,000
+
+One stream for a Python packs a fifth better than a stream for each module. Sorting bytecode, line
+tables and strings into streams of their own would save another fifth, and put a decoder in front of
+every import. 1.5 MB, the budget when odek was half as long, would mean to compile for two Pythons only;
+the other two would start `odek run` some 300 ms later.
+
+Starting, as a ratio to `python3 -I -c pass` (scripts/bench start): `odek version` 1.1, deflated or not.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import os
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,48 +49,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-
-# Run by each interpreter: reads pairs of a name in the archive and a path, writes what boot/odekload.py
-# takes to argv[1]: ({module: (is it a package, its code, methods of its data classes)}, {data file: its
-# bytes}). The methods are what dataclasses would write and compile at every start, half of the time
-# that importing odek takes: {source text: code}. To get at them, the package is imported here.
-COMPILER = """
-import builtins, dataclasses, importlib, importlib.util, marshal, sys
-codes, packages, data, methods = {}, set(), {}, {}
-
-def record(text, scope, *more):
-    code = compile(text, "<string>", "exec", dont_inherit=True)
-    methods.setdefault(scope["__name__"], {})[text] = code
-    builtins.exec(code, scope, *more)
-
-for line in sys.stdin.read().split("\\n"):
-    name, _, path = line.partition(" ")
-    with open(path, "rb") as file:
-        content = file.read()
-    if not name.endswith(".py"):
-        data[name] = content
-        continue
-    code = compile(content, name, "exec", dont_inherit=True, optimize=0)
-    folder, _, last = name[:-3].rpartition("/")
-    module = (folder if last == "__init__" else name[:-3]).replace("/", ".")
-    codes[module] = marshal.dumps(code)
-    if last == "__init__":
-        packages.add(module)
-    if name == "odek/__init__.py":
-        sys.path.insert(0, path[:-len(name)])
-dataclasses.exec = record
-for module in codes:
-    if module.startswith("odek.") and not module.endswith("__main__"):
-        importlib.import_module(module)
-modules = {
-    # version 2: later ones write references, which depend on who else holds an object at the time
-    module: (module in packages, code, marshal.dumps(methods[module], 2) if module in methods else b"")
-    for module, code in codes.items()
-}
-with open(sys.argv[1], "wb") as file:
-    file.write(marshal.dumps((modules, data)))
-print(importlib.util.MAGIC_NUMBER.hex(), "%d.%d" % sys.version_info[:2], sys.implementation.name)
-"""
+COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
+DEFLATED = ("source.tar",)
+"""members that are not deflated in themselves"""
+LONGEST_NAME = 100  # of a file in the simplest form of a tar archive
 
 
 class BuildError(Exception):
@@ -109,7 +89,7 @@ def compile_package(python: str, files: Mapping[str, Path]) -> Compiled:
         target = Path(scratch, "compiled")
         try:
             done = subprocess.run(
-                [python, "-B", "-S", "-X", "utf8", "-c", COMPILER, str(target)],
+                [python, *COMPILER_FLAGS, "-c", (HERE / "compile_package.py").read_text("utf-8"), str(target)],
                 input="\n".join(f"{name} {path}" for name, path in sorted(files.items())).encode(),
                 capture_output=True,
                 # -I would ignore the hash seed, which orders the sets among the constants
@@ -166,16 +146,36 @@ def zip_archive(members: Mapping[str, bytes], *, prefix: bytes) -> bytes:
     out = bytearray(prefix)
     directory = bytearray()
     for name, content in sorted(members.items()):
-        # stored; time 0, date 1980-01-01; sizes and offsets below 4 GiB: no zip64
-        common = struct.pack(
-            "<HHHHHIIIHH", 20, 0, 0, 0, 0x21, zlib.crc32(content), len(content), len(content), len(name), 0
-        )
+        stored = deflate(content) if name in DEFLATED else content
+        # time 0, date 1980-01-01; sizes and offsets below 4 GiB: no zip64
+        method, sizes = 8 if name in DEFLATED else 0, (len(stored), len(content))
+        common = struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0x21, zlib.crc32(content), *sizes, len(name), 0)
         # made by: version 2.0 on Unix, for the mode 0644 of a regular file
         directory += b"PK\x01\x02" + struct.pack("<H", 3 << 8 | 20) + common
         directory += struct.pack("<HHHII", 0, 0, 0, 0o100644 << 16, len(out)) + name.encode("ascii")
-        out += b"PK\x03\x04" + common + name.encode("ascii") + content
+        out += b"PK\x03\x04" + common + name.encode("ascii") + stored
     end = struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(directory), len(out), 0)
     return bytes(out + directory + b"PK\x05\x06" + end)
+
+
+def deflate(content: bytes) -> bytes:
+    """Return `content` as a raw deflate stream."""
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
+    return compressor.compress(content) + compressor.flush()
+
+
+def tar_archive(files: Mapping[str, Path]) -> bytes:
+    """Return a tar archive of `files` (name in the archive → path), sorted by name, all metadata fixed."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, path in sorted(files.items()):
+            if len(name) > LONGEST_NAME:
+                raise BuildError(f"a name of more than {LONGEST_NAME} characters: {name}")
+            content = path.read_bytes()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
 
 
 def write_executable(path: Path, content: bytes) -> None:
@@ -196,8 +196,9 @@ def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes,
     """Return the one-file odek made from the package below `source`, and what was compiled into it."""
     package = find_package(source)
     boot = {path.name: path for path in (HERE / "boot").glob("*.py")}
-    compiled = compile_all(pythons, {**package, "odekload.py": boot.pop("odekload.py")}, strict=strict)
-    members = {name: path.read_bytes() for name, path in {**package, **boot}.items()}
+    compiled = compile_all(pythons, {**package, "odekload.py": boot["odekload.py"]}, strict=strict)
+    members = {name: path.read_bytes() for name, path in boot.items()}
+    members["source.tar"] = tar_archive(package)
     members.update({f"compiled/{tree.magic}": tree.content for tree in compiled})
     return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled
 
@@ -229,7 +230,8 @@ def main(argv: list[str]) -> int:
     write_executable(options.output, content)
     digest = hashlib.sha256(content).hexdigest()
     print(f"{options.output}  {len(content)} bytes  sha256 {digest}")
-    print(f"compiled for Python {' '.join(sorted({tree.version for tree in compiled}, key=VERSIONS.index))}")
+    versions = sorted({tree.version for tree in compiled}, key=VERSIONS.index)
+    print(f"compiled for Python {' '.join(versions)}; zlib {zlib.ZLIB_RUNTIME_VERSION}")
     return 0
 
 

@@ -25,15 +25,17 @@ def start():
     magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
     try:
         packed = __loader__.get_data(file + "/compiled/" + magic)
-    except OSError:
-        pass  # a Python that nothing was compiled for: the sources in the archive serve
+    except OSError:  # a Python that nothing was compiled for: the sources in the archive serve
+        import odekload
+
+        odekload.install_sources(file, __loader__)
     else:
         import marshal
 
-        modules, data = marshal.loads(packed)
+        code, modules, data, stream = marshal.loads(packed)
         scope = {"__name__": "odekload"}
-        exec(marshal.loads(modules.pop("odekload")[1]), scope)
-        scope["install"](file, __loader__, modules, data)
+        exec(marshal.loads(code), scope)
+        scope["install"](file, __loader__, modules, data, stream)
     from odek.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

@@ -1,14 +1,16 @@
 """The importer of the one-file odek: a package from one member of the archive, held in memory.
 
 One read instead of many is faster than zipimport, and an upgrade that replaces the file does not
-disturb an odek at work. Imports only what is built in: it runs before every command.
+disturb an odek at work. Imports only what is built in, and zlib: it runs before every command.
 """
 
 from __future__ import annotations
 
 import _imp
+import _thread
 import marshal
 import sys
+import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,40 +19,53 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from zipimport import zipimporter
 
+_CHUNK = 8192
+
 
 def install(
-    file: str, archive: zipimporter, modules: Mapping[str, tuple[bool, bytes, bytes]], data: Mapping[str, bytes]
+    file: str,
+    archive: zipimporter,
+    modules: Mapping[str, tuple[bool, int, int, int]],
+    data: Mapping[str, tuple[int, int]],
+    stream: bytes,
 ) -> None:
     """Import the package from `modules`, and the standard library from where it is."""
     sys.path.remove(file)
-    sys.meta_path.insert(0, PackageLoader(file, archive, modules, data))
+    sys.meta_path.insert(0, CompiledLoader(file, archive, modules, data, stream))
+
+
+def install_sources(file: str, archive: zipimporter) -> None:
+    """The same for a Python that nothing was compiled for."""
+    sys.path.remove(file)
+    sys.meta_path.insert(0, SourceLoader(file, archive))
+
+
+def read_tar(content: bytes) -> dict[str, bytes]:
+    """Return name → content of the files in a tar archive that holds nothing but files with short names."""
+    files = {}
+    at = 0
+    while content[at : at + 1] not in (b"", b"\0"):
+        name = content[at : at + 100].rstrip(b"\0").decode()
+        size = int(content[at + 124 : at + 135], 8)
+        at += 512
+        files[name] = content[at : at + size]
+        at += -(-size // 512) * 512
+    return files
 
 
 class PackageLoader:
     """Finder and loader of the package's modules and of the data files beside them."""
 
-    def __init__(
-        self,
-        file: str,
-        archive: zipimporter,
-        modules: Mapping[str, tuple[bool, bytes, bytes]],
-        data: Mapping[str, bytes],
-    ) -> None:
+    def __init__(self, file: str, archive: zipimporter) -> None:
         self.file = file
         """path of the one-file odek"""
         self.archive = archive
-        self.modules = modules
-        """name → is it a package, its marshalled code, the marshalled methods of its data classes or b"" """
-        self.data = data
-        """name in the archive → bytes"""
-        self.methods: dict[str, CodeType] = {}
-        """source text → code, of the data classes in the modules imported so far"""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """Return where the module is, or None when it is none of ours."""
-        if name not in self.modules:
+        is_package = self.is_package(name)
+        if is_package is None:
             return None
-        is_package = self.modules[name][0]
         place = self.file + "/" + name.replace(".", "/")
         origin = place + ("/__init__.py" if is_package else ".py")
         # importlib.machinery would cost what this module is here to save
@@ -65,14 +80,89 @@ class PackageLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
-        _, packed, methods = self.modules[module.__name__]
-        if methods:
-            self.provide(methods)
-        code = marshal.loads(packed)
+        code = self.code(module.__name__)
         # as importlib does for any compiled file: the code gets the path that it has here. It is one
         # below a file and so can never exist: a traceback never quotes a file of the current folder
         _imp._fix_co_filename(code, module.__file__)  # type: ignore[attr-defined]
         exec(code, module.__dict__)
+
+    def get_data(self, path: str) -> bytes:
+        """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""
+        prefix = self.file + "/"
+        content = self.content(path[len(prefix) :]) if path.startswith(prefix) else None
+        if content is None:
+            raise OSError(2, "no such data file in odek", path)
+        return content
+
+    def get_source(self, name: str) -> str | None:
+        """Return a module's source, for tracebacks; None when the file is no longer there or no longer ours."""
+        origin = sys.modules[name].__file__ or ""
+        try:
+            return self.sources()[origin[len(self.file) + 1 :]].decode()
+        except (ImportError, OSError, EOFError, KeyError, ValueError, zlib.error):
+            return None
+
+    def sources(self) -> dict[str, bytes]:
+        """Return name in the archive → content of all source files."""
+        return read_tar(self.archive.get_data(self.file + "/source.tar"))
+
+    def is_package(self, name: str) -> bool | None:
+        """Return None when the module is none of ours."""
+        raise NotImplementedError
+
+    def code(self, name: str) -> CodeType:
+        """Return the code of the module, which is there."""
+        raise NotImplementedError
+
+    def content(self, name: str) -> bytes | None:
+        """Return the data file with this name in the archive."""
+        raise NotImplementedError
+
+
+class CompiledLoader(PackageLoader):
+    """Takes the package from a stream that is inflated as far as it is needed."""
+
+    def __init__(
+        self,
+        file: str,
+        archive: zipimporter,
+        modules: Mapping[str, tuple[bool, int, int, int]],
+        data: Mapping[str, tuple[int, int]],
+        stream: bytes,
+    ) -> None:
+        super().__init__(file, archive)
+        self.modules = modules
+        """name → is it a package, where its code starts and ends, where the methods of its data classes end"""
+        self.data = data
+        """name in the archive → where it starts and ends"""
+        self.stream = stream
+        self.taken = 0
+        self.inflated = bytearray()
+        self.inflater = zlib.decompressobj(-15)
+        self.lock = _thread.allocate_lock()
+        self.methods: dict[bytes, CodeType] = {}
+        """siphash of the source text → code, of the data classes in the modules imported so far"""
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return a part of the inflated stream."""
+        with self.lock:
+            while len(self.inflated) < end:
+                self.inflated += self.inflater.decompress(self.stream[self.taken : self.taken + _CHUNK])
+                self.taken += _CHUNK
+            return bytes(self.inflated[start:end])
+
+    def is_package(self, name: str) -> bool | None:
+        return self.modules[name][0] if name in self.modules else None
+
+    def code(self, name: str) -> CodeType:
+        _, start, middle, end = self.modules[name]
+        if end > middle:
+            self.provide(self.read(middle, end))
+        code: CodeType = marshal.loads(self.read(start, middle))
+        return code
+
+    def content(self, name: str) -> bytes | None:
+        return self.read(*self.data[name]) if name in self.data else None
 
     def provide(self, methods: bytes) -> None:
         """Have dataclasses take methods from here, where the very text that it would compile is known.
@@ -86,19 +176,31 @@ class PackageLoader:
         self.methods.update(marshal.loads(methods))
 
     def exec_method(self, text: str, *scopes: dict[str, object]) -> None:
-        exec(self.methods.get(text, text), *scopes)
+        # 64 bits; and all the text that comes here is known to the build, or else made of names
+        exec(self.methods.get(_imp.source_hash(0, text.encode()), text), *scopes)
 
-    def get_data(self, path: str) -> bytes:
-        """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""
-        prefix = self.file + "/"
-        name = path[len(prefix) :]
-        if not path.startswith(prefix) or name not in self.data:
-            raise OSError(2, "no such data file in odek", path)
-        return self.data[name]
 
-    def get_source(self, name: str) -> str | None:
-        """Return a module's source, for tracebacks; None when the file is no longer there or no longer ours."""
-        try:
-            return self.archive.get_data(sys.modules[name].__file__ or "").decode()
-        except (ImportError, OSError, EOFError, ValueError):
-            return None
+class SourceLoader(PackageLoader):
+    """Compiles the package at each start."""
+
+    def __init__(self, file: str, archive: zipimporter) -> None:
+        super().__init__(file, archive)
+        self.files = self.sources()
+
+    def place(self, name: str) -> str:
+        """Return the name in the archive of the file that holds the module."""
+        place = name.replace(".", "/")
+        package = place + "/__init__.py"
+        return package if package in self.files else place + ".py"
+
+    def is_package(self, name: str) -> bool | None:
+        place = self.place(name)
+        return place.endswith("/__init__.py") if place in self.files else None
+
+    def code(self, name: str) -> CodeType:
+        place = self.place(name)
+        code: CodeType = compile(self.files[place], place, "exec", dont_inherit=True)
+        return code
+
+    def content(self, name: str) -> bytes | None:
+        return self.files.get(name)

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,6 +45,22 @@ def main(argv):
         sys.addaudithook(lambda event, values: texts.append(values[0]) if event == "compile" else None)
         import odek.records
         print(json.dumps([odek.records.behaviour(), [str(text) for text in texts if text is not None]]))
+        return 0
+    if argv == ["trimmed"]:
+        import odek.trimmed
+        print(json.dumps(odek.trimmed.look()))
+        return 0
+    if argv == ["threads"]:
+        import importlib, threading
+        found = []
+        def look(number):
+            found.append(importlib.import_module(f"odek.data.part{number}").NUMBER)
+        threads = [threading.Thread(target=look, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(sorted(found))
         return 0
     if argv == ["fail"]:
         import traceback
@@ -111,6 +128,26 @@ def behaviour():
         Point.__eq__.__module__, Point.__init__.__code__.co_filename,
     ]
 """.replace("\\'", "'"),
+    "odek/trimmed.py": """'A module.'
+
+class Documented:
+    'A class.'
+
+    def method(self, word: str) -> str:
+        'A method.'
+        return word
+
+def look():
+    'What is left.'
+    function = Documented.method
+    try:
+        word: str = "on purpose"
+        assert not word, word
+    except AssertionError as error:
+        line = error.__traceback__.tb_lineno
+        return [__doc__, function.__doc__, Documented.__doc__, function.__annotations__, str(error), line]
+""",
+    **{f"odek/data/part{number}.py": f"NUMBER = {number}\n" + "#" * number for number in range(8)},
     "odek/later.py": 'WORD = "the code of the file that was started"\n',
     "odek/data/__init__.py": "",
     "odek/data/note.txt": "a note\n",
@@ -218,13 +255,20 @@ def test_archive_is_sound_sorted_and_without_traces(built: Path) -> None:
             "__main__.py",
             "odekagain.py",
             "odekboot.py",
+            "odekload.py",
+            "source.tar",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
-            *STAND_IN,
         ]
     )
     assert {(member.date_time, member.external_attr >> 16, member.create_system) for member in members} == {
         ((1980, 1, 1, 0, 0, 0), 0o100644, 3)
     }
+    with tarfile.open(fileobj=io.BytesIO(archive.read("source.tar"))) as sources:
+        entries = sources.getmembers()
+        assert [entry.name for entry in entries] == sorted(STAND_IN)
+        assert {(entry.mtime, entry.mode, entry.uid, entry.uname) for entry in entries} == {(0, 0o644, 0, "")}
+        read = {entry.name: file.read().decode() for entry in entries if (file := sources.extractfile(entry))}
+    assert read == STAND_IN
 
 
 def test_build_is_refused_when_a_given_python_cannot_compile(builder: ModuleType, source: Path) -> None:
@@ -313,7 +357,7 @@ def test_runs_isolated_with_its_arguments(
     assert os.path.samefile(facts["argv0"], tmp_path / argv[-1])
     assert facts["flags"] == [1, 1, 1]
     assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
-    assert facts["loader"] == "PackageLoader"
+    assert facts["loader"] == "CompiledLoader"
 
 
 @pytest.mark.parametrize("shell", [name for name in ("dash", "bash", "busybox") if shutil.which(name)])
@@ -332,7 +376,7 @@ def test_sources_serve_when_nothing_is_compiled_for_this_python(
     assert (done.returncode, done.stderr) == (7, "")
     facts = json.loads(done.stdout)
     assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
-    assert facts["loader"] == "zipimporter"
+    assert facts["loader"] == "SourceLoader"
 
 
 def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
@@ -348,7 +392,24 @@ def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
     assert (methods[0], methods[1] != []) == ([], True)
 
 
-def test_traceback_quotes_the_source(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+def test_code_is_trimmed_and_keeps_asserts_and_line_numbers(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    done = start(built, "trimmed", path=bin_folder, cwd=tmp_path)
+    assert json.loads(done.stdout) == [None, None, ".", {}, "on purpose", 15]
+
+
+def test_threads_may_import_at_the_same_time(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    """The stream of modules is inflated by whoever comes first."""
+    done = start(built, "threads", path=bin_folder, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "[0, 1, 2, 3, 4, 5, 6, 7]\n")
+
+
+@pytest.mark.parametrize("kind", ["compiled", "from source"])
+def test_traceback_quotes_the_source(
+    kind: str, built: Path, builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    if kind == "from source":
+        built = tmp_path / "uncompiled"
+        builder.write_executable(built, builder.build(source, [], strict=True)[0])
     write_tree(tmp_path, {"odek/cli/main.py": "not this\n" * 30, "cli/main.py": "nor this\n" * 30})
     done = start(built, "fail", path=bin_folder, cwd=tmp_path)
     assert f'File "{built}/odek/cli/main.py", line ' in done.stdout
