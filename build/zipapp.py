@@ -5,8 +5,9 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
     __main__.py, odek….py       what runs first: the files of boot/
     source.tar                  the sources and the data files: for tracebacks, for a Python that
                                 nothing was compiled for, and for who wants to read them
-    compiled/<magic number>     compiled code and the data files, for one minor version of Python;
-                                what it is made of stands in compile_package.py
+    compiled/<magic number>     compiled code for one minor version of Python: what a start needs
+    compiled/<magic number>.rest    all the rest of it, and the data files; what both are made of
+                                stands in compile_package.py
 
 Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
 the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
@@ -27,7 +28,8 @@ tables and strings into streams of their own would save another fifth, and put a
 every import. 1.5 MB, the budget when odek was half as long, would mean to compile for two Pythons only;
 the other two would start `odek run` some 300 ms later.
 
-Starting, as a ratio to `python3 -I -c pass` (scripts/bench start): `odek version` 1.1, deflated or not.
+Starting (scripts/bench start), as a ratio to `python3 -I -S -c pass`: `odek version` 1.5, deflated or not;
+to `python3 -I -c pass` of a Debian, 1.1.
 """
 
 from __future__ import annotations
@@ -67,7 +69,10 @@ class Compiled:
     """magic number of its compiled code, 8 hex digits"""
     version: str
     """major and minor, "3.11\""""
-    content: bytes
+    start: bytes
+    """the member that a start needs"""
+    rest: bytes
+    """the member that holds all the others"""
 
 
 def find_package(folder: Path) -> dict[str, Path]:
@@ -104,7 +109,16 @@ def compile_package(python: str, files: Mapping[str, Path]) -> Compiled:
         magic, version, implementation = done.stdout.decode().split()
         if implementation != "cpython" or version not in VERSIONS:
             raise BuildError(f"{python} is {implementation} {version}; supported: {', '.join(VERSIONS)}")
-        return Compiled(magic=magic, version=version, content=target.read_bytes())
+        start, rest = split_members(target.read_bytes())
+        return Compiled(magic=magic, version=version, start=start, rest=rest)
+
+
+def split_members(written: bytes) -> Iterator[bytes]:
+    """Yield what stands there, each after its length in 8 bytes."""
+    while written:
+        end = 8 + int.from_bytes(written[:8], "little")
+        yield written[8:end]
+        written = written[end:]
 
 
 def find_pythons(path: str, home: str) -> Iterator[str]:
@@ -122,8 +136,10 @@ def find_pythons(path: str, home: str) -> Iterator[str]:
 
 
 def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bool) -> list[Compiled]:
-    """Compile once for each magic number; with `strict`, an interpreter that cannot is an error."""
+    """Compile once for each magic number; with `strict`, an interpreter that cannot is an error; else it is one
+    when none can."""
     done: dict[str, Compiled] = {}
+    failure = None
     seen: set[str] = set()
     for python in pythons:
         real = os.path.realpath(python)
@@ -135,9 +151,13 @@ def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bo
         except BuildError as error:
             if strict:
                 raise
-            print(f"zipapp: left out: {error}", file=sys.stderr)
+            lines = str(error).splitlines()
+            print("zipapp: left out:", *dict.fromkeys((lines[0], lines[-1])), file=sys.stderr)
+            failure = error
             continue
         done.setdefault(compiled.magic, compiled)
+    if failure and not done:
+        raise failure
     return sorted(done.values(), key=lambda compiled: compiled.magic)
 
 
@@ -199,7 +219,8 @@ def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes,
     compiled = compile_all(pythons, {**package, "odekload.py": boot["odekload.py"]}, strict=strict)
     members = {name: path.read_bytes() for name, path in boot.items()}
     members["source.tar"] = tar_archive(package)
-    members.update({f"compiled/{tree.magic}": tree.content for tree in compiled})
+    members.update({f"compiled/{tree.magic}": tree.start for tree in compiled})
+    members.update({f"compiled/{tree.magic}.rest": tree.rest for tree in compiled})
     return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled
 
 

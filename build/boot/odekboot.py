@@ -32,10 +32,10 @@ def start():
     else:
         import marshal
 
-        code, modules, data, stream = marshal.loads(packed)
+        code, modules, stream = marshal.loads(packed)
         scope = {"__name__": "odekload"}
         exec(marshal.loads(code), scope)
-        scope["install"](file, __loader__, modules, data, stream)
+        scope["install"](file, __loader__, modules, stream)
     from odek.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

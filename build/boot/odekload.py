@@ -19,19 +19,17 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from zipimport import zipimporter
 
+    Place = tuple[bool, int, int, int]
+    """is it a package, where its code starts and ends, where the methods of its data classes end"""
+
 _CHUNK = 8192
 
 
-def install(
-    file: str,
-    archive: zipimporter,
-    modules: Mapping[str, tuple[bool, int, int, int]],
-    data: Mapping[str, tuple[int, int]],
-    stream: bytes,
-) -> None:
-    """Import the package from `modules`, and the standard library from where it is."""
+def install(file: str, archive: zipimporter, modules: Mapping[str, Place], stream: bytes) -> None:
+    """Import the package from `stream`, as far as `modules` says, then from the archive, and the standard
+    library from where it is."""
     sys.path.remove(file)
-    sys.meta_path.insert(0, CompiledLoader(file, archive, modules, data, stream))
+    sys.meta_path.insert(0, CompiledLoader(file, archive, modules, stream))
 
 
 def install_sources(file: str, archive: zipimporter) -> None:
@@ -119,50 +117,71 @@ class PackageLoader:
         raise NotImplementedError
 
 
-class CompiledLoader(PackageLoader):
-    """Takes the package from a stream that is inflated as far as it is needed."""
+class Stream:
+    """A deflated stream that is inflated as far as it is needed."""
 
-    def __init__(
-        self,
-        file: str,
-        archive: zipimporter,
-        modules: Mapping[str, tuple[bool, int, int, int]],
-        data: Mapping[str, tuple[int, int]],
-        stream: bytes,
-    ) -> None:
-        super().__init__(file, archive)
-        self.modules = modules
-        """name → is it a package, where its code starts and ends, where the methods of its data classes end"""
-        self.data = data
-        """name in the archive → where it starts and ends"""
-        self.stream = stream
+    def __init__(self, deflated: bytes) -> None:
+        self.deflated = deflated
         self.taken = 0
         self.inflated = bytearray()
         self.inflater = zlib.decompressobj(-15)
         self.lock = _thread.allocate_lock()
-        self.methods: dict[bytes, CodeType] = {}
-        """siphash of the source text → code, of the data classes in the modules imported so far"""
 
     def read(self, start: int, end: int) -> bytes:
-        """Return a part of the inflated stream."""
+        """Return a part of what was deflated."""
         with self.lock:
             while len(self.inflated) < end:
-                self.inflated += self.inflater.decompress(self.stream[self.taken : self.taken + _CHUNK])
+                self.inflated += self.inflater.decompress(self.deflated[self.taken : self.taken + _CHUNK])
                 self.taken += _CHUNK
             return bytes(self.inflated[start:end])
 
+
+class CompiledLoader(PackageLoader):
+    """Takes the package from two streams: a short one for a start, and another one for all the rest.
+
+    The second one is read when the first module of it is asked for, which every command does that goes
+    on for longer; from then on, nothing is read from the file.
+    """
+
+    def __init__(self, file: str, archive: zipimporter, modules: Mapping[str, Place], deflated: bytes) -> None:
+        super().__init__(file, archive)
+        stream = Stream(deflated)
+        self.modules = {name: (stream, place) for name, place in modules.items()}
+        """name → what it is in, where in it"""
+        self.data: dict[str, tuple[int, int]] = {}
+        """name in the archive → where it starts and ends in the second stream"""
+        self.rest: Stream | None = None
+        self.lock = _thread.allocate_lock()
+        self.methods: dict[bytes, CodeType] = {}
+        """siphash of the source text → code, of the data classes in the modules imported so far"""
+
+    def read_rest(self) -> Stream:
+        """Return the second stream; where all is, is known by then."""
+        with self.lock:
+            if self.rest is None:
+                magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+                packed = self.archive.get_data(self.file + "/compiled/" + magic + ".rest")
+                modules, self.data, deflated = marshal.loads(packed)
+                stream = Stream(deflated)
+                self.modules.update((name, (stream, place)) for name, place in modules.items())
+                self.rest = stream
+            return self.rest
+
     def is_package(self, name: str) -> bool | None:
-        return self.modules[name][0] if name in self.modules else None
+        if name not in self.modules and name.partition(".")[0] == "odek":
+            self.read_rest()
+        return self.modules[name][1][0] if name in self.modules else None
 
     def code(self, name: str) -> CodeType:
-        _, start, middle, end = self.modules[name]
+        stream, (_, start, middle, end) = self.modules[name]
         if end > middle:
-            self.provide(self.read(middle, end))
-        code: CodeType = marshal.loads(self.read(start, middle))
+            self.provide(stream.read(middle, end))
+        code: CodeType = marshal.loads(stream.read(start, middle))
         return code
 
     def content(self, name: str) -> bytes | None:
-        return self.read(*self.data[name]) if name in self.data else None
+        stream = self.read_rest()
+        return stream.read(*self.data[name]) if name in self.data else None
 
     def provide(self, methods: bytes) -> None:
         """Have dataclasses take methods from here, where the very text that it would compile is known.

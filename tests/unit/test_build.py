@@ -258,6 +258,7 @@ def test_archive_is_sound_sorted_and_without_traces(built: Path) -> None:
             "odekload.py",
             "source.tar",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
+            f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.rest",
         ]
     )
     assert {(member.date_time, member.external_attr >> 16, member.create_system) for member in members} == {
