@@ -87,8 +87,9 @@ class EditedLines:
         readline.set_completer_delims(_DELIMITERS)
         readline.set_completer(self._complete)
         readline.set_auto_history(False)
+        self._last = ""
         for entry in history:
-            readline.add_history(entry)
+            self.remember(entry)
 
     def read(self, prompt: str) -> str | None:
         entry = ""
@@ -103,9 +104,13 @@ class EditedLines:
             prompt = "… "
 
     def remember(self, entry: str) -> None:
-        count = self._readline.get_current_history_length()
-        if not count or self._readline.get_history_item(count) != entry:
+        if entry == self._last:
+            return
+        self._last = entry
+        try:
             self._readline.add_history(entry)
+        except UnicodeEncodeError:  # a locale of bytes: hand over the bytes (B47)
+            self._readline.add_history(entry.encode("utf-8", "replace").decode("ascii", "surrogateescape"))
 
     def _complete(self, word: str, state: int) -> str | None:
         if state == 0:
