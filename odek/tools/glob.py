@@ -41,7 +41,7 @@ class GlobTool(Unasked):
             name="glob",
             description=(
                 "List files and folders whose paths fit a wildcard (*, ?, [a-z], {a,b}; ** for any folders), newest "
-                f"first, as SIZE PATH; folders end with a slash. {SKIP_RULE}"
+                f"first, as SIZE PATH; a folder ends with /, a link with @. {SKIP_RULE}"
             ),
             parameters={
                 "type": "object",
@@ -84,4 +84,6 @@ class GlobTool(Unasked):
 
 
 def _sized(entry: Entry) -> str:
-    return f"- {visible(entry.path)}/" if entry.kind == "folder" else f"{entry.size_bytes} {visible(entry.path)}"
+    size = str(entry.size_bytes) if entry.kind == "file" else "-"
+    mark = {"file": "", "folder": "/", "link": "@", "other": "?"}[entry.kind]
+    return f"{size} {visible(entry.path)}{mark}"

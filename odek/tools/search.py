@@ -35,7 +35,7 @@ from odek.tools.workspace import FOLDER, Workspace
 
 FILE_LIMIT_BYTES = 1 << 20
 BATCH_LIMIT_BYTES = 8 << 20
-BATCH_FILES = 400
+BATCH_FILES = 1000
 TOTAL_LIMIT_BYTES = 64 << 20
 TIME_LIMIT_S = 30.0
 DEFAULT_MATCHES = 50
@@ -196,6 +196,8 @@ def _batches(chosen: Sequence[Entry], skipped: _Skipped, notes: list[str]) -> It
     batch: list[Entry] = []
     size = total = 0
     for entry in chosen:
+        if entry.size_bytes == 0:  # a huge folder is often one of empty files
+            continue
         if entry.size_bytes > FILE_LIMIT_BYTES:
             skipped.reasons.append(f"{visible(entry.path)} is larger than {FILE_LIMIT_BYTES} bytes")
             continue

@@ -129,11 +129,11 @@ def test_search_stops_at_the_limit_and_says_so(limit: int, count: int, more: boo
 
 
 def test_search_reads_many_files_by_few_calls_and_none_after_the_limit() -> None:
-    """A search over 1000 files is three calls, not 1000."""
-    files = {f"f{n:04}": b"y\n" for n in range(1000)}
+    """A search over 2500 files is three calls, not 2500; empty ones are not read at all."""
+    files = {f"f{n:04}": b"y\n" for n in range(2500)} | {f"e{n}": b"" for n in range(9)}
     executor = FakeExecutor(files=files)
     search(executor, "z")
-    assert [len(batch) for batch in executor.reads] == [BATCH_FILES, BATCH_FILES, 200]
+    assert [len(batch) for batch in executor.reads] == [BATCH_FILES, BATCH_FILES, 500]
     executor = FakeExecutor(files=files)
     search(executor, "y", limit=3)
     assert [len(batch) for batch in executor.reads] == [BATCH_FILES]
@@ -146,7 +146,7 @@ def test_search_stops_before_it_reads_too_much() -> None:
 
 
 def test_search_says_when_a_walk_was_cut_short() -> None:
-    executor = FakeExecutor(files={f"f{n:03}": b"" for n in range(20)}, count=5)
+    executor = FakeExecutor(files={f"f{n:03}": b"x" for n in range(20)}, count=5)
     assert search(executor, "y").text == (
         "(no match)\nmatches: 0, files searched: 5\n"
         "note: there are too many files here to look at all of them; name a folder"
@@ -174,13 +174,13 @@ def test_search_gives_up_on_a_pattern_that_takes_too_long() -> None:
 def test_search_gives_up_when_its_time_is_over() -> None:
     times = iter((0.0, 1.0, 31.0))
     tool = SearchFilesTool(
-        executor=FakeExecutor(files={f"f{n}": b"y" for n in range(500)}),
+        executor=FakeExecutor(files={f"f{n:04}": b"y" for n in range(1500)}),
         wrap=wrap,
         search=scripted(Found(hits=())),
         clock=lambda: next(times),
     )
     assert tool.call({"pattern": "y"}).text == (
-        "(no match)\nmatches: 0, files searched: 400\nstopped after 30 s; name a folder or a file_glob to search less"
+        "(no match)\nmatches: 0, files searched: 1000\nstopped after 30 s; name a folder or a file_glob to search less"
     )
 
 
@@ -239,12 +239,13 @@ def test_glob_lists_the_newest_first_with_sizes() -> None:
     """R-83, F-72."""
     files = {"a.py": b"12", "b.py": b"1", "d/c.py": b"", "d/e.txt": b""}
     times = {"a.py": entry("", "file", size_bytes=2, mtime_s=10), "d/c.py": entry("", "file", mtime_s=30)}
+    times |= {"l.py": entry("", "link", size_bytes=9, mtime_s=5), "p.py": entry("", "other", mtime_s=4)}
     executor = FakeExecutor(files=files, entries={**times, "d.py": entry("", "folder", mtime_s=20)})
     assert glob(executor, "**/*.py") == ToolResult(
-        text="<glob:/workspace>\n0 d/c.py\n- d.py/\n2 a.py\n1 b.py\n</>\nmatches: 4"
+        text="<glob:/workspace>\n0 d/c.py\n- d.py/\n2 a.py\n- l.py@\n- p.py?\n1 b.py\n</>\nmatches: 6"
     )
     assert glob(executor, "**/*.py", limit=2).text == (
-        "<glob:/workspace>\n0 d/c.py\n- d.py/\n</>\nmatches: 4\nshown: 2; raise limit, or be more precise"
+        "<glob:/workspace>\n0 d/c.py\n- d.py/\n</>\nmatches: 6\nshown: 2; raise limit, or be more precise"
     )
 
 

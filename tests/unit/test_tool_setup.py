@@ -1,0 +1,144 @@
+"""Which tools a session offers, and what stands before them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.approver import Answers
+from fakes.containers import FACTS
+from fakes.executor import FakeExecutor, command_result
+from fakes.layering import make_layers
+
+from odek.config.resolve import resolve
+from odek.model.types import ToolCall
+from odek.tool_setup import make_toolbox
+from odek.tools.registry import Toolbox, ToolResult
+
+NAMES = (
+    "shell parallel_shell read_file batch_read write_file patch batch_patch search_files glob file_info tree diff "
+    "head_tail checksum json_query config_view"
+)
+
+
+def wrap(text: str, *, source: str) -> str:
+    return f"<{source}>\n{text}\n</>" if text else ""
+
+
+def toolbox(
+    executor: FakeExecutor | None = None,
+    *,
+    sandboxed: bool = True,
+    approver: Answers | None = None,
+    operator: Mapping[str, object] | None = None,
+) -> Toolbox:
+    return make_toolbox(
+        resolve(make_layers(operator=operator)),
+        executor or FakeExecutor(),
+        FACTS if sandboxed else None,
+        approver=approver,
+        wrap=wrap,
+        environment_block="BLOCK",
+        applied=dict,
+    )
+
+
+def call(tools: Toolbox, name: str, arguments: str) -> ToolResult:
+    return tools.call(ToolCall(id="1", name=name, arguments=arguments))
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_all_tools_are_offered_in_both_places(sandboxed: bool) -> None:
+    """R-83; F-64: none of them reaches the host's network."""
+    assert " ".join(spec.name for spec in toolbox(sandboxed=sandboxed).specs) == NAMES
+
+
+def test_operator_chooses_among_them() -> None:
+    """R-83."""
+    tools = toolbox(operator={"tools": {"enabled": ["shell", "glob", "tree"], "disabled": ["tree"]}})
+    assert [spec.name for spec in tools.specs] == ["shell", "glob"]
+
+
+def test_every_schema_is_understood_by_our_own_check() -> None:
+    """R-83: a schema may promise nothing that is not checked; each tool answers a wrong call in words."""
+    for spec in toolbox().specs:
+        properties: Mapping[str, Any] = spec.parameters["properties"]
+        result = call(toolbox(), spec.name, json.dumps({next(iter(properties), "none"): {}}))
+        assert result.failed == bool(properties), spec.name
+        assert "bug in tool" not in result.text
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_descriptions_are_short_and_plain(name: str) -> None:
+    """Every request carries them."""
+    (spec,) = [spec for spec in toolbox().specs if spec.name == name]
+    assert 20 < len(spec.description) < 1000
+    assert spec.description.endswith("BLOCK") or re.fullmatch(r"[A-Z].*\.", spec.description, re.DOTALL)
+
+
+HOOK = '{"path":".git/hooks/pre-commit","content":"x"}'
+WRITES = [
+    ("write_file", HOOK),
+    ("patch", '{"path":"odek.json","old_string":"{}","new_string":"{ }"}'),
+    ("batch_patch", '{"patches":[{"path":"AGENTS.md","old_string":"a","new_string":"b"}]}'),
+]
+FILES = {"odek.json": b"{}", "AGENTS.md": b"a"}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), WRITES)
+@pytest.mark.parametrize(
+    ("sandboxed", "operator", "answer", "allowed"),
+    [
+        (True, {}, None, False),
+        (True, {}, "a", True),
+        (True, {}, "n", False),
+        (True, {"dangerous": {"sandboxed": {"action": "allow"}}}, None, True),
+        (True, {"dangerous": {"sandboxed": {"action": "deny"}}}, None, False),
+        (True, {"dangerous": {"action": "allow", "sandboxed": {"action": "prompt"}}}, None, False),
+        (True, {"dangerous": {"action": "allow"}}, None, True),
+        (False, {}, None, False),
+        (False, {}, "a", True),
+        (False, {"dangerous": {"action": "allow"}}, None, True),
+        (False, {"dangerous": {"sandboxed": {"action": "allow"}}}, None, False),
+    ],
+)
+def test_files_that_this_machine_trusts_later_are_asked_about(
+    tool: str, arguments: str, sandboxed: bool, operator: dict[str, object], answer: str | None, allowed: bool
+) -> None:
+    """D-6, B55: whichever tool writes them; where nobody can be asked, the setting is named."""
+    executor = FakeExecutor(files=FILES)
+    approver = Answers(answer) if answer else None
+    result = call(toolbox(executor, sandboxed=sandboxed, approver=approver, operator=operator), tool, arguments)
+    assert (not result.failed, executor.files != FILES) == (allowed, allowed)
+    if not allowed:
+        setting = '"dangerous": {"sandboxed"' if sandboxed else '"dangerous": {"action"'
+        assert setting in result.text.replace('\\"', '"')
+    if approver:
+        approver.assert_all_used()
+
+
+def test_other_files_need_no_word() -> None:
+    """D-6."""
+    executor = FakeExecutor()
+    assert not call(toolbox(executor), "write_file", '{"path":"src/a.py","content":"x"}').failed
+    assert executor.files == {"src/a.py": b"x"}
+
+
+@pytest.mark.parametrize(("sandboxed", "runs"), [(True, 2), (False, 0)])
+def test_parallel_commands_stand_before_the_gate_of_the_shell(sandboxed: bool, runs: int) -> None:
+    """R-84: on the host nothing runs unasked, in the sandbox it is the wall."""
+    executor = FakeExecutor(commands={name: command_result(stderr=b"") for name in "ab"})
+    call(toolbox(executor, sandboxed=sandboxed), "parallel_shell", '{"commands":["a","b"]}')
+    assert len(executor.runs) == runs
+
+
+def test_tools_import_nothing_that_reaches_a_network() -> None:
+    """F-64."""
+    sources = "".join(
+        path.read_text() for path in Path(__file__).resolve().parents[2].joinpath("odek", "tools").glob("*.py")
+    )
+    assert re.findall(r"import (?:urllib|http|socket|ssl)", sources) == []
