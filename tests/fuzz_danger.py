@@ -92,12 +92,25 @@ NOISE = (
 _LETTER = re.compile(r"[A-Za-z0-9]")
 _KEYWORDS = re.compile(r"\b(?:while|do|done|if|then|else|fi|for|in)\b|[{}()!]")
 _WRAPPERS = (
-    "{0}", " {0} ", "\t{0}", "{0} # note", "true; {0}", ": && {0}", "{0}\n", "\n{0}", "{{ {0}\n}}", "({0}\n)", "! {0}", "if :; then {0}\nfi",
-    "for q in 1; do {0}\ndone", "until {0}\ndo :; done", "case a in a) {0}\n;; esac", "echo $({0}\n)", "echo `{0}`", "cat <({0}\n)",
-    "q() {{ {0}\n}}; q", "{0} &", "sh -c '{0}'", "eval '{0}'", "bash <<'EOT'\n{0}\nEOT", "echo '{0}' | sh", "trap '{0}' EXIT", "ls | while read q; do {0}\ndone",
-    "sudo sh -c '{0}'", "time {0}", "coproc {{ {0}\n}}", "x='{0}'; eval \"$x\"",
+    "{0}", " {0} ", "\t{0}", "{0} # note", "true; {0}", ": && {0}", "{0}\n", "\n{0}", "{{ {0}\n}}", "({0}\n)",
+    "! {0}", "if :; then {0}\nfi", "for q in 1; do {0}\ndone", "until {0}\ndo :; done", "case a in a) {0}\n;; esac",
+    "echo $({0}\n)", "echo `{0}`", "cat <({0}\n)", "q() {{ {0}\n}}; q", "{0} &", "sh -c '{0}'", "eval '{0}'",
+    "bash <<'EOT'\n{0}\nEOT", "echo '{0}' | sh", "trap '{0}' EXIT", "ls | while read q; do {0}\ndone",
+    "sudo sh -c '{0}'", "time {0}", "coproc {{ {0}\n}}", 'x=\'{0}\'; eval "$x"',
 )  # fmt: skip
-_PREFIXES = ("command ", "env ", "nohup ", "nice -n 5 ", "setsid ", "timeout 9 ", "stdbuf -oL ", "builtin ", "busybox ", "A=1 ", "time -p ")
+_PREFIXES = (
+    "command ",
+    "env ",
+    "nohup ",
+    "nice -n 5 ",
+    "setsid ",
+    "timeout 9 ",
+    "stdbuf -oL ",
+    "builtin ",
+    "busybox ",
+    "A=1 ",
+    "time -p ",
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -166,7 +179,11 @@ def disguise(command: str, chance: random.Random) -> str:
     if chance.random() < 0.6 and not command.startswith(("'", '"')):
         wrapper = chance.choice(_WRAPPERS)
         if "'" not in command or "'{0}'" not in wrapper:
-            command = wrapper.replace("{0}", command).replace("{{", "{").replace("}}", "}") if _fits(wrapper, command) else command
+            command = (
+                wrapper.replace("{0}", command).replace("{{", "{").replace("}}", "}")
+                if _fits(wrapper, command)
+                else command
+            )
     elif not _KEYWORDS.search(command) and not re.match(r"\s*(?:\w+=|cd |source |eval )", command):
         command = chance.choice(_PREFIXES) + command
     return command
@@ -189,7 +206,9 @@ def _respelled(command: str, chance: random.Random) -> str:
         return command
     at = chance.choice(words)
     character = command[at]
-    spelled = chance.choice((f"\\{character}", f"'{character}'", f'"{character}"', f"''{character}", f'{character}""', f"\\\n{character}"))
+    spelled = chance.choice(
+        (f"\\{character}", f"'{character}'", f'"{character}"', f"''{character}", f'{character}""', f"\\\n{character}")
+    )
     if spelled.startswith("\\\n") is False and re.match(r"[0-9]*[<>]", command[at:]):
         return command  # a descriptor's number in quotes is an argument
     return command[:at] + spelled + command[at + 1 :]

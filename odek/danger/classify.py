@@ -9,8 +9,8 @@ import re
 
 from odek.danger import marks
 from odek.danger.fallback import scan_text
-from odek.danger.lexer import Budget, Unparsable
-from odek.danger.parser import parse_script
+from odek.danger.limits import Budget, Unparsable
+from odek.danger.parser import parse_prefix
 from odek.danger.paths import Place
 from odek.danger.risk import Finding, Risk, RiskClass, summarise
 from odek.danger.scope import Scope
@@ -25,28 +25,28 @@ def classify(command: str, place: Place) -> Risk:
     if not marks.is_exact(command):
         return _unreadable(command, "holds control characters", ())
     walker = Walker(place, Budget())
-    failure = _follow(walker, command, place, posix=False)
+    error = _follow(walker, command, place, posix=False)
     walkers = [walker]
     if _AMBIGUOUS.search(command):  # the shell may be dash or busybox: both readings count
-        plain = Walker(place, Budget(), lenient=not failure)
+        plain = Walker(place, Budget(), lenient=error is None)
         other = _follow(plain, command, place, posix=True)
         walkers.append(plain)
-        failure = failure if other or not failure else ""
+        error = error if other and error else other if other and other.limit else None
+    failure = str(error) if error else ""
     findings = [finding for each in walkers for finding in each.findings.values()]
     if failure:
         return _unreadable(command, failure, findings, walkers)
     return _summary(findings, walkers)
 
 
-def _follow(walker: Walker, command: str, place: Place, *, posix: bool) -> str:
-    """Let `walker` judge `command`; return why it could not, "" when it could."""
-    budget = Budget()
+def _follow(walker: Walker, command: str, place: Place, *, posix: bool) -> Unparsable | None:
+    """Let `walker` judge `command`, up to its first error if it has one; return that."""
+    script, error = parse_prefix(command, Budget(), posix=posix)
     try:
-        script = parse_script(command, budget, posix=posix)
         walker.start(script, Scope(cwds=(place.cwd,)))
-    except Unparsable as error:
-        return str(error)
-    return ""
+    except Unparsable as limit:
+        return limit
+    return error
 
 
 def _unreadable(

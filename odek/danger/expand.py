@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from odek.danger import marks
 from odek.danger.braces import expand_braces
+from odek.danger.lists import words_of
 from odek.danger.paths import Place
 from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
 from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Script, Substitution, Text, Word
@@ -19,13 +20,13 @@ from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Scri
 Fields = tuple[str, ...]
 
 _BRACKETS = re.compile(r"\[[^\[\]/]*\]")
-_NUMBERS = frozenset((
-    "?", "#", "$", "!", "-", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO", "USER", "LOGNAME", "HOSTNAME", "EPOCHSECONDS",
-))  # fmt: skip
-_SECRET = frozenset((
-    "KEY", "APIKEY", "TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS",
-    "PRIVATEKEY", "ACCESSKEY", "SECRETKEY", "PAT", "AUTH",
-))  # fmt: skip
+_NUMBERS = words_of("""
+    ? # $ ! - RANDOM SECONDS UID EUID PPID LINENO USER LOGNAME HOSTNAME EPOCHSECONDS
+    """)
+_SECRET = words_of("""
+    KEY APIKEY TOKEN SECRET SECRETS PASSWORD PASSWD PASS PASSPHRASE CREDENTIAL CREDENTIALS PRIVATEKEY ACCESSKEY
+    SECRETKEY PAT AUTH
+    """)
 _UNUSED = ("length", ":+", "+", ":?", "?")  # expansions that do not show a value of the environment
 
 

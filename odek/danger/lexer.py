@@ -11,58 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from odek.danger import patterns
 from odek.danger.escapes import decode_ansi_c
+from odek.danger.limits import Budget, Unparsable
 from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Redirect, Script, Substitution, Text, Word
-
-MAX_DEPTH = 30  # nested constructs; a level costs up to a dozen Python frames of the thousand there are
-MAX_PIECES = 12_000  # words, parts and operators: a fraction of a second; hand-written commands have dozens
-
-_PLAIN = re.compile(r"[^ \t\n|&;<>()\\'\"`$]+")
-_PLAIN_REGEX = re.compile(r"[^ \t\n()\\'\"`$]+")  # the right-hand side of =~
-_ESCAPES = re.compile(r"(?:\\[^\n])+")
-_IN_DOUBLE = re.compile(r'[^\\"`$]+')
-_IN_HERE = re.compile(r"[^\\`$]+")
-_IN_BRACES = re.compile(r"[^\\'\"`$}]+")
-_IN_BRACES_QUOTED = re.compile(r"[^\\\"`$}]+")
-_IN_ARITHMETIC = re.compile(r"[^\\'\"`$()]+")
-_ANSI_C = re.compile(r"((?:[^'\\]|\\[\s\S])*)'")
-_BACKTICK = re.compile(r"((?:[^`\\]|\\[\s\S])*)`")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ARRAY_START = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
-_SPECIAL_PARAMETERS = "@*#?$!-0123456789"
-_PARAMETER_OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//?|:|\^\^?|,,?|@")
-_VALUE_OPERATORS = (":-", ":=", ":?", ":+", "-", "=", "?", "+")
-_BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
-_OPERATOR = re.compile(r"&&|&>>|&>|&|\|\||\|&|\||;;&|;&|;;|;|<<<|<<-|<<|<&|<>|<\(|<|>>|>&|>\||>\(|>|\(|\)|\n")
-_POSIX_OPERATOR = re.compile(r"&&|&|\|\||\||;;|;|<<-|<<|<&|<>|<|>>|>&|>\||>|\(|\)|\n")
-
-
-class Unparsable(Exception):
-    """The text is no shell script, or one that is too deep or too long to be judged."""
-
-
-@dataclass(slots=True)
-class Budget:
-    """What is left to spend on one command line, its nested payloads included."""
-
-    pieces: int = MAX_PIECES
-    depth: int = 0
-
-    def spend(self, pieces: int = 1) -> None:
-        """Take note of `pieces` more. Raises Unparsable when there are too many."""
-        self.pieces -= pieces
-        if self.pieces < 0:
-            raise Unparsable("has more parts than are examined")
-
-    def enter(self) -> None:
-        """Take note of one more level. Raises Unparsable when it is too deep."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise Unparsable("is nested too deeply to be examined")
-
-    def leave(self) -> None:
-        """Take note that a level ended."""
-        self.depth -= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +41,7 @@ class Lexer:
 
     def skip_blanks(self) -> None:
         """Move over blanks, line continuations and a comment."""
-        if match := _BLANKS.match(self.text, self.position):
+        if match := patterns.BLANKS.match(self.text, self.position):
             self.position = match.end()
         if self.text.startswith("#", self.position):
             end = self.text.find("\n", self.position)
@@ -98,7 +50,7 @@ class Lexer:
     def peek_operator(self) -> str:
         """Return the operator here ("\\n" included), "" for a word or the end of the text."""
         self.skip_blanks()
-        match = (_POSIX_OPERATOR if self.posix else _OPERATOR).match(self.text, self.position)
+        match = (patterns.POSIX_OPERATOR if self.posix else patterns.OPERATOR).match(self.text, self.position)
         return match[0] if match else ""
 
     def take_operator(self, operator: str) -> None:
@@ -145,7 +97,7 @@ class Lexer:
                 if character == "(" and self._begins_array(start):
                     parts.append(self._array())
                 break
-            self._piece(parts, _PLAIN_REGEX if regex else _PLAIN)
+            self._piece(parts, patterns.PLAIN_REGEX if regex else patterns.PLAIN)
         if self.position == start:
             raise Unparsable("has a misplaced operator" if self.position < len(self.text) else "ends too early")
         return Word(parts=tuple(parts))
@@ -186,7 +138,7 @@ class Lexer:
                 self.position += 1
                 self.budget.spend()
                 continue
-            self._piece(parts, _IN_ARITHMETIC)
+            self._piece(parts, patterns.IN_ARITHMETIC)
         raise Unparsable("ends inside an arithmetic expansion")
 
     # pieces of words
@@ -212,7 +164,7 @@ class Lexer:
             self._dollar(parts, quoted=False)
 
     def _escapes(self, parts: list[Part]) -> None:
-        if match := _ESCAPES.match(self.text, self.position):
+        if match := patterns.ESCAPES.match(self.text, self.position):
             self.position = match.end()
             parts.append(Text(text=match[0][1::2], quoted=True))
         elif self.text.startswith("\\\n", self.position):
@@ -233,7 +185,7 @@ class Lexer:
         parts.append(Text(text="", quoted=True))  # "" is a word too
         while True:
             self.budget.spend()
-            if match := _IN_DOUBLE.match(self.text, self.position):
+            if match := patterns.IN_DOUBLE.match(self.text, self.position):
                 self.position = match.end()
                 parts.append(Text(text=match[0], quoted=True))
             character = self.text[self.position : self.position + 1]
@@ -262,10 +214,10 @@ class Lexer:
         elif following == "{":
             self.position += 2
             parts.append(self._braces(quoted=quoted))
-        elif match := _NAME.match(self.text, self.position + 1):
+        elif match := patterns.NAME.match(self.text, self.position + 1):
             self.position = match.end()
             parts.append(Parameter(name=match[0], operator="", argument=None, quoted=quoted))
-        elif following and following in _SPECIAL_PARAMETERS:
+        elif following and following in patterns.SPECIAL_PARAMETERS:
             self.position += 2
             parts.append(Parameter(name=following, operator="", argument=None, quoted=quoted))
         elif following == "'" and not quoted and not self.posix:
@@ -278,7 +230,7 @@ class Lexer:
             parts.append(Text(text="$", quoted=True))
 
     def _ansi_c(self, parts: list[Part]) -> None:
-        match = _ANSI_C.match(self.text, self.position + 2)
+        match = patterns.ANSI_C.match(self.text, self.position + 2)
         if not match:
             raise Unparsable("has an open quote")
         self.position = match.end()
@@ -304,7 +256,7 @@ class Lexer:
         return script
 
     def _backticks(self, *, quoted: bool) -> Part:
-        match = _BACKTICK.match(self.text, self.position + 1)
+        match = patterns.BACKTICK.match(self.text, self.position + 1)
         if not match:
             raise Unparsable("has an open backtick")
         self.position = match.end()
@@ -326,13 +278,13 @@ class Lexer:
             self.position += 1
         name = self._parameter_name()
         parts: list[Part] = []
-        if not operator and (match := _PARAMETER_OPERATOR.match(self.text, self.position)):
+        if not operator and (match := patterns.PARAMETER_OPERATOR.match(self.text, self.position)):
             operator = match[0]
             self.position = match.end()
         elif self.text.startswith("[", self.position):
             operator = operator or "["
         # in a pattern ("${x//'a'/b}") quotes quote, in a default value inside double quotes they do not
-        self._until_brace(parts, quoted=quoted and operator in _VALUE_OPERATORS)
+        self._until_brace(parts, quoted=quoted and operator in patterns.VALUE_OPERATORS)
         if parts and not operator:
             raise Unparsable("has a parameter expansion that is not one")
         self.budget.leave()
@@ -341,9 +293,9 @@ class Lexer:
         )
 
     def _parameter_name(self) -> str:
-        match = _NAME.match(self.text, self.position) or re.compile(r"[0-9]+").match(self.text, self.position)
+        match = patterns.NAME.match(self.text, self.position) or re.compile(r"[0-9]+").match(self.text, self.position)
         name = match[0] if match else self.text[self.position : self.position + 1]
-        if not match and (not name or name not in _SPECIAL_PARAMETERS):
+        if not match and (not name or name not in patterns.SPECIAL_PARAMETERS):
             raise Unparsable("has a parameter expansion that is not one")
         self.position += len(name)
         return name
@@ -355,7 +307,7 @@ class Lexer:
                 self.position += 1
                 return
             if not quoted:
-                self._piece(parts, _IN_BRACES)
+                self._piece(parts, patterns.IN_BRACES)
                 continue
             self.budget.spend()
             if character == '"':
@@ -363,7 +315,7 @@ class Lexer:
                 self._double(parts)
             elif character in "\\`$":
                 self._quoted_piece(parts, character, '"\\$`}')
-            elif match := _IN_BRACES_QUOTED.match(self.text, self.position):
+            elif match := patterns.IN_BRACES_QUOTED.match(self.text, self.position):
                 self.position = match.end()
                 parts.append(Text(text=match[0], quoted=True))
         raise Unparsable("ends inside a parameter expansion")
@@ -371,7 +323,7 @@ class Lexer:
     # arrays and here-documents
 
     def _begins_array(self, start: int) -> bool:
-        match = None if self.posix else _ARRAY_START.fullmatch(self.text, start, self.position)
+        match = None if self.posix else patterns.ARRAY_START.fullmatch(self.text, start, self.position)
         return match is not None
 
     def _array(self) -> Part:
@@ -417,7 +369,7 @@ class Lexer:
         parts: list[Part] = []
         while inner.position < len(body):
             self.budget.spend()
-            if match := _IN_HERE.match(body, inner.position):
+            if match := patterns.IN_HERE.match(body, inner.position):
                 inner.position = match.end()
                 parts.append(Text(text=match[0], quoted=True))
             else:

@@ -7,10 +7,12 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Literal
 
-_SYSTEM_FOLDERS = frozenset((
-    "/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin", "/snap/bin",
-    "/opt/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64",
-))  # fmt: skip
+from odek.danger.lists import words_of
+
+_SYSTEM_FOLDERS = words_of("""
+    /bin /usr/bin /sbin /usr/sbin /usr/local/bin /usr/local/sbin /opt/homebrew/bin /snap/bin /opt/local/bin
+    /home/linuxbrew/.linuxbrew/bin /lib /lib64 /usr/lib /usr/lib64
+    """)
 _VERSION = re.compile(r"-?[0-9]+(?:\.[0-9]+)*t?$")
 _LOADER = re.compile(r"ld-(?:linux|musl)[\w.-]*\.so(?:\.[0-9]+)*$|ld\.so$")
 

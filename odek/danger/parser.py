@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.lexer import Budget, Lexer, Unparsable
+from odek.danger.lexer import Lexer
+from odek.danger.limits import Budget, Unparsable
+from odek.danger.reader import REDIRECTS, Reader
 from odek.danger.syntax import (
     AndOr,
     Assignment,
@@ -21,23 +23,32 @@ from odek.danger.syntax import (
     Redirect,
     Script,
     Simple,
-    Text,
     Word,
 )
+from odek.danger.words import literal_text, parse_assignment
 
-_REDIRECTS = frozenset(("<", ">", ">>", ">|", "<>", ">&", "<&", "&>", "&>>", "<<", "<<-", "<<<"))
 _CLOSING = frozenset(("then", "else", "elif", "fi", "do", "done", "esac", "}"))
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=")
-_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
-_DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FUNCTION_END = re.compile(r"[ \t]*\([ \t]*\)")
-_BARE = re.compile(r"[A-Za-z!{}\[\]=~-]{1,8}")
 
 
 def parse_script(text: str, budget: Budget, *, posix: bool = False) -> Script:
     """Return the tree of `text`. Raises Unparsable."""
     lexer = Lexer(text, budget, _nested, posix=posix)
     return _nested(lexer, "")
+
+
+def parse_prefix(text: str, budget: Budget, *, posix: bool = False) -> tuple[Script, Unparsable | None]:
+    """Return the commands in front of the first error, and the error.
+
+    Shells run a script line by line, so what stands before an error is run.
+    """
+    lexer = Lexer(text, budget, _nested, posix=posix)
+    items: list[AndOr] = []
+    try:
+        _Parser(lexer).script("", items)
+    except Unparsable as error:
+        return Script(items=tuple(items)), error
+    return Script(items=tuple(items)), None
 
 
 def _nested(lexer: Lexer, end: str) -> Script:
@@ -47,15 +58,15 @@ def _nested(lexer: Lexer, end: str) -> Script:
     return script
 
 
-class _Parser:
+class _Parser(Reader):
     """Recursive descent over one Lexer; every compound command is a level of the budget's depth."""
 
-    def __init__(self, lexer: Lexer) -> None:
-        self._lexer = lexer
+    def script(self, end: str, items: list[AndOr] | None = None) -> Script:
+        """Read commands up to the operator `end`, which stays ("" = the end of the text).
 
-    def script(self, end: str) -> Script:
-        """Read commands up to the operator `end`, which stays ("" = the end of the text)."""
-        script = self._list(())
+        `items` takes the commands as they are read, for callers that want them despite an error.
+        """
+        script = self._list((), items)
         operator = self._lexer.peek_operator()
         if not end:
             if operator or not self._lexer.at_end():
@@ -67,9 +78,9 @@ class _Parser:
 
     # lists
 
-    def _list(self, closing: tuple[str, ...]) -> Script:
+    def _list(self, closing: tuple[str, ...], items: list[AndOr] | None = None) -> Script:
         """Read commands until a reserved word of `closing`, a closing operator or the end."""
-        items: list[AndOr] = []
+        items = [] if items is None else items
         while True:
             self._newlines()
             operator = self._lexer.peek_operator()
@@ -193,7 +204,8 @@ class _Parser:
         self._take_word()
         if self._lexer.peek_operator() == "(" and self._lexer.text.startswith("((", self._lexer.position):
             self._lexer.position += 2
-            words, name = (self._lexer.arithmetic_content(),), ""
+            name = ""
+            words: tuple[Word, ...] = (self._lexer.arithmetic_content(),)
         else:
             name = self._literal_word()
             words = self._for_words()
@@ -285,7 +297,7 @@ class _Parser:
         redirects: list[Redirect] = []
         while not self._lexer.at_end():
             operator = self._lexer.peek_operator()
-            if operator in _REDIRECTS:
+            if operator in REDIRECTS:
                 redirects.append(self._redirect(operator))
                 continue
             if operator == "(" and len(words) == 1 and not assignments and not redirects:
@@ -313,39 +325,11 @@ class _Parser:
         self._lexer.position = match.end()
         return self._function(name)
 
-    def _redirect(self, operator: str) -> Redirect:
-        self._lexer.take_operator(operator)
-        following = self._lexer.peek_operator()
-        target = self._word_or_process(following)
-        if operator in ("<<", "<<-"):
-            return self._lexer.here_document(operator, target)
-        return Redirect(operator=operator, target=target)
-
-    def _descriptor(self) -> str:
-        """Return the descriptor number here if a redirection follows at once."""
-        text, position = self._lexer.text, self._lexer.position
-        match = _DESCRIPTOR.match(text, position)
-        if not match or text[match.end() : match.end() + 1] not in ("<", ">") or match.end() >= len(text):
-            return ""
-        return "" if match[0].startswith("{") and self._lexer.posix else match[0]
-
-    # small things
-
     def _finished(
         self, kind: Kind, *, name: str = "", words: tuple[Word, ...] = (), scripts: tuple[Script, ...] = ()
     ) -> Compound:
         """Return the compound command with the redirections that follow it."""
-        redirects: list[Redirect] = []
-        while True:
-            operator = self._lexer.peek_operator()
-            descriptor = "" if operator else self._descriptor()
-            if descriptor:
-                self._lexer.position += len(descriptor)
-            elif operator in _REDIRECTS:
-                redirects.append(self._redirect(operator))
-            else:
-                break
-        return Compound(kind=kind, name=name, words=words, scripts=scripts, redirects=tuple(redirects))
+        return Compound(kind=kind, name=name, words=words, scripts=scripts, redirects=self._redirects())
 
     def _block(self, end: str) -> Script:
         """Read a list that must not be empty and the reserved word `end` after it."""
@@ -357,79 +341,3 @@ class _Parser:
         if not script.items:
             raise Unparsable("has an empty body")
         return script
-
-    def _word_or_process(self, operator: str) -> Word:
-        if operator in ("<(", ">("):
-            self._lexer.budget.enter()
-            part = self._lexer.process(operator)
-            self._lexer.budget.leave()
-            return Word(parts=(part,))
-        if operator:
-            raise Unparsable("has a misplaced operator")
-        return self._lexer.word()
-
-    def _newlines(self) -> None:
-        while self._lexer.peek_operator() == "\n":
-            self._lexer.take_operator("\n")
-
-    def _separator(self) -> None:
-        operator = self._lexer.peek_operator()
-        if operator == ";":
-            self._lexer.take_operator(operator)
-        self._newlines()
-
-    def _reserved(self) -> str:
-        """Return the word here if it is plain text without quotes, else ""; the position stays."""
-        self._lexer.skip_blanks()
-        text, position = self._lexer.text, self._lexer.position
-        match = _BARE.match(text, position)
-        if not match or (match.end() < len(text) and text[match.end()] not in " \t\n|&;<>()"):
-            return ""
-        return match[0]
-
-    def _take_word(self) -> None:
-        if not self._reserved():
-            raise Unparsable("ends too early")
-        self._lexer.word()
-
-    def _expect_word(self, word: str) -> None:
-        if self._reserved() != word:
-            raise Unparsable(f"lacks {word}")
-        self._lexer.word()
-
-    def _expect_operator(self, operator: str) -> None:
-        if self._lexer.peek_operator() != operator:
-            raise Unparsable(f"lacks {operator}")
-        self._lexer.take_operator(operator)
-
-    def _literal_word(self) -> str:
-        if self._lexer.peek_operator():
-            raise Unparsable("has a misplaced operator")
-        name = literal_text(self._lexer.word())
-        if not name:
-            raise Unparsable("has a computed name where a plain one must stand")
-        return name
-
-
-def parse_assignment(word: Word) -> Assignment | None:
-    """Return `word` as `name=value`, or None when it is none."""
-    first = word.parts[0]
-    if not isinstance(first, Text) or first.quoted:
-        return None
-    match = _ASSIGNMENT.match(first.text)
-    if match:
-        rest = first.text[match.end() :]
-        head = (Text(text=rest, quoted=False),) if rest else ()
-        return Assignment(name=match[1], value=Word(parts=(*head, *word.parts[1:])), append=bool(match[3]))
-    if _SUBSCRIPT.match(first.text) and any(
-        isinstance(part, Text) and not part.quoted and ("]=" in part.text or "]+=" in part.text) for part in word.parts
-    ):  # a[$(…)]=value: the subscript is evaluated like the value
-        return Assignment(name=first.text.partition("[")[0], value=Word(parts=word.parts[1:]), append=True)
-    return None
-
-
-def literal_text(word: Word) -> str | None:
-    """Return the text of a word without expansions, quotes removed; None for any other word."""
-    if all(isinstance(part, Text) for part in word.parts):
-        return "".join(part.text for part in word.parts if isinstance(part, Text))
-    return None

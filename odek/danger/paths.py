@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from odek.danger import marks
+from odek.danger.lists import words_of
 from odek.danger.risk import Finding, RiskClass
 
 Parts = tuple[str, ...]
@@ -33,7 +34,7 @@ class Place:
     """absolute root of the project; "/workspace" inside the sandbox"""
     sandboxed: bool = False
     """whether it is a container: reading system files there tells nothing about the host"""
-    temp: tuple[str, ...] = ("/tmp",)  # noqa: S108 - a name to compare with, nothing is created there
+    temp: tuple[str, ...] = ("/tmp",)
     """absolute directories for temporary files, $TMPDIR included"""
 
 
@@ -41,11 +42,13 @@ _NEUTRAL = frozenset((
     ("dev", "null"), ("dev", "stdout"), ("dev", "stderr"), ("dev", "stdin"), ("dev", "tty"), ("dev", "zero"),
 ))  # fmt: skip
 _KERNEL = frozenset(("boot", "dev", "proc", "sys"))
-_SYSTEM = frozenset((
-    "etc", "root", "var", "run", "lib", "lib32", "lib64", "libx32", "usr", "bin", "sbin", "opt", "srv", "home",
-    "Users", "mnt", "media", "Library", "System", "Applications", "private", "Volumes", "nix", "snap",
-))  # fmt: skip
-_MOVABLE = frozenset(("root", "var", "opt", "srv", "home", "Users", "mnt", "media", "private", "Volumes"))
+_SYSTEM = words_of("""
+    etc root var run lib lib32 lib64 libx32 usr bin sbin opt srv home Users mnt media Library System
+    Applications private Volumes nix snap
+    """)
+_MOVABLE = words_of("""
+    root var opt srv home Users mnt media private Volumes
+    """)
 """system territory in which a workspace of one's own is ordinary ground"""
 _UNREADABLE = frozenset(("etc", "usr", "bin", "lib", "lib64", "var", "opt", "boot", "sbin"))
 _READABLE = (
@@ -56,12 +59,12 @@ _READABLE = (
 )  # fmt: skip
 _HOMES = frozenset(("home", "Users"))
 
-_START_FILES = frozenset((
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
-    ".zshenv", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".xinitrc",
-    ".xprofile", ".xsession", ".xsessionrc", ".pam_environment", ".vimrc", ".exrc", ".tmux.conf", ".screenrc",
-    ".gdbinit", ".lldbinit", ".pythonrc", ".irbrc", ".curlrc", ".wgetrc", ".mailcap", ".forward", ".gitconfig",
-))  # fmt: skip
+_START_FILES = words_of("""
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zprofile .zshenv .zlogin
+    .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .xinitrc .xprofile .xsession .xsessionrc
+    .pam_environment .vimrc .exrc .tmux.conf .screenrc .gdbinit .lldbinit .pythonrc .irbrc .curlrc .wgetrc
+    .mailcap .forward .gitconfig
+    """)
 _PROTECTED = tuple(tuple(name.split("/")) for name in (
     ".ssh", ".config", ".gnupg", ".aws", ".kube", ".docker", ".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials",
     ".pgpass", ".my.cnf", ".mozilla", ".thunderbird", ".password-store", ".local/share/keyrings", ".local/bin",
@@ -72,10 +75,10 @@ _PROTECTED = tuple(tuple(name.split("/")) for name in (
 ))  # fmt: skip
 """below home; one's own programs and secrets, lower case"""
 
-_CREDENTIAL_NAMES = frozenset((
-    ".ssh", ".gnupg", ".netrc", ".pgpass", ".git-credentials", ".pypirc", ".vault-token", ".password-store",
-    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "authorized_keys", ".htpasswd",
-))  # fmt: skip
+_CREDENTIAL_NAMES = words_of("""
+    .ssh .gnupg .netrc .pgpass .git-credentials .pypirc .vault-token .password-store id_rsa id_dsa id_ecdsa
+    id_ed25519 authorized_keys .htpasswd
+    """)
 """components that mean a secret wherever they stand, lower case"""
 _CREDENTIAL_PATHS = tuple(tuple(name.split("/")) for name in (
     ".aws/credentials", ".aws/config", ".config/gcloud", ".config/gh", ".kube/config", ".docker/config.json",
@@ -86,10 +89,12 @@ _PROTECTED_STARTS = frozenset(path[0] for path in _PROTECTED)
 _ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
 _BLOCK_DEVICE = re.compile(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
 
-_TRUSTED_NAMES = frozenset((
-    ".envrc", ".vscode", "odek.json", "dockerfile.odek", "agents.md", ".odek",
-))  # fmt: skip
-_GIT_DATA = frozenset(("objects", "refs", "logs", "index", "commit_editmsg", "merge_msg", "orig_head", "fetch_head"))
+_TRUSTED_NAMES = words_of("""
+    .envrc .vscode odek.json dockerfile.odek agents.md .odek
+    """)
+_GIT_DATA = words_of("""
+    objects refs logs index commit_editmsg merge_msg orig_head fetch_head
+    """)
 
 
 def resolve(path: str, cwd: str) -> str:
@@ -275,6 +280,8 @@ def _is_degenerate(root: str, place: Place) -> bool:
 
 def _is_env_file(parts: Parts) -> bool:
     name = parts[-1].casefold() if parts else ""
+    if not marks.is_exact(name):
+        return _matches(name, ".env") or name.startswith(".env.")
     return (name == ".env" or name.startswith(".env.")) and not _ENV_SAMPLE.search(name)
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from odek.danger import marks
-from odek.danger.lexer import Budget, Unparsable
-from odek.danger.parser import literal_text, parse_script
+from odek.danger.limits import Budget, Unparsable
+from odek.danger.parser import parse_script
 from odek.danger.risk import Finding, Risk, RiskClass
 from odek.danger.syntax import Simple
+from odek.danger.words import literal_text
 
 Action = Literal["allow", "prompt", "deny"]
 Table = tuple[tuple[RiskClass, Action], ...]
@@ -219,7 +220,7 @@ def _render_setting(policy: Policy, names: list[str]) -> str:
     """Return the line of JSON that would allow every class in `names`, and the file it belongs to."""
     nested: object = {"classes": dict.fromkeys(names, "allow")}
     *outer, innermost = policy.section.split(".")
-    for section in reversed(outer[1:] + [innermost] if outer else []):
+    for section in reversed([*outer[1:], innermost] if outer else []):
         nested = {section: nested}
     return f'"{policy.section.split(".")[0]}": {json.dumps(nested)} in {OPERATOR_FILE}'
 

@@ -7,27 +7,24 @@ functions. Loops are judged once, with everything that their body changes unknow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from odek.danger import marks
 from odek.danger.dispatch import judge_call
 from odek.danger.expand import Expander, Fields
 from odek.danger.fallback import scan_text
-from odek.danger.lexer import Budget, Unparsable
-from odek.danger.parser import literal_text, parse_script
-from odek.danger.paths import Place, Reading, classify_read, classify_write, resolve, split, trusted_name
+from odek.danger.limits import Budget, Unparsable
+from odek.danger.parser import parse_script
+from odek.danger.paths import Place, Reading, classify_read, classify_write, resolve, trusted_name
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.rules.environment import judge_assignment
-from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope
+from odek.danger.scope import UNKNOWN, Scope
+from odek.danger.shape import assigned, is_bomb, is_move, leaves, loop_values, simple_commands
 from odek.danger.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
+from odek.danger.words import literal_text
 
-_ASSIGNING = frozenset((
-    "read", "export", "declare", "local", "typeset", "readonly", "mapfile", "readarray", "getopts", "printf", "let", "unset",
-    "eval", ".", "source",
-))  # fmt: skip
 _MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
 _PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows: only their directory counts
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXPANSION_RULES = {
     "expansion.assign": "an expansion assigns what a command prints",
     "expansion.subscript": "arithmetic evaluates a subscript, which can run commands",
@@ -137,7 +134,7 @@ class Walker:
 
     def _and_or(self, item: AndOr, scope: Scope, stdin: str | None) -> str:
         target = scope.copy() if item.background else scope
-        failed = target.copy() if item.operators or _is_move(item.pipelines[0]) else None
+        failed = target.copy() if item.operators or is_move(item.pipelines[0]) else None
         output = self._pipeline(item.pipelines[0], target, stdin)
         if failed is not None:
             failed.join(target)
@@ -156,7 +153,7 @@ class Walker:
             if operator == "&&":
                 succeeded = current
                 failed = _joined(_joined(failed, before), current)
-            elif _leaves(pipeline, scope):
+            elif leaves(pipeline, scope):
                 failed = None
             else:
                 succeeded.join(current)
@@ -289,7 +286,7 @@ class Walker:
         self._forget_changes(command, scope)
         body = scope.copy()
         if command.name:
-            body.assign(command.name, _loop_values(fields))
+            body.assign(command.name, loop_values(fields))
         self.script(command.scripts[0], body, stdin)
         scope.join(body)
         return marks.ANY
@@ -306,7 +303,7 @@ class Walker:
         return marks.ANY
 
     def _function(self, command: Compound, scope: Scope, stdin: str | None) -> str:
-        if _is_bomb(command):
+        if is_bomb(command):
             self.add(RiskClass.BLOCKED, "fork_bomb", "starts copies of itself without end")
         scope.functions[command.name] = command
         body = scope.copy()  # judged as if called with anything; a call judges it again
@@ -315,15 +312,15 @@ class Walker:
         self.script(command.scripts[0], body, stdin)
         return ""
 
-    def _words(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+    def _words(self, command: Compound, scope: Scope, _stdin: str | None) -> str:
         expander = self._expander(scope)
         for word in command.words:
             expander.readings(word)
         return ""
 
     def _forget_changes(self, command: Compound, scope: Scope) -> None:
-        for part in _simple_commands(command.scripts):
-            for name in _assigned(part):
+        for part in simple_commands(command.scripts):
+            for name in assigned(part):
                 scope.assign(name, UNKNOWN)
             program = literal_text(part.words[0]) if part.words else None
             if program in _MOVING or program in scope.functions:
@@ -349,77 +346,3 @@ def _joined(first: Scope | None, second: Scope) -> Scope:
         return second.copy()
     first.join(second)
     return first
-
-
-def _is_move(pipeline: Pipeline) -> bool:
-    """Return whether this is a plain `cd`, after which the next command runs even if it failed."""
-    command = pipeline.commands[0] if len(pipeline.commands) == 1 else None
-    return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) in ("cd", "pushd")
-
-
-def _leaves(pipeline: Pipeline, scope: Scope) -> bool:
-    """Return whether nothing that follows runs after this."""
-    command = pipeline.commands[-1] if len(pipeline.commands) == 1 else None
-    while isinstance(command, Compound) and command.kind == "group":
-        last = command.scripts[0].items[-1]
-        command = last.pipelines[0].commands[0] if len(last.pipelines) == 1 and last.pipelines[0].commands else None
-    name = literal_text(command.words[0]) if isinstance(command, Simple) and command.words else None
-    return name in ("exit", "return", "continue", "break") and name not in scope.functions
-
-
-def _loop_values(fields: Fields) -> Fields:
-    if len(fields) <= MAX_CANDIDATES and not any(marks.holds_unknown(text) for text in fields):
-        return tuple(dict.fromkeys(fields)) or ("",)
-    inside = all(not text.startswith("/") and ".." not in split(text) for text in fields)
-    return (marks.BELOW,) if inside and not any(marks.holds_unknown(text) for text in fields) else UNKNOWN
-
-
-def _simple_commands(scripts: tuple[Script, ...]) -> Iterator[Simple]:
-    """Give every simple command in `scripts`, substitutions left out."""
-    waiting = list(scripts)
-    while waiting:
-        for item in waiting.pop().items:
-            for pipeline in item.pipelines:
-                for command in pipeline.commands:
-                    if isinstance(command, Simple):
-                        yield command
-                    else:
-                        waiting.extend(command.scripts)
-
-
-def _assigned(command: Simple) -> Iterator[str]:
-    for assignment in command.assignments:
-        yield assignment.name
-    if command.words and literal_text(command.words[0]) in _ASSIGNING:
-        for word in command.words[1:]:
-            if match := _NAME.match(literal_text(word) or ""):
-                yield match[0]
-
-
-def _is_bomb(function: Compound) -> bool:
-    """Return whether a function calls itself twice at once, or again and again in the background."""
-    for script in function.scripts:
-        for item in _items(script):
-            calls = [sum(_calls(c, function.name) for c in pipeline.commands) for pipeline in item.pipelines]
-            if max(calls, default=0) > 1 or (item.background and sum(calls) and _count(function) > 1):
-                return True
-    return False
-
-
-def _count(function: Compound) -> int:
-    return sum(_calls(command, function.name) for command in _simple_commands(function.scripts))
-
-
-def _items(script: Script) -> Iterator[AndOr]:
-    waiting = [script]
-    while waiting:
-        for item in waiting.pop().items:
-            yield item
-            for pipeline in item.pipelines:
-                for command in pipeline.commands:
-                    if isinstance(command, Compound):
-                        waiting.extend(command.scripts)
-
-
-def _calls(command: Command, name: str) -> bool:
-    return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) == name

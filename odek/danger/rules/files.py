@@ -16,6 +16,9 @@ _REMOTE = re.compile(r"(?:[^/\s:]+@)?[^/\s:]+:(?!//)|rsync://|[a-z]+://")
 _SPECIAL_MODE = re.compile(r"[0-7]*[2-7][0-7]{3}$")
 
 
+_ALWAYS_RECURSIVE = ("rimraf", "del-cli", "trash")
+
+
 def _wipes(call: Call, path: str) -> bool:
     return any(is_wipe_target(resolve(path, cwd), call.judge.place) for cwd in call.scope.cwds)
 
@@ -29,7 +32,7 @@ def judge_rm(call: Call) -> None:
     """`rm`: how much it deletes depends on where."""
     arguments = parse_arguments(call.arguments, ("--interactive",))
     operands = (*arguments.operands, *_unclear(arguments))
-    recursive = arguments.has("-r", "-R", "--recursive")
+    recursive = arguments.has("-r", "-R", "--recursive") or call.program in _ALWAYS_RECURSIVE
     forced = recursive or arguments.has("-f", "--force")
     for path in operands:
         broad = any(mark in path for mark in (marks.STAR, marks.ONE))
@@ -155,14 +158,14 @@ def judge_rsync(call: Call) -> None:
         call.add(NET, "remote", "copies over the network")
         call.read(*(word for word in operands if not _REMOTE.match(word)))
     for path in operands[-1:]:
-        if not _REMOTE.match(path) and len(operands) > 1 and not _writes_plain(call, path):
+        if not _REMOTE.match(path) and len(operands) > 1 and not _is_plain_target(path):
             call.write(path)
     call.read(*operands[:-1])
     if not arguments.has("--dry-run", "-n") and len(operands) < 2:
         call.judge.add(SAFE, "rsync", "lists files")
 
 
-def _writes_plain(call: Call, path: str) -> bool:
+def _is_plain_target(path: str) -> bool:
     """`rsync a b` inside the project counts as harmless (runtime 5.3.2): nothing is deleted."""
     return marks.is_exact(path) and not path.startswith(("/", "~", "..")) and not path.startswith(".")
 
@@ -245,6 +248,9 @@ def judge_truncate(call: Call) -> None:
     """`tee`, `truncate`: every operand is written; `tee` shows what it is fed."""
     arguments = parse_arguments(call.arguments, ("-s", "--size", "-r", "--reference", "--output-error"))
     call.write(*arguments.operands, *_unclear(arguments))
+    for path in arguments.operands:
+        if any(mark in path for mark in marks.GLOBS) and _wipes(call, path):
+            call.add(DESTROY, "all", f"empties {_shown(path)}")
     if not arguments.operands:
         call.judge.add(SAFE, call.program, "passes its input on")
 

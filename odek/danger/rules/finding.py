@@ -12,7 +12,7 @@ _EXEC = ("-exec", "-execdir", "-ok", "-okdir")
 _PRINTING = ("-fprint", "-fprint0", "-fls", "-fprintf")
 _NAMING = ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex")
 _LOOSENING = ("!", "-not", "-o", "-or", ",", "(", "\\(")
-_ENDS = (";", "+")
+_EMPTYING = ("rm", "unlink", "shred", "truncate", "mv")
 
 
 def judge_find(call: Call) -> None:
@@ -20,15 +20,20 @@ def judge_find(call: Call) -> None:
     starts, words = _split(call.arguments)
     call.judge.add(SAFE, "find", "only reads names")
     call.read(*starts, how="names")
-    if "-delete" in words or any(marks.holds_unknown(word) and word[:1] in marks.UNKNOWN for word in words):
-        _judge_delete(call, starts, words)
+    if "-delete" in words:
+        _judge_delete(call, starts, words[: words.index("-delete")] if not _loosened(words) else ())
+    elif any(word[:1] in marks.UNKNOWN for word in words):
+        _judge_delete(call, starts, ())
     for index, word in enumerate(words):
         if word in _PRINTING:
             call.add(LOCAL, "print", "writes what it finds to a file")
             call.write(*words[index + 1 : index + 2])
         elif word in _EXEC:
             call.add(EXEC, "exec", "runs a command for what it finds")
-            call.run(_filled(_inner(words[index + 1 :]), starts))
+            inner = _inner(words[index + 1 :])
+            if word in ("-exec", "-execdir") and inner and inner[0].rpartition("/")[2] in _EMPTYING:
+                _judge_delete(call, starts, words[:index])
+            call.run(_filled(inner, starts))
         elif word in ("-files0-from",):
             call.read(*words[index + 1 : index + 2])
 
@@ -50,17 +55,20 @@ def _judge_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...]) -
     for start in starts:
         places = [resolve(start, cwd) for cwd in call.scope.cwds]
         inside = all(not is_wipe_target(place + ("/x" if named else ""), call.judge.place) for place in places)
-        if not inside or "-delete" not in words:
+        if not inside:
             call.add(DESTROY, "delete", f"deletes what it finds below {marks.rendered(start)}")
     call.add(LOCAL, "delete", "deletes files that it finds by name")
 
 
+def _loosened(words: tuple[str, ...]) -> bool:
+    return any(word in _LOOSENING for word in words)
+
+
 def _is_named(words: tuple[str, ...]) -> bool:
     """Return whether every file found has a name that says something, whatever else holds."""
-    if any(word in _LOOSENING for word in words) or "-delete" not in words:
+    if _loosened(words):
         return False
-    before = words[: words.index("-delete")]
-    patterns = [before[i + 1] for i, word in enumerate(before[:-1]) if word in _NAMING]
+    patterns = [words[i + 1] for i, word in enumerate(words[:-1]) if word in _NAMING]
     return any(sum(character.isalnum() for character in pattern) >= 2 for pattern in patterns)
 
 
@@ -90,7 +98,8 @@ def judge_fd(call: Call) -> None:
     for index, word in enumerate(words):
         if word in ("-x", "-X") or (word.startswith("--exe") and "--exec-batch".startswith(word.partition("=")[0])):
             call.add(EXEC, "exec", "runs a command for what it finds")
-            call.run(_filled(_inner(words[index + 1 :]), (".",)))
+            inner = _inner(words[index + 1 :])
+            call.run(_filled(inner if "{}" in inner else (*inner, "{}"), (".",)))
             words = words[:index]
             break
         if word.startswith("-") and not word.startswith("--") and ("x" in word or "X" in word):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from odek.danger.lists import words_of
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SYSTEM, Operands, OptionRow
 
 OPTIONS: tuple[OptionRow, ...] = (
@@ -15,9 +16,8 @@ OPTIONS: tuple[OptionRow, ...] = (
         git archive --exec --remote, git clone -u --upload-pack -c --config --template, git fetch --upload-pack,
         git pull --upload-pack, git ls-remote --upload-pack --exec, git push --receive-pack --exec,
         git init --template, git config -e --edit, git am -i, git send-email --sendmail-cmd --smtp-server,
-        git difftool --extcmd, git submodule --upload-pack, git svn --authors-prog,
-        git tag --sign-program, git rebase -i --interactive --edit-todo, git add -e --edit,
-        git config --global --system
+        git difftool --extcmd, git submodule --upload-pack, git svn --authors-prog, git tag --sign-program,
+        git rebase -i --interactive --edit-todo, git add -e --edit, git config --global --system
         """),
     ("write", "", """
         git diff --output, git log --output, git show --output, git diff-tree --output, git diff-index --output,
@@ -38,11 +38,10 @@ OPTIONS: tuple[OptionRow, ...] = (
         git tag -a -s -m -F --annotate, git reflog --rewrite, git symbolic-ref -m, git hash-object -w, git notes -m,
         git fsck --lost-found
         """),
-    (NET, "talks to a remote repository", "git remote add -f --fetch"),
+    (NET, "talks to a remote repository", "git remote add -f --fetch, git archive --remote"),
     (EXEC, "runs a program that an option names", """
         tar --to-command --checkpoint-action -I --use-compress-program, tar --rmt-command --rsh-command -F,
-        tar --info-script --new-volume-script,
-        bsdtar --use-compress-program,
+        tar --info-script --new-volume-script, bsdtar --use-compress-program,
         gtar --to-command --checkpoint-action -I --use-compress-program --rmt-command --rsh-command --info-script,
         zip -T --test -TT --unzip-command, rsync -e --rsh --rsync-path, cpio --rsh-command --to-command,
         split --filter, sort --compress-program, rg --pre --hostname-bin, ag --pager, ack --pager,
@@ -257,14 +256,12 @@ WRITTEN: Mapping[Operands, str] = {
         cp, ln, link, install, mv, gcp, gmv, sshfs, git, ffmpeg, convert, magick, pdfunite, img2pdf, qpdf, ps2pdf,
         dvipdfm, wkhtmltopdf, sox, cwebp, dwebp, rsvg-convert, mksquashfs, git bundle create, jpegtran
         """,
-    "first": "zip, cargo new, npm, virtualenv, sqlite3, duckdb, uv venv, dotnet",
+    "first": "patch, zip, cargo new, npm, virtualenv, sqlite3, duckdb, uv venv, dotnet",
     "rest": "git clone, chmod, uniq, sassc, svn checkout, hg clone",
 }  # fmt: skip
 
-WHOLE = frozenset(
-    """
+WHOLE = words_of("""
     consul convert dart duckdb exiftool ffmpeg find ghc go identify java javac magick mogrify nomad openssl packer
     sqlite3 swiftc terraform tofu vault xmllint
-    """.split()
-)
+    """)
 """programs whose single-dash options are words"""

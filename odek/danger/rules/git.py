@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from odek.danger import marks
 from odek.danger.call import Call
 from odek.danger.options import Arguments
-from odek.danger.rules.table import EXEC, LOCAL, NET, SAFE, SYSTEM, Path
+from odek.danger.rules.table import EXEC, LOCAL, NET, SYSTEM, Path
 
 _EXECUTING_KEY = re.compile(
     r"core\.(?:pager|fsmonitor|sshcommand|editor|askpass|hookspath|gitproxy|attributesfile|worktree|alternaterefscommand)$|"
@@ -22,49 +24,24 @@ _IDENTITY = re.compile(
     r"advice\..*|diff\.(?:renames|algorithm)|status\.\w+|gc\.auto|http\.postbuffer|tag\.\w+|log\.\w+|feature\.\w+|blame\.\w+)$",
     re.IGNORECASE,
 )
-_RUNNING_ADDRESS = re.compile(r"(?:ext|fd)::|\w+::", re.IGNORECASE)
-_OPTION_ADDRESS = re.compile(r"(?:ssh://)?-")
+_RUNNING_ADDRESS = re.compile(r"\w+::|(?:ssh://)?-")
+_REMOTE = ("clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive")
+_PATH_OPTIONS = ("--ours", "--theirs", "--pathspec-from-file", "-p", "--patch")
+_EVERYTHING = (".", "./", "*")
+_IS_PATH = re.compile(rf"\.\.?/|:|{marks.STAR}")
 _READS_CONFIG = ("--get", "--get-all", "--get-regexp", "--list", "-l", "--show-origin", "--get-urlmatch")
 
 
 def judge_git(call: Call, path: Path, arguments: Arguments) -> None:
     """Add what the tables cannot say to the verdict on `git …`."""
     _judge_given_configuration(call, arguments)
-    if any(option.name == "-c" for option in arguments.options) and path[1:2] == ("clone",):
-        call.add(EXEC, "config", "sets what git will run")
-    if any(
-        _RUNNING_ADDRESS.match(word) or (_OPTION_ADDRESS.match(word) and len(path) > 1) for word in arguments.operands
-    ):
-        if path[1:2] and path[1] in ("clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive"):
-            call.add(EXEC, "address", "uses an address that runs a command")
     command = path[1] if len(path) > 1 else ""
     words = arguments.operands[len(path) - 1 :]
-    if command in ("checkout", "restore"):
-        _judge_thrown_away(call, command, arguments, words)
-    elif command == "config":
-        _judge_config(call, arguments, words)
-    elif command in ("branch", "tag", "remote", "notes"):
-        _judge_listing(call, path, arguments, words)
-    elif command == "reset" and words and not arguments.has("--hard", "--soft", "--mixed"):
-        call.judge.add(LOCAL, "git.reset", "changes the index")
-    elif (
-        command == "stash" and words[:1] and words[0] not in ("push", "save", "pop", "apply", "list", "show", "branch")
-    ):
-        call.add(SYSTEM, "stash", "may drop stashed work")
-    elif command == "submodule" and path[1:] == ("submodule",) and words:
-        call.add(EXEC, "submodule", "is a subcommand that no rule knows")
-    elif command == "push" and any(word.startswith(("+", ":")) for word in words):
-        call.add(SYSTEM, "push", "overwrites or deletes a branch elsewhere")
-    elif command in ("add", "clean") and command == "clean" and not arguments.has("-n", "--dry-run"):
-        call.add(SYSTEM, "clean", "deletes files that are not in the repository")
-    elif command in ("init", "clone"):
-        _judge_new(call, words, command)
-    if command == "remote" and path[2:3] in (("set-url",), ("add",)):
-        call.write(".git/config")
-    elif command == "hook" or path[1:3] == ("lfs", "install"):
-        call.write(".git/hooks/pre-push")
-    elif command == "submodule" and path[2:3] == ("add",):
-        call.add(LOCAL, "submodule", "changes the repository")
+    if command in _REMOTE and any(_RUNNING_ADDRESS.match(word) for word in arguments.operands[1:]):
+        call.add(EXEC, "address", "uses an address that runs a command")
+    rule = _RULES.get(command)
+    if rule:
+        rule(call, path, arguments, words)
 
 
 def _judge_given_configuration(call: Call, arguments: Arguments) -> None:
@@ -74,28 +51,29 @@ def _judge_given_configuration(call: Call, arguments: Arguments) -> None:
         key = option.value.partition("=")[0]
         if _EXECUTING_KEY.match(key) or not _is_plain(key):
             call.add(EXEC, "config", "sets what git will run")
+        value = option.value.partition("=")[2]
+        if value.startswith("!"):
+            call.shell(value[1:], call.scope.copy())
 
 
 def _is_plain(key: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z][\w.-]*\.[\w-]+", key))
 
 
-def _judge_thrown_away(call: Call, command: str, arguments: Arguments, words: tuple[str, ...]) -> None:
+def _judge_thrown_away(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
     """`checkout -- PATH` and `restore PATH` overwrite what is not committed."""
-    if command == "restore":
+    if path[1] == "restore":
         if not arguments.has("-S", "--staged") or arguments.has("-W", "--worktree"):
             call.add(SYSTEM, "restore", "throws uncommitted changes away")
         return
     creates = arguments.has("-b", "-B", "--orphan", "--detach", "-t", "--track")
-    if arguments.after_dashes > 0 or arguments.has("--ours", "--theirs", "--pathspec-from-file", "-p", "--patch"):
-        call.add(SYSTEM, "checkout", "throws uncommitted changes away")
-    elif not creates and (
-        len(words) > 1 or any(word in (".", "./", "*") or word.startswith(("./", ":", "../", "\1")) for word in words)
-    ):
+    chosen = arguments.after_dashes > 0 or arguments.has(*_PATH_OPTIONS)
+    named = len(words) > 1 or any(word in _EVERYTHING or _IS_PATH.match(word) for word in words)
+    if chosen or (named and not creates):
         call.add(SYSTEM, "checkout", "throws uncommitted changes away")
 
 
-def _judge_config(call: Call, arguments: Arguments, words: tuple[str, ...]) -> None:
+def _judge_config(call: Call, _path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
     """Reading is harmless; the table holds everything else for dangerous, identity keys are not."""
     names = {option.name for option in arguments.options}
     wide = arguments.has("--global", "--system")
@@ -113,7 +91,7 @@ def _judge_config(call: Call, arguments: Arguments, words: tuple[str, ...]) -> N
         call.write(".git/config")
 
 
-def is_harmless_config(call: Call, arguments: Arguments) -> bool:
+def is_harmless_config(arguments: Arguments) -> bool:
     """Return whether `git config …` reads, or sets a key that names nobody's program."""
     words = arguments.operands[1:]
     names = {option.name for option in arguments.options}
@@ -141,11 +119,65 @@ def _judge_listing(call: Call, path: Path, arguments: Arguments, words: tuple[st
         call.add(NET, "remote", "talks to a remote repository")
     if command in ("remote", "notes") and path[1:] == (command,) and words:
         call.add(EXEC, command, "is a subcommand that no rule knows")
+    if path[1:3] in (("remote", "set-url"), ("remote", "add")):
+        call.write(".git/config")
 
 
-def _judge_new(call: Call, words: tuple[str, ...], command: str) -> None:
-    target = words[1:2] if command == "clone" else words[:1]
-    if target:
-        call.write(*target)
-    else:
-        call.judge.add(LOCAL if command == "init" else SAFE, f"git.{command}", "creates a repository")
+def _judge_new(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
+    """`init` and `clone` create a directory, or set the present one up."""
+    if path[1] == "clone" and any(option.name == "-c" for option in arguments.options):
+        call.add(EXEC, "config", "sets what git will run")
+    target = words[1:2] if path[1] == "clone" else words[:1]
+    call.write(*target)
+
+
+def _judge_reset(call: Call, _path: Path, _arguments: Arguments, _words: tuple[str, ...]) -> None:
+    call.add(LOCAL, "reset", "changes the index or the branch")
+
+
+def _judge_stash(call: Call, path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
+    if path == ("git", "stash") and words:
+        call.add(SYSTEM, "stash", "may drop stashed work")
+
+
+def _judge_submodule(call: Call, path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
+    if path == ("git", "submodule") and words:
+        call.add(EXEC, "submodule", "is a subcommand that no rule knows")
+    elif path[2:3] == ("add",):
+        call.add(LOCAL, "submodule", "changes the repository")
+
+
+def _judge_push(call: Call, _path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
+    if any(word.startswith(("+", ":")) for word in words):
+        call.add(SYSTEM, "push", "overwrites or deletes a branch elsewhere")
+
+
+def _judge_clean(call: Call, _path: Path, arguments: Arguments, _words: tuple[str, ...]) -> None:
+    if not arguments.has("-n", "--dry-run"):
+        call.add(SYSTEM, "clean", "deletes files that are not in the repository")
+
+
+def _judge_hooks(call: Call, path: Path, _arguments: Arguments, _words: tuple[str, ...]) -> None:
+    if path[1] == "hook" or path[2:3] == ("install",):
+        call.write(".git/hooks/pre-push")
+
+
+_Rule = Callable[[Call, Path, Arguments, tuple[str, ...]], None]
+_RULES: dict[str, _Rule] = {
+    "checkout": _judge_thrown_away,
+    "restore": _judge_thrown_away,
+    "config": _judge_config,
+    "branch": _judge_listing,
+    "tag": _judge_listing,
+    "remote": _judge_listing,
+    "notes": _judge_listing,
+    "reset": _judge_reset,
+    "stash": _judge_stash,
+    "submodule": _judge_submodule,
+    "push": _judge_push,
+    "clean": _judge_clean,
+    "init": _judge_new,
+    "clone": _judge_new,
+    "hook": _judge_hooks,
+    "lfs": _judge_hooks,
+}

@@ -6,6 +6,7 @@ import re
 
 from odek.danger import marks
 from odek.danger.call import Call, Rule
+from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import names_secret
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
@@ -14,13 +15,11 @@ from odek.danger.rules.textcode import program_runs
 SHELLS = frozenset(
     ("sh", "bash", "zsh", "fish", "dash", "ksh", "mksh", "ash", "csh", "tcsh", "rbash", "busybox-sh", "yash", "oksh")
 )
-_FED = frozenset(
-    """
-    node nodejs python pypy pypy3 perl ruby php lua R Rscript julia tclsh expect guile deno bun awk gawk mawk nawk ed ex
-    vi vim nvim irb pry jshell ghci iex osascript pwsh powershell psql mysql mariadb sqlite3 mongosh at batch crontab gdb
-    bc make patch parallel ssh
-    """.split()
-)
+_FED = words_of("""
+    node nodejs python pypy pypy3 perl ruby php lua R Rscript julia tclsh expect guile deno bun awk gawk mawk
+    nawk ed ex vi vim nvim irb pry jshell ghci iex osascript pwsh powershell psql mysql mariadb sqlite3 mongosh
+    at batch crontab gdb bc make patch parallel ssh
+    """)
 """programs that carry out what is fed to them"""
 _HARMLESS_WHEN_FED = frozenset(("bc", "patch"))
 _DATABASES = frozenset(

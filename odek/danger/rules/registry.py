@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from odek.danger import marks
 from odek.danger.call import Call, Rule
+from odek.danger.lists import words_of
 from odek.danger.options import Arguments
 from odek.danger.rules import flags, plain, services, tools
 from odek.danger.rules.files import FILE_RULES
@@ -47,15 +48,21 @@ _MORE: Mapping[str, _More] = {
     "git": judge_git,
     **dict.fromkeys(("curl", "wget", "wget2"), judge_transfer),
     **dict.fromkeys(("ssh", "scp", "sftp", "mosh", "autossh", "sshfs"), judge_ssh),
-    **dict.fromkeys(("aws", "gcloud", "az", "doctl", "kubectl", "oc", "heroku", "fly", "flyctl", "gsutil", "bq", "ibmcloud", "oci"), judge_cloud),
+    **dict.fromkeys(words_of("""
+        aws gcloud az doctl kubectl oc heroku fly flyctl gsutil bq ibmcloud oci
+        """), judge_cloud),
     **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), judge_containers),
     **dict.fromkeys(("gh", "glab"), judge_github),
 }  # fmt: skip
 _SHOWS_NO_VALUES = frozenset(
     ("ls", "date", "pwd", "which", "basename", "dirname", "realpath", "readlink", "mkdir", "touch")
 )
-_LISTS_BELOW = frozenset(("find", "gfind", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ls"))
-_FILTERS = frozenset(("sort", "uniq", "head", "tail", "grep", "egrep", "fgrep", "rg", "cat", "tac", "shuf"))
+_LISTS_BELOW = words_of("""
+    find gfind fd fdfind grep egrep fgrep rg ag ls
+    """)
+_FILTERS = words_of("""
+    sort uniq head tail grep egrep fgrep rg cat tac shuf
+    """)
 _NUMBERS = frozenset(
     (
         "date",
@@ -101,7 +108,7 @@ def is_harmless_config_call(call: Call) -> bool:
     arguments = read_arguments(TABLE, call)
     if arguments.operands[:1] != ("config",) or any(o.index < arguments.rest_index for o in arguments.options):
         return False
-    if not is_harmless_config(call, arguments):
+    if not is_harmless_config(arguments):
         return False
     writes = len(arguments.operands) > 2 and arguments.operands[1] not in ("get", "list")
     call.judge.add(LOCAL if writes else SAFE, "git.config", "reads or sets a harmless setting of the repository")

@@ -7,6 +7,7 @@ import re
 from odek.danger import marks
 from odek.danger.call import Call, Rule
 from odek.danger.escapes import decode_printf
+from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import resolve
 from odek.danger.rules.environment import judge_assignment
@@ -51,10 +52,27 @@ def judge_printf(call: Call) -> None:
     if not words:
         return
     text = decode_printf(words[0])
-    if "%" not in text:
-        call.output = text
-    elif re.fullmatch(r"%[sb](?:\n)?", text):
-        call.output = "\n".join(decode_printf(word) if text[1] == "b" else word for word in words[1:])
+    call.output = _formatted(text, words[1:])
+
+
+def _formatted(form: str, words: list[str]) -> str:
+    """Return what printf prints for plain `%s` and `%b`; marks.ANY for other formats."""
+    pieces = re.split(r"(%[sb%])", form)
+    if any("%" in piece for piece in pieces[::2]):
+        return marks.ANY
+    if not any(piece in ("%s", "%b") for piece in pieces):
+        return form.replace("%%", "%")
+    waiting = list(words)
+    printed: list[str] = []
+    while True:
+        for piece in pieces:
+            if piece in ("%s", "%b"):
+                word = waiting.pop(0) if waiting else ""
+                printed.append(decode_printf(word) if piece == "%b" else word)
+            else:
+                printed.append("%" if piece == "%%" else piece)
+        if not waiting:
+            return "".join(printed)
 
 
 def judge_cd(call: Call) -> None:
@@ -129,7 +147,7 @@ def judge_read(call: Call) -> None:
 
 def judge_set(call: Call) -> None:
     """`set`: alone it shows every variable."""
-    if not call.arguments or call.arguments[0] in ("-o", "+o") and len(call.arguments) == 1:
+    if not call.arguments or (call.arguments[0] in ("-o", "+o") and len(call.arguments) == 1):
         shown = not call.arguments
         call.add(SYSTEM if shown else SAFE, "shows", "shows all variables, which may hold secrets")
         return
@@ -219,16 +237,23 @@ def judge_mktemp(call: Call) -> None:
 
 
 SHELL_RULES: dict[str, Rule] = {
-    **dict.fromkeys((
-        "true", "false", ":", "test", "[", "exit", "return", "break", "continue", "wait", "sleep", "bind", "shopt", "jobs",
-        "fg", "bg", "disown", "umask", "ulimit", "times", "type", "which", "logout", "suspend", "caller", "complete",
-    ), judge_nothing),
+    **dict.fromkeys(words_of("""
+        true false : test [ exit return break continue wait sleep bind shopt jobs fg bg disown umask ulimit
+        times type which logout suspend caller complete
+        """), judge_nothing),
     **dict.fromkeys(("export", "declare", "typeset", "local", "readonly"), judge_declare),
     **dict.fromkeys(("read", "mapfile", "readarray", "getopts", "let"), judge_read),
     **dict.fromkeys(("cd", "pushd", "popd"), judge_cd),
     **dict.fromkeys((".", "source"), judge_source),
     **dict.fromkeys(("hash", "enable"), judge_hash),
     **dict.fromkeys(("printenv", "compgen"), judge_printenv),
-    "echo": judge_echo, "printf": judge_printf, "unset": judge_unset, "set": judge_set, "shift": judge_shift, "eval": judge_eval,
-    "trap": judge_trap, "alias": judge_alias, "mktemp": judge_mktemp,
+    "echo": judge_echo,
+    "printf": judge_printf,
+    "unset": judge_unset,
+    "set": judge_set,
+    "shift": judge_shift,
+    "eval": judge_eval,
+    "trap": judge_trap,
+    "alias": judge_alias,
+    "mktemp": judge_mktemp,
 }  # fmt: skip

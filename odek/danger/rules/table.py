@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from odek.danger.call import Call
+from odek.danger.lists import words_of
 from odek.danger.options import Arguments, matches, parse_arguments
 from odek.danger.paths import Reading, names_secret
 from odek.danger.risk import RiskClass
@@ -61,10 +62,10 @@ class Table:
 ALONE = "="
 """stands for no subcommand at all in a row: "yarn =" """
 
-_NAMES_ONLY = frozenset("""
-    ls exa eza lsd tree stat file du touch mkdir rmdir chmod chgrp basename dirname realpath readlink which whereis type namei
-    mountpoint findmnt pathchk md5sum sha1sum sha256sum sha512sum cksum shasum b2sum
-    """.split())
+_NAMES_ONLY = words_of("""
+    ls exa eza lsd tree stat file du touch mkdir rmdir chmod chgrp basename dirname realpath readlink which whereis
+    type namei mountpoint findmnt pathchk md5sum sha1sum sha256sum sha512sum cksum shasum b2sum
+    """)
 """programs that show or change that a file is there, not what is in it"""
 
 CommandRow = tuple[RiskClass, str, str]
@@ -148,7 +149,9 @@ def judge_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
     _judge_options(table, call, path, arguments)
     _judge_operands(table, call, path, arguments)
     values = tuple(option.value for option in arguments.options if option.value)
-    how: Reading = "mention" if level >= EXEC else "names" if call.program in _NAMES_ONLY else "contents"
+    how: Reading = "names" if call.program in _NAMES_ONLY else "contents"
+    if level >= EXEC:
+        how = "mention"
     call.read(*arguments.operands, *values, how=how)
     if level >= EXEC and any(names_secret(word) for word in call.arguments):
         call.add(SYSTEM, "secret", "names a file that may hold secrets")

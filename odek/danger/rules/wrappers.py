@@ -6,9 +6,10 @@ import re
 
 from odek.danger import marks
 from odek.danger.call import Call, Rule
+from odek.danger.lists import words_of
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.rules.environment import judge_assignment
-from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM, RiskClass
+from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _VALUES: dict[str, tuple[str, ...]] = {
@@ -20,7 +21,9 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "timeout": ("-k", "--kill-after", "-s", "--signal"),
     "exec": ("-a",),
     "watch": ("-n", "--interval"),
-    "sudo": ("-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "-R", "-T", "--user", "--group", "--prompt", "--chdir"),
+    "sudo": (
+        "-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "-R", "-T", "--user", "--group", "--prompt", "--chdir",
+    ),
     "doas": ("-u", "-C", "-a"),
     "chrt": ("-p",),
     "taskset": (),
@@ -34,13 +37,17 @@ _VALUES: dict[str, tuple[str, ...]] = {
         "-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s", "--arg-file", "--delimiter", "--max-args", "--max-lines",
         "--max-procs", "--max-chars", "--process-slot-var", "--replace-with",
     ),
-    "parallel": ("-j", "--jobs", "-a", "--arg-file", "-n", "-N", "-S", "--sshlogin", "-I", "-d", "--delay", "--timeout", "--colsep"),
+    "parallel": (
+        "-j", "--jobs", "-a", "--arg-file", "-n", "-N", "-S", "--sshlogin", "-I", "-d", "--delay", "--timeout",
+        "--colsep",
+    ),
     "dotenv": ("-e", "-f", "--file", "-p", "-v"),
     "setarch": (),
     "bundle": (),
     "poetry": ("-C", "--directory", "-P", "--project"),
     "uv": (
-        "--directory", "--project", "--with", "--extra", "--group", "--package", "-p", "--python", "--from", "--env-file",
+        "--directory", "--project", "--with", "--extra", "--group", "--package", "-p", "--python", "--from",
+        "--env-file",
         "--with-requirements", "--only-group", "--index-url", "--with-editable",
     ),
     "uvx": ("--with", "--from", "-p", "--python", "--index-url"),
@@ -172,13 +179,16 @@ def judge_xargs(call: Call) -> None:
         call.read(path)
     if call.program == "parallel":
         call.add(EXEC, "", "runs commands made from its input")
-        words = words[: words.index(":::")] if ":::" in words else words
+        if ":::" in words:
+            words, fed = words[: words.index(":::")], words[words.index(":::") + 1 :]
     if not words:
         if call.program == "parallel":
             call.add(EXEC, "lines", "runs its input as commands")
         call.judge.add(SAFE, "xargs", "prints its input")
         return
     call.judge.add(SAFE, call.program, "runs another command")
+    if arguments.has("-I", "--replace") and call.stdin and marks.is_exact(call.stdin):
+        fed = (call.stdin.strip(),)
     call.run(_filled(words, arguments, fed))
 
 
@@ -199,7 +209,7 @@ def _filled(words: tuple[str, ...], arguments: Arguments, fed: tuple[str, ...]) 
 def _fed_operands(call: Call) -> tuple[str, ...]:
     text = call.stdin
     if text is None:
-        return ()
+        return (marks.ANY,)
     if marks.holds_unknown(text) or not text:
         return (marks.ANY,)
     return tuple(text.replace(marks.EITHER, " ").split()[:16])
@@ -210,8 +220,9 @@ def judge_kill(call: Call) -> None:
     if call.arguments[:1] in (("-l",), ("-L",)):
         call.judge.add(SAFE, "kill", "lists signals")
         return
-    targets = [word for word in call.arguments[1:] if word in ("1", "-1")]
-    if call.program == "kill" and targets:
+    pairs = zip(("", *call.arguments), call.arguments, strict=False)
+    words = [word for before, word in pairs if before not in ("-s", "-n")]
+    if call.program == "kill" and ("1" in words or "-1" in words[1:]):
         call.add(DESTROY, "all", "ends every process it may")
     else:
         call.add(LOCAL, "", "signals processes of its own user")
@@ -223,36 +234,27 @@ def judge_init(call: Call) -> None:
     call.add(DESTROY if stops else SYSTEM, "", "changes the runlevel of the machine")
 
 
-def judge_constant(level: RiskClass, reason: str) -> Rule:
-    """Return a rule that is the same whatever the arguments."""
-
-    def judge(call: Call) -> None:
-        call.add(level, "", reason)
-
-    return judge
-
-
 WRAPPER_RULES: dict[str, Rule] = {
-    **dict.fromkeys((
-        "nohup", "nice", "ionice", "setsid", "stdbuf", "time", "timeout", "exec", "watch", "chronic", "unbuffer", "sudo", "doas",
-        "chrt", "taskset", "numactl", "flock", "setarch", "linux32", "linux64", "i386", "x86_64", "fakeroot", "faketime",
-        "strace", "ltrace", "xvfb-run", "dbus-run-session", "catchsegv", "cross-env", "env-cmd", "ssh-agent", "caffeinate", "gtimeout",
-        "proxychains", "proxychains4", "torsocks", "tsocks", "tini", "dumb-init", "coproc", "noglob", "nocorrect", "prlimit", "choom",
-    ), judge_wrapper),
+    **dict.fromkeys(words_of("""
+        nohup nice ionice setsid stdbuf time timeout exec watch chronic unbuffer sudo doas chrt taskset numactl
+        flock setarch linux32 linux64 i386 x86_64 fakeroot faketime strace ltrace xvfb-run dbus-run-session
+        catchsegv cross-env env-cmd ssh-agent caffeinate gtimeout proxychains proxychains4 torsocks tsocks tini
+        dumb-init coproc noglob nocorrect prlimit choom
+        """), judge_wrapper),
     **dict.fromkeys(("command", "builtin"), judge_command),
     **dict.fromkeys(("npx", "pnpx", "bunx", "uvx"), judge_runner),
     **dict.fromkeys(("busybox", "toybox", "ld.so"), judge_applets),
-    **dict.fromkeys((
-        "su", "runuser", "pkexec", "chroot", "gosu", "su-exec", "unshare", "nsenter", "bwrap", "firejail", "systemd-run", "setpriv", "sg",
-    ), judge_privileged),
+    **dict.fromkeys(words_of("""
+        su runuser pkexec chroot gosu su-exec unshare nsenter bwrap firejail systemd-run setpriv sg
+        """), judge_privileged),
     **dict.fromkeys(("xargs", "gxargs", "parallel"), judge_xargs),
     **dict.fromkeys(("kill", "pkill", "killall"), judge_kill),
     **dict.fromkeys(("init", "telinit"), judge_init),
     "env": judge_env,
 }  # fmt: skip
 
-RUN_SUBCOMMANDS = frozenset((
-    "uv", "poetry", "pdm", "hatch", "rye", "pipenv", "pipx", "conda", "mamba", "micromamba", "pixi", "bundle", "pnpm", "yarn", "npm",
-    "bun", "mise", "rtx", "direnv", "dotenv", "devbox", "asdf", "dune", "nix",
-))  # fmt: skip
+RUN_SUBCOMMANDS = words_of("""
+    uv poetry pdm hatch rye pipenv pipx conda mamba micromamba pixi bundle pnpm yarn npm bun mise rtx direnv
+    dotenv devbox asdf dune nix
+    """)
 """programs whose `run` or `exec` takes a command; `npm run NAME` names a script, which no rule knows"""

@@ -1,0 +1,44 @@
+"""How much of a command is examined, and the error beyond it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_DEPTH = 30  # nested constructs; a level costs up to a dozen Python frames of the thousand there are
+MAX_PIECES = 12_000  # words, parts and operators: a fraction of a second; hand-written commands have dozens
+
+
+class Unparsable(Exception):
+    """The text is no shell script, or one that is too deep or too long to be judged (`limit`)."""
+
+    limit = False
+
+
+class TooMuch(Unparsable):
+    """The text is beyond a limit of ours; a shell may run it nevertheless."""
+
+    limit = True
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left to spend on one command line, its nested payloads included."""
+
+    pieces: int = MAX_PIECES
+    depth: int = 0
+
+    def spend(self, pieces: int = 1) -> None:
+        """Take note of `pieces` more. Raises Unparsable when there are too many."""
+        self.pieces -= pieces
+        if self.pieces < 0:
+            raise TooMuch("has more parts than are examined")
+
+    def enter(self) -> None:
+        """Take note of one more level. Raises Unparsable when it is too deep."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooMuch("is nested too deeply to be examined")
+
+    def leave(self) -> None:
+        """Take note that a level ended."""
+        self.depth -= 1

@@ -1,0 +1,92 @@
+"""What a tree tells without being followed: names that are assigned, commands that leave, bombs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from odek.danger import marks
+from odek.danger.lists import words_of
+from odek.danger.paths import split
+from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
+from odek.danger.syntax import AndOr, Command, Compound, Pipeline, Script, Simple
+from odek.danger.words import literal_text
+
+_ASSIGNING = words_of("""
+    read export declare local typeset readonly mapfile readarray getopts printf let unset eval . source
+    """)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def is_move(pipeline: Pipeline) -> bool:
+    """Return whether this is a plain `cd`, after which the next command runs even if it failed."""
+    command = pipeline.commands[0] if len(pipeline.commands) == 1 else None
+    return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) in ("cd", "pushd")
+
+
+def leaves(pipeline: Pipeline, scope: Scope) -> bool:
+    """Return whether nothing that follows runs after this."""
+    command = pipeline.commands[-1] if len(pipeline.commands) == 1 else None
+    while isinstance(command, Compound) and command.kind == "group":
+        last = command.scripts[0].items[-1]
+        command = last.pipelines[0].commands[0] if len(last.pipelines) == 1 and last.pipelines[0].commands else None
+    name = literal_text(command.words[0]) if isinstance(command, Simple) and command.words else None
+    return name in ("exit", "return", "continue", "break") and name not in scope.functions
+
+
+def loop_values(fields: Values) -> Values:
+    if len(fields) <= MAX_CANDIDATES and not any(marks.holds_unknown(text) for text in fields):
+        return tuple(dict.fromkeys(fields)) or ("",)
+    inside = all(not text.startswith("/") and ".." not in split(text) for text in fields)
+    return (marks.BELOW,) if inside and not any(marks.holds_unknown(text) for text in fields) else UNKNOWN
+
+
+def simple_commands(scripts: tuple[Script, ...]) -> Iterator[Simple]:
+    """Give every simple command in `scripts`, substitutions left out."""
+    waiting = list(scripts)
+    while waiting:
+        for item in waiting.pop().items:
+            for pipeline in item.pipelines:
+                for command in pipeline.commands:
+                    if isinstance(command, Simple):
+                        yield command
+                    else:
+                        waiting.extend(command.scripts)
+
+
+def assigned(command: Simple) -> Iterator[str]:
+    for assignment in command.assignments:
+        yield assignment.name
+    if command.words and literal_text(command.words[0]) in _ASSIGNING:
+        for word in command.words[1:]:
+            if match := _NAME.match(literal_text(word) or ""):
+                yield match[0]
+
+
+def is_bomb(function: Compound) -> bool:
+    """Return whether a function calls itself twice at once, or again and again in the background."""
+    for script in function.scripts:
+        for item in _items(script):
+            calls = [sum(_calls(c, function.name) for c in pipeline.commands) for pipeline in item.pipelines]
+            if max(calls, default=0) > 1 or (item.background and any(calls) and _count(function) > 1):
+                return True
+    return False
+
+
+def _count(function: Compound) -> int:
+    return sum(_calls(command, function.name) for command in simple_commands(function.scripts))
+
+
+def _items(script: Script) -> Iterator[AndOr]:
+    waiting = [script]
+    while waiting:
+        for item in waiting.pop().items:
+            yield item
+            for pipeline in item.pipelines:
+                for command in pipeline.commands:
+                    if isinstance(command, Compound):
+                        waiting.extend(command.scripts)
+
+
+def _calls(command: Command, name: str) -> bool:
+    return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) == name
