@@ -207,7 +207,7 @@ def test_leftovers_of_dead_odeks_are_swept_and_nothing_else(planted: Planted, bo
     kept = [
         victim,
         planted.plant(dead | {"pid": str(me.pid), "start": me.start}),
-        planted.plant(dead | {"pid": "1", "start": "0"} if me.uid else dead | {"uid": "12345"}),
+        planted.plant(dead | {"uid": "54321"}),
         planted.plant(dead | {"boot": "another"}),
         planted.plant(dead | {"pidns": "pid:[1]"}),
         planted.plant(dead | {"uid": str(me.uid + 1)}),
