@@ -89,7 +89,7 @@ class Option:
         self.merge = merge
         """how a stronger layer meets a weaker one: replace, keys (map, key by key) or union (list); D-7"""
         self.grammar = grammar
-        """what a str must look like: memory, cpus or key; "" for anything"""
+        """what a text must look like: memory, cpus, key, or files (any bytes); "" for any text"""
         self.choices = choices
         self.minimum = minimum
         self.maximum = maximum
@@ -229,7 +229,7 @@ _AGENT = (
     ),
     Option(
         "ctx", "list", "Files to give the model, and the sandbox", default=(), flag="--ctx", short="-c",
-        metavar="FILE,…", commands=("run", "continue"), in_file=False,
+        metavar="FILE,…", commands=("run", "continue"), in_file=False, grammar="files",
     ),
 )  # fmt: skip
 

@@ -65,7 +65,8 @@ def parse_text(option: Option, text: str, origin: str) -> object | None:
         if not _DECIMAL.fullmatch(text):
             raise _mistyped("a number", quoted(text), origin)
         return _in_range(option, float(text), origin)
-    _check_characters(text, origin)
+    if option.grammar != "files":  # a file can have any name (B47)
+        _check_characters(text, origin)
     if option.kind == "list":
         return split_list(text, origin)
     return check_text(option, text, origin) or None

@@ -1,0 +1,169 @@
+"""Files given with a task, as the model and the commands in the sandbox find them (R-43, D-3, B13, B47)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from engine import Engine
+from fakes.model_server import ModelServer, Step, calls, text
+from program import Odek, Outcome
+from scene import tool_results
+
+
+@pytest.fixture
+def sandboxed(odek: Odek, docker_engine: Engine, base_image: str) -> Odek:
+    """The program, with an operator's file that names the test image."""
+    folder = odek.home / ".odek"
+    folder.mkdir(mode=0o700)
+    (folder / "config.json").write_text(json.dumps({"sandbox_image": base_image}))
+    (folder / "config.json").chmod(0o600)
+    return odek
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A folder outside the working directory."""
+    folder = tmp_path / "beside"
+    folder.mkdir()
+    return folder
+
+
+def ask(odek: Odek, *arguments: str, script: tuple[Step, ...] = ()) -> tuple[Outcome, str, list[str]]:
+    """Run a task; return how it ended, what the model was given as the task, and what its calls gave."""
+    with ModelServer(*script, text("done")) as server:
+        outcome = odek.run("run", "--base-url", server.base_url, *arguments)
+        server.assert_all_used()
+        sent = server.requests[0].json["messages"][1]["content"]
+        return outcome, sent, tool_results(server)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, float]]:
+    """Return what a folder holds, with owners, modes and times."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        seen = path.lstat()
+        found[str(path)] = (seen.st_uid, seen.st_mode, seen.st_mtime)
+    return found
+
+
+@pytest.mark.parametrize(
+    "flags", [(), ("--sandbox-readonly",), ("--sandbox-user", "1234:5678"), ("--sandbox-user", "nobody")]
+)
+def test_files_are_where_the_model_is_told_they_are(flags: tuple[str, ...], sandboxed: Odek, beside: Path) -> None:
+    """R-43, D-3: inside ones at their place, outside ones in /ctx, for commands and tools; the host is as before."""
+    (sandboxed.cwd / "sub").mkdir()
+    (sandboxed.cwd / "sub" / "in.txt").write_text("inside")
+    (beside / "out.txt").write_text("outside")
+    (sandboxed.cwd / "out.txt").write_text("another of that name")
+    before = tree(sandboxed.cwd.parent)
+    script = (
+        calls(
+            (
+                "shell",
+                {"command": "cat /ctx/out.txt /workspace/sub/in.txt; echo; ls /ctx; mount | grep ' /ctx '"},
+            ),
+            ("read_file", {"path": "/ctx/out.txt"}),
+            ("read_file", {"path": "/workspace/sub/in.txt"}),
+            ("write_file", {"path": "/ctx/new", "content": "x"}),
+            ("read_file", {"path": "/ctx/../etc/passwd"}),
+        ),
+    )
+    outcome, task, results = ask(
+        sandboxed, *flags, "-c", f"sub/in.txt,nowhere,{beside}",
+        "--ctx", f"../beside/out.txt,{beside}/out.txt", "compare",
+        script=script,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.stderr
+    assert "outsideinside" in results[0]
+    assert "\nout.txt\n" in results[0]
+    assert [option for option in ("noexec", "nosuid", "nodev") if option not in results[0]] == []
+    assert "1|outside" in results[1]
+    assert "1|inside" in results[2]
+    assert ["leaves the workspace" in result for result in results[3:]] == [True, True]
+    after = tree(sandboxed.cwd.parent)
+    changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+    assert changed <= {str(sandboxed.cwd)}  # its time alone: odek looked whether the container sees it
+    assert ["\npath: /workspace/sub/in.txt\n" in task, "\npath: /ctx/out.txt\n" in task] == [True, True]
+    assert task.endswith("\n\ncompare")
+    assert outcome.stderr.splitlines()[:3] == [
+        'odek: warning: "nowhere" is not attached: no such file or directory',
+        f'odek: warning: "{beside}" is not attached: it is a folder',
+        "odek: attached 2 files",
+    ]
+
+
+def test_no_place_is_made_for_files_that_the_mount_shows(sandboxed: Odek) -> None:
+    (sandboxed.cwd / "a").write_text("x")
+    script = (calls(("shell", {"command": "ls -d /ctx"}), ("read_file", {"path": "/ctx/a"})),)
+    outcome, _, results = ask(sandboxed, "--ctx", "a", "task", script=script)
+    assert (outcome.code, "exit code: 1" in results[0], "leaves the workspace" in results[1]) == (0, True, True)
+
+
+def test_odd_names_arrive(sandboxed: Odek, beside: Path) -> None:
+    """B47: each can be used as it is told, or is told escaped; every request is valid UTF-8."""
+    names = [b"we\xffird.py", b"nl\nname", b"-rf", b"x" * 255, "ü b\"c'd".encode(), b"$(touch pwned)"]
+    for name in names:
+        with open(os.path.join(os.fsencode(beside), name), "wb") as file:
+            file.write(b"content of " + name[:4] + b"\n")
+    arguments = [part for name in names for part in ("-c", os.path.join(beside, os.fsdecode(name)))]
+    script = (calls(("shell", {"command": "ls /ctx | wc -l; cat '/ctx/nl\nname' /ctx/-rf; ls"})),)
+    outcome, task, results = ask(sandboxed, *arguments, "task", script=script)
+    assert outcome.code == 0, outcome.stderr
+    assert "\n6\ncontent of nl\nn\ncontent of -rf\n</" in results[0]
+    assert "path: /ctx/$(touch pwned)\n" in task
+    assert "path: /ctx/nl\\nname\n" in task
+
+
+def test_two_outside_files_of_one_name_end_it_before_anything_else(sandboxed: Odek, beside: Path) -> None:
+    """D-3, F-20."""
+    (beside / "sub").mkdir()
+    for path in (beside / "same", beside / "sub" / "same"):
+        path.write_text("x")
+    with ModelServer() as server:
+        outcome = sandboxed.run("run", "--base-url", server.base_url, "-c", f"{beside}/same,{beside}/sub/same", "task")
+        assert (outcome.code, server.requests) == (2, [])
+    assert "cannot both be attached" in outcome.stderr
+
+
+def test_without_a_sandbox_the_real_path_is_told(odek: Odek, beside: Path) -> None:
+    (beside / "out.txt").write_text("outside")
+    (odek.cwd / "in.txt").write_text("inside")
+    outcome, task, _ = ask(odek, "--no-sandbox", "-c", f"{beside}/out.txt,in.txt", "task")
+    assert outcome.code == 0, outcome.stderr
+    assert [line for line in task.splitlines() if line.startswith("path: ")] == [
+        f"path: {beside}/out.txt",
+        f"path: {odek.cwd}/in.txt",
+    ]
+
+
+def test_references_and_stdin(odek: Odek) -> None:
+    """runtime contract 2.11: @file in words and in a task from stdin, once each; links that leave are told."""
+    (odek.cwd / "a.py").write_text("print(1)")
+    (odek.cwd / "key").symlink_to(odek.home)
+    (odek.cwd / "bad").symlink_to("/etc/hostname")
+    outcome, task, _ = ask(odek, "--no-sandbox", "-c", "a.py", "explain @a.py, not a@b.c or @someone, nor @bad")
+    assert task.count("print(1)") == 1
+    assert task.endswith("\n\nexplain @a.py, not a@b.c or @someone, nor @bad")
+    assert "a link that leaves the working directory" in outcome.stderr
+    with ModelServer(text("done")) as server:
+        outcome = odek.run("run", "--no-sandbox", "--base-url", server.base_url, "-", stdin="see @a.py\nthanks\n")
+        sent = server.requests[0].json["messages"][1]["content"]
+    assert (outcome.code, sent.endswith("--- end a.py ---\n\nsee @a.py\nthanks\n")) == (0, True)
+
+
+def test_attachments_under_a_locale_of_bytes(odek: Odek) -> None:
+    """B47: LANG=C."""
+    (odek.cwd / "größe.txt").write_text("naïve 🙂")
+    with ModelServer(text("ünd 🙂")) as server:
+        outcome = odek.run(
+            *("run", "--session", "--no-sandbox", "--base-url", server.base_url, "-c", "größe.txt", "prüfe es"),
+            env={"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        )
+        assert outcome.code == 0, outcome.stderr
+        sent = server.requests[0].json["messages"][1]["content"]
+    assert ["--- größe.txt ---" in sent, "naïve 🙂" in sent, sent.endswith("prüfe es")] == [True] * 3
+    shown = odek.run("session", "show", env={"LANG": "C", "LC_ALL": "C"})
+    assert (shown.code, "prüfe es" in shown.stdout) == (0, True)

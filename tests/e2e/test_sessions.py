@@ -1,0 +1,273 @@
+"""Sessions as processes see them: pinned, locked, whole after any ending (R-2, R-85, B44, B45)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from engine import Engine
+from fakes.model_server import ModelServer, calls, status, text
+from program import Odek, Outcome
+from scene import DEAD_SOCKET
+
+
+def operator(odek: Odek, **settings: object) -> Odek:
+    folder = odek.home / ".odek"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(settings))
+    (folder / "config.json").chmod(0o600)
+    return odek
+
+
+@pytest.fixture
+def sandboxed(odek: Odek, docker_engine: Engine, base_image: str) -> Odek:
+    """The program, with an operator's file that names the test image."""
+    return operator(odek, sandbox_image=base_image)
+
+
+def the_session(odek: Odek) -> Path:
+    (path,) = (odek.home / ".odek" / "sessions").glob("*.jsonl")
+    return path
+
+
+def listed(odek: Odek) -> list[dict[str, object]]:
+    sessions: list[dict[str, object]] = json.loads(odek.run("session", "list", "--json").stdout)["sessions"]
+    return sessions
+
+
+def messages(server: ModelServer) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = server.requests[-1].json["messages"]
+    return found
+
+
+def take_turn(odek: Odek, *arguments: str, env: Mapping[str, str] | None = None, answer: str = "ok") -> Outcome:
+    """Run odek with a model that gives one answer."""
+    with ModelServer(text(answer)) as server:
+        return odek.run(*arguments, "--base-url", server.base_url, "a task", env=env)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
+def test_session_goes_on_after_any_signal_in_the_middle_of_a_call(number: signal.Signals, sandboxed: Odek) -> None:
+    """B44, F-58: finished results are kept, the others say that they were interrupted, and nothing is run again.
+
+    The server of the tests refuses what a strict provider would: a call without its result and the like.
+    """
+    commands = ("echo one | tee -a ran", "echo two >>ran; sleep 60", "echo three | tee -a ran")
+    with ModelServer(calls(*(("shell", {"command": command}) for command in commands)), text("went on")) as server:
+        process = sandboxed.start("run", "--session", "--base-url", server.base_url, "the task")
+        ran = sandboxed.cwd / "ran"
+        deadline = time.monotonic() + 30
+        while not ran.exists() or len(ran.read_text().splitlines()) < 3:
+            assert time.monotonic() < deadline, "the commands do not run"
+            time.sleep(0.05)
+        time.sleep(1.5)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        outcome = sandboxed.run("continue", "--base-url", server.base_url, "go on")
+        assert (outcome.code, outcome.stdout) == (0, "went on\n"), outcome.stderr
+        sent = messages(server)
+        server.assert_all_used()
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool", "tool", "tool", "user"]
+    results = [str(message["content"]) for message in sent if message["role"] == "tool"]
+    assert "one\n" in results[0]
+    assert "interrupted" in results[1]
+    assert sorted(ran.read_text().split()) == ["one", "three", "two"]
+    if number == signal.SIGKILL:
+        assert "marked as interrupted, not run again" in outcome.stderr
+    else:
+        assert "three\n" in results[2]
+    assert [(entry["turns"], entry["sandbox"]) for entry in listed(sandboxed)] == [(2, True)]
+
+
+def test_each_turn_is_stored_once_and_under_a_fresh_system_message(sandboxed: Odek) -> None:
+    """F-98, F-33, R-70: exact append over three turns; the model stays; the container is the present one."""
+    assert take_turn(sandboxed, "run", "--session", "--model", "special", answer="one").code == 0
+    with ModelServer(text("two"), text("three")) as server:
+        for answer, words in (("two", "second"), ("three", "third")):
+            outcome = sandboxed.run("continue", "--base-url", server.base_url, words)
+            assert (outcome.code, outcome.stdout) == (0, f"{answer}\n"), outcome.stderr
+        first, last = (request.json for request in server.requests)
+    assert [message["content"] for message in last["messages"][1:]] == ["a task", "one", "second", "two", "third"]
+    assert (first["model"], last["model"]) == ("special", "special")
+    boxes = {re.findall(r"- Container: (\S+)", request["messages"][0]["content"])[0] for request in (first, last)}
+    assert len(boxes) == 2
+    exported = json.loads(sandboxed.run("session", "export").stdout)
+    assert [message["role"] for message in exported["messages"]] == ["system", *["user", "assistant"] * 3]
+    assert (exported["turns"], exported["model"], exported["cwd"]) == (3, "special", str(sandboxed.cwd))
+    assert the_session(sandboxed).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("script", ["error", "limit"])
+def test_turn_without_an_answer_is_kept(script: str, sandboxed: Odek) -> None:
+    """F-49: a model that fails, the limit of iterations."""
+    step = calls(("shell", {"command": "echo worked"}))
+    steps = (step, status(400, {"error": {"message": "no"}})) if script == "error" else (step, text("a summary"))
+    with ModelServer(*steps, text("went on")) as server:
+        flags = ("--max-iter", "1") if script == "limit" else ()
+        outcome = sandboxed.run("run", "--session", "--base-url", server.base_url, *flags, "a task")
+        assert (outcome.code, outcome.stdout) == (1, ""), outcome.stderr
+        assert sandboxed.run("continue", "--base-url", server.base_url, "go on").stdout == "went on\n"
+        assert any("worked" in str(message["content"]) for message in messages(server))
+        server.assert_all_used()
+
+
+def test_pin_of_a_sandboxed_session(sandboxed: Odek, base_image: str) -> None:
+    """R-2: ODEK_NO_SANDBOX does not move it, a failure is fatal, a policy of the operator decides."""
+    assert take_turn(sandboxed, "run", "--session").code == 0
+    pinned = take_turn(sandboxed, "continue", env={"ODEK_NO_SANDBOX": "1"})
+    assert pinned.code == 0
+    assert "ODEK_NO_SANDBOX does not move a session to this host" in pinned.stderr
+    assert "odek: sandbox network=none" in pinned.stderr
+    down = take_turn(sandboxed, "continue", env={"DOCKER_HOST": DEAD_SOCKET})
+    assert (down.code, "not falling back to this host" in down.stderr) == (1, True)
+    for policy in ({"ODEK_SANDBOX": "false"}, None):
+        if policy is None:
+            operator(sandboxed, sandbox=False)
+        moved = take_turn(sandboxed, "continue", env={**(policy or {}), "DOCKER_HOST": DEAD_SOCKET})
+        assert (moved.code, "shell commands run ON THIS HOST" in moved.stderr) == (0, True), moved.stderr
+    assert listed(sandboxed)[0]["sandbox"] is True
+    assert listed(sandboxed)[0]["turns"] == 4
+
+
+def test_pin_of_a_session_of_the_host(odek: Odek, docker_engine: Engine, base_image: str) -> None:
+    """R-2: it stays there without a question; what was really so counts, also after a fall back."""
+    operator(odek, sandbox_image=base_image)
+    fallen = take_turn(odek, "run", "--session", env={"DOCKER_HOST": DEAD_SOCKET})
+    assert (fallen.code, "WITHOUT A SANDBOX" in fallen.stderr) == (0, True), fallen.stderr
+    assert listed(odek)[0]["sandbox"] is False
+    stays = take_turn(odek, "continue")
+    assert (stays.code, "ON THIS HOST, without a sandbox (as the session was begun)" in stays.stderr) == (0, True)
+    for env, code in (({"ODEK_SANDBOX": "1"}, 0), ({"ODEK_REQUIRE_SANDBOX": "1"}, 1)):
+        outcome = take_turn(odek, "continue", env=env)
+        assert (outcome.code, "odek: sandbox network=none" in outcome.stderr) == (code, code == 0), outcome.stderr
+
+
+@pytest.mark.parametrize("flag", ["--no-sandbox", "--sandbox"])
+def test_continue_takes_no_word_on_the_sandbox(flag: str, odek: Odek) -> None:
+    """R-2: an explanation, not just an error."""
+    outcome = odek.run("continue", flag, "a task")
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr.startswith(
+        f"odek: error: {flag} is not a flag of continue: a session goes on where it was begun\n"
+    )
+
+
+def test_flag_that_contradicts_the_pin_is_refused_by_repl(sandboxed: Odek) -> None:
+    take_turn(sandboxed, "run", "--session")
+    outcome = sandboxed.run("repl", "--id", the_session(sandboxed).stem, "--no-sandbox", stdin="x\n")
+    assert (outcome.code, "--no-sandbox cannot be given for this session" in outcome.stderr) == (2, True)
+
+
+def test_approval_of_the_project_is_asked_as_for_run(sandboxed: Odek) -> None:
+    """F-17, R-61: continue has the same gate; without a terminal that is a no, before the model is asked."""
+    take_turn(sandboxed, "run", "--session")
+    (sandboxed.cwd / "odek.json").write_text(json.dumps({"sandbox_network": "bridge"}))
+    with ModelServer() as server:
+        outcome = sandboxed.run("continue", "--base-url", server.base_url, "a task")
+        assert (outcome.code, server.requests) == (1, [])
+    assert "ODEK_APPROVE_PROJECT_SANDBOX" in outcome.stderr
+
+
+def test_another_folder_is_refused_unless_confirmed(sandboxed: Odek, tmp_path: Path) -> None:
+    """runtime contract 6.2."""
+    take_turn(sandboxed, "run", "--session")
+    home, other = sandboxed.cwd, tmp_path / "other"
+    other.mkdir()
+    sandboxed.cwd = other
+    refused = take_turn(sandboxed, "continue")
+    assert refused.code == 1
+    assert refused.stderr.startswith(f'odek: error: the session worked in "{home}", this is "{other}"\n')
+    assert take_turn(sandboxed, "continue", "--here").code == 0
+    assert take_turn(sandboxed, "continue").code == 0
+    assert listed(sandboxed)[0]["cwd"] == str(other)
+
+
+def test_two_turns_at_once_on_one_session(odek: Odek) -> None:
+    """B45: the second is refused with the holder's pid, and nothing of the first is lost."""
+    operator(odek, sandbox=False)
+    take_turn(odek, "run", "--session")
+    with ModelServer(text("first", delay_s=3)) as server:
+        first = odek.start("continue", "--base-url", server.base_url, "ONE")
+        while not server.requests:
+            assert first.poll() is None
+            time.sleep(0.05)
+        second = odek.run("continue", "--base-url", server.base_url, "TWO")
+        assert (second.code, second.stdout, len(server.requests)) == (1, "", 1)
+        assert f"is in use by process {first.pid}\n" in second.stderr
+        for words in (("trim", "2", "2"), ("delete", "2")):
+            session_id = the_session(odek).stem
+            refused = odek.run("session", words[0], session_id, *words[2:])
+            assert (refused.code, "is in use by process" in refused.stderr) == (1, True)
+        assert first.communicate(timeout=30)[0] == "first\n"
+    assert listed(odek)[0]["turns"] == 2
+
+
+def test_many_sessions_at_once_are_all_there(odek: Odek) -> None:
+    """F-99, B45."""
+    operator(odek, sandbox=False)
+    with ModelServer(*[text("ok")] * 12) as server:
+        threads = [
+            threading.Thread(
+                target=odek.run, args=("run", "--session", "--base-url", server.base_url, f"task {number}")
+            )
+            for number in range(12)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = listed(odek)
+    assert sorted(str(entry["task"]) for entry in found) == sorted(f"task {number}" for number in range(12))
+    assert len({entry["id"] for entry in found}) == 12
+
+
+def test_damaged_files_are_told_and_hide_nothing(odek: Odek) -> None:
+    """B46: the newest one that can be used goes on."""
+    operator(odek, sandbox=False)
+    take_turn(odek, "run", "--session")
+    folder = the_session(odek).parent
+    for name, data in (("20990101-a.jsonl", b""), ("20990101-b.json", b"null"), ("20990101-c.jsonl", b'{"kind":"sess')):
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o600)
+    os.symlink("/etc/passwd", folder / "20990101-d.json")
+    outcome = take_turn(odek, "continue")
+    assert outcome.code == 0
+    told = [line for line in outcome.stderr.splitlines() if "is passed over" in line]
+    assert [re.findall(r'"(20990101-.)', line)[0] for line in told] == [f"20990101-{letter}" for letter in "abcd"]
+
+
+def test_secrets_are_in_no_file_and_no_request(sandboxed: Odek, base_image: str) -> None:
+    """B15, F-50, runtime contract 4.4: what `env`, base64 and hex make of a secret; the key of the model as well."""
+    operator(sandboxed, sandbox_image=base_image, sandbox_env={"DB_PASS": "canary-7f3"})
+    (sandboxed.home / ".odek" / "secrets.env").write_text("DEPLOY=canary-in-file\n")
+    (sandboxed.home / ".odek" / "secrets.env").chmod(0o600)
+    (sandboxed.cwd / "leak").write_text("one canary-in-file\nsk-test-CANARY01\n")
+    command = "env; echo $DB_PASS | base64; printf $DB_PASS | od -An -tx1 | tr -d ' \\n'; cat leak; exit 3"
+    steps = (
+        calls(
+            ("shell", {"command": command}), ("read_file", {"path": "leak"}), ("read_file", {"path": "no canary-7f3"})
+        ),
+    )
+    with ModelServer(*steps, text("done")) as server:
+        outcome = sandboxed.run(
+            *("run", "--session", "--json", "--base-url", server.base_url, "my key is canary-7f3 in @leak"),
+            env={"ODEK_API_KEY": "sk-test-CANARY01"},
+        )
+        assert outcome.code == 0, outcome.stderr
+        results = [str(message["content"]) for message in messages(server) if message["role"] == "tool"]
+        attached = str(messages(server)[1]["content"])
+    stored = the_session(sandboxed).read_text()
+    encodings = ("canary-7f3", "Y2FuYXJ5LTdmM", "63616e6172792d376633", "canary-in-file", "sk-test-CANARY01")
+    for place in (*results, outcome.stderr, stored):
+        assert [secret for secret in encodings if secret in place] == []
+    finished = [line for line in outcome.stdout.splitlines() if '"tool_finished"' in line]
+    assert [secret for secret in encodings for line in finished if secret in line] == []
+    assert (attached.count("[REDACTED]"), "my key is canary-7f3" in attached) == (2, True)  # the user's own words stay
+    assert "DB_PASS=[REDACTED]" in results[0]
