@@ -1,0 +1,62 @@
+"""The tools through the program: offered, carried out, answered."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from fakes.model_server import calls, text
+from program import Odek
+from scene import run_script, tool_results
+
+NAMES = (
+    "shell parallel_shell read_file batch_read write_file patch batch_patch search_files glob file_info tree diff "
+    "head_tail checksum json_query config_view"
+)
+WORK = [
+    ("search_files", {"pattern": r"^def \w+"}),
+    ("batch_patch", {"patches": [{"path": "a.py", "old_string": "def f", "new_string": "def g"}]}),
+    ("parallel_shell", {"commands": [{"command": "cat a.py"}, {"command": "echo no >&2; exit 3"}]}),
+    ("glob", {"pattern": "**/*.py"}),
+]
+
+
+@pytest.mark.parametrize("place", ["sandbox", "host"])
+def test_tools_do_their_work_through_the_program(odek: Odek, request: pytest.FixtureRequest, place: str) -> None:
+    """R-83, F-72: in the sandbox and, where the operator allows it, on the host; one fence each."""
+    if place == "sandbox":
+        flags: tuple[str, ...] = ("--sandbox-image", request.getfixturevalue("base_image"))
+    else:
+        flags = ("--no-sandbox",)
+    (odek.home / ".odek").mkdir(mode=0o700)
+    config = odek.home / ".odek" / "config.json"
+    config.write_text(json.dumps({"dangerous": {"action": "allow"}}))
+    config.chmod(0o600)
+    (odek.cwd / "a.py").write_text("def f():\n    pass\n")
+    outcome, server = run_script(odek, *(calls(call) for call in WORK), text("done"), flags=flags)
+    assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
+    offered = [tool["function"]["name"] for tool in server.requests[0].json["tools"]]
+    assert " ".join(offered) == NAMES
+    found, patched, ran, listed = tool_results(server)
+    assert re.fullmatch(
+        r"<untrusted_content_(\w+) source=\"search_files:[^\n]*\">\na\.py\n1\|def f\(\):\n</untrusted_content_\1>\n"
+        r"matches: 1, files searched: 1",
+        found,
+    ), found
+    assert patched.endswith("[0] replaced: 1"), patched
+    assert re.search(r'source="parallel_shell:0:stdout">\ndef g\(\):\n    pass\n</', ran), ran
+    assert re.search(r'source="parallel_shell:1:stderr">\nno\n</\w+>\nexit code: 3, [0-9]+ ms$', ran), ran
+    assert re.search(r'">\n18 a\.py\n</untrusted_content_\w+>\nmatches: 1$', listed), listed
+    assert (odek.cwd / "a.py").read_text() == "def g():\n    pass\n"
+
+
+def test_file_that_this_machine_trusts_is_not_written_unasked(odek: Odek, base_image: str) -> None:
+    """D-6, B55: the refusal names the setting, the run goes on."""
+    write = ("write_file", {"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"})
+    outcome, server = run_script(odek, calls(write), text("done"), flags=("--sandbox-image", base_image))
+    assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
+    (refusal,) = tool_results(server)
+    assert "operation denied (non-interactive mode): write .git/hooks/pre-commit" in refusal
+    assert '"dangerous": {"sandboxed": {"action": "allow"}}' in json.loads(refusal)["error"]
+    assert list(odek.cwd.iterdir()) == []
