@@ -85,9 +85,11 @@ sed -i s/a/b/ x
     if line
 )
 NOISE = (
-    "$(", ")", "`", "'", '"', "\\", "\n", ";", "&", "&&", "|", "||", "(", "{", "}", "<<E\n", "\nE\n", ">", "<", ">&", "2>", "$x", "${x:-", "$((",
-    "))", "[[", "]]", "*", "?", "[a]", "~", "~/", "/", "..", "#", "=", "x=", "!", "$'", "\\x72", "<(", ">(", "<<<", " ", "\t", "é", "ｒ", "\u200b",
-    "\0", "\1", "\r", "if ", "then ", "fi", "do ", "done", "case x in ", "esac", "function f ", "f() ", "-", "--", "-c ", "{a,b}", "{1..3}", "$@", "rm -rf / ",
+    "$(", ")", "`", "'", '"', "\\", "\n", ";", "&", "&&", "|", "||", "(", "{", "}", "<<E\n", "\nE\n", ">", "<",
+    ">&", "2>", "$x", "${x:-", "$((", "))", "[[", "]]", "*", "?", "[a]", "~", "~/", "/", "..", "#", "=", "x=", "!",
+    "$'", "\\x72", "<(", ">(", "<<<", " ", "\t", "é", "ｒ", "\u200b", "\x00", "\x01", "\r", "if ", "then ", "fi",
+    "do ", "done", "case x in ", "esac", "function f ", "f() ", "-", "--", "-c ", "{a,b}", "{1..3}", "$@",
+    "rm -rf / ",
 )  # fmt: skip
 _LETTER = re.compile(r"[A-Za-z0-9]")
 _KEYWORDS = re.compile(r"\b(?:while|do|done|if|then|else|fi|for|in)\b|[{}()!]")
@@ -99,18 +101,9 @@ _WRAPPERS = (
     "sudo sh -c '{0}'", "time {0}", "coproc {{ {0}\n}}", 'x=\'{0}\'; eval "$x"',
 )  # fmt: skip
 _PREFIXES = (
-    "command ",
-    "env ",
-    "nohup ",
-    "nice -n 5 ",
-    "setsid ",
-    "timeout 9 ",
-    "stdbuf -oL ",
-    "builtin ",
-    "busybox ",
-    "A=1 ",
-    "time -p ",
-)
+    "command ", "env ", "nohup ", "nice -n 5 ", "setsid ", "timeout 9 ", "stdbuf -oL ", "builtin ", "busybox ",
+    "A=1 ", "time -p ",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -215,9 +208,11 @@ def _respelled(command: str, chance: random.Random) -> str:
 
 
 GROWING = (
-    "(", ")", "$(", "`", "\\", "'", '"', "${", "$((", "((", "{ ", "a;", "a ", "a\n", "a|", "a&&", "a||", "if ", "<<E\n", "x=(", "[[ ", "!", "$'a'", '"a"', "`a`", "f(){ ",
-    "<(", "\\a", "{a,", "{a,b}", "#\n", "$x", "x=$x", "x=$x;", "cd a;", "cd a&&", "rm $x;", "*", "[", "[a]", "~/", "../", "a=1 ", "$((1)) ", "((a)); ", "sh -c ", "eval ", "xargs ",
-    "find . -exec ", "for i in a;do ", "while a;do b;done;", "f(){ f;};f;", "f(){ f;f;};", "sed s/a/", "awk {", "git -c a=b ", "-x ", "--x=", "/dev/tcp/", "case a in a) b;; esac;", "\0", "é",
+    "(", ")", "$(", "`", "\\", "'", '"', "${", "$((", "((", "{ ", "a;", "a ", "a\n", "a|", "a&&", "a||", "if ",
+    "<<E\n", "x=(", "[[ ", "!", "$'a'", '"a"', "`a`", "f(){ ", "<(", "\\a", "{a,", "{a,b}", "#\n", "$x", "x=$x",
+    "x=$x;", "cd a;", "cd a&&", "rm $x;", "*", "[", "[a]", "~/", "../", "a=1 ", "$((1)) ", "((a)); ", "sh -c ",
+    "eval ", "xargs ", "find . -exec ", "for i in a;do ", "while a;do b;done;", "f(){ f;};f;", "f(){ f;f;};",
+    "sed s/a/", "awk {", "git -c a=b ", "-x ", "--x=", "/dev/tcp/", "case a in a) b;; esac;", "\x00", "é",
 )  # fmt: skip
 
 

@@ -34,12 +34,12 @@ def judge_call(judge: Judge, scope: Scope, fields: Fields, stdin: str | None, se
         judge_feed(call)
     elif not program.known and program.origin != "file":
         _judge_unknown(call)
-    if names_secret_device(fields):
+    if _names_network_device(fields):
         judge.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
     return call.output
 
 
-def names_secret_device(fields: Fields) -> bool:
+def _names_network_device(fields: Fields) -> bool:
     """Return whether a word names one of bash's network devices."""
     return any("/dev/tcp/" in field or "/dev/udp/" in field for field in fields)
 

@@ -15,7 +15,7 @@ from odek.danger.expand import Expander, Fields
 from odek.danger.fallback import scan_text
 from odek.danger.limits import Budget, Unparsable
 from odek.danger.parser import parse_script
-from odek.danger.paths import Place, Reading, classify_read, classify_write, resolve, trusted_name
+from odek.danger.paths import Place, Reading, classify_read, classify_write, is_below, resolve, territory, trusted_name
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.rules.environment import judge_assignment
 from odek.danger.scope import UNKNOWN, Scope
@@ -24,7 +24,7 @@ from odek.danger.syntax import AndOr, Command, Compound, Pipeline, Redirect, Scr
 from odek.danger.words import literal_text
 
 _MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
-_PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows: only their directory counts
+_PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows
 _EXPANSION_RULES = {
     "expansion.assign": "an expansion assigns what a command prints",
     "expansion.subscript": "arithmetic evaluates a subscript, which can run commands",
@@ -70,10 +70,11 @@ class Walker:
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
             return
-        path = "x" if _PLAIN.fullmatch(path) else path
         for cwd in scope.cwds:
-            resolved = resolve(path, cwd)
+            resolved = resolve(self._shortened(path, cwd), cwd)
             finding = classify_write(resolved, self._place)
+            if finding.level > RiskClass.LOCAL_WRITE:  # its reason names the file
+                finding = classify_write(resolve(path, cwd), self._place)
             self.add(finding.level, finding.rule, finding.reason)
             if name := trusted_name(resolved, self._place):
                 self.trusted_files.add(name)
@@ -82,11 +83,16 @@ class Walker:
         """See call.Judge."""
         if "/dev/tcp/" in path or "/dev/udp/" in path:
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
-        path = "x" if _PLAIN.fullmatch(path) else path
         for cwd in scope.cwds:
-            finding = classify_read(resolve(path, cwd), self._place, how)
+            finding = classify_read(resolve(self._shortened(path, cwd), cwd), self._place, how)
+            finding = finding and classify_read(resolve(path, cwd), self._place, how)
             if finding:
                 self.add(finding.level, finding.rule, finding.reason)
+
+    def _shortened(self, path: str, cwd: str) -> str:
+        """Return one name for all names that mean the same in `cwd`, which are then looked up once."""
+        ordinary = "/." not in cwd and is_below(cwd, territory(self._place))
+        return "x" if ordinary and _PLAIN.fullmatch(path) else path
 
     def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, known_only: bool) -> str:
         """See call.Judge."""

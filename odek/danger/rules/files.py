@@ -7,7 +7,7 @@ import re
 from odek.danger import marks
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
-from odek.danger.paths import is_block_device, is_wipe_target, resolve
+from odek.danger.paths import classify_write, is_block_device, is_wipe_target, resolve, trusted_name
 from odek.danger.risk import RiskClass
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
 from odek.danger.rules.textcode import sed_effects
@@ -158,16 +158,21 @@ def judge_rsync(call: Call) -> None:
         call.add(NET, "remote", "copies over the network")
         call.read(*(word for word in operands if not _REMOTE.match(word)))
     for path in operands[-1:]:
-        if not _REMOTE.match(path) and len(operands) > 1 and not _is_plain_target(path):
+        if not _REMOTE.match(path) and len(operands) > 1 and not _is_plain_target(call, path):
             call.write(path)
     call.read(*operands[:-1])
-    if not arguments.has("--dry-run", "-n") and len(operands) < 2:
-        call.judge.add(SAFE, "rsync", "lists files")
+    call.judge.add(SAFE, "rsync", "copies files and deletes none")
 
 
-def _is_plain_target(path: str) -> bool:
+def _is_plain_target(call: Call, path: str) -> bool:
     """`rsync a b` inside the project counts as harmless (runtime 5.3.2): nothing is deleted."""
-    return marks.is_exact(path) and not path.startswith(("/", "~", "..")) and not path.startswith(".")
+    if not marks.is_exact(path) or path.startswith((".", "/")):
+        return False
+    places = [resolve(path, cwd) for cwd in call.scope.cwds]
+    return all(
+        classify_write(place, call.judge.place).level is LOCAL and not trusted_name(place, call.judge.place)
+        for place in places
+    )
 
 
 def judge_sed(call: Call) -> None:

@@ -68,6 +68,9 @@ _NAMES_ONLY = words_of("""
     """)
 """programs that show or change that a file is there, not what is in it"""
 
+_PROSE = ("-m", "--message", "--author", "--title", "-b", "--body", "--notes")
+_PROSE_PROGRAMS = ("git", "hg", "svn", "jj", "gh", "glab")
+
 CommandRow = tuple[RiskClass, str, str]
 """class, reason, commands separated by commas"""
 OptionRow = tuple[Effect, str, str]
@@ -148,7 +151,7 @@ def judge_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
         call.judge.add(level, ".".join(path), reason)
     _judge_options(table, call, path, arguments)
     _judge_operands(table, call, path, arguments)
-    values = tuple(option.value for option in arguments.options if option.value)
+    values = tuple(option.value for option in arguments.options if option.value and not _is_prose(call, option.name))
     how: Reading = "names" if call.program in _NAMES_ONLY else "contents"
     if level >= EXEC:
         how = "mention"
@@ -168,6 +171,11 @@ def judge_secrets(call: Call) -> None:
     if call.secrets:
         names = ", ".join(sorted(call.secrets)[:3])
         call.add(SYSTEM, "secret", f"shows the value of {names}, which looks like a secret")
+
+
+def _is_prose(call: Call, option: str) -> bool:
+    """Return whether the value of an option is text for people, which names files without meaning them."""
+    return call.program in _PROSE_PROGRAMS and option in _PROSE
 
 
 def _hides(table: Table, call: Call, name: str, value: str | None) -> bool:

@@ -425,3 +425,86 @@ GIT = {
 def test_git_is_judged_by_subcommand_and_flag(command: str, level: str) -> None:
     """B36: a verb that reads is not trusted with any flag."""
     assert label(command) == level
+
+
+MORE = {
+    # the directory decides, not the name alone
+    "cd /proc/self && cat environ": "system_write",
+    "cd /dev && echo > sda": "destructive",
+    "cd /dev && echo > null": "safe",
+    "cd / && rsync a b": "system_write",
+    "cat id_rsa": "system_write",
+    "cat ~/.s*/*": "system_write",
+    "cat ~/.{ssh,x}/config": "system_write",
+    "cat .e*": "system_write",
+    # variables, branches, loops, functions
+    "if a; then x=ls; else x=rm; fi; $x -rf ~": "destructive",
+    "x=src; false && x=..; rm -rf $x": "destructive",
+    "for d in src ..; do rm -rf $d; done": "destructive",
+    "for d in *; do rm -rf \"$d\"; done": "destructive",
+    "while :; do rm -rf $x; x=..; done": "destructive",
+    "f() { x=..; }; x=src; f; rm -rf $x": "destructive",
+    "f() { rm -rf $1; }; f src": "destructive",
+    "set -- ..; rm -rf $1": "destructive",
+    "x='-rf ..'; rm $x": "destructive",
+    "x='rm -rf ..'; eval \"$x\"": "destructive",
+    "x='rm -rf ..'; echo $x | sh": "destructive",
+    "printf 'rm -rf %s' .. | sh": "destructive",
+    "echo '\\162m -rf ~' | sh": "destructive",
+    "eval \"rm -rf $X\"": "destructive",
+    "d=$(mktemp -d) && rm -rf \"$d\"": "local_write",
+    "d=build; rm -rf \"$d\"": "local_write",
+    "HOME=/; rm -rf ~/x": "destructive",
+    "for f in *.txt; do mv \"$f\" \"${f%.txt}.md\"; done": "local_write",
+    "IFS= read -r x < f": "safe",
+    # both readings of text that shells read differently
+    "[[ x || rm -rf ~ ]]": "destructive",
+    "((rm -rf ~))": "destructive",
+    "echo $'\\'; rm -rf ~; echo \\'": "destructive",
+    "[[ a == b ]] && ls": "safe",
+    "((i++))": "safe",
+    # operands that come from elsewhere
+    "grep -rl a src | xargs sed -i s/a/b/": "local_write",
+    "cat list | xargs touch": "system_write",
+    "xargs -a list rm -rf": "destructive",
+    "parallel rm -rf ::: *": "destructive",
+    "fd -X rm -rf": "destructive",
+    "find . -type f -exec rm {} +": "destructive",
+    "find . -name '*.pyc' -exec rm {} +": "code_execution",
+    "find . -name '*.pyc' -delete": "local_write",
+    "find . -name '*' -delete": "destructive",
+    "find . -name '*.a' -o -name b -delete": "destructive",
+    # abbreviations, clusters, options that hide the subcommand
+    "rsync --del a b": "destructive",
+    "tar --to-com=x -xf a": "code_execution",
+    "sort --comp=./x a": "code_execution",
+    "sed -ni 's/a/b/' /etc/hosts": "system_write",
+    "tar xf a -C /": "system_write",
+    "sort a -o ~/.profile": "system_write",
+    "git -c a.b=c reset --hard": "system_write",
+    "docker --weird ps rm": "system_write",
+    # small languages
+    "sed 's/[/]/x/' f": "safe",
+    "sed 's/a/b/w /etc/x' f": "system_write",
+    "sed -e 's/a/b/' -e 'e id' f": "code_execution",
+    "awk '{system(\"id\")}' f": "code_execution",
+    "awk '{print | \"sh\"}' f": "code_execution",
+    "awk '{print > \"/etc/x\"}' f": "system_write",
+    "awk '$1 > 3 || /a|b/ {print}' f": "safe",
+    "psql -c 'DROP TABLE x'": "destructive",
+    "psql -c '\\! id'": "code_execution",
+    "echo 'drop table x' | psql": "destructive",
+    # secrets
+    "[ -n \"$TOKEN\" ]": "safe",
+    "curl -H \"Authorization: $TOKEN\" x": "network_egress",
+    "test -f .env": "safe",
+    "cp .env.example .env": "local_write",
+    "cp .env x": "system_write",
+    "git commit -m 'explain ~/.ssh'": "local_write",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "level"), MORE.items())
+def test_meaning_counts_not_spelling(command: str, level: str) -> None:
+    """R-84: what a command does in the state that the commands before it leave behind."""
+    assert label(command) == level
