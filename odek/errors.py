@@ -54,6 +54,13 @@ class ExecutableMissing(OdekError):
     """A program that is not there, or may not be executed."""
 
 
+class NoProcess(ExecutableMissing):
+    """A program that cannot be started at present: too many processes, no memory, no free descriptor.
+
+    It says nothing about whether the program is there.
+    """
+
+
 class BudgetExhausted(OdekError):
     """A task has used up what it was given: time, tool calls or tokens; `detail` is what it came to."""
 

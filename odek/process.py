@@ -7,6 +7,7 @@ bounded size with the true byte count, however much it prints (R-41).
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import signal
@@ -16,10 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odek import calloff
-from odek.errors import ExecutableMissing
+from odek.errors import ExecutableMissing, NoProcess
 
 READ_CHUNK = 1 << 16
 HELPER_LIMIT_BYTES = 8 << 20  # what an `inspect` of many containers may need, with room to spare
+# what execve(2) says of the program itself; anything else is the machine's or this process's trouble
+_NO_PROGRAM = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ELOOP)
 _SLICE_S = 0.05  # how often a child that closed no pipe is asked whether it has ended
 
 
@@ -122,7 +125,7 @@ class Running:
 
         `stdin` is written and then closed; None means /dev/null. With `hold_stdin` the pipe stays
         open until `release`. `on_stderr` gets each chunk of stderr instead of the capture.
-        Raises ExecutableMissing.
+        Raises ExecutableMissing; NoProcess when that is not the program's fault.
         """
         self.argv = argv
         self._stdout = Capture(limit_bytes)
@@ -130,6 +133,10 @@ class Running:
         self._on_stderr = on_stderr or self._stderr.feed
         self._timed_out = False
         with_pipe = hold_stdin or stdin is not None
+        try:
+            self._selector = selectors.DefaultSelector()  # first: without a descriptor for it nothing is started
+        except OSError as error:
+            raise _not_started(argv, error) from error
         try:
             self._child = subprocess.Popen(
                 argv,
@@ -142,10 +149,10 @@ class Running:
                 start_new_session=True,
             )
         except OSError as error:
-            raise ExecutableMissing(f"cannot run {argv[0]}: {error.strerror}") from error
+            self._selector.close()
+            raise _not_started(argv, error) from error
         self._pending = memoryview(stdin or b"")
         self._hold_stdin = hold_stdin
-        self._selector = selectors.DefaultSelector()
         self._register_pipes()
 
     @property
@@ -319,4 +326,9 @@ def run_attached(argv: tuple[str, ...], *, env: Mapping[str, str]) -> int:
         with subprocess.Popen(argv, env=dict(env)) as child:
             return child.wait()
     except OSError as error:
-        raise ExecutableMissing(f"cannot run {argv[0]}: {error.strerror}") from error
+        raise _not_started(argv, error) from error
+
+
+def _not_started(argv: tuple[str, ...], error: OSError) -> ExecutableMissing:
+    kind = ExecutableMissing if error.errno in _NO_PROGRAM else NoProcess
+    return kind(f"cannot run {argv[0]}: {error.strerror}")

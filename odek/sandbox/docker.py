@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from odek.errors import ExecutableMissing
+from odek.errors import ExecutableMissing, NoProcess
 from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.text import visible_lines
@@ -123,6 +123,11 @@ def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
         if done.timed_out:
             sleep(1.0)
             done = call(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
+    except NoProcess as error:  # nothing was learned about client or daemon: stop rather than run on the host
+        raise SandboxConfigError(
+            f"the docker client cannot be started: {error.message}",
+            hint="`ulimit -a` shows the limits of this shell; a very large environment is another cause",
+        ) from error
     except ExecutableMissing as error:
         raise DaemonUnreachable(
             "no client",
@@ -144,6 +149,12 @@ def read_probe(done: Completed) -> str:
         )
     if done.code == 0 and version:
         return version
+    if done.code < 0:  # killed before it could tell; that is no answer about the daemon
+        raise SandboxConfigError(
+            f"the docker client was ended by signal {-done.code} before it could ask the daemon",
+            hint="try again; `docker version` must print a server version",
+            detail=quote(done),
+        )
     # The text is looked at only to refuse more, never to refuse less.
     if done.code == 0 or "Error response from daemon" in words or "request returned" in words:
         raise SandboxConfigError(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fakes.docker import FakeDocker, completed
 
-from odek.errors import ExecutableMissing
+from odek.errors import ExecutableMissing, NoProcess
 from odek.process import Completed
 from odek.sandbox.docker import PROBE_ARGV, DockerCli, NoDocker, call, probe, quote, read_probe
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
@@ -48,7 +48,6 @@ PANIC = "panic: runtime error: invalid memory address or nil pointer dereference
         (completed(code=2, stderr=PANIC), "no connection"),
         (completed(code=1), "no connection"),
         (completed(code=1, stdout="\n", stderr=CONNECT), "no connection"),
-        (completed(code=-9), "no connection"),
         (completed(code=1, stdout="20.10.24\n"), "no connection"),
         (completed(code=1, stderr=DENIED), "permission denied"),
         (completed(code=1, stderr=DENIED_29), "permission denied"),
@@ -150,6 +149,26 @@ def test_probe_without_a_client_finds_no_daemon(docker: FakeDocker) -> None:
     with pytest.raises(DaemonUnreachable) as refused:
         probe(docker, sleep=lambda _: None)
     assert refused.value.because == "no client"
+
+
+def test_client_that_cannot_be_started_at_present_is_no_missing_daemon() -> None:
+    """R-7, S-1: a full process table is no reason to run on the host."""
+    docker = FakeDocker().on("version", raises=NoProcess("cannot run docker: Resource temporarily unavailable"))
+    with pytest.raises(SandboxConfigError, match="cannot be started: cannot run docker: Resource temporarily"):
+        probe(docker, sleep=docker.sleep)
+
+
+def test_client_that_was_killed_says_nothing_about_the_daemon() -> None:
+    """R-7, S-1: such as by the kernel, when memory is short."""
+    with pytest.raises(SandboxConfigError, match="ended by signal 9 before it could ask the daemon"):
+        read_probe(completed(code=-9, stderr=CONNECT))
+
+
+def test_environment_that_the_kernel_refuses_is_no_missing_client() -> None:
+    """R-7, S-1: E2BIG, with the real client class."""
+    docker = DockerCli(sys.executable, {"BIG": "x" * (3 << 20)})
+    with pytest.raises(SandboxConfigError, match="Argument list too long"):
+        probe(docker, sleep=lambda _: None)
 
 
 def test_words_of_docker_are_quoted_safely_and_bounded() -> None:
