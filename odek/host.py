@@ -77,18 +77,27 @@ def read_identity(pid: int) -> ProcessIdentity | None:
 
 
 def which(program: str, host: Host) -> str | None:
-    """Return the absolute path of `program` on PATH.
+    """Return the absolute path of `program` on the part of PATH that `trusted_path` leaves.
 
-    Entries that are empty, relative, or inside the working directory are passed over (R-92): an
-    untrusted checkout must not supply the `docker` that is to contain it.
+    A link into the working directory does not count either: an untrusted checkout must not supply
+    the `docker` that is to contain it (R-92).
     """
-    for folder in host.env.get("PATH", os.defpath).split(os.pathsep):
-        if not os.path.isabs(folder) or _inside(os.path.realpath(folder), host.cwd):
-            continue
+    for folder in filter(None, trusted_path(host).split(os.pathsep)):
         candidate = os.path.join(folder, program)
-        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+        is_program = os.path.isfile(candidate) and os.access(candidate, os.X_OK)
+        if is_program and not _inside(os.path.realpath(candidate), host.cwd):
             return candidate
     return None
+
+
+def trusted_path(host: Host) -> str:
+    """Return PATH without the entries that are empty, relative, or lead into the working directory.
+
+    Our own children look for programs as well: docker for its credential helpers and for ssh.
+    """
+    folders = host.env.get("PATH", os.defpath).split(os.pathsep)
+    trusted = (folder for folder in folders if os.path.isabs(folder))
+    return os.pathsep.join(folder for folder in trusted if not _inside(os.path.realpath(folder), host.cwd))
 
 
 def _inside(path: str, folder: str) -> bool:

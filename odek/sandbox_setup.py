@@ -69,7 +69,7 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     """Check everything that needs no Docker. Raises SandboxConfigError or ConfigError."""
     sandbox = settings.sandbox
     origin = settings.origin_of
-    check_workdir(host.cwd, home=host.home, docker_host=host.env.get("DOCKER_HOST", ""))
+    _check_workdir(host)
     resolved = [resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes]
     parse_env(sandbox.env, origin=origin("sandbox_env"))
     image, dockerfile = choose_image(settings, host)
@@ -86,6 +86,11 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
         volumes=tuple(mount for mount, _ in resolved),
         missing_folders=tuple(mount.source for mount, missing in resolved if missing),
     )
+
+
+def _check_workdir(host: Host) -> None:
+    docker_host, docker_config = (host.env.get(name, "") for name in ("DOCKER_HOST", "DOCKER_CONFIG"))
+    check_workdir(host.cwd, home=host.home, docker_host=docker_host, docker_config=docker_config)
 
 
 def approval_request(
@@ -180,7 +185,7 @@ def build_sandbox_image(
 
     The checks and the gate are those of a start. Raises ApprovalDenied, StateError and SandboxError.
     """
-    check_workdir(host.cwd, home=host.home, docker_host=host.env.get("DOCKER_HOST", ""))
+    _check_workdir(host)
     if not settings.build_network:
         require_buildable(dockerfile)
     request = ApprovalRequest(project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256)

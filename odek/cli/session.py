@@ -15,7 +15,7 @@ from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer
 from odek.config.settings import Settings
-from odek.host import Host, which
+from odek.host import Host, trusted_path, which
 from odek.model.types import Message, Model
 from odek.sandbox.diagnosis import find_cause
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
@@ -61,9 +61,9 @@ def session(
 
 
 def real_docker(host: Host) -> Docker:
-    """Return the docker client of this host, never one of the working directory (R-92)."""
+    """Return the docker client of this host; neither it nor what it starts is of the working directory (R-92)."""
     executable = which("docker", host)
-    return DockerCli(executable, host.env) if executable else NoDocker()
+    return DockerCli(executable, {**host.env, "PATH": trusted_path(host)}) if executable else NoDocker()
 
 
 def random_hex(size_bytes: int) -> str:

@@ -9,23 +9,28 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.spec import Mount, parse_volume
 from odek.text import visible
 
-# Folders whose content is the machine, not a project.
-_SYSTEM_TREES = ("/boot", "/dev", "/etc", "/proc", "/sys")
+# Folders whose content is the machine, not a project: programs that everybody runs, sockets, state.
+_SYSTEM_TREES = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys",
+    "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin",
+    "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin", "/var/lib/containerd", "/var/lib/docker", "/var/spool/cron",
+)  # fmt: skip
 _SYSTEM_FOLDERS = frozenset(
-    ("/", "/bin", "/home", "/lib", "/lib64", "/opt", "/run", "/sbin", "/srv", "/usr", "/usr/local", "/var")
+    ("/", "/home", "/opt", "/srv", "/usr", "/usr/local", "/usr/share", "/var", "/var/lib", "/var/log", "/var/spool")
 )
-_NOT_SYSTEM = "/dev/shm"
+_NOT_SYSTEM = ("/dev/shm/", "/run/media/")
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 
 
-def check_workdir(workdir: str, *, home: str, docker_host: str) -> None:
+def check_workdir(workdir: str, *, home: str, docker_host: str, docker_config: str = "") -> None:
     """Refuse to share a folder that holds the keys to the machine or to odek itself.
 
-    `workdir` has its links resolved. Raises SandboxConfigError.
+    `workdir` has its links resolved. `docker_host` and `docker_config` are the variables DOCKER_HOST
+    and DOCKER_CONFIG, "" where they are not set. Raises SandboxConfigError.
     """
     hint = "change into the folder of a project"
     require_mountable(workdir, "the working directory")
-    in_tree = any(_inside(workdir, tree) for tree in _SYSTEM_TREES) and not workdir.startswith(_NOT_SYSTEM + "/")
+    in_tree = any(_inside(workdir, tree) for tree in _SYSTEM_TREES) and not workdir.startswith(_NOT_SYSTEM)
     if in_tree or workdir in _SYSTEM_FOLDERS:
         raise SandboxConfigError(
             f'"{visible(workdir)}" is part of the system and is not shared with a sandbox', hint=hint
@@ -35,6 +40,14 @@ def check_workdir(workdir: str, *, home: str, docker_host: str) -> None:
         raise SandboxConfigError(
             f'"{visible(workdir)}" holds ~/.odek: sharing it would hand odek\'s settings and approvals to the sandbox',
             hint=hint,
+        )
+    client = docker_config or (os.path.join(home, ".docker") if home else "")
+    settings = os.path.realpath(os.path.join(workdir, client)) if client else ""
+    if settings and (_inside(settings, workdir) or _inside(workdir, settings)):
+        raise SandboxConfigError(  # they name programs that the client runs here: plugins, credential helpers
+            f'"{visible(workdir)}" holds the settings of Docker\'s client ({visible(settings)}), which name programs '
+            "that it runs on this host",
+            hint="keep them outside the project: DOCKER_CONFIG names another folder",
         )
     sockets = (*_DOCKER_SOCKETS, docker_host.removeprefix("unix://") if docker_host.startswith("unix://") else "")
     for socket in sockets:

@@ -135,6 +135,44 @@ def test_nothing_of_the_working_directory_is_run(
     assert (made.code, mark.exists()) == (0, False), made.stderr
 
 
+def test_what_the_docker_client_starts_is_not_of_the_working_directory_either(odek: Odek, tmp_path: Path) -> None:
+    """S-4: its credential helper is looked for on PATH when an image is pulled."""
+    mark = tmp_path / "hostile code ran"
+    (odek.cwd / "docker-credential-planted").write_text(f'#!/bin/sh\necho "$0 $*" >>"{mark}"\nexit 1\n')
+    (odek.cwd / "docker-credential-planted").chmod(0o755)
+    (odek.home / ".docker").mkdir()
+    (odek.home / ".docker" / "config.json").write_text(json.dumps({"credsStore": "planted"}))
+    env = {"PATH": f"{odek.cwd}:{os.environ['PATH']}", "ODEK_API_KEY": "none"}
+    outcome = odek.run("run", "--sandbox", "--sandbox-image", DEAD_REGISTRY, "x", env=env)
+    assert (outcome.code, mark.exists()) == (1, False), outcome.stderr
+
+
+def test_settings_of_the_docker_client_in_the_project_stop_the_run(odek: Odek, tmp_path: Path) -> None:
+    """S-4: DOCKER_CONFIG led there; its folder cli-plugins holds programs that the client runs on this host."""
+    mark = tmp_path / "hostile code ran"
+    plugins = odek.cwd / ".docker" / "cli-plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "docker-buildx").write_text(f'#!/bin/sh\necho "$0 $*" >>"{mark}"\nexit 1\n')
+    (plugins / "docker-buildx").chmod(0o755)
+    (odek.cwd / "Dockerfile.odek").write_text("FROM scratch\n")
+    env = {"DOCKER_CONFIG": str(odek.cwd / ".docker"), "ODEK_APPROVE_PROJECT_SANDBOX": "1", "ODEK_API_KEY": "none"}
+    for command in (("run", "x"), ("sandbox", "build"), ("sandbox", "shell", "--", "true"), ("sandbox", "explain")):
+        outcome = odek.run(*command, env=env)
+        assert (command, outcome.code, mark.exists()) == (command, 1, False), outcome.stderr
+        assert "holds the settings of Docker's client" in outcome.stderr
+
+
+def test_docker_client_that_is_killed_is_no_reason_for_the_host(scene: Scene) -> None:
+    """S-1: nothing is known of the daemon then."""
+    shim = scene.folder / "bin"
+    shim.mkdir()
+    (shim / "docker").write_text("#!/bin/sh\nkill -9 $$\n")
+    (shim / "docker").chmod(0o755)
+    ended = scene.run(env={"PATH": f"{shim}:{os.environ['PATH']}"})
+    assert ended.summary == STOPPED
+    assert "ended by signal 9" in ended.outcome.stderr
+
+
 def test_docker_of_the_working_directory_is_not_the_only_one_taken(scene: Scene) -> None:
     """S-4: where the only docker on PATH is the project's, there is none; and the run may not go on explicitly."""
     (scene.odek.cwd / "docker").write_text(f"#!/bin/sh\necho ran >{scene.mark}\n")

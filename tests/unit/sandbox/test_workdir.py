@@ -24,7 +24,7 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "workdir", ["/home/u/p", "/tmp", "/root/p", "/devel", "/etcetera", "/opt/app", "/usr/src/x", "/dev/shm/p",
-    "/var/tmp", "/mnt"]
+    "/var/tmp", "/mnt", "/run/media/u/stick/p", "/var/lib/jenkins/p", "/usr/share/p", "/home/u/.dockerfiles"]
 )  # fmt: skip
 def test_folder_of_a_project_is_shared(workdir: str) -> None:
     """R-34."""
@@ -71,11 +71,35 @@ def test_folder_whose_name_docker_would_change_is_refused_with_the_characters(na
 @pytest.mark.parametrize(
     "workdir",
     ["/", "/etc", "/etc/ssh", "/dev", "/dev/disk", "/proc", "/proc/self", "/sys/fs", "/boot/grub", "/home", "/usr",
-    "/usr/local", "/var", "/run"],
+    "/usr/local", "/var", "/run", "/run/user/1000", "/run/user/1000/podman", "/run/media", "/usr/bin", "/usr/lib/x",
+    "/usr/local/bin", "/var/lib", "/var/lib/docker/volumes/x", "/var/log"],
 )  # fmt: skip
 def test_folder_of_the_system_is_refused(workdir: str) -> None:
     with pytest.raises(SandboxConfigError, match="is part of the system"):
         check_workdir(workdir, home="/home/u", docker_host="")
+
+
+@pytest.mark.parametrize(
+    ("workdir", "docker_config"),
+    [
+        ("/home/u/.docker", ""),
+        ("/home/u/.docker/cli-plugins", ""),
+        ("/srv/p", "/srv/p/.docker"),
+        ("/srv/p", "/srv/p"),
+        ("/srv/p", ".docker"),
+        ("/srv/p/x", "/srv/p"),
+    ],
+)
+def test_folder_that_holds_the_settings_of_the_docker_client_is_refused(workdir: str, docker_config: str) -> None:
+    """S-4: what lies there as cli-plugins/docker-buildx is run by the client, on the host."""
+    with pytest.raises(SandboxConfigError, match="holds the settings of Docker's client"):
+        check_workdir(workdir, home="/home/u", docker_host="", docker_config=docker_config)
+
+
+def test_settings_of_the_docker_client_elsewhere_are_no_obstacle() -> None:
+    """S-4: where DOCKER_CONFIG is set, ~/.docker is not what the client reads."""
+    check_workdir("/home/u/.docker", home="/home/u", docker_host="", docker_config="/srv/docker")
+    check_workdir("/srv/p", home="/home/u", docker_host="", docker_config="../q")
 
 
 @pytest.mark.parametrize("workdir", ["/home/u", "/home/u/.odek", "/home/u/.odek/sessions"])

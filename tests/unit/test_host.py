@@ -1,0 +1,66 @@
+"""Which programs of PATH are trusted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from odek.host import Host, trusted_path, which
+
+
+def host(cwd: Path, path: str | None) -> Host:
+    return Host(
+        env={} if path is None else {"PATH": path},
+        cwd=str(cwd),
+        home="",
+        uid=1000,
+        gid=1000,
+        pid=1,
+        stdin_is_terminal=False,
+        stdout_is_terminal=False,
+        stderr_is_terminal=False,
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a program `docker` in its folder `bin`, beside a folder `usr` with one, too."""
+    for folder in ("project/bin", "usr"):
+        (tmp_path / folder).mkdir(parents=True)
+        program = tmp_path / folder / "docker"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    (tmp_path / "linked").symlink_to(tmp_path / "project" / "bin")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "docker").symlink_to(tmp_path / "project" / "bin" / "docker")
+    return tmp_path / "project"
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin", "{cwd}", "{cwd}/bin", "{cwd}/../linked", "{cwd}/../project/bin"])
+def test_entry_that_leads_into_the_working_directory_is_left_out(entry: str, project: Path) -> None:
+    """R-92, S-4: docker finds its credential helpers on this PATH."""
+    usr = f"{project.parent}/usr"
+    path = os.pathsep.join((entry.format(cwd=project), usr, entry.format(cwd=project)))
+    assert trusted_path(host(project, path)) == usr
+    assert which("docker", host(project, path)) == f"{usr}/docker"
+
+
+def test_program_that_is_a_link_into_the_working_directory_does_not_count(project: Path) -> None:
+    """R-92, S-4."""
+    links = f"{project.parent}/links"
+    assert which("docker", host(project, links)) is None
+    assert which("docker", host(project.parent / "usr", links)) == f"{links}/docker"
+
+
+def test_folder_with_a_name_that_begins_alike_is_another_one(project: Path) -> None:
+    beside = project.parent / "project-2"
+    beside.mkdir()
+    assert trusted_path(host(project, str(beside))) == str(beside)
+
+
+def test_path_that_is_not_set_is_the_default_of_the_system(project: Path) -> None:
+    assert trusted_path(host(project, None)) == os.pathsep.join(
+        folder for folder in os.defpath.split(os.pathsep) if os.path.isabs(folder)
+    )
