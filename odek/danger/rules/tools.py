@@ -54,7 +54,7 @@ GIT: tuple[CommandRow, ...] = (
     (EXEC, "runs commands, or sets what git will run", """
         git config, git submodule foreach, git bisect run, git difftool, git mergetool, git gui, gitk, tig, lazygit,
         gitui, git citool, git instaweb, git daemon, git http-backend, git shell, git credential,
-        git credential-store, git credential-cache, git for-each-repo, git lfs install, git rebase--exec,
+        git credential-store, git credential-cache, git for-each-repo, git lfs install,
         git web--browse, git hook, git maintenance start, git maintenance register, git upload-pack,
         git receive-pack, git cvsserver
         """),
@@ -162,7 +162,7 @@ PACKAGES: tuple[CommandRow, ...] = (
         """),
     (EXEC, "runs or builds code of the project", """
         npm run, npm run-script, npm test, npm t, npm start, npm stop, npm restart, npm exec, npm x, npm create,
-        npm init x, pnpm run, pnpm test, pnpm start, pnpm exec, pnpm dlx, pnpm create, yarn run, yarn test,
+        pnpm run, pnpm test, pnpm start, pnpm exec, pnpm dlx, pnpm create, yarn run, yarn test,
         yarn start, yarn build, yarn exec, yarn dlx, yarn create, yarn workspace, yarn workspaces, bun run,
         bun test, bun x, bun create, bun build, uv run, uv tool, uv tool run, uv build, poetry run, poetry shell,
         poetry build, pdm run, pdm build, hatch run, hatch test, hatch build, hatch fmt, rye run, rye test,
