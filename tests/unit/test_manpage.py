@@ -1,0 +1,104 @@
+"""The manual page and docs/CLI.md say what the program does: both are made from it, or compared with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from odek import errors
+from odek.agent.events import (
+    Finished,
+    ModelAsked,
+    ModelReplied,
+    TextArrived,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+    to_json,
+)
+from odek.cli.catalog import read_pages
+from odek.cli.repl import COMMANDS
+from odek.cli.streams import BROKEN_PIPE_CODE
+from odek.model.types import Message, Reply, ToolCall, Usage
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "CLI.md"
+CALL = ToolCall(id="1", name="shell", arguments="{}")
+
+
+@pytest.fixture(scope="module")
+def manpage() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("odek_manpage", ROOT / "build" / "manpage.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def part(name: str) -> str:
+    """Return what stands between two marks of the document."""
+    found = re.search(rf"<!-- {name}: begin -->\n(.*?)<!-- {name}: end -->", DOCUMENT.read_text(), re.DOTALL)
+    assert found is not None, name
+    return found[1].strip("\n") + "\n"
+
+
+def test_document_lists_every_command_and_option(manpage: ModuleType) -> None:
+    """R-12, R-80: write it anew with `python3 build/manpage.py --markdown`."""
+    assert part("commands") == manpage.render_markdown(read_pages())
+
+
+def test_document_lists_every_slash_command() -> None:
+    assert part("slash") == "| Command | |\n|---|---|\n" + "".join(
+        f"| `{name}` | {text} |\n" for name, text in COMMANDS.items()
+    )
+
+
+def test_document_lists_every_exit_code(manpage: ModuleType) -> None:
+    """runtime contract 2.1."""
+    assert part("codes") == manpage.render_exit_codes()
+    codes = {code for code, _ in manpage.EXIT_CODES}
+    assert {str(errors.EXIT_OK), str(errors.EXIT_ERROR), str(errors.EXIT_USAGE), str(errors.EXIT_BUG)} <= codes
+    assert {str(errors.BudgetExhausted.exit_code), str(BROKEN_PIPE_CODE), f"{errors.EXIT_SIGNAL_BASE}+N"} <= codes
+
+
+def events_section() -> str:
+    return DOCUMENT.read_text().partition("## Events")[2].partition("## Commands")[0]
+
+
+def test_document_describes_every_event() -> None:
+    """R-81: kinds and fields of --json, exactly."""
+    reply = Reply(message=Message(role="assistant", tool_calls=(CALL,)))
+    events = (
+        ModelAsked(iteration=1),
+        TextArrived(text=""),
+        ModelReplied(reply=reply, iteration=1),
+        ToolStarted(call=CALL, title=""),
+        ToolFinished(call=CALL, text="", failed=False),
+        Warned(text=""),
+        Finished(answer="", usage=Usage(), iterations=1),
+    )
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", events_section(), re.MULTILINE)
+    described = {kind: set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", fields))) for kind, fields in rows}
+    del described["event"]  # the head of the table
+    assert described.pop("session") == {"id", "turn"}
+    assert described == {str(fields.pop("event")): set(fields) for fields in map(to_json, events)}
+
+
+def test_manual_page_is_made_from_the_same_pages(manpage: ModuleType, tmp_path: Path) -> None:
+    """Equal bytes for equal sources; every command and long option is in it."""
+    page = manpage.render_man(read_pages())
+    assert page == manpage.render_man(read_pages())
+    for each in read_pages():
+        assert f"\\fBodek {' '.join(each.words)}".replace("-", "\\-") in page
+        flags = [flag.name for flag in each.flags if flag.name != "--help"]
+        assert [name for name in flags if f"\\fB{name}\\fR".replace("-", "\\-") not in page] == []
+    output = tmp_path / "odek.1"
+    subprocess.run([sys.executable, ROOT / "build" / "manpage.py", "--output", output], check=True, capture_output=True)
+    assert output.read_text() == page
