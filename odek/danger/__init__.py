@@ -1,16 +1,16 @@
 """What a shell command may do, and whether it may: pure, it runs and looks up nothing.
 
-    classify.py   command line and place to a Risk: start here
-    policy.py     Risk to allow, prompt or deny
-    explain.py    both, as plain values
-    risk.py       the nine classes, findings, the verdict
-    paths.py      whose territory a path is
-    lexer.py patterns.py escapes.py limits.py    shell text to words, within limits
-    parser.py reader.py words.py syntax.py       words to a tree
-    walk.py shape.py scope.py                    the tree followed: branches, variables, directories, functions
-    expand.py braces.py marks.py                 words expanded, unknown parts marked
-    dispatch.py names.py call.py options.py      a simple command to its rule
-    fallback.py   what is held against text that cannot be parsed
-    lists.py      lists of names, written as text
-    rules/        the rules: tables in plain, tools, services, flags; code for programs that need it
+classify.py   command line and place to a Risk: start here
+policy.py     Risk to allow, prompt or deny
+explain.py    both, as plain values
+risk.py       the nine classes, findings, the verdict
+paths.py      whose territory a path is
+lexer.py patterns.py escapes.py limits.py    shell text to words, within limits
+parser.py reader.py words.py syntax.py       words to a tree
+walk.py shape.py scope.py                    the tree followed: branches, variables, directories, functions
+expand.py braces.py marks.py                 words expanded, unknown parts marked
+dispatch.py names.py call.py options.py      a simple command to its rule
+fallback.py   what is held against text that cannot be parsed
+lists.py      lists of names, written as text
+rules/        the rules: tables in plain, tools, services, flags; code for programs that need it
 """
