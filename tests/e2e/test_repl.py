@@ -197,19 +197,26 @@ def test_ctrl_c_cancels_the_turn_and_the_next_one_works(sandboxed: Odek, word: s
         assert "interrupted" in spoken(server)[2][1]
 
 
+def press_ctrl_c(talk: Talk) -> None:
+    """Press it as a person does: between the prompt and the wait for a key, Python would notice it at the next key."""
+    time.sleep(0.2)
+    talk.type("\x03")
+
+
 def test_ctrl_c_twice_leaves(sandboxed: Odek, docker_engine: Engine) -> None:
     """At the prompt; the first one says so, and anything typed in between takes it back."""
     with ModelServer(text("x")) as server, Talk(sandboxed, "repl", "--base-url", server.base_url) as talk:
         talk.see(PROMPT.format(1))
-        talk.type("half a line\x03")
+        talk.type("half a line")
+        press_ctrl_c(talk)
         talk.see("Ctrl-C once more leaves")
         talk.see(PROMPT.format(1))
         talk.say("/help")
         talk.see(PROMPT.format(1))
-        talk.type("\x03")
+        press_ctrl_c(talk)
         talk.see("Ctrl-C once more leaves")
         talk.see(PROMPT.format(1))
-        talk.type("\x03")
+        press_ctrl_c(talk)
         assert talk.end()[0] == 128 + signal.SIGINT
         assert server.requests == []
     wait_until(lambda: not docker_engine.containers_of(talk.pid), "the container is still there")
