@@ -48,8 +48,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from artifact import DIST, ROOT, ZIP_NAME, write_executable
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 DEFLATED = ("source.tar",)
@@ -198,20 +199,6 @@ def tar_archive(files: Mapping[str, Path]) -> bytes:
     return out.getvalue()
 
 
-def write_executable(path: Path, content: bytes) -> None:
-    """Put `content` at `path` in one step, mode 0755, so that a running odek keeps its own file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o755)  # noqa: S103 – a program for everybody
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes, list[Compiled]]:
     """Return the one-file odek made from the package below `source`, and what was compiled into it."""
     package = find_package(source)
@@ -227,7 +214,7 @@ def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes,
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Return the options of this program."""
     parser = argparse.ArgumentParser(prog="zipapp", description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("--output", type=Path, default=ROOT / "dist" / "odek", help="default: dist/odek")
+    parser.add_argument("--output", type=Path, default=DIST / ZIP_NAME, help="default: dist/odek")
     parser.add_argument("--source", type=Path, default=ROOT, help="folder that holds the package odek")
     parser.add_argument(
         "--python",

@@ -104,6 +104,10 @@ class PackageLoader:
         """Return name in the archive → content of all source files."""
         return read_tar(self.archive.get_data(self.file + "/source.tar"))
 
+    def module_names(self) -> list[str]:
+        """Return the package's modules; `odek selftest` imports them all."""
+        raise NotImplementedError
+
     def is_package(self, name: str) -> bool | None:
         """Return None when the module is none of ours."""
         raise NotImplementedError
@@ -167,6 +171,10 @@ class CompiledLoader(PackageLoader):
                 self.rest = stream
             return self.rest
 
+    def module_names(self) -> list[str]:
+        self.read_rest()
+        return list(self.modules)
+
     def is_package(self, name: str) -> bool | None:
         if name not in self.modules and name.partition(".")[0] == "odek":
             self.read_rest()
@@ -211,6 +219,13 @@ class SourceLoader(PackageLoader):
         place = name.replace(".", "/")
         package = place + "/__init__.py"
         return package if package in self.files else place + ".py"
+
+    def module_names(self) -> list[str]:
+        return [
+            name[: -len(".py")].replace("/", ".").removesuffix(".__init__")
+            for name in self.files
+            if name.endswith(".py")
+        ]
 
     def is_package(self, name: str) -> bool | None:
         place = self.place(name)

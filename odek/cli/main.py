@@ -22,6 +22,7 @@ COMMANDS = {
     "sandbox": ("odek.cli.commands.sandbox", "make, list and remove what the sandbox uses"),
     "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),
     "completion": ("odek.cli.commands.completion", "print a completion script for a shell"),
+    "selftest": ("odek.cli.commands.selftest", "check that this copy of odek is whole and works here"),
     "version": ("odek.cli.commands.version", "print the version"),
 }
 """name → module, one line for the list of commands"""

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from recipes import load_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 ZIPAPP = ROOT / "build" / "zipapp.py"
@@ -156,13 +157,7 @@ def look():
 
 @pytest.fixture(scope="module")
 def builder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("odek_zipapp", ZIPAPP)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["odek_zipapp"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_recipe("zipapp")
 
 
 def write_tree(folder: Path, files: Mapping[str, str]) -> Path:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 
+from odek.cli.artifact import describe_artifact, find_artifact
 from odek.cli.commands.sandbox_containers import find_boxes
 from odek.cli.parser import CommandParser
 from odek.cli.session import random_hex, real_docker
@@ -66,7 +66,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 
 def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Check]:
-    yield Check(name="odek", verdict="ok", seen=f"Python {'.'.join(map(str, sys.version_info[:3]))}, {sys.platform}")
+    yield Check(name="odek", verdict="ok", seen=describe_artifact(find_artifact()))
     executable = which("docker", host)
     yield judge_client(executable, host.env.get("PATH", ""))
     if not executable:

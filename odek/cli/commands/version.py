@@ -7,6 +7,7 @@ import os
 import sys
 
 from odek import __version__
+from odek.cli.artifact import find_artifact, hash_artifact
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
@@ -26,9 +27,22 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 
 def _facts() -> dict[str, str]:
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    kind, path = ("source", package)
-    if os.path.isfile(os.path.dirname(package)):
-        kind, path = ("zip", os.path.dirname(package))
-    python = ".".join(map(str, sys.version_info[:3]))
-    return {"version": __version__, "kind": kind, "path": path, "python": python, "platform": sys.platform}
+    artifact = find_artifact()
+    return {
+        "version": __version__,
+        "kind": artifact.kind,
+        "path": artifact.path,
+        "sha256": hash_artifact(artifact),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": sys.platform,
+        "machine": os.uname().machine,
+        "libc": _libc(),
+    }
+
+
+def _libc() -> str:
+    """Return such as "glibc 2.36"; "" where the C library does not say."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        return ""

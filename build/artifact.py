@@ -1,0 +1,31 @@
+"""Files for dist/: what they are called, and how they get there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+ZIP_NAME = "odek"
+
+
+def binary_name() -> str:
+    """Return what a binary made here is called, such as odek-linux-x86_64."""
+    return f"odek-{platform.system().lower()}-{platform.machine()}"
+
+
+def write_executable(path: Path, content: bytes) -> None:
+    """Put `content` at `path` in one step, mode 0755, so that a running odek keeps its own file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o755)  # noqa: S103 – a program for everybody
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
