@@ -1,7 +1,7 @@
-"""The manual page `dist/odek.1`, and the list of commands in docs/CLI.md, from the parsers themselves.
+"""The manual page `dist/odek.1`, and the lists in docs/CLI.md, from the parsers themselves.
 
-    python3 build/manpage.py              writes dist/odek.1
-    python3 build/manpage.py --markdown   prints the part of docs/CLI.md between its two marks
+    python3 build/manpage.py          writes dist/odek.1
+    python3 build/manpage.py --docs   writes what stands between the marks of docs/CLI.md anew
 
 Equal sources give equal bytes: there is no date in the page.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from odek import __version__  # noqa: E402 - the source beside this file, wherever this is started
 from odek.cli.catalog import Flag, Page, read_pages  # noqa: E402
+from odek.cli.repl import COMMANDS as SLASH_COMMANDS  # noqa: E402
 
 EXIT_CODES = (
     ("0", "the task is done; the answer is on standard output"),
@@ -88,6 +89,26 @@ def _roff(text: str) -> str:
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
+def render_parts(pages: Sequence[Page]) -> dict[str, str]:
+    """Return what stands between the marks of docs/CLI.md, by their names."""
+    slash = "".join(f"| `{name}` | {text} |\n" for name, text in SLASH_COMMANDS.items())
+    return {
+        "commands": f"\n{render_markdown(pages)}\n",
+        "codes": render_exit_codes(),
+        "slash": f"| Command | |\n|---|---|\n{slash}",
+    }
+
+
+def fill_in(document: str, parts: Mapping[str, str]) -> str:
+    """Return `document` with what stands between each pair of marks replaced."""
+    for name, text in parts.items():
+        begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+        before, found, rest = document.partition(begin)
+        assert found, name
+        document = f"{before}{begin}{text}{end}{rest.partition(end)[2]}"
+    return document
+
+
 def render_exit_codes() -> str:
     """Return the table of exit codes for docs/CLI.md."""
     rows = "".join(f"| {code} | {text} |\n" for code, text in EXIT_CODES)
@@ -131,16 +152,18 @@ def _sentence(text: str) -> str:
 def main() -> int:
     """Write the manual page, or print the list of commands."""
     parser = argparse.ArgumentParser(description="make the manual page of odek from its parsers", allow_abbrev=False)
-    parser.add_argument("--markdown", action="store_true", help="print the part of docs/CLI.md that is made here")
+    parser.add_argument("--docs", action="store_true", help="write the lists in docs/CLI.md anew instead")
     parser.add_argument("--output", type=Path, default=ROOT / "dist" / "odek.1", help="where the manual page goes")
     options = parser.parse_args()
-    pages = read_pages()
-    if options.markdown:
-        sys.stdout.write(render_markdown(pages))
+    path, text = options.output, ""
+    if options.docs:
+        path = ROOT / "docs" / "CLI.md"
+        text = fill_in(path.read_text(encoding="utf-8"), render_parts(read_pages()))
     else:
-        options.output.parent.mkdir(exist_ok=True)
-        options.output.write_text(render_man(pages), encoding="utf-8")
-        sys.stdout.write(f"{options.output}\n")
+        path.parent.mkdir(exist_ok=True)
+        text = render_man(read_pages())
+    path.write_text(text, encoding="utf-8")
+    sys.stdout.write(f"{path}\n")
     return 0
 
 
