@@ -1,0 +1,184 @@
+"""Commands at work in the container: how they are started, followed and stopped.
+
+They travel on stdin, marked by their environment, and end with everything they started when their
+time is up or the turn is interrupted (R-40). What they may hold back is output beyond the cap, never
+their exit status.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from odek.errors import ExecutableMissing, Interrupted
+from odek.process import CommandResult, Completed
+from odek.sandbox import scripts
+from odek.sandbox.argv import exec_argv
+from odek.sandbox.docker import Docker, Pending, quote
+from odek.sandbox.errors import SandboxLost
+from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.following import EndMarker, Job, SplitMarker, follow
+from odek.sandbox.spec import SandboxSpec
+from odek.together import follow_all
+
+OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
+STOP_TIMEOUT_S = 10.0
+_STOPPED_S = 2.0
+_BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
+_KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
+
+_HELD = (
+    "the output was still held open after the command had ended, probably by a background process; "
+    "what it prints later is lost unless it is redirected to a file"
+)
+
+
+class Life(Protocol):
+    """Whether the container is still there."""
+
+    def require_alive(self) -> None:
+        """Raises SandboxLost when its lease has ended."""
+        ...
+
+    def require_running(self, done: Completed) -> None:
+        """Raises SandboxLost when `done`, a client that ended without our wrapper's word, is its end."""
+        ...
+
+    def close(self) -> str:
+        """End it."""
+        ...
+
+
+class Commands:
+    """Runs shell texts in one container."""
+
+    def __init__(
+        self,
+        docker: Docker,
+        spec: SandboxSpec,
+        facts: ContainerFacts,
+        *,
+        life: Life,
+        new_nonce: Callable[[], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._docker = docker
+        self._spec = spec
+        self._id = facts.id
+        self._life = life
+        self._new_nonce = new_nonce
+        self._clock = clock
+        self._marks: list[str] = []
+
+    def run(
+        self, texts: Sequence[bytes], timeouts_s: Sequence[float], *, apart: bool, limit_bytes: int
+    ) -> tuple[CommandResult, ...]:
+        """Run shell texts at the same time, to their ends or their limits.
+
+        Raises SandboxLost when the container is gone or cannot stop one of them.
+        """
+        self._life.require_alive()
+        jobs: list[Job] = []
+        results: dict[int, CommandResult] = {}
+
+        def unfinished() -> list[Job]:
+            return [job for index, job in enumerate(jobs) if index not in results]
+
+        try:
+            for text, timeout_s in zip(texts, timeouts_s, strict=True):
+                jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
+            for index, ended in follow_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
+                results[index] = self._result(jobs[index], unfinished(), ended=ended)
+        except (Interrupted, ExecutableMissing):
+            self._stop_all(unfinished())
+            raise
+        finally:
+            for job in jobs:
+                job.pending.close()
+        return tuple(results[index] for index in range(len(jobs)))
+
+    def _begin(self, text: bytes, timeout_s: float, *, apart: bool, limit_bytes: int) -> Job:
+        mark = self._new_nonce()
+        self._marks.append(mark)
+        end = SplitMarker(mark, OUTPUT_LIMIT_BYTES) if apart else EndMarker(mark)
+        started = self._clock()
+        pending = self._docker.start(
+            *self._exec(
+                scripts.COMMAND_APART if apart else scripts.COMMAND, (mark, f"{self._spec.umask:04o}"), call=mark
+            ),
+            stdin=text,
+            limit_bytes=limit_bytes,
+            on_stderr=end.feed,
+        )
+        return Job(
+            pending=pending, end=end, started=started, timeout_s=timeout_s, forks=_BACKGROUND.search(text) is not None
+        )
+
+    def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> CommandResult:
+        """Return what came of a job; `others` are still at work."""
+        notes: tuple[str, ...] = ()
+        if not ended:
+            notes = (self._stop(job, others),)
+        elif not job.pending.finished and job.forks:
+            notes = (_HELD,)
+        job.pending.close()
+        done = job.pending.completed()
+        if ended and job.end.status is None:
+            self._life.require_running(done)
+        return CommandResult(
+            output=done.stdout,
+            code=(done.code if job.end.status is None else job.end.status) if ended else None,
+            timed_out=not ended,
+            duration_s=self._clock() - job.started,
+            notes=notes,
+            stderr=job.end.stderr if isinstance(job.end, SplitMarker) else None,
+        )
+
+    def _stop_all(self, jobs: Sequence[Job]) -> None:
+        try:
+            for job in jobs:
+                self._stop(job, jobs)
+        except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
+            pass
+
+    def _stop(self, job: Job, others: Sequence[Job]) -> str:
+        """Stop every process of a job; return what was done. Raises SandboxLost if that failed."""
+        end, pending = job.end, job.pending
+        streams = (pending, *(other.pending for other in others if other is not job))
+        marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
+        stopped = self._call_beside(streams, self._exec(scripts.STOP, (end.mark, marks, end.started)))
+        if stopped.code not in (0, scripts.STOPPED_ALL):
+            stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
+        if stopped.code not in (0, scripts.STOPPED_ALL):
+            self._life.close()
+            raise SandboxLost(
+                "a command could not be stopped, so the whole sandbox was taken down",
+                hint="start again; what the command had written is in the working directory",
+                detail=quote(stopped),
+            )
+        deadline = self._clock() + _STOPPED_S
+        while not pending.finished and self._clock() < deadline:
+            for stream in streams[1:]:
+                stream.pump(0)
+            pending.pump(_STOPPED_S if len(streams) == 1 else 0.01)
+        if stopped.code == 0:
+            return "the command and everything it had started was stopped"
+        return "the command was stopped, and with it everything else that was running in the sandbox"
+
+    def _call_beside(self, streams: Sequence[Pending], argv: tuple[str, ...]) -> Completed:
+        """Run a docker call while the output of `streams` is taken off their hands: an engine whose
+        streams are stuck does not start another command in the container."""
+        calling = self._docker.start(*argv)
+        try:
+            deadline = self._clock() + STOP_TIMEOUT_S
+            while not calling.finished and self._clock() < deadline:
+                for pending in streams:
+                    pending.pump(0)
+                calling.pump(0.01)
+            return calling.wait(0.05)
+        finally:
+            calling.close()
+
+    def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
+        return exec_argv(self._id, user=self._spec.user, script=script, args=args, call=call)
