@@ -25,12 +25,15 @@ class Host:
     stdout_is_terminal: bool
     stderr_is_terminal: bool
     umask: int = 0o022
+    cwd_id: tuple[int, int] | None = None
+    """device and inode of the folder that `cwd` names; None: not known"""
 
     @classmethod
     def capture(cls) -> Host:
         """Return the facts of this process. Raises OdekError when the working directory is gone."""
         try:
             cwd = os.path.realpath(os.getcwd())
+            here = os.stat(".")  # the folder itself, whatever its name leads to by now
         except OSError as error:
             raise OdekError(
                 f"the working directory cannot be read: {error.strerror}",
@@ -48,6 +51,7 @@ class Host:
             stdout_is_terminal=_is_terminal(1),
             stderr_is_terminal=_is_terminal(2),
             umask=_read_umask(),
+            cwd_id=(here.st_dev, here.st_ino),
         )
 
 

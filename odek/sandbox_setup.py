@@ -17,6 +17,7 @@ from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings
 from odek.config.variables import expand_marked, variables_in
 from odek.host import Host, read_identity
+from odek.hostfiles import PathWalk
 from odek.image_setup import Notices as Notices
 from odek.image_setup import choose_image, make_image, obtain, require_buildable
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
@@ -30,6 +31,7 @@ from odek.sandbox.networks import inspect_networks, service_names
 from odek.sandbox.owner import Owner
 from odek.sandbox.recipe import Dockerfile
 from odek.sandbox.spec import (
+    DEFAULT_HOME,
     Limits,
     Mount,
     SandboxSpec,
@@ -41,11 +43,9 @@ from odek.sandbox.spec import (
     parse_user,
 )
 from odek.sandbox.start import Surroundings, start
-from odek.sandbox.workdir import check_workdir, resolve_volume
+from odek.sandbox.workdir import check_workdir, require_same_workdir, resolve_volume
 from odek.state import StateFolder
 from odek.text import visible
-
-DEFAULT_HOME = "/tmp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,26 +147,45 @@ def start_sandbox(
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     if not draft.networks.attaches:
         probe(docker, sleep=sleep)
+    require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
     image_id = obtain(
         draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
     )
+    require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
     if draft.networks.attaches:
         require_unchanged(plan, inspect_networks(draft.networks, docker))
         _tell_of_networks(plan, notices)
     for folder in draft.missing_folders:
-        _make_folder(folder, notices)
+        _make_folder(folder, host, notices)
+    _require_same_volumes(draft, settings, host)
     spec = sandbox_spec(draft, settings, host, plan=plan, image_id=image_id, env=env)
     return start(spec, docker, _surroundings(host, new_nonce, notices))
 
 
-def _make_folder(folder: str, notices: Notices) -> None:
+def _require_same_volumes(draft: Draft, settings: Settings, host: Host) -> None:
+    """Raise SandboxConfigError when a volume would not pass any more: a link was put in its place."""
+    origin = settings.origin_of("sandbox_volumes")
+    for text in settings.sandbox.volumes:
+        mount, missing = resolve_volume(text, workdir=host.cwd, origin=origin)
+        if missing or mount not in draft.volumes:
+            raise SandboxConfigError(
+                f'volume "{visible(text)}" changed while the sandbox was made ready', hint="start odek again"
+            )
+
+
+def _make_folder(folder: str, host: Host, notices: Notices) -> None:
+    """Make a folder below the working directory, following no link (R-33)."""
+    walk = PathWalk(host.cwd, f'"{visible(folder)}"', create=True)
     try:
-        os.makedirs(folder, exist_ok=True)
+        for part in os.path.relpath(folder, host.cwd).split("/"):
+            walk.enter(part)
     except OSError as error:
         raise SandboxConfigError(
             f'the folder "{visible(folder)}" cannot be made for sandbox_volumes: {error.strerror}',
             hint="make it yourself, or take it out of sandbox_volumes",
         ) from error
+    finally:
+        walk.close()
     notices.note(f"made the folder {visible(folder)} for sandbox_volumes")
 
 
@@ -217,6 +236,7 @@ def sandbox_spec(
         network=plan.mode,
         attached=plan.attached,
         workdir=host.cwd,
+        workdir_id=host.cwd_id,
         readonly=settings.sandbox.readonly,
         user=draft.user,
         home=dict(env).get("HOME", DEFAULT_HOME),

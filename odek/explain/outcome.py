@@ -40,7 +40,7 @@ def explain_sandbox(asked: Asked, look: Look) -> Explanation:
         outcome=outcome,
         why=why,
         problems=tuple(failure.message for failure in failures),
-        notes=tuple(_notes(asked, look)),
+        notes=tuple(_notes(look)),
         sections=sandbox_sections(asked, look),
         commands=tuple(_commands(asked, look)),
     )
@@ -75,14 +75,12 @@ def _outcome(asked: Asked, look: Look, failures: Sequence[OdekError]) -> tuple[O
     return "host", f"{failures[0].message}, and nobody insists on a sandbox"
 
 
-def _notes(asked: Asked, look: Look) -> Iterator[str]:
+def _notes(look: Look) -> Iterator[str]:
     if look.plan is not None:
         yield from warnings(look.plan)
         hint = removal_hint(look.plan)
         if hint:
             yield hint
-    if "HOME" in asked.settings.sandbox.raw_env:
-        yield "the value of HOME is shown as the project wrote it; its variables are put in after the approval"
 
 
 def _commands(asked: Asked, look: Look) -> Iterator[tuple[str, ...]]:

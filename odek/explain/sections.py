@@ -16,8 +16,7 @@ from odek.explain.types import ApprovalState, Asked, Entry, Look, Section
 from odek.isolation import Intent, decide, explain_stop
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
 from odek.sandbox.network import Network
-from odek.sandbox.spec import ATTACHMENTS, WORKSPACE
-from odek.sandbox_setup import DEFAULT_HOME
+from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE
 
 _APPROVAL_ORIGINS: Mapping[ApprovalState, str] = {
     "not needed": "the project changes nothing",
@@ -161,7 +160,7 @@ def _user(asked: Asked) -> Section:
         name="user",
         entries=(
             Entry(name="user", value=asked.draft.user, origin=user_origin),
-            Entry(name="home", value=env.get("HOME", DEFAULT_HOME), origin=home_origin),
+            Entry(name="home", value=None if "HOME" in env else DEFAULT_HOME, origin=home_origin),
         ),
     )
 

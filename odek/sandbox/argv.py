@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from odek.sandbox import scripts
 from odek.sandbox.network import PROJECT_LABEL
-from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, Mount, SandboxSpec
+from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, Mount, SandboxSpec
 
 LABEL = "io.odek.sandbox"
 """marks a container as ours; `ps --filter` and the sweep look for it"""
@@ -49,7 +49,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--mount", bind_option(Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly)),
         *(item for volume in spec.volumes for item in ("--mount", bind_option(volume))),
         "--workdir", WORKSPACE,
-        "--env", f"HOME={spec.home}",
+        "--env", f"HOME={DEFAULT_HOME}",  # another one is a value of sandbox_env and exported with them
         *(item for variable in _NO_PROXIES for item in ("--env", variable)),
         "--entrypoint", "sh", "--", spec.image_id, "-c", scripts.KEEP_ALIVE,
     )  # fmt: skip

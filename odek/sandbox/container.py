@@ -1,47 +1,36 @@
 """A running sandbox: commands and file accesses in it, and its end.
 
 Satisfies executor.Executor. Commands and file contents travel on stdin; nothing of theirs is in an
-argument. What a command may hold back is its output beyond the cap, never its exit status.
+argument.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from odek.errors import ExecutableMissing, FileRefused, Interrupted
+from odek.errors import ExecutableMissing, FileRefused
 from odek.listing import Entry, Listing, Walk
 from odek.process import CommandRequest, CommandResult, Completed
 from odek.sandbox import lookup, scripts
 from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
+from odek.sandbox.commands import OUTPUT_LIMIT_BYTES, STOP_TIMEOUT_S, Commands
 from odek.sandbox.diagnosis import COUNTERS, Counters, explain_command, needs_counters, parse_counters
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote, read_array
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.following import EndMarker, Job, SplitMarker, follow
-from odek.sandbox.paths import attachment_path, relative_path, relative_place
-from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, SandboxSpec
+from odek.sandbox.paths import attachment_path, is_attachment, relative_path, relative_place
+from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, SandboxSpec
 from odek.text import clip, visible
-from odek.together import follow_all
 
-OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
 FILE_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 3.0
-_STOPPED_S = 2.0
 _LAST_WORDS_BYTES = 4096  # of a failed command, to find the reason in
 _SHELL_VARIABLES = "/tmp/.odek-variables"
 _MAX_REDIRECTIONS = 3
-_BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
-_KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
 
-_HELD = (
-    "the output was still held open after the command had ended, probably by a background process; "
-    "what it prints later is lost unless it is redirected to a file"
-)
 _REFUSALS = {
     scripts.LEFT_WORKSPACE: "it leaves the workspace",
     scripts.MISSING: "there is no such file",
@@ -76,9 +65,10 @@ class Container:
         self._new_nonce = new_nonce
         self._clock = clock
         self._closed = False
-        self._marks: list[str] = []
+        self._commands = Commands(docker, spec, facts, life=self, new_nonce=new_nonce, clock=clock)
         self._counters = Counters()
-        self._prelude = _exports((*spec.env, ("HOME", facts.home)) if _home_moved(spec, facts) else spec.env)
+        home = (("HOME", facts.home),) if facts.home != dict(spec.env).get("HOME", DEFAULT_HOME) else ()
+        self._prelude = _exports((*spec.env, *home))
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with `sh` in /workspace.
@@ -96,8 +86,10 @@ class Container:
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a file of the workspace; see executor.Executor."""
         limit = str(limit_bytes + 1)
-        attached = attachment_path(path) if self._spec.attachments else None
-        arguments = (relative_path(path), limit) if attached is None else (attached, limit, ATTACHMENTS)
+        if self._spec.attachments and is_attachment(path):
+            arguments: tuple[str, ...] = (attachment_path(path), limit, ATTACHMENTS)
+        else:
+            arguments = (relative_path(path), limit)
         done = self._file_call(scripts.READ, arguments, b"", limit_bytes)
         if done.code != 0:
             raise self._refusal(path, "read", done)
@@ -107,6 +99,8 @@ class Container:
 
     def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
         """Return the bytes of several files by one call; see executor.Executor."""
+        if self._spec.attachments and any(map(is_attachment, paths)):  # a few: one by one will do
+            return tuple(self._read_or_refusal(path, limit_bytes) for path in paths)
         mark = self._new_nonce()
         text = lookup.read_command(paths, mark, limit_bytes=limit_bytes, total_bytes=total_bytes)
         done = self._look(text, timeout_s=FILE_TIMEOUT_S, limit_bytes=total_bytes + lookup.room_for(paths))
@@ -139,6 +133,12 @@ class Container:
     def walk(self, path: str, how: Walk) -> Listing:
         """Return what is in a folder; see executor.Executor."""
         return self._list(path, how, follow=True)
+
+    def _read_or_refusal(self, path: str, limit_bytes: int) -> bytes | FileRefused:
+        try:
+            return self.read(path, limit_bytes=limit_bytes)
+        except FileRefused as refusal:
+            return refusal
 
     def attach(self, name: str, data: bytes) -> None:
         """Put a file into the folder of attached files, which the spec must have asked for (D-3).
@@ -186,7 +186,7 @@ class Container:
     def _run_all(self, requests: Sequence[CommandRequest], *, apart: bool) -> tuple[CommandResult, ...]:
         texts = [(self._prelude + request.command).encode("utf-8", "surrogateescape") for request in requests]
         limits = [request.timeout_s for request in requests]
-        results = self._follow_texts(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
+        results = self._commands.run(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
         return tuple(map(self._explained, results))
 
     def _explained(self, result: CommandResult) -> CommandResult:
@@ -211,79 +211,11 @@ class Container:
 
     def _look(self, text: bytes, *, timeout_s: float, limit_bytes: int) -> CommandResult:
         """Run one of our own scripts as commands are run; its stdout is kept from the beginning on."""
-        (done,) = self._follow_texts((text,), (timeout_s,), apart=True, limit_bytes=2 * limit_bytes)
+        (done,) = self._commands.run((text,), (timeout_s,), apart=True, limit_bytes=2 * limit_bytes)
         return done
 
-    def _follow_texts(
-        self, texts: Sequence[bytes], timeouts_s: Sequence[float], *, apart: bool, limit_bytes: int
-    ) -> tuple[CommandResult, ...]:
-        """Run shell texts at the same time, to their ends or their limits."""
-        self._require_alive()
-        jobs: list[Job] = []
-        results: dict[int, CommandResult] = {}
-
-        def unfinished() -> list[Job]:
-            return [job for index, job in enumerate(jobs) if index not in results]
-
-        try:
-            for text, timeout_s in zip(texts, timeouts_s, strict=True):
-                jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
-            for index, ended in follow_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
-                results[index] = self._result(jobs[index], unfinished(), ended=ended)
-        except (Interrupted, ExecutableMissing):
-            self._stop_all(unfinished())
-            raise
-        finally:
-            for job in jobs:
-                job.pending.close()
-        return tuple(results[index] for index in range(len(jobs)))
-
-    def _begin(self, text: bytes, timeout_s: float, *, apart: bool, limit_bytes: int) -> Job:
-        mark = self._new_nonce()
-        self._marks.append(mark)
-        end = SplitMarker(mark, OUTPUT_LIMIT_BYTES) if apart else EndMarker(mark)
-        started = self._clock()
-        pending = self._docker.start(
-            *self._exec(
-                scripts.COMMAND_APART if apart else scripts.COMMAND, (mark, f"{self._spec.umask:04o}"), call=mark
-            ),
-            stdin=text,
-            limit_bytes=limit_bytes,
-            on_stderr=end.feed,
-        )
-        return Job(
-            pending=pending, end=end, started=started, timeout_s=timeout_s, forks=_BACKGROUND.search(text) is not None
-        )
-
-    def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> CommandResult:
-        """Return what came of a job; `others` are still at work."""
-        notes: tuple[str, ...] = ()
-        if not ended:
-            notes = (self._stop(job, others),)
-        elif not job.pending.finished and job.forks:
-            notes = (_HELD,)
-        job.pending.close()
-        done = job.pending.completed()
-        if ended and job.end.status is None:
-            self._require_running(done)
-        return CommandResult(
-            output=done.stdout,
-            code=(done.code if job.end.status is None else job.end.status) if ended else None,
-            timed_out=not ended,
-            duration_s=self._clock() - job.started,
-            notes=notes,
-            stderr=job.end.stderr if isinstance(job.end, SplitMarker) else None,
-        )
-
-    def _stop_all(self, jobs: Sequence[Job]) -> None:
-        try:
-            for job in jobs:
-                self._stop(job, jobs)
-        except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
-            pass
-
     def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Completed:
-        self._require_alive()
+        self.require_alive()
         pending = self._docker.start(
             *self._exec(script, args), stdin=data, limit_bytes=2 * (limit_bytes + 1) + (1 << 16)
         )
@@ -293,7 +225,7 @@ class Container:
         reason = _REFUSALS.get(done.code)
         words = clip(quote(done).replace("\n", "; "), 300)
         if reason is None:
-            self._require_running(done)
+            self.require_running(done)
             reason = "the container took too long" if done.timed_out else words or f"status {done.code}"
         elif done.code == scripts.NOT_WRITABLE and self._spec.readonly:
             reason = "the workspace is mounted read-only"
@@ -301,54 +233,17 @@ class Container:
             reason = f"{reason} ({words})"
         return FileRefused(f'cannot {doing} "{visible(path)}": {reason}')
 
-    def _stop(self, job: Job, others: Sequence[Job]) -> str:
-        """Stop every process of a job; return what was done. Raises SandboxLost if that failed."""
-        end, pending = job.end, job.pending
-        streams = (pending, *(other.pending for other in others if other is not job))
-        marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
-        stopped = self._call_beside(streams, self._exec(scripts.STOP, (end.mark, marks, end.started)))
-        if stopped.code not in (0, scripts.STOPPED_ALL):
-            stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
-        if stopped.code not in (0, scripts.STOPPED_ALL):
-            self.close()
-            raise SandboxLost(
-                "a command could not be stopped, so the whole sandbox was taken down",
-                hint="start again; what the command had written is in the working directory",
-                detail=quote(stopped),
-            )
-        deadline = self._clock() + _STOPPED_S
-        while not pending.finished and self._clock() < deadline:
-            for stream in streams[1:]:
-                stream.pump(0)
-            pending.pump(_STOPPED_S if len(streams) == 1 else 0.01)
-        if stopped.code == 0:
-            return "the command and everything it had started was stopped"
-        return "the command was stopped, and with it everything else that was running in the sandbox"
-
-    def _call_beside(self, streams: Sequence[Pending], argv: tuple[str, ...]) -> Completed:
-        """Run a docker call while the output of `streams` is taken off their hands: an engine whose
-        streams are stuck does not start another command in the container."""
-        calling = self._docker.start(*argv)
-        try:
-            deadline = self._clock() + STOP_TIMEOUT_S
-            while not calling.finished and self._clock() < deadline:
-                for pending in streams:
-                    pending.pump(0)
-                calling.pump(0.01)
-            return calling.wait(0.05)
-        finally:
-            calling.close()
-
-    def _require_alive(self) -> None:
+    def require_alive(self) -> None:
+        """Raises SandboxLost when the lease has ended, and the container with it."""
         if not self._closed:
             self._lease.pump(0)
             if not self._lease.exited:
                 return
         raise _lost("its container is gone")
 
-    def _require_running(self, done: Completed) -> None:
+    def require_running(self, done: Completed) -> None:
         """A client that ended without the wrapper's word: the command's doing, or the container's end?"""
-        self._require_alive()
+        self.require_alive()
         state = call(self._docker, *inspect_argv(self.facts.id), timeout_s=CALL_TIMEOUT_S)
         if state.code != 0 or not _shows_running(state):
             raise _lost(quote(done) or "its container is gone")
@@ -369,10 +264,6 @@ def _shows_running(inspected: Completed) -> bool:
 def _exports(pairs: tuple[tuple[str, str], ...]) -> str:
     """Return shell text that exports `pairs` byte for byte; it precedes the command on stdin."""
     return "".join("export {}='{}'\n".format(name, value.replace("'", "'\\''")) for name, value in pairs)
-
-
-def _home_moved(spec: SandboxSpec, facts: ContainerFacts) -> bool:
-    return facts.home != spec.home
 
 
 def _lost(why: str) -> SandboxLost:

@@ -6,8 +6,7 @@ import os
 import stat
 import time
 
-from odek.sandbox.errors import SandboxConfigError
-from odek.text import visible
+from odek.sandbox.workdir import open_workdir
 
 _PREFIX = ".odek-nonce-"
 _STALE_S = 60.0
@@ -19,56 +18,57 @@ class NonceFile:
     Where the folder may only be read, the proof is the folder's inode number instead.
     """
 
-    def __init__(self, folder: str, nonce: str) -> None:
+    def __init__(self, folder: str, nonce: str, *, identity: tuple[int, int] | None = None) -> None:
+        """`identity`: device and inode that `folder` must have; None: any."""
         self._folder = folder
+        self._identity = identity
+        self._descriptor: int | None = None
         self.name = f"{_PREFIX}{nonce}"
         self._made = False
         self.inode = ""
         """set when no file could be made"""
 
     def make(self) -> None:
-        """Make the file, or learn the inode. Raises SandboxConfigError when the folder is gone."""
+        """Make the file, or learn the inode. Raises SandboxConfigError when the folder is gone or another."""
+        folder = self._descriptor = open_workdir(self._folder, self._identity)
         try:
-            self._remove_stale()
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
+            _remove_stale(folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            os.close(os.open(self.name, flags, 0o644, dir_fd=folder))
             self._made = True
         except OSError:
-            self.inode = self._read_inode()
+            self.inode = str(os.fstat(folder).st_ino)
 
     def remove(self) -> None:
         """Remove the file, and the one that the container has made beside it (scripts.CHECK).
 
         What cannot be removed is swept by a later start in this folder.
         """
+        folder, self._descriptor = self._descriptor, None
+        if folder is None:
+            return
         made, self._made = self._made, False
-        for path in (self._path, f"{self._path}.w")[0 if made else 1 :]:
+        for name in (self.name, f"{self.name}.w")[0 if made else 1 :]:
             try:
-                os.unlink(path)
+                os.unlink(name, dir_fd=folder)
             except OSError:
                 pass
+        os.close(folder)
 
-    @property
-    def _path(self) -> str:
-        return os.path.join(self._folder, self.name)
 
-    def _read_inode(self) -> str:
+def _remove_stale(folder: int) -> None:
+    """Remove what an odek that was killed in the act has left in this folder."""
+    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        with os.scandir(readable) as entries:
+            stale = [entry.name for entry in entries if entry.name.startswith(_PREFIX) and _is_stale(entry)]
+    finally:
+        os.close(readable)
+    for name in stale:
         try:
-            return str(os.stat(self._folder).st_ino)
-        except OSError as error:
-            raise SandboxConfigError(
-                f'the working directory "{visible(self._folder)}" cannot be read: {error.strerror}',
-                hint="change into a directory that exists",
-            ) from error
-
-    def _remove_stale(self) -> None:
-        """Remove what an odek that was killed in the act has left in this folder."""
-        with os.scandir(self._folder) as entries:
-            stale = [entry.path for entry in entries if entry.name.startswith(_PREFIX) and _is_stale(entry)]
-        for path in stale:
-            try:
-                os.unlink(path)
-            except OSError:  # another odek was faster, or it is somebody else's
-                pass
+            os.unlink(name, dir_fd=folder)
+        except OSError:  # another odek was faster, or it is somebody else's
+            pass
 
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:

@@ -35,13 +35,18 @@ def relative_place(path: str) -> str:
     return "/".join(parts[1:])
 
 
-def attachment_path(path: str) -> str | None:
-    """Return `path` relative to the folder of attached files, None when it is no file in there.
+def is_attachment(path: str) -> bool:
+    """Return whether `path` names something in the folder of attached files."""
+    try:
+        parts = _parts(path)
+    except FileRefused:
+        return False
+    return len(parts) > 1 and f"/{parts[0]}" == ATTACHMENTS
 
-    Raises FileRefused as `relative_path` does.
-    """
-    parts = _parts(path)
-    return "/".join(parts[1:]) if len(parts) > 1 and f"/{parts[0]}" == ATTACHMENTS else None
+
+def attachment_path(path: str) -> str:
+    """Return `path`, which `is_attachment`, relative to the folder of attached files."""
+    return "/".join(_parts(path)[1:])
 
 
 def _parts(path: str, *, errors: str = "strict") -> list[str]:

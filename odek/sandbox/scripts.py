@@ -15,12 +15,17 @@ READY = "odek-ready"
 KEEP_ALIVE = f"echo {READY}; while read -r _; do :; done"
 
 CHECKED = 42
-# $1: name of the nonce file, $2: inode of the workspace where no such file could be made.
+# $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
+# volume its place below the workspace and its target. Stdin: HOME of the commands, which may be a secret.
 # Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
 # shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
 # the file that the attempt leaves in the workspace.
+# A volume is what was checked if it is the same file as the one in the workspace: Docker goes by names,
+# and a folder can be exchanged for a link between check and mount.
 CHECK = """\
 command -v cat >/dev/null || { echo missing=cat; exit 1; }
+HOME=$(cat; echo x)
+HOME=${HOME%x}
 [ -e "/workspace/$1" ] && echo nonce=seen
 [ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) echo nonce=seen ;; esac
 attempt() { true 2>/dev/null >"$1" && echo "$2=writable"; }
@@ -30,6 +35,13 @@ attempt "/workspace/$1.w" workspace
 while read -r key id rest; do
   case $key in Uid:) echo "uid=$id" ;; Gid:) echo "gid=$id" ;; esac
 done </proc/self/status
+shift 2
+number=0
+while [ $# -gt 1 ]; do
+  number=$((number + 1))
+  [ "/workspace/$1" -ef "$2" ] && echo "volume$number=same"
+  shift 2
+done
 exit 42
 """
 

@@ -20,6 +20,7 @@ from odek.text import visible
 WORKSPACE = "/workspace"
 ATTACHMENTS = "/ctx"
 """where files from outside the workspace stand that the operator attached (D-3)"""
+DEFAULT_HOME = "/tmp"
 DEFAULT_PIDS_LIMIT = 4096
 MIN_PIDS_LIMIT = 16  # below this the runtime's own threads and the shell no longer fit
 MAX_PIDS_LIMIT = 4_194_304  # the kernel's own ceiling for pid_max
@@ -81,6 +82,8 @@ class SandboxSpec:
     """existing networks, in the order in which they are connected"""
     attachments: bool = False
     """whether there is a second tmpfs, for files from outside the workspace"""
+    workdir_id: tuple[int, int] | None = None
+    """device and inode that `workdir` must still have; None: not known"""
 
     @property
     def plan(self) -> NetworkPlan:

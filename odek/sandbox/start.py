@@ -6,6 +6,7 @@ killed outright, the lease takes it down (argv.run_argv).
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -64,7 +65,7 @@ class Surroundings:
 def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     """Return a running, verified container. Raises SandboxConfigError."""
     nonce = world.new_nonce()
-    marker = NonceFile(spec.workdir, world.new_nonce())
+    marker = NonceFile(spec.workdir, world.new_nonce(), identity=spec.workdir_id)
     lease: Pending | None = None
     with ExitStack() as cleanup:
         listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs beside the start
@@ -91,8 +92,9 @@ def _prove(
         marker.make()
         inspecting = docker.start(*inspect_argv(name))
         cleanup.callback(inspecting.close)
-        arguments = (marker.name, marker.inode)
-        checked = call(docker, *exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments))
+        arguments = (marker.name, marker.inode, *_volume_arguments(spec))
+        asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
+        checked = call(docker, *asking, stdin=spec.home.encode("utf-8", "surrogateescape"))
         inspected = _read_inspect(inspecting.wait(CALL_TIMEOUT_S))
     observed = _read_check(checked)
     _require_match(spec, inspected, nonce)
@@ -231,6 +233,17 @@ def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Compl
             f'the Docker daemon does not see "{visible(spec.workdir)}": /workspace is another folder',
             hint="use a local daemon: this one sees other files (DOCKER_HOST, `docker context ls`)",
         )
+    for number, volume in enumerate(spec.volumes, start=1):
+        if observed.get(f"volume{number}") != "same":
+            raise SandboxConfigError(
+                f'"{visible(volume.target)}" in the sandbox is not "{visible(volume.source)}" of the working directory',
+                hint="a folder on the way was exchanged while the sandbox was started, or is closed to its user",
+            )
+
+
+def _volume_arguments(spec: SandboxSpec) -> tuple[str, ...]:
+    pairs = ((os.path.relpath(volume.source, spec.workdir), volume.target) for volume in spec.volumes)
+    return tuple(text for pair in pairs for text in pair)
 
 
 def _facts(

@@ -19,6 +19,7 @@ _SYSTEM_FOLDERS = frozenset(
     ("/", "/home", "/opt", "/srv", "/usr", "/usr/local", "/usr/share", "/var", "/var/lib", "/var/log", "/var/spool")
 )
 _NOT_SYSTEM = ("/dev/shm/", "/run/media/")
+_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 
 
@@ -56,6 +57,34 @@ def check_workdir(workdir: str, *, home: str, docker_host: str, docker_config: s
                 f'"{visible(workdir)}" holds the Docker socket {visible(socket)}: sharing it hands over the machine',
                 hint=hint,
             )
+
+
+def open_workdir(workdir: str, identity: tuple[int, int] | None) -> int:
+    """Return a descriptor of the working directory, through which its files can be made and removed.
+
+    Raises SandboxConfigError when it is gone, or no longer the folder with that device and inode:
+    who may write the folder above it can put another one, or a link, in its place.
+    """
+    try:
+        descriptor = os.open(workdir, _FOLDER_FLAGS)
+    except OSError as error:
+        raise SandboxConfigError(
+            f'the working directory "{visible(workdir)}" cannot be read: {error.strerror}',
+            hint="change into a directory that exists",
+        ) from error
+    status = os.fstat(descriptor)
+    if identity is not None and (status.st_dev, status.st_ino) != identity:
+        os.close(descriptor)
+        raise SandboxConfigError(
+            f'"{visible(workdir)}" is another folder than the one in which odek was started',
+            hint="find out who exchanged it, then change into the right one and start again",
+        )
+    return descriptor
+
+
+def require_same_workdir(workdir: str, identity: tuple[int, int] | None) -> None:
+    """Raise SandboxConfigError as `open_workdir` does."""
+    os.close(open_workdir(workdir, identity))
 
 
 def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool]:

@@ -53,7 +53,7 @@ ROOMS: dict[str, set[str]] = {
     "demo": set(),
 }
 ROOMS["image_setup"] = {"errors", "text", "host", "state", "config", "sandbox"}
-ROOMS["sandbox_setup"] = {"errors", "text", "host", "state", "config", "sandbox", "approval", "image_setup"}
+ROOMS["sandbox_setup"] = ROOMS["image_setup"] | {"hostfiles", "approval", "image_setup"}
 ROOMS["explain"] = {"errors", "text", "host", "config", "sandbox", "approval", "isolation", "sandbox_setup"}
 ROOMS["tool_setup"] = {"config", "approval", "sandbox", "executor", "tools", "trusted"}
 ROOMS["bootstrap"] = set(ROOMS)

@@ -73,13 +73,14 @@ class Setup:
 
     def script(self, spec: SandboxSpec) -> FakeDocker:
         """Let Docker start what `spec` asks for."""
+        proofs = "".join(f"volume{number}=same\n" for number, _ in enumerate(spec.volumes, start=1))
         return (
             self.docker.on("version", stdout="28.0.0\n")
             .on("image", "inspect", stdout=f"{IMAGE_ID}\n")
             .on("ps")
             .on("run", stdout=f"{scripts.READY}\n", hold=True)
             .on("inspect", stdout=json.dumps([inspected(spec, name="odek-1-1", nonce=NONCE)]))
-            .on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=SEEN)
+            .on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=SEEN + proofs)
         )
 
     @property
@@ -186,6 +187,38 @@ def test_missing_folders_are_made_when_all_else_is_decided_and_said_so(setup: Se
     setup.start(**operator(sandbox_volumes=[f"{name}:/data"]))
     assert os.listdir(setup.host.cwd) == [name]
     assert setup.notes == [f"made the folder {setup.host.cwd}/a\\x1b[2J\\nb for sandbox_volumes"]
+
+
+def test_folder_that_became_a_link_under_way_stops_the_run(setup: Setup, tmp_path: Path) -> None:
+    """R-33, S-6: between the check and the start lie a question and a pull; another sandbox may work in this folder."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("data", "new"):
+        cache = Path(setup.host.cwd, "cache")
+        cache.mkdir(exist_ok=True)
+        (cache / name).mkdir() if name == "data" else None
+        setup.docker = FakeDocker()
+        setup.docker.on("version", stdout="1\n")
+
+        def exchange(_: object, cache: Path = cache) -> None:
+            cache.rename(cache.with_name("old"))
+            cache.symlink_to(outside)
+
+        setup.docker.on("image", "inspect", stdout=f"{IMAGE_ID}\n", react=exchange)
+        with pytest.raises(OdekError, match=r"is a symbolic link|cannot be made"):
+            setup.start(**operator(sandbox_volumes=[f"./cache/{name}:/data"]))
+        assert (os.listdir(outside), setup.docker.called("run")) == ([], [])
+        cache.unlink()
+        cache.with_name("old").rename(cache)
+
+
+def test_working_directory_that_was_exchanged_stops_the_run_before_anything_is_made(setup: Setup) -> None:
+    """R-37, S-6: nothing of another folder is sent to a build either."""
+    setup.host = replace(setup.host, cwd_id=(1, 2))
+    setup.docker.on("version", stdout="1\n")
+    with pytest.raises(SandboxConfigError, match="another folder than the one in which odek was started"):
+        setup.start(**operator())
+    assert [call.args[0] for call in setup.docker.calls] == ["version"]
 
 
 def test_no_folder_is_made_when_the_image_cannot_be_had(setup: Setup) -> None:

@@ -29,7 +29,7 @@ FULL = SandboxSpec(
     workdir='/w,s:"x"',
     readonly=True,
     user="65534",
-    home="/h",
+    home="/canary-home",
     limits=Limits(pids=64, memory_bytes=6291456, nano_cpus=1_500_000_000),
     env=(("SECRET", "canary-7f3"),),
     volumes=(Mount(source="/w/a", target="/data"), Mount(source="/w/b", target="/b", readonly=True)),
@@ -79,7 +79,7 @@ def test_run_of_a_sandbox_with_everything() -> None:
         "--mount", 'type=bind,"source=/w/a","target=/data"',
         "--mount", 'type=bind,"source=/w/b","target=/b",readonly',
         "--workdir", "/workspace",
-        "--env", "HOME=/h", *PROXIES,
+        "--env", "HOME=/tmp", *PROXIES,
         "--entrypoint", "sh", "--", IMAGE, "-c", scripts.KEEP_ALIVE,
     )  # fmt: skip
     assert "canary" not in repr(line)

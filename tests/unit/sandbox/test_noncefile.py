@@ -30,13 +30,44 @@ def test_file_is_made_empty_and_removed(tmp_path: Path) -> None:
 
 def test_file_that_the_container_made_beside_it_goes_too(tmp_path: Path) -> None:
     """R-37, R-38: whether or not the first one could be made."""
-    for made in (True, False):
+    for there in ([], [".odek-nonce-n0"]):
+        for name in there:
+            (tmp_path / name).touch()
         marker = NonceFile(str(tmp_path), "n0")
-        if made:
-            marker.make()
+        marker.make()
         (tmp_path / f"{marker.name}.w").touch()
         marker.remove()
-        assert os.listdir(tmp_path) == []
+        assert os.listdir(tmp_path) == there
+
+
+def test_folder_that_was_exchanged_is_refused(tmp_path: Path) -> None:
+    """R-37, S-6: by its device and inode, whether another folder or a link has its name now."""
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    status = work.stat()
+    work.rename(tmp_path / "old")
+    for put in (lambda: work.symlink_to(tmp_path / "old"), lambda: other.rename(work)):
+        put()
+        marker = NonceFile(str(work), "n0", identity=(status.st_dev, status.st_ino))
+        with pytest.raises(SandboxConfigError, match=r"another folder than the one|cannot be read"):
+            marker.make()
+        marker.remove()
+        work.unlink() if work.is_symlink() else None
+    assert (os.listdir(work), os.listdir(tmp_path / "old")) == ([], [])
+
+
+def test_files_go_where_they_were_made_when_the_folder_is_renamed(tmp_path: Path) -> None:
+    """R-37, S-6: nothing is removed from the folder that has its name afterwards."""
+    work = tmp_path / "work"
+    work.mkdir()
+    marker = NonceFile(str(work), "n0")
+    marker.make()
+    work.rename(tmp_path / "old")
+    work.mkdir()
+    (work / marker.name).touch()
+    marker.remove()
+    assert (os.listdir(work), os.listdir(tmp_path / "old")) == ([marker.name], [])
 
 
 def test_removal_of_what_was_never_made_removes_nothing(tmp_path: Path) -> None:

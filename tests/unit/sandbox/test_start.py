@@ -20,7 +20,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network
 from odek.sandbox.owner import LIST_TEMPLATE, Owner
-from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.spec import Mount, SandboxSpec
 from odek.sandbox.start import START_TIMEOUT_S, Surroundings, start
 
 OWNER = Owner(pid=7, start="42", boot="boot-1", pidns="pid:[1]", uid=1000)
@@ -119,6 +119,7 @@ def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
         "exec", "--interactive", "--user", "1000:1000", "odek-7-1", "sh", "-c", scripts.CHECK, "sh",
         f".odek-nonce-{MARKER}", "",
     )  # fmt: skip
+    assert docker.calls[3].stdin == b"/tmp"
     docker.assert_no_client_left("run")
     assert not scene.leases[0].released
     assert (os.listdir(scene.spec.workdir), scene.said) == ([], [])
@@ -176,6 +177,41 @@ def test_commands_of_a_moved_home_get_it(scene: Scene) -> None:
     docker.on("exec", has=scripts.COMMAND, react=lambda client: client.err.append(b"0003 0\n"))
     scene.start().run("true", timeout_s=1)
     assert docker.calls[-1].stdin == b"export HOME='/dev/shm'\ntrue"
+
+
+def test_home_of_the_operator_is_in_no_argument(scene: Scene) -> None:
+    """R-32, S-9, B15: it is a value of sandbox_env, and arguments are public."""
+    scene.spec = replace(scene.spec, home="/canary", env=(("HOME", "/canary"),))
+    docker = script(scene)
+    docker.on("exec", has=scripts.COMMAND, react=lambda client: client.err.append(b"0003 0\n"))
+    scene.start().run("true", timeout_s=1)
+    assert [call.stdin for call in docker.calls if call.args[0] == "exec"] == [
+        b"/canary",
+        b"export HOME='/canary'\ntrue",
+    ]
+    assert "canary" not in repr([call.args for call in docker.calls])
+
+
+def test_volumes_are_looked_at_from_inside(scene: Scene) -> None:
+    """R-33, S-6: each by its place in the workspace and its target."""
+    folder = scene.spec.workdir
+    scene.spec = replace(
+        scene.spec, volumes=(Mount(source=f"{folder}/a b", target="/data"), Mount(source=folder, target="/all"))
+    )
+    docker = script(scene, check=f"{SEEN}volume1=same\nvolume2=same\n")
+    scene.start()
+    assert docker.calls[3].args[-5:] == (f".odek-nonce-{MARKER}", "", "a b", "/data", ".", "/all")[-5:]
+
+
+@pytest.mark.parametrize("seen", ["", "volume1=same\n", "volume2=same\nvolume3=same\n", "volume1=\nvolume2=same\n"])
+def test_volume_that_is_not_the_one_of_the_workspace_takes_the_container_down(seen: str, scene: Scene) -> None:
+    """R-33, S-6: Docker follows a link that was put there after the check."""
+    folder = scene.spec.workdir
+    volumes = tuple(Mount(source=f"{folder}/{name}", target=f"/{name}") for name in "ab")
+    scene.spec = replace(scene.spec, volumes=volumes)
+    script(scene, check=SEEN + seen)
+    refused = scene.fails("in the sandbox is not")
+    assert refused.hint.startswith("a folder on the way was exchanged")
 
 
 def test_facts_name_the_attached_networks(scene: Scene) -> None:
