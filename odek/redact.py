@@ -11,6 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from urllib.parse import quote
 
 MARK = "[REDACTED]"
@@ -69,6 +70,14 @@ _NAMES = (
 _NAMED_VALUE = r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)(?=(?:[A-Za-z_./+=-]{0,256}[0-9]){2})[A-Za-z0-9_./+=-]{16,}"
 
 
+_NAMED = f"(?P<keep>(?i:{'|'.join(_NAMES)}){_NAMED_VALUE}"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)  # at the first text that may hold one: together they cost milliseconds of a start
+
+
 class Redactor:
     """Takes secrets out of texts; made once for a session, used on each of its texts."""
 
@@ -76,18 +85,16 @@ class Redactor:
         """`secrets` are the values that are known; those shorter than MIN_LENGTH are not looked for."""
         forms = {form for secret in secrets for form in _forms(secret)}
         self._known = sorted(forms, key=lambda form: (-len(form), form))
-        self._formats = tuple((sign, re.compile(pattern)) for sign, pattern in _FORMATS)
-        self._named = re.compile(f"(?P<keep>(?i:{'|'.join(_NAMES)}){_NAMED_VALUE}")
 
     def __call__(self, text: str) -> str:
         """Return `text` with every secret in it replaced by MARK."""
         for form in self._known:
             text = text.replace(form, MARK)
-        for sign, pattern in self._formats:
+        for sign, pattern in _FORMATS:
             if sign in text:
-                text = pattern.sub(_replacement, text)
+                text = _compiled(pattern).sub(_replacement, text)
         lower = text.lower()
-        return self._named.sub(_replacement, text) if any(name in lower for name in _NAMES) else text
+        return _compiled(_NAMED).sub(_replacement, text) if any(name in lower for name in _NAMES) else text
 
 
 def is_secret_name(name: str) -> bool:
