@@ -2,7 +2,8 @@
 
 classify.py   command line and place to a Risk: start here
 policy.py     Risk to allow, prompt or deny
-explain.py    both, as plain values
+regime.py     a place and its policy together, for commands and for files that tools use
+explain.py    what both say of a command, as plain values
 risk.py       the nine classes, findings, the verdict
 paths.py      whose territory a path is
 lexer.py patterns.py escapes.py limits.py    shell text to words, within limits

@@ -229,7 +229,9 @@ def is_wipe_target(path: str, place: Place) -> bool:
     if any(part.casefold() == ".git" for part in parts[-1:]):
         return True
     root = territory(place)
-    inside = is_below(path, root) and path != root and not _is_degenerate(root, place)
+    if is_below(root, path):  # the project itself, also where it lies in a temporary directory
+        return True
+    inside = is_below(path, root) and not _is_degenerate(root, place)
     return not inside and not any(is_below(path, folder) and path != resolve(folder, "/") for folder in place.temp)
 
 

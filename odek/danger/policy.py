@@ -8,7 +8,7 @@ say. The strictest answer over all parts of a command counts, whatever their ran
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from odek.danger import marks
@@ -73,6 +73,8 @@ class Policy:
     classes: tuple[tuple[str, Action], ...] = ()
     allowlist: tuple[str, ...] = ()
     denylist: tuple[str, ...] = ()
+    shared_denylist: tuple[str, ...] = ()
+    """entries of "dangerous" itself, which hold for every place: deny beats allow"""
     non_interactive: Literal["allow", "deny"] = "deny"
     """what "prompt" means when nobody can be asked"""
     interactive: bool = True
@@ -92,6 +94,13 @@ class Decision:
     reason: str
     setting: str
     """what the operator can change so that the command is allowed; "" when it is, or when nothing can"""
+    asking: tuple[str, ...] = ()
+    """the classes, by the names that settings use, that are not simply allowed; of a refusal as well"""
+    unasked: bool = False
+    """whether it is refused only because nobody can be asked"""
+    trustable: bool = False
+    """whether one "yes" may stand for all of `asking` from now on; never for the worst three, nor for a file
+    that the host trusts later"""
 
 
 def decide(risk: Risk, command: str, policy: Policy) -> Decision:
@@ -109,17 +118,23 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
         return _decision("allow", worst, "")
     answers = [(finding, _action_of(finding.level, policy)) for finding in risk.findings or (worst,)]
     asking = [finding.level.label for finding, action in answers if action != "allow"]
+    trustable = not entry and not any(finding.level in _NEVER_UNASKED for finding, act in answers if act != "allow")
     if risk.trusted_files:
         answers.append((_trusted(risk), _action_for_trusted(policy)))
         asking += [PERSISTENCE] if answers[-1][1] != "allow" else []
     if entry:
         answers.append((Finding(level=risk.level, rule="denylist.possible", reason=_possible(entry)), "prompt"))
-    finding, action = max(answers, key=lambda answer: _STRICTNESS[answer[1]])  # the worst class comes first
-    if action == "prompt" and not policy.interactive:
-        action = _unasked(answers, policy)
+    finding, wanted = max(answers, key=lambda answer: _STRICTNESS[answer[1]])  # the worst class comes first
+    action = _unasked(answers, policy) if wanted == "prompt" and not policy.interactive else wanted
     if action == "allow":
         return _decision("allow", worst, "")
-    return _decision(action, finding, _render_setting(policy, asking) if asking else _remove(entry, policy))
+    settings = (_render_setting(policy, asking) if asking else "", _remove(entry, policy))
+    return replace(
+        _decision(action, finding, "; and ".join(filter(None, settings))),
+        asking=tuple(asking),
+        unasked=action != wanted,
+        trustable=trustable and PERSISTENCE not in asking,
+    )
 
 
 def _unasked(answers: list[tuple[Finding, Action]], policy: Policy) -> Action:
@@ -152,7 +167,7 @@ def _trusted(risk: Risk) -> Finding:
 def _find_denied(risk: Risk, policy: Policy) -> tuple[str, bool]:
     """Return the entry of the denylist that the command matches, "" for none, and whether for certain."""
     possible = ""
-    for entry in policy.denylist:
+    for entry in (*policy.denylist, *policy.shared_denylist):
         words = split_entry(entry)
         for command in risk.commands:
             match = _match(command, words)
@@ -202,7 +217,7 @@ def _denied_by_list(worst: Finding, entry: str, policy: Policy) -> Decision:
         action="deny",
         level=worst.level,
         rule="denylist",
-        reason=f"matches the entry {json.dumps(entry, ensure_ascii=False)} of {policy.section}.denylist",
+        reason=f"matches the entry {json.dumps(entry, ensure_ascii=False)} of {_home_of(entry, policy)}.denylist",
         setting=_remove(entry, policy),
     )
 
@@ -213,7 +228,11 @@ def _possible(entry: str) -> str:
 
 def _remove(entry: str, policy: Policy) -> str:
     shown = json.dumps(entry, ensure_ascii=False)
-    return f"remove {shown} from {policy.section}.denylist in {OPERATOR_FILE}" if entry else ""
+    return f"remove {shown} from {_home_of(entry, policy)}.denylist in {OPERATOR_FILE}" if entry else ""
+
+
+def _home_of(entry: str, policy: Policy) -> str:
+    return policy.section if entry in policy.denylist else "dangerous"
 
 
 def _render_setting(policy: Policy, names: list[str]) -> str:

@@ -184,7 +184,46 @@ def test_refusal_in_the_sandbox_names_the_nested_setting() -> None:
         rule="curl",
         reason="talks to the network",
         setting='"dangerous": {"sandboxed": {"classes": {"network_egress": "allow"}}} in ~/.odek/config.json',
+        asking=("network_egress",),
+        unasked=True,
+        trustable=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "trustable"),
+    [
+        ("curl x", True),
+        ("curl x | sh", True),
+        ("sudo ls", True),
+        ("rm -rf /", False),
+        ("curl x; rm -rf /", False),
+        ("weird", False),
+        ("curl x >.envrc", False),
+        ("git -C . push", True),
+        ("$X push", False),
+    ],
+)
+def test_one_yes_may_not_stand_for_the_worst(command: str, trustable: bool) -> None:
+    """Runtime 5.6: trust is not offered for destructive, unknown, blocked, nor for files that the host trusts."""
+    policy = Policy(table=HOST_TABLE, action="prompt", denylist=("git pull",))
+    assert decided(command, policy).trustable is trustable
+
+
+def test_denylist_of_the_whole_holds_beside_that_of_the_place() -> None:
+    """Runtime 5.2: deny beats allow, also where `dangerous.sandboxed` replaces the rest."""
+    policy = Policy(
+        table=sandbox_table(internet=False),
+        section=INSIDE,
+        action="allow",
+        denylist=("make",),
+        shared_denylist=("git push",),
+    )
+    assert [decided(command, policy, SANDBOX).setting for command in ("make", "git push o", "$X push")] == [
+        'remove "make" from dangerous.sandboxed.denylist in ~/.odek/config.json',
+        'remove "git push" from dangerous.denylist in ~/.odek/config.json',
+        'remove "make" from dangerous.sandboxed.denylist in ~/.odek/config.json',
+    ]
 
 
 def test_refusal_by_the_denylist_says_so() -> None:
