@@ -193,7 +193,7 @@ def test_batch_patch_keeps_bytes_modes_and_order(own: Places, place: str) -> Non
 
 def test_tools_see_what_the_container_sees(boxes: Boxes, work: Path) -> None:
     """R-44: a volume below the workspace is there, its own files instead of those of the host."""
-    volume = work.parent / "volume"
+    volume = work / "volume"
     volume.mkdir()
     (volume / "inner.py").write_text("hit = 'volume'\n")
     box = boxes.start(volumes=(Mount(source=str(volume), target="/workspace/src", readonly=True),))
