@@ -17,8 +17,8 @@ from odek.errors import Interrupted
 
 T = TypeVar("T")
 
-# Longer than the executors take to stop a command (sandbox.container: 10 s for each of two tries).
-_STOP_PATIENCE_S = 25.0
+# Longer than the executors take to stop a command (sandbox.commands: 15 s for each of two tries).
+_STOP_PATIENCE_S = 35.0
 
 
 class Batch(Generic[T]):

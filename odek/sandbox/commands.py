@@ -24,7 +24,7 @@ from odek.together import follow_all
 
 OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
 STOP_TIMEOUT_S = 10.0
-_STOPPED_S = 2.0
+_STOPPED_S = 5.0  # for the client of a stopped command to end, on a busy machine
 _BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
 _KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
 
@@ -144,27 +144,38 @@ class Commands:
 
     def _stop(self, job: Job, others: Sequence[Job]) -> str:
         """Stop every process of a job; return what was done. Raises SandboxLost if that failed."""
-        end, pending = job.end, job.pending
-        streams = (pending, *(other.pending for other in others if other is not job))
+        end = job.end
+        streams = (job.pending, *(other.pending for other in others if other is not job))
         marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
         stopped = self._call_beside(streams, self._exec(scripts.STOP, (end.mark, marks, end.started)))
-        if stopped.code not in (0, scripts.STOPPED_ALL):
+        if not self._has_stopped(stopped, streams):
             stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
-        if stopped.code not in (0, scripts.STOPPED_ALL):
-            self._life.close()
-            raise SandboxLost(
-                "a command could not be stopped, so the whole sandbox was taken down",
-                hint="start again; what the command had written is in the working directory",
-                detail=quote(stopped),
-            )
-        deadline = self._clock() + _STOPPED_S
-        while not pending.finished and self._clock() < deadline:
-            for stream in streams[1:]:
-                stream.pump(0)
-            pending.pump(_STOPPED_S if len(streams) == 1 else 0.01)
+            if not self._has_stopped(stopped, streams):
+                self._life.close()
+                raise SandboxLost(
+                    "a command could not be stopped, so the whole sandbox was taken down",
+                    hint="start again; what the command had written is in the working directory",
+                    detail=quote(stopped),
+                )
         if stopped.code == 0:
             return "the command and everything it had started was stopped"
         return "the command was stopped, and with it everything else that was running in the sandbox"
+
+    def _has_stopped(self, stopped: Completed, streams: Sequence[Pending]) -> bool:
+        """Return whether a stop of the first of `streams` did what it says.
+
+        What runs as root in there can put another program in the place of `sh`; the client, which ends
+        when its command has ended and let go of its output, is a witness out of its reach.
+        """
+        if stopped.code not in (0, scripts.STOPPED_ALL):
+            return False
+        pending, *others = streams
+        deadline = self._clock() + _STOPPED_S
+        while not pending.finished and self._clock() < deadline:
+            for stream in others:
+                stream.pump(0)
+            pending.pump(0.01 if others else _STOPPED_S)
+        return pending.finished
 
     def _call_beside(self, streams: Sequence[Pending], argv: tuple[str, ...]) -> Completed:
         """Run a docker call while the output of `streams` is taken off their hands: an engine whose

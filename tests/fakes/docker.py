@@ -117,6 +117,11 @@ class FakeDocker:
     def sleep(self, seconds: float) -> None:
         self._now += seconds
 
+    def end_commands(self, _client: FakePending) -> None:
+        """End every `exec` at work, as a `react` of what stops them."""
+        for client in self.clients:
+            client.ended = client.ended or client.args[0] == "exec"
+
     def called(self, *prefix: str) -> list[tuple[str, ...]]:
         """Return the calls that begin with `prefix`."""
         return [call.args for call in self.calls if call.args[: len(prefix)] == prefix]

@@ -115,6 +115,18 @@ def test_interrupted_command_is_stopped(boxes: Boxes) -> None:
     assert output(box, "echo usable") == "usable\n"
 
 
+def test_root_that_replaces_the_shell_cannot_fake_its_own_stop(boxes: Boxes) -> None:
+    """R-40, S-17: the container goes; nothing of the command works on in the workspace."""
+    box = boxes.start(user="0:0")
+    replace = "cd /bin && printf '#!/bin/busybox true\\n' >x && chmod +x x && mv x sh"
+    with pytest.raises(SandboxLost, match="could not be stopped, so the whole sandbox was taken down"):
+        box.run(f"{replace} && while :; do echo x >>/workspace/alive; sleep 0.1; done", timeout_s=1)
+    boxes.await_gone(os.getpid())
+    size = (boxes.workdir / "alive").stat().st_size
+    time.sleep(0.3)
+    assert (boxes.workdir / "alive").stat().st_size == size
+
+
 def interrupt_after(pending: Pending, condition: Callable[[], bool]) -> None:
     """Let `pending` raise Interrupted, once, from a pump after which `condition` holds."""
     pump = pending.pump

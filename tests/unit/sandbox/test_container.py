@@ -146,7 +146,7 @@ def test_end_of_the_command_is_known_from_pieces_of_the_line() -> None:
 def test_line_that_is_not_exactly_the_end_marker_ends_nothing(line: str) -> None:
     """R-40."""
     box = Box()
-    box.docker.on("exec", has=scripts.STOP)
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
     box.docker.on("exec", hang=True, stderr=line)
     assert box.run(timeout_s=1).timed_out
 
@@ -201,7 +201,7 @@ def test_much_output_is_kept_at_both_ends_and_counted() -> None:
 def test_command_that_takes_too_long_is_stopped() -> None:
     """R-40, B01: by its mark, told from other calls, with what it had printed."""
     box = Box()
-    box.docker.on("exec", has=scripts.STOP, react=lambda _: setattr(box.docker.clients[-1], "ended", True))
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
     box.docker.on("exec", hang=True, react=answer(status=None, out=b"start\n"))
     ended = box.run("sleep 100", timeout_s=3)
     assert (ended.output.data, ended.code, ended.timed_out) == (b"start\n", None, True)
@@ -212,7 +212,7 @@ def test_command_that_takes_too_long_is_stopped() -> None:
 def test_stop_knows_the_marks_of_other_calls() -> None:
     """R-40: servers of earlier commands carry one, forged marks are none."""
     box = Box()
-    box.docker.on("exec", has=scripts.STOP)
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
     box.docker.on("exec", react=answer(), times=1)
     box.docker.on("exec", hang=True)
     box.run("server &")
@@ -231,8 +231,8 @@ def test_stop_knows_the_marks_of_other_calls() -> None:
 def test_stop_says_what_it_came_to(codes: tuple[int, ...], note: str) -> None:
     """R-40: the result never claims less than what happened."""
     box = Box()
-    box.docker.on("exec", has=scripts.STOP, code=codes[0], times=1)
-    box.docker.on("exec", has=scripts.STOP_ALL, code=codes[-1])
+    box.docker.on("exec", has=scripts.STOP, code=codes[0], times=1, react=box.docker.end_commands)
+    box.docker.on("exec", has=scripts.STOP_ALL, code=codes[-1], react=box.docker.end_commands)
     box.docker.on("exec", hang=True)
     assert box.run("b(){ b|b& };b", timeout_s=1).notes == (note,)
 
@@ -253,12 +253,35 @@ def test_command_that_cannot_be_stopped_costs_the_sandbox(answers: dict[str, Any
         box.container.run("true", timeout_s=1)
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_stop_that_is_only_claimed_costs_the_sandbox(code: int) -> None:
+    """R-40, S-17: a command that is root in there has put a program of its own in the place of `sh`."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP, code=code)
+    box.docker.on("exec", has=scripts.STOP_ALL, code=code)
+    box.docker.on("exec", hang=True)
+    with pytest.raises(SandboxLost, match="could not be stopped, so the whole sandbox was taken down"):
+        box.run("x", timeout_s=1)
+    assert (box.lease.released, len(box.docker.called("exec"))) == (True, 3)
+
+
+def test_command_that_outlives_its_own_stop_ends_with_everything() -> None:
+    """R-40, S-17: such as one that carries the mark of an earlier call."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP)
+    box.docker.on("exec", has=scripts.STOP_ALL, code=3, react=box.docker.end_commands)
+    box.docker.on("exec", hang=True)
+    assert box.run("x", timeout_s=1).notes == (
+        "the command was stopped, and with it everything else that was running in the sandbox",
+    )
+
+
 @pytest.mark.parametrize("stop", [{}, {"code": 1}])
 def test_interrupted_command_is_stopped_and_the_interrupt_goes_on(stop: dict[str, Any]) -> None:
     """R-40, R-38: whatever came of the stop."""
     box = Box()
-    box.docker.on("exec", has=scripts.STOP, **stop)
-    box.docker.on("exec", has=scripts.STOP_ALL, **stop)
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands, **stop)
+    box.docker.on("exec", has=scripts.STOP_ALL, react=box.docker.end_commands, **stop)
     box.docker.on("exec", hang=True, raises_in_pump=Interrupted(2))
     with pytest.raises(Interrupted):
         box.run("sleep 100")

@@ -114,7 +114,7 @@ def test_only_what_takes_too_long_is_stopped() -> None:
 def test_interrupt_stops_all_that_is_still_at_work() -> None:
     """R-40, R-38."""
     box = Box()
-    box.docker.on("exec", has=scripts.STOP)
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
     box.docker.on("exec", react=answer(0), times=1)
     box.docker.on("exec", hang=True, times=1)
     box.docker.on("exec", hang=True, raises_in_pump=Interrupted(2))
@@ -126,7 +126,7 @@ def test_interrupt_stops_all_that_is_still_at_work() -> None:
 
 def test_command_that_cannot_be_started_takes_the_others_with_it() -> None:
     box = Box()
-    box.docker.on("exec", has=scripts.STOP)
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
     box.docker.on("exec", hang=True, times=1)
     box.docker.on("exec", raises=ExecutableMissing("cannot run docker"))
     with pytest.raises(ExecutableMissing):
