@@ -107,11 +107,11 @@ def test_interrupted_command_is_stopped(boxes: Boxes) -> None:
                 interrupt_after(pending, lambda: others(boxes, box) != [])
             return pending
 
-    box._docker = Interrupting(boxes.engine.client, {})
+    box._commands._docker = Interrupting(boxes.engine.client, {})
     with pytest.raises(Interrupted):
         box.run("sleep 4322", timeout_s=30)
     assert others(boxes, box) == []
-    box._docker = real
+    box._commands._docker = real
     assert output(box, "echo usable") == "usable\n"
 
 
