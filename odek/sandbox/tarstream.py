@@ -13,6 +13,8 @@ from typing import BinaryIO, Literal
 BLOCK = 512
 CHUNK = 1 << 18
 MAX_HEADER_BYTES = 1 << 16
+_MAX_DIGITS = 20  # of a size; 2**64 has that many
+_OCTAL = frozenset(b"01234567")
 _KINDS: dict[bytes, Literal["file", "folder", "link"]] = {b"0": "file", b"\0": "file", b"5": "folder", b"2": "link"}
 
 
@@ -114,7 +116,7 @@ def _apply(member: Member, changes: dict[str, str]) -> Member:
     if any(key.startswith("GNU.sparse") for key in changes):
         raise TarError("it holds a sparse file")
     size = changes.get("size", str(member.size_bytes))
-    if not (size.isascii() and size.isdecimal()):
+    if not (size.isascii() and size.isdecimal() and len(size) <= _MAX_DIGITS):
         raise TarError("the size of an entry is no number")
     name = changes.get("path", member.name)
     return replace(
@@ -148,10 +150,9 @@ def _number(field: bytes) -> int:
     digits = field.strip(b"\0 ")
     if not digits:
         return 0
-    try:
-        return int(digits, 8)
-    except ValueError:
-        raise TarError("a header is damaged, or it is compressed or no tar at all") from None
+    if not _OCTAL.issuperset(digits):  # int() would take a sign; with a negative size all of a file is read at once
+        raise TarError("a header is damaged, or it is compressed or no tar at all")
+    return int(digits, 8)
 
 
 def _text(field: bytes) -> str:

@@ -196,6 +196,42 @@ def test_extended_header_of_any_size_is_refused_before_it_is_read() -> None:
         read(bytes(header))
 
 
+class Unread(io.BytesIO):
+    """A file that fails the test when somebody reads all of it at once."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is not None
+        assert size >= 0
+        return super().read(size)
+
+
+def header(size: bytes, kind: bytes) -> bytes:
+    """Return a tar header with that text in its size field."""
+    entry = tarfile.TarInfo("a")
+    entry.type = kind
+    raw = bytearray(entry.tobuf(tarfile.USTAR_FORMAT))
+    raw[124:136] = size.ljust(12, b"\0")
+    raw[148:156] = b" " * 8
+    raw[148:156] = b"%06o\0 " % sum(raw)
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("kind", [b"0", b"x", b"g", b"L", b"K"])
+@pytest.mark.parametrize("size", [b"-1", b"-0000000777", b"+1", b"1_0", b"0o17", b"8"])
+def test_size_that_is_no_octal_number_is_refused(size: bytes, kind: bytes) -> None:
+    """D-12: of a negative number of bytes, Python reads all there are."""
+    with pytest.raises(SandboxConfigError, match="a header is damaged"):
+        read_archive(Unread(header(size, kind) + bytes(4096)), shown="f")
+
+
+def test_size_of_thousands_of_digits_is_refused() -> None:
+    """D-12: Python does not convert it; that is no bug of odek."""
+    record = b"5013 size=%s\n" % (b"9" * 5002)
+    head = header(b"%011o" % len(record), b"x") + record + bytes(-len(record) % 512)
+    with pytest.raises(SandboxConfigError, match="the size of an entry is no number"):
+        read_archive(Unread(head + header(b"1", b"0") + bytes(4096)), shown="f")
+
+
 def test_zip_bomb_of_a_layer_is_hashed_in_pieces() -> None:
     """D-12: 64 MiB of zeros in 64 KiB go through without being held."""
     zeros = bytes(64 << 20)
