@@ -1,6 +1,7 @@
 """What odek prints: the answer on stdout, everything else on stderr. Satisfies sandbox_setup.Notices.
 
-Foreign text goes through odek.text before it gets here or on the way; colours obey NO_COLOR, TERM
+Foreign text goes through odek.text before it gets here; sentences do so here once more, in case one
+was forgotten, and what was escaped already stays as it is. Colours obey NO_COLOR, TERM
 and whether stderr is a terminal.
 """
 
@@ -94,21 +95,21 @@ class Terminal:
             self._waiting.stop()
 
     def note(self, text: str) -> None:
-        self.line(f"odek: {text}")
+        self.line(f"odek: {visible_lines(text)}")
 
     def warn(self, text: str, hint: str = "") -> None:
-        self.line(self.style(f"odek: warning: {text}", "yellow"))
+        self.line(self.style(f"odek: warning: {visible_lines(text)}", "yellow"))
         if hint:
-            self.line(f"odek: hint: {hint}")
+            self.line(f"odek: hint: {visible_lines(hint)}")
 
     def error(self, error: OdekError) -> None:
         """Print what is wrong, somebody else's words below it, and what to do."""
-        self.line(f"{self.style('odek: error:', 'red', 'bold')} {error.message}")
+        self.line(f"{self.style('odek: error:', 'red', 'bold')} {visible_lines(error.message)}")
         if error.detail:
             for detail in visible_lines(error.detail).splitlines():
                 self.line(f"    {detail}")
         if error.hint:
-            self.line(f"odek: hint: {error.hint}")
+            self.line(f"odek: hint: {visible_lines(error.hint)}")
 
     def interrupted(self, number: int) -> None:
         self.line(f"odek: stopped by {signal.Signals(number).name}")

@@ -51,6 +51,9 @@ def test_words_of_others_are_made_visible() -> None:
     terminal, _, stderr = made()
     terminal.error(OdekError("m", detail="\x1b]0;t\x07\r\u202e\tx"))
     terminal.bug(ValueError("\x1b[2J"), debug=False, code=3)
+    terminal.error(OdekError("\x1b[1m", hint="\x1b[2m"))
+    terminal.note("\x1b[3m")
+    terminal.warn("\x1b[4m", hint="\x1b[5m")
     assert "\\x1b]0;t\\x07\\r\\u202e\tx\n" in stderr.getvalue()
     assert [character for character in "\x1b\x07\r\u202e" if character in stderr.getvalue()] == []
 
