@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from odek.errors import UsageError
+from odek.hostfiles import open_below
 from odek.text import plural, visible
 
 FILE_LIMIT_BYTES = 32 << 20
@@ -156,8 +157,7 @@ def _read(path: str, name: str, source: str, *, cwd: str, limit_bytes: int) -> A
     if _inside(path, cwd) and not _inside(real, cwd):
         raise _Skipped(f"it is a link that leaves the working directory; name {visible(real)} itself")
     try:
-        # NOFOLLOW: `real` is no link, unless somebody is swapping it at this moment
-        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = _open(real, cwd)
     except OSError as error:
         raise _Skipped(str(error.strerror).lower()) from error
     try:
@@ -172,6 +172,15 @@ def _read(path: str, name: str, source: str, *, cwd: str, limit_bytes: int) -> A
         raise _Skipped(f"it is larger than {limit_bytes >> 20} MiB")
     relative = os.path.relpath(real, cwd) if _inside(real, cwd) else ""
     return Attachment(name=name, source=source, path=real, relative=relative, data=data)
+
+
+def _open(real: str, cwd: str) -> int:
+    """Open a file whose links are resolved: none is on the way unless somebody puts it there at this moment.
+
+    In the working directory another sandbox may do that; elsewhere nobody odek must beware of.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return open_below(cwd, os.path.relpath(real, cwd), flags) if _inside(real, cwd) else os.open(real, flags)
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -199,6 +199,21 @@ class PathWalk:
         return FileRefused(f"{self._shown} leaves the workspace")
 
 
+def open_below(root: str, path: str, flags: int) -> int:
+    """Return a descriptor of the file `path`, relative to the folder `root` and free of links and "..".
+
+    Raises OSError when it is not there, or a link has been put somewhere on the way.
+    """
+    *folders, name = path.split("/")
+    walk = PathWalk(root, f'"{visible(path)}"', create=False)
+    try:
+        for folder in folders:
+            walk.enter(folder)
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=walk.folder)
+    finally:
+        walk.close()
+
+
 def _stat_target(place: _Place) -> os.stat_result | None:
     """Return what is at `place`, None for nothing; refuse what must not be replaced."""
     try:

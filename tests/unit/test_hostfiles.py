@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from odek.errors import FileRefused
-from odek.hostfiles import WorkspaceFiles
+from odek.hostfiles import WorkspaceFiles, open_below
 
 LIMIT = 1 << 20
 
@@ -291,3 +291,19 @@ def test_guard_that_refuses_keeps_everything_as_it_was(root: Path, path: str, re
     with pytest.raises(FileRefused, match="no"):
         WorkspaceFiles(str(root)).write(path, b"x", replacing=None, guard=guard)
     assert (tree(root), len(places)) == (before, 2 if refused == "last" and "to_" in path else 1)
+
+
+@pytest.mark.parametrize(
+    "path", ["sub/secret", "notes.md", "to_folder/deep.txt", "to_file", "loop", "absolute_inside/x"]
+)
+def test_no_descriptor_is_given_where_a_link_is_on_the_way(root: Path, path: str) -> None:
+    """R-43, R-44: what was no link when it was looked at may be one when it is opened."""
+    with pytest.raises(OSError, match="Too many levels|Not a directory"):
+        open_below(str(root), path, os.O_RDONLY)
+
+
+def test_descriptor_of_a_file_inside_is_given(root: Path) -> None:
+    """R-43."""
+    descriptor = open_below(str(root), "inner/deep.txt", os.O_RDONLY)
+    with open(descriptor, "rb") as file:
+        assert (file.read(), os.get_inheritable(file.fileno())) == (b"deep", False)

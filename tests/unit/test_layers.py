@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "state": GROUND,
     "config": GROUND | {"host"},
     "sandbox": GROUND | {"process", "listing", "together"},
-    "approval": GROUND | {"state"},
+    "approval": GROUND | {"state", "danger"},
     "danger": GROUND,
     "model": GROUND,
     "session": GROUND | {"state", "model"},
@@ -44,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "tools": GROUND | {"process", "listing", "model", "danger", "approval", "executor"},
     "isolation": GROUND | {"sandbox"},
     "environment": GROUND | {"sandbox", "agent"},
-    "attachments": GROUND,
+    "attachments": GROUND | {"hostfiles"},
     "secret_values": GROUND | {"host", "config", "redact"},
     "model_setup": GROUND | {"host", "config", "model"},
     "applied": GROUND | {"config", "sandbox", "isolation"},
@@ -55,7 +55,10 @@ ROOMS: dict[str, set[str]] = {
 ROOMS["image_setup"] = {"errors", "text", "host", "state", "config", "sandbox"}
 ROOMS["sandbox_setup"] = ROOMS["image_setup"] | {"hostfiles", "approval", "image_setup"}
 ROOMS["explain"] = {"errors", "text", "host", "config", "sandbox", "approval", "isolation", "sandbox_setup"}
-ROOMS["tool_setup"] = {"config", "approval", "sandbox", "executor", "tools", "trusted"}
+ROOMS["danger_setup"] = {"host", "config", "sandbox", "danger"}
+ROOMS["tool_setup"] = {
+    "host", "config", "approval", "danger", "danger_setup", "sandbox", "executor", "tools", "trusted",
+}  # fmt: skip
 ROOMS["bootstrap"] = set(ROOMS)
 ROOMS["cli"] = set(ROOMS) | {"__init__"}
 ROOMS["__main__"] = {"cli"}
