@@ -69,7 +69,7 @@ def build_image(
     # it says no more than is true: the image after FROM is pulled whatever the switch says
     network = "with the network" if options.network else "without network"
     notify(f"building {dockerfile.tag} from {NAME}, its RUN steps {network}")
-    with tempfile.TemporaryDirectory(prefix="odek-build-") as scratch:
+    with _scratch_folder() as scratch:
         id_file = os.path.join(scratch, "id")
         argv = build_argv(
             folder, tag=dockerfile.tag, label=(LABEL, dockerfile.sha256), id_file=id_file,
@@ -148,6 +148,17 @@ def describe_staleness(changed_bases: tuple[str, ...], *, files_changed: bool, t
     if not reasons:
         return ""
     return f"stale image {tag}: {' and '.join(reasons)}; `odek sandbox build` (or build --no-cache) makes it anew"
+
+
+def _scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="odek-build-")
+    except OSError as error:
+        raise SandboxConfigError(
+            "no temporary folder can be made for the build",
+            hint="make room in /tmp, or let TMPDIR name a folder with room",
+            detail=visible(str(error.strerror)),
+        ) from error
 
 
 def _run(
