@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import deque
 from collections.abc import Iterator
 
 from odek.text import clip, visible
@@ -31,16 +32,19 @@ _WORKFLOWS = (".github", "workflows")
 # what git itself obeys, inside a repository
 _GIT_FILES = frozenset(("config", "config.worktree"))
 _GIT_FOLDERS = frozenset(("hooks", "info"))
+_ON_THE_WAY = frozenset((".git", ".github"))
 _PASSED_OVER = frozenset(("node_modules", "__pycache__", "objects", ".venv", ".tox", ".cache"))
 
 
 def changed_since(folder: str, start_ns: int) -> tuple[str, ...]:
     """Return, sorted and relative to `folder`, the files that count and changed since `start_ns`.
 
-    `start_ns` is wall-clock time. Links are not followed. Of a tree too large to look through, the
-    folders nearest to the top count.
+    A folder whose every file counts stands for itself when it was put there or emptied: what is in it
+    may be older. `start_ns` is wall-clock time. Links are not followed. Of a tree too large to look
+    through, the folders nearest to the top count, and those that count before all others.
     """
-    return tuple(sorted(path for path, status in _candidates(folder) if status.st_ctime_ns >= start_ns - SLACK_NS))
+    found = sorted(path for path, status in _candidates(folder) if status.st_ctime_ns >= start_ns - SLACK_NS)
+    return tuple(path for path in found if not any(other.startswith(f"{path}/") for other in found))
 
 
 def describe_changes(paths: tuple[str, ...]) -> str:
@@ -63,14 +67,22 @@ def counts(path: str) -> bool:
     return any(pair == _WORKFLOWS for pair in zip(parts[:-1], parts[1:-1], strict=False))
 
 
+def holds_trusted(path: str) -> bool:
+    """Return whether every file of the folder at `path` counts. Pure."""
+    parts = path.split("/")
+    if ".git" in parts[:-1]:
+        return parts[-1] in _GIT_FOLDERS
+    return parts[-1] in _FOLDERS or tuple(parts[-2:]) == _WORKFLOWS
+
+
 def _candidates(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Breadth first, so that a bound on the number of folders leaves out the deepest."""
-    waiting = [""]
+    """Breadth first, so that a bound on the number of folders leaves out the deepest; those on the way to
+    what counts go before all others, or a flood of folders beside them would hide them."""
+    waiting = deque([""])
     seen = 0
-    for relative in waiting:  # grows while it is walked
+    while waiting and seen < MAX_FOLDERS:
+        relative = waiting.popleft()
         seen += 1
-        if seen > MAX_FOLDERS:
-            return
         for entry in _entries(os.path.join(folder, relative)):
             path = f"{relative}/{entry.name}" if relative else entry.name
             try:
@@ -78,10 +90,22 @@ def _candidates(folder: str) -> Iterator[tuple[str, os.stat_result]]:
             except OSError:
                 continue
             if stat.S_ISDIR(status.st_mode):
-                if entry.name not in _PASSED_OVER and path.count("/") < MAX_DEPTH:
+                if _goes_first(path):
+                    waiting.appendleft(path)
+                elif entry.name not in _PASSED_OVER and path.count("/") < MAX_DEPTH:
                     waiting.append(path)
-            elif counts(path):
+            elif not counts(path) and entry.name not in _ON_THE_WAY and not holds_trusted(path):
+                continue  # a link in the place of such a folder counts, wherever it leads
+            if holds_trusted(path) or not stat.S_ISDIR(status.st_mode):
                 yield path, status
+
+
+def _goes_first(path: str) -> bool:
+    """Whether a folder is one that counts, or leads to one, and is not nested in others of that kind:
+    those can be made without end."""
+    parts = path.split("/")
+    named = sum(part in _FOLDERS or part in _ON_THE_WAY or part in _GIT_FOLDERS for part in parts)
+    return named <= 2 and (parts[-1] in _ON_THE_WAY or holds_trusted(path))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.trusted import MAX_FOLDERS, changed_since, counts, describe_changes
+from odek.trusted import MAX_FOLDERS, SLACK_NS, changed_since, counts, describe_changes
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,43 @@ def test_ends_in_a_tree_without_end(tmp_path: Path) -> None:
         (tmp_path / f"d{number}").mkdir()
     (tmp_path / "odek.json").write_text("x")
     assert changed_since(str(tmp_path), 0) == ("odek.json",)
+
+
+@pytest.mark.parametrize("flood", [".", ".git", "vendor/sub", ".git/.git/.vscode/.git", ".vscode/.vscode/.vscode"])
+def test_flood_of_folders_hides_nothing(flood: str, tmp_path: Path) -> None:
+    """B55: three thousand empty folders beside a hook are made in a moment."""
+    names = (".git/hooks/pre-commit", ".github/workflows/ci.yml", ".vscode/tasks.json")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True)
+    for number in range(MAX_FOLDERS + 5):
+        (tmp_path / flood / f"d{number}" / ".git").mkdir(parents=True)
+    for name in names:
+        (tmp_path / name).write_text("x")
+    assert set(names) <= set(changed_since(str(tmp_path), 0))
+
+
+@pytest.mark.parametrize("name", [".git/hooks", ".vscode", ".github/workflows", "a/.husky", "vendor/x/.git/info"])
+def test_folder_that_was_put_there_is_told_although_its_files_are_older(name: str, tmp_path: Path) -> None:
+    """B55: a renamed folder leaves the times of what is in it alone."""
+    innocent = tmp_path / "docs"
+    innocent.mkdir()
+    (innocent / "pre-commit").write_text("x")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    time.sleep(2 * SLACK_NS / 1e9)
+    start = time.time_ns()
+    innocent.rename(tmp_path / name)
+    assert changed_since(str(tmp_path), start) == (name,)
+    (tmp_path / name / "second").write_text("x")
+    assert changed_since(str(tmp_path), start) == (f"{name}/second",)
+
+
+@pytest.mark.parametrize("name", [".git", ".git/hooks", ".vscode", ".github", ".github/workflows", "a/.idea"])
+def test_link_in_the_place_of_such_a_folder_is_told(name: str, tmp_path: Path) -> None:
+    """B55: git and editors follow it."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    assert changed_since(str(tmp_path), 0) == (name,)
 
 
 def test_describes_with_escapes_and_a_bound() -> None:
