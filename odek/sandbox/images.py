@@ -12,7 +12,7 @@ from typing import Any
 from odek.process import Completed
 from odek.sandbox.argv import image_id_argv, inspect_image_argv, pull_argv
 from odek.sandbox.docker import PROBE_ARGV, Docker, call, quote
-from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
+from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 from odek.sandbox.image import ImageChoice
 from odek.text import visible
 
@@ -138,7 +138,12 @@ def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callab
     )  # fmt: skip
 
 
-def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> ImageUnavailable | SandboxLost:
+def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> SandboxError:
+    if pulled.code < 0 and not pulled.timed_out:  # ended from outside: nothing is known of the image
+        return SandboxConfigError(
+            f'the docker client was ended by signal {-pulled.code} while it pulled "{visible(choice.ref)}"',
+            hint="try again; short memory is a frequent cause",
+        )
     again = call(docker, *PROBE_ARGV)
     if again.code != 0 or not again.stdout.text.strip():
         return SandboxLost("the Docker daemon went away while an image was pulled", hint="start Docker and try again")
