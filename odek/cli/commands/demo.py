@@ -41,7 +41,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         project, recording = _write_scratch(folder, host)
         # the operator's own settings are left out: the demo shows the same everywhere
         quiet = {name: value for name, value in host.env.items() if not name.startswith("ODEK_")}
-        there = replace(host, cwd=os.path.realpath(project), env=quiet, home="")
+        there = replace(_moved(host, project), env=quiet, home="")
         flags: dict[str, object] = {"base_url": f"replay:{recording}", "sandbox": True, "sandbox_image": image}
         if host.uid == 0:
             flags["sandbox_user"] = f"{_UNPRIVILEGED}:{_UNPRIVILEGED}"
@@ -56,6 +56,12 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _moved(host: Host, folder: str) -> Host:
+    """Return `host` as if odek had been started in `folder`."""
+    status = os.stat(folder)
+    return replace(host, cwd=os.path.realpath(folder), cwd_id=(status.st_dev, status.st_ino))
 
 
 def _parent(host: Host) -> str | None:
