@@ -13,8 +13,8 @@ The map, lowest level first; a room imports only what stands above it here (test
     state.py           files below ~/.odek: strict, private, atomic, locked
     config/            settings from their layers, each with its source
     sandbox/           the container: spec, argv, start, commands, files
-    approval/          what needs the operator's word, and how it is asked
     danger/            how dangerous a command is, and what that means
+    approval/          what needs the operator's word, and how it is asked
     model/             the conversation with a language model
     session/           conversations on disk
     executor.py        where commands run: one protocol, two places
@@ -35,7 +35,8 @@ The map, lowest level first; a room imports only what stands above it here (test
     sandbox_setup.py   settings → check → approval → container
     explain/           what a run here would do, without doing it
     doctor.py          is this machine fit for the sandbox
-    tool_setup.py      the tools, and the gates before them
+    danger_setup.py    settings, host, container → what may happen there
+    tool_setup.py      the tools, and the gatekeeper before them
     bootstrap.py       (command, settings, host) → a ready session
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits

@@ -123,7 +123,7 @@ def open_session(
     redact = Redactor(known_secrets(settings, host))
     place = _open_place(profile, settings, intent, layers, host, world, stack, outside(attachments))
     block = _environment_block(place, host, world)
-    tools = RedactedToolbox(_toolbox(settings, intent, place, world, block), redact)
+    tools = RedactedToolbox(_toolbox(settings, intent, place, host, world, block), redact)
     new_agent = partial(
         Agent,
         model=model,
@@ -252,11 +252,14 @@ def _environment_block(place: _Place, host: Host, world: World) -> str:
     return environment.render_sandbox(place.facts, nonce=partial(world.random_hex, 8))
 
 
-def _toolbox(settings: Settings, intent: isolation.Intent, place: _Place, world: World, block: str) -> Toolbox:
+def _toolbox(
+    settings: Settings, intent: isolation.Intent, place: _Place, host: Host, world: World, block: str
+) -> Toolbox:
     return make_toolbox(
         settings,
         place.executor,
         place.facts,
+        host,
         approver=world.approver,
         wrap=partial(wrap_untrusted, nonce=partial(world.random_hex, 8)),
         environment_block=block,

@@ -1,16 +1,20 @@
-"""The tools of a session, with the gates that stand before them."""
+"""The tools of a session, with the gatekeeper that stands before them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
-from odek.approval.commands import HOST, CommandGate, HostGate, SandboxGate
-from odek.approval.files import TrustedFileGate
 from odek.approval.gate import Approver
-from odek.approval.question import CommandQuestion
+from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
+from odek.approval.question import Question
 from odek.config.settings import DangerSettings, Settings
 from odek.executor import Executor
+from odek.host import Host
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.spec import WORKSPACE
 from odek.tools.batch import BatchPatchTool, BatchReadTool
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.contents import DiffTool, HeadTailTool, JsonQueryTool
@@ -18,16 +22,23 @@ from odek.tools.facts import ChecksumTool, FileInfoTool, TreeTool
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
 from odek.tools.glob import GlobTool
 from odek.tools.parallel_shell import ParallelShellTool
-from odek.tools.registry import Toolbox, Wrap
+from odek.tools.reading import AskedReads
+from odek.tools.registry import Tool, Toolbox, Wrap
 from odek.tools.search import SearchFilesTool
 from odek.tools.shell import ShellTool
 from odek.trusted import counts
+
+if TYPE_CHECKING:
+    from odek.danger.regime import Regime
+
+SHARED = "in the folder that it shares with this machine"
 
 
 def make_toolbox(
     settings: Settings,
     executor: Executor,
     facts: ContainerFacts | None,
+    host: Host,
     *,
     approver: Approver | None,
     wrap: Wrap,
@@ -39,9 +50,11 @@ def make_toolbox(
     `applied` is what `config_view` shows. Tools that reach the network are left to the commands
     that they would be: those run in the container, by its network, or not at all (F-64).
     """
-    question = CommandQuestion(approver) if approver else None
-    gate = _command_gate(settings.dangerous, facts, question)
-    file_gate = _file_gate(settings.dangerous, facts, question)
+    gate = make_gatekeeper(settings.dangerous, facts, host, approver)
+
+    def asked(tool: Tool) -> AskedReads:
+        return AskedReads(tool, executor=executor, gate=gate, wrap=wrap)
+
     return Toolbox(
         (
             ShellTool(
@@ -52,51 +65,63 @@ def make_toolbox(
                 parallel=facts is not None,  # on the host, one at a time, under the eyes of whoever allowed it
             ),
             ParallelShellTool(executor=executor, gate=gate, wrap=wrap),
-            ReadFileTool(executor=executor, wrap=wrap),
-            BatchReadTool(executor=executor, wrap=wrap),
-            WriteFileTool(executor=executor, gate=file_gate, wrap=wrap),
-            PatchTool(executor=executor, gate=file_gate, wrap=wrap),
-            BatchPatchTool(executor=executor, gate=file_gate, wrap=wrap),
-            SearchFilesTool(executor=executor, wrap=wrap),
+            asked(ReadFileTool(executor=executor, wrap=wrap)),
+            asked(BatchReadTool(executor=executor, wrap=wrap)),
+            WriteFileTool(executor=executor, gate=gate, wrap=wrap),
+            PatchTool(executor=executor, gate=gate, wrap=wrap),
+            BatchPatchTool(executor=executor, gate=gate, wrap=wrap),
+            asked(SearchFilesTool(executor=executor, wrap=wrap)),
             GlobTool(executor=executor, wrap=wrap),
             FileInfoTool(executor=executor, wrap=wrap),
             TreeTool(executor=executor, wrap=wrap),
-            DiffTool(executor=executor, wrap=wrap),
-            HeadTailTool(executor=executor, wrap=wrap),
+            asked(DiffTool(executor=executor, wrap=wrap)),
+            asked(HeadTailTool(executor=executor, wrap=wrap)),
             ChecksumTool(executor=executor, wrap=wrap),
-            JsonQueryTool(executor=executor, wrap=wrap),
+            asked(JsonQueryTool(executor=executor, wrap=wrap)),
             ConfigViewTool(applied=applied, wrap=wrap),
         ),
         enabled=settings.tools_enabled,
         disabled=settings.tools_disabled,
+        gate=gate,
     )
 
 
-def _command_gate(
-    danger: DangerSettings, facts: ContainerFacts | None, question: CommandQuestion | None
-) -> CommandGate:
-    if facts is None:
-        return HostGate(action=danger.action, non_interactive=danger.non_interactive, question=question)
-    return SandboxGate(
-        place=_place(facts),
-        action=danger.action,
-        sandboxed_action=danger.sandboxed.action if danger.sandboxed else None,
-        question=question,
+def make_gatekeeper(
+    danger: DangerSettings, facts: ContainerFacts | None, host: Host, approver: Approver | None
+) -> Gatekeeper:
+    """Return the gatekeeper of a session in the sandbox of `facts`, or on the host."""
+    return Gatekeeper(
+        load=partial(_load_regime, danger, facts, host, interactive=approver is not None),
+        surroundings=Surroundings(
+            place=f"sandbox {facts.name}, {_networks(facts)}" if facts else HOST,
+            boundary=f"sandbox {_networks(facts)}" if facts else HOST,
+            sandboxed=facts is not None,
+            shared=SHARED if facts else "",
+            is_trusted=counts,
+            real_path=partial(real_path, host.cwd),
+        ),
+        question=Question(approver) if approver else None,
     )
 
 
-def _file_gate(
-    danger: DangerSettings, facts: ContainerFacts | None, question: CommandQuestion | None
-) -> TrustedFileGate:
-    sandboxed = danger.sandboxed.action if danger.sandboxed and facts else None
-    return TrustedFileGate(
-        is_trusted=counts,
-        place=f"{_place(facts)}, in the folder that it shares with this machine" if facts else HOST,
-        action=sandboxed or danger.action,
-        setting="dangerous.sandboxed.action" if facts else "dangerous.action",
-        question=question,
-    )
+def real_path(root: str, path: str) -> str:
+    """Return `path`, relative to the workspace that is the folder `root` here, with links followed (F-62).
+
+    Only what is asked about depends on it. What a tool may reach the executor decides, when it gets there.
+    """
+    real = os.path.realpath(os.path.join(root, path))
+    for workspace in (root, WORKSPACE):  # a link made in the sandbox may lead to a place by the name it has there
+        if real == workspace or real.startswith(workspace.rstrip("/") + "/"):
+            return os.path.relpath(real, workspace)
+    return path
 
 
-def _place(facts: ContainerFacts) -> str:
-    return f"sandbox {facts.name}, network={facts.network}"
+def _load_regime(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> Regime:
+    from odek.danger_setup import regime_of  # the classifier takes a while to load, and some runs need none
+
+    return regime_of(danger, facts, host, interactive=interactive)
+
+
+def _networks(facts: ContainerFacts) -> str:
+    names = ", ".join(network.name for network in facts.networks)
+    return f"network={facts.network}, networks={names}" if names else f"network={facts.network}"

@@ -38,6 +38,10 @@ class Toolbox(Protocol):
         """Return whether `call` may run beside others, in another thread."""
         ...
 
+    def foresee(self, calls: Sequence[ToolCall]) -> None:
+        """Ask at once about what several of the `calls` of one reply will need, before any of them runs."""
+        ...
+
     def prepare(self, call: ToolCall) -> Callable[[], ToolOutcome]:
         """Check `call`, ask whoever must be asked, and return what carries it out."""
         ...
@@ -59,6 +63,7 @@ class CallRunner:
 
         Raises what a tool raises, and Interrupted; `take_early_results` then has what came out of turn.
         """
+        self._tools.foresee(calls)
         for batch in self._batches(calls):
             if len(batch) == 1:
                 self._run_one(batch[0], on_result)

@@ -1,37 +1,53 @@
-"""Asking whether one command may run: the whole of it can be read first, and haste is slowed down (B34).
+"""Asking a person about one operation or about several at once, and slowing haste down (R-72, runtime 5.6, 5.8).
 
-A command that does not fit the screen is shown by its two ends, and saying yes is not among the
-choices until the rest has been paged through. After three approvals within a minute the next one
-takes a pause and a whole word.
+After three approvals of a class within a minute the next one takes a pause and a whole word.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from odek.approval.display import command_rows, field, readable
+from odek.approval.operation import Operation
+from odek.approval.pages import PAGE_ROWS, Choice, choose
 from odek.text import clip, plural
 
 if TYPE_CHECKING:
     from odek.approval.gate import Approver
 
-FIT_ROWS = 14  # what a terminal of 24 rows holds besides the heading, the reason and the question
-HEAD_ROWS = 8
-TAIL_ROWS = 5
-PAGE_ROWS = 20
+Answer = Literal["once", "trust", "no"]
+CardAnswer = Literal["all", "singly", "none"]
+
 REASON_LIMIT = 300
+RISK_LIMIT = 130
 FRICTION_COUNT = 3
 FRICTION_WINDOW_S = 60.0
 FRICTION_PAUSE_S = 1.5
-_NO = ("", "n", "no", "d", "deny")
-_MORE = "?"
-_ALL = "all"
+_TRUST = ("t", "trust")
+_SINGLY = ("s", "single")
 
 
-class CommandQuestion:
-    """Puts commands to one person; remembers how fast they have been saying yes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An operation with what the classifier says of it."""
+
+    operation: Operation
+    classes: tuple[str, ...]
+    """the classes that need the yes"""
+    risk: str
+    """a clause: what it may do"""
+    rule: str
+    setting: str
+    """with which the operator would never be asked about it again"""
+    trustable: bool = False
+    """whether one yes may stand for `classes` until odek ends"""
+
+
+class Question:
+    """Puts operations to one person; remembers how fast they have been saying yes."""
 
     def __init__(
         self,
@@ -44,74 +60,103 @@ class CommandQuestion:
         self._approver = approver
         self._clock = clock
         self._sleep = sleep
-        self._approved_at: tuple[float, ...] = ()
+        self._approved: list[tuple[float, str]] = []
 
-    def ask(self, command: str, *, risk: str, place: str, reason: str) -> bool:
-        """Return whether the person lets `command` run once.
+    def ask(self, asked: Asked, *, place: str) -> Answer:
+        """Return whether the person allows the operation once, trusts its classes, or says no.
 
-        `risk` is its class, `place` where it would run, `reason` what the model says it is for.
+        `place` tells where it would happen. Trust is not offered for a text that does not fit the screen,
+        nor to somebody in haste (B34).
         """
-        hasty = self._is_hasty()
+        hasty = self._slow_down(asked.classes)
+        rows = command_rows(asked.operation.text)
+        choice = Choice(
+            heading=_heading(asked, place),
+            rows=rows,
+            details=_details(asked),
+            words=("approve",) if hasty else ("a", "approve"),
+            offer="approve = once, the whole word" if hasty else "a = approve once",
+        )
+        if asked.trustable and choice.fits and not hasty:
+            choice = _with_trust(choice, several=len(asked.classes) > 1)
+        answer = choose(self._approver, choice)
+        if not answer:
+            return "no"
+        self._count(asked.classes)
+        return "trust" if answer in _TRUST else "once"
+
+    def ask_together(self, card: tuple[Asked, ...], *, boundary: str) -> CardAnswer:
+        """Return what the person says of several operations at once; no answer means none of them.
+
+        `boundary` is the sandbox with its networks, or the host (R-72). As haste it counts as one approval
+        of each class.
+        """
+        classes = tuple(dict.fromkeys(name for asked in card for name in asked.classes))
+        hasty = self._slow_down(classes)
+        every = "approve = all, the whole word" if hasty else "a = all"
+        choice = Choice(
+            heading=f"{len(card)} operations need approval ({readable(boundary)})",
+            rows=tuple(row for number, asked in enumerate(card, 1) for row in _item(number, asked)),
+            details=tuple(row for number, asked in enumerate(card, 1) for row in _details(asked, number)),
+            words=("approve", *_SINGLY) if hasty else ("a", "approve", *_SINGLY),
+            offer=f"{every} / s = one by one",
+            refusal="N = none",
+            room=PAGE_ROWS,
+        )
+        answer = choose(self._approver, choice)
+        if answer in _SINGLY:
+            return "singly"
+        if not answer:
+            return "none"
+        self._count(classes)
+        return "all"
+
+    def _slow_down(self, classes: Iterable[str]) -> bool:
+        """Return whether one of `classes` was approved so often lately that it takes a pause; make the pause."""
+        since = self._clock() - FRICTION_WINDOW_S
+        self._approved = [(moment, name) for moment, name in self._approved if moment > since]
+        names = [name for _, name in self._approved]
+        hasty = any(names.count(name) >= FRICTION_COUNT for name in classes)
         if hasty:
             self._sleep(FRICTION_PAUSE_S)
-        if not self._converse(command, _heading(command, risk=risk, place=place, reason=reason), hasty=hasty):
-            return False
-        self._approved_at = (*self._approved_at[1 - FRICTION_COUNT :], self._clock())
-        return True
+        return hasty
 
-    def _is_hasty(self) -> bool:
-        since = self._clock() - FRICTION_WINDOW_S
-        return sum(moment > since for moment in self._approved_at) >= FRICTION_COUNT
-
-    def _converse(self, command: str, heading: str, *, hasty: bool) -> bool:
-        yes = ("approve",) if hasty else ("a", "approve")
-        rows = command_rows(command)
-        shown = f"{heading}\n{_first_view(rows)}"
-        pages = (shown,) if len(rows) <= FIT_ROWS else _pages(rows)
-        page = 0
-        all_seen = len(pages) == 1
-        while True:
-            choices = (*_NO, _MORE, *yes) if all_seen else (*_NO, _MORE, _ALL)
-            question = _question(page, len(pages), all_seen=all_seen, hasty=hasty)
-            answer = self._approver.ask(f"{shown}\n{question}", choices)
-            if answer == _MORE:
-                shown = pages[page]
-                page = (page + 1) % len(pages)
-            elif answer == _ALL:
-                shown = "\n".join(pages[page:])
-                page = 0
-            else:
-                return answer in yes
-            all_seen = all_seen or page == 0
+    def _count(self, classes: Iterable[str]) -> None:
+        self._approved += [(self._clock(), name) for name in classes]
 
 
-def _heading(command: str, *, risk: str, place: str, reason: str) -> str:
-    lines = command.count("\n") + 1
+def _with_trust(choice: Choice, *, several: bool) -> Choice:
+    what = "these classes" if several else "this class"
+    return replace(choice, words=(*choice.words, *_TRUST), offer=f"{choice.offer} / t = trust {what}")
+
+
+def _heading(asked: Asked, place: str) -> str:
+    operation = asked.operation
+    lines = operation.text.count("\n") + 1
     return "\n".join(
         (
-            f"Approval needed (class {readable(risk)})",
+            f"Approval needed (class {', '.join(map(readable, asked.classes))})",
             *field("runs on", readable(place)),
-            *field("reason", readable(clip(reason, REASON_LIMIT)) or "(none given)"),
-            *field("command", f"{plural(lines, 'line')}, {plural(len(command), 'character')}"),
+            *field("risk", readable(clip(asked.risk, RISK_LIMIT))),
+            *field("reason", readable(clip(operation.reason, REASON_LIMIT)) or "(none given)"),
+            *field(operation.kind, f"{plural(lines, 'line')}, {plural(len(operation.text), 'character')}"),
         )
     )
 
 
-def _first_view(rows: tuple[str, ...]) -> str:
-    if len(rows) <= FIT_ROWS:
-        return "\n".join(rows)
-    between = len(rows) - HEAD_ROWS - TAIL_ROWS
-    return "\n".join((*rows[:HEAD_ROWS], f"  * [{plural(between, 'row')} between, not shown yet]", *rows[-TAIL_ROWS:]))
+def _item(number: int, asked: Asked) -> tuple[str, ...]:
+    """Return the rows of one operation on a card; rows of foreign text begin with a mark of their own."""
+    classes = ", ".join(map(readable, asked.classes))
+    reason = readable(clip(asked.operation.reason, REASON_LIMIT))
+    return (
+        *field(str(number), f"{classes}: {readable(clip(asked.risk, RISK_LIMIT))}"),
+        *(field("reason", reason) if reason else ()),
+        *command_rows(asked.operation.text),
+    )
 
 
-def _pages(rows: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple("\n".join(rows[start : start + PAGE_ROWS]) for start in range(0, len(rows), PAGE_ROWS))
-
-
-def _question(page: int, count: int, *, all_seen: bool, hasty: bool) -> str:
-    part = f"part {page + 1} of {count}"
-    if not all_seen:
-        return f"Read it first: [? = {part} / all = the rest of it / N = deny]"
-    yes = "approve = once, the whole word" if hasty else "a = approve once"
-    again = "show it again" if count == 1 else part
-    return f"Approve? [{yes} / ? = {again} / N = deny]"
+def _details(asked: Asked, number: int | None = None) -> tuple[str, ...]:
+    rows = (*field("rule", readable(asked.rule)), *field("setting", readable(asked.setting)))
+    trust = "trust lasts until odek ends, for everything of these classes"
+    rows = (*rows, *field("trust", trust)) if asked.trustable and number is None else rows
+    return rows if number is None else (*field(str(number), ", ".join(map(readable, asked.classes))), *rows)

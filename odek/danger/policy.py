@@ -98,9 +98,13 @@ class Decision:
     """the classes, by the names that settings use, that are not simply allowed; of a refusal as well"""
     unasked: bool = False
     """whether it is refused only because nobody can be asked"""
-    trustable: bool = False
-    """whether one "yes" may stand for all of `asking` from now on; never for the worst three, nor for a file
-    that the host trusts later"""
+    coverable: bool = False
+    """whether one "yes" may cover it together with other operations; never for the worst three classes"""
+
+    @property
+    def trustable(self) -> bool:
+        """whether one "yes" may stand for all of `asking` from now on; not for files that the host trusts later"""
+        return self.coverable and PERSISTENCE not in self.asking
 
 
 def decide(risk: Risk, command: str, policy: Policy) -> Decision:
@@ -118,7 +122,7 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
         return _decision("allow", worst, "")
     answers = [(finding, _action_of(finding.level, policy)) for finding in risk.findings or (worst,)]
     asking = [finding.level.label for finding, action in answers if action != "allow"]
-    trustable = not entry and not any(finding.level in _NEVER_UNASKED for finding, act in answers if act != "allow")
+    coverable = not entry and not any(finding.level in _NEVER_UNASKED for finding, act in answers if act != "allow")
     if risk.trusted_files:
         answers.append((_trusted(risk), _action_for_trusted(policy)))
         asking += [PERSISTENCE] if answers[-1][1] != "allow" else []
@@ -133,7 +137,7 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
         _decision(action, finding, "; and ".join(filter(None, settings))),
         asking=tuple(asking),
         unasked=action != wanted,
-        trustable=trustable and PERSISTENCE not in asking,
+        coverable=coverable,
     )
 
 

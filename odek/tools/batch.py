@@ -12,9 +12,9 @@ from odek.model.types import ToolSpec
 from odek.text import visible
 from odek.tools.edit import EditError, render_diff
 from odek.tools.excerpt import DEFAULT_LINES, MAX_LINES, Excerpt, take_excerpt
-from odek.tools.files import PATCH_PARAMETERS, SHOWN_LIMIT_CHARACTERS, Edited, edit_file
-from odek.tools.registry import ToolResult, Unasked, Wrap
-from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, FileGate, Workspace, decode_text, inside
+from odek.tools.files import PATCH_PARAMETERS, SHOWN_LIMIT_CHARACTERS, WHOLE_DIFF, Edited, edit_file
+from odek.tools.registry import Gate, ToolResult, Unasked, Wrap
+from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, Workspace, decode_text, inside
 
 MAX_FILES = 10
 TOTAL_LIMIT_BYTES = 32 << 20
@@ -100,7 +100,7 @@ class _Draft:
 class BatchPatchTool:
     """Replaces passages in several files."""
 
-    def __init__(self, *, executor: Executor, gate: FileGate, wrap: Wrap) -> None:
+    def __init__(self, *, executor: Executor, gate: Gate, wrap: Wrap) -> None:
         self._workspace = Workspace(executor=executor, wrap=wrap)
         self._gate = gate
 
@@ -171,7 +171,7 @@ class BatchPatchTool:
                 draft.text.encode(),
                 replacing=draft.before,
                 gate=self._gate,
-                change=draft.diff(DIFFS_LIMIT_CHARACTERS),
+                change=draft.diff(WHOLE_DIFF),  # who is asked sees all of it
             )
         except FileRefused as refusal:
             return refusal.message

@@ -10,17 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from odek.approval.operation import Operation
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.text import visible
 from odek.tools.edit import Change, EditError, apply_changes, find_changes, render_diff
 from odek.tools.excerpt import DEFAULT_LINES, MAX_LINES, take_excerpt
-from odek.tools.registry import ToolResult, Unasked, Wrap, failure, render_json
-from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, FileGate, Workspace, decode_text
+from odek.tools.registry import Gate, ToolResult, Unasked, Wrap, failure, render_json
+from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, Workspace, decode_text
 
 CONTENT_LIMIT_BYTES = 1 << 20
 SHOWN_LIMIT_CHARACTERS = 100_000  # of one read: 2000 lines of 50 characters
 DIFF_LIMIT_CHARACTERS = 20_000
+WHOLE_DIFF = 1 << 40  # characters; a file has at most 10 MiB
 
 PATCH_PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -84,7 +86,7 @@ class ReadFileTool(Unasked):
 class WriteFileTool:
     """Makes a file or replaces its content."""
 
-    def __init__(self, *, executor: Executor, gate: FileGate, wrap: Wrap) -> None:
+    def __init__(self, *, executor: Executor, gate: Gate, wrap: Wrap) -> None:
         self._workspace = Workspace(executor=executor, wrap=wrap)
         self._gate = gate
 
@@ -113,11 +115,16 @@ class WriteFileTool:
         self._workspace.write(path, data, replacing=None, gate=self._gate, change=arguments["content"])
         return ToolResult(text=render_json({"success": True, "path": self._workspace.place(path), "bytes": len(data)}))
 
+    def operations(self, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
+        """Return what a call would do; where links lead, it is asked about when it is known."""
+        path = self._workspace.within(arguments["path"])
+        return (Operation(kind="write", subject=path, change=arguments["content"]),)
+
 
 class PatchTool:
     """Replaces a passage of a file."""
 
-    def __init__(self, *, executor: Executor, gate: FileGate, wrap: Wrap) -> None:
+    def __init__(self, *, executor: Executor, gate: Gate, wrap: Wrap) -> None:
         self._workspace = Workspace(executor=executor, wrap=wrap)
         self._gate = gate
 
@@ -142,7 +149,8 @@ class PatchTool:
         except EditError as error:
             return failure(f'"{visible(path)}" is unchanged: {error}')
         diff = render_diff(edited.before, edited.changes, limit=DIFF_LIMIT_CHARACTERS)
-        self._workspace.write(path, edited.after.encode(), replacing=before, gate=self._gate, change=diff)
+        whole = render_diff(edited.before, edited.changes, limit=WHOLE_DIFF)  # who is asked sees all of it
+        self._workspace.write(path, edited.after.encode(), replacing=before, gate=self._gate, change=whole)
         fenced = self._workspace.wrap(diff, source=f"patch:{self._workspace.place(path)}")
         return ToolResult(text=f"{fenced}\nreplaced: {len(edited.changes)}")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from odek.approval.operation import Operation
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.process import CommandRequest, CommandResult, Output
 from odek.text import clip, visible
 from odek.tools.output import render_output
-from odek.tools.registry import CommandGate, ToolResult, Wrap, failure
-from odek.tools.shell import MAX_TIMEOUT_S, OUTPUT_LIMIT_CHARACTERS, refuse_command
+from odek.tools.registry import Gate, ToolResult, Wrap, failure
+from odek.tools.shell import MAX_TIMEOUT_S, OUTPUT_LIMIT_CHARACTERS, command_operation, refuse_command
 
 MAX_COMMANDS = 8
 DEFAULT_TIMEOUT_S = 30
@@ -53,7 +54,7 @@ _PARAMETERS: Mapping[str, Any] = {
 class ParallelShellTool:
     """Runs commands beside one another, if the gate lets all of them through."""
 
-    def __init__(self, *, executor: Executor, gate: CommandGate, wrap: Wrap) -> None:
+    def __init__(self, *, executor: Executor, gate: Gate, wrap: Wrap) -> None:
         self._executor = executor
         self._gate = gate
         self._wrap = wrap
@@ -66,12 +67,9 @@ class ParallelShellTool:
     def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Ask about all commands first, then run all of them; failed when one of them is."""
         commands: Sequence[Mapping[str, Any]] = arguments["commands"]
-        for index, entry in enumerate(commands):
-            refusal = refuse_command(entry["command"]) or self._gate.check(
-                entry["command"], reason=entry.get("description", "")
-            )
-            if refusal is not None:
-                return failure(f"command {index}: {refusal}\nNone of the commands was run.")
+        refused = self._find_refusal(commands)
+        if refused is not None:
+            return failure(f"{refused}\nNone of the commands was run.")
         requests = tuple(
             CommandRequest(command=entry["command"], timeout_s=entry.get("timeout", DEFAULT_TIMEOUT_S))
             for entry in commands
@@ -83,6 +81,25 @@ class ParallelShellTool:
             text="\n\n".join(self._render(index, request, result, limit) for index, (request, result) in pairs),
             failed=any(result.code != 0 for result in results),
         )
+
+    def operations(self, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
+        """Return what a call would do."""
+        commands: Sequence[Mapping[str, Any]] = arguments["commands"]
+        if any(refuse_command(entry["command"]) for entry in commands):
+            return ()
+        return tuple(map(command_operation, commands))
+
+    def _find_refusal(self, commands: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return which command may not run and why; nobody is asked as long as one is refused anyhow."""
+        for index, entry in enumerate(commands):
+            refusal = refuse_command(entry["command"]) or self._gate.forbids(command_operation(entry))
+            if refusal is not None:
+                return f"command {index}: {refusal}"
+        for index, entry in enumerate(commands):
+            refusal = self._gate.check(command_operation(entry))
+            if refusal is not None:
+                return f"command {index}: {refusal}"
+        return None
 
     def _render(self, index: int, request: CommandRequest, result: CommandResult, limit: int) -> str:
         # each stream in a fence of its own: what one command prints cannot pose as another's result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from odek.model.types import ToolCall, ToolSpec
@@ -28,6 +28,10 @@ class RedactedToolbox:
     def is_parallel(self, call: ToolCall) -> bool:
         """Return whether `call` may run beside others; see Toolbox.is_parallel."""
         return self._tools.is_parallel(call)
+
+    def foresee(self, calls: Sequence[ToolCall]) -> None:
+        """Ask at once about several calls; see Toolbox.foresee."""
+        self._tools.foresee(calls)
 
     def prepare(self, call: ToolCall) -> Work:
         """Check `call` and return what carries it out; see Toolbox.prepare."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from odek.approval.operation import Operation
 from odek.errors import FileRefused, OdekError
 from odek.model.types import ToolCall, ToolSpec
 from odek.text import clip, visible
@@ -71,12 +72,27 @@ class Unasked:
         return partial(self.call, arguments)
 
 
-class CommandGate(Protocol):
-    """Says whether a shell command may run."""
+class Gate(Protocol):
+    """Says what may happen; approval.gatekeeper.Gatekeeper."""
 
-    def check(self, command: str, *, reason: str) -> str | None:
-        """Return None to let `command` run, else what the model is told."""
+    def check(self, operation: Operation) -> str | None:
+        """Return None to let `operation` happen, else what the model is told. May ask somebody and wait."""
         ...
+
+    def forbids(self, operation: Operation) -> str | None:
+        """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""
+        ...
+
+    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
+        """Ask at once about what several calls of a turn will do, as far as one question can cover it."""
+        ...
+
+
+@runtime_checkable
+class Foreseeable(Tool, Protocol):
+    """A tool that can tell beforehand what a call of it needs a word for."""
+
+    def operations(self, arguments: Mapping[str, Any]) -> Sequence[Operation]: ...
 
 
 class Wrap(Protocol):
@@ -89,9 +105,18 @@ class Toolbox:
     """Offers tools to the model and carries out its calls."""
 
     def __init__(
-        self, tools: Sequence[Tool], *, enabled: Collection[str] | None = None, disabled: Collection[str] = ()
+        self,
+        tools: Sequence[Tool],
+        *,
+        enabled: Collection[str] | None = None,
+        disabled: Collection[str] = (),
+        gate: Gate | None = None,
     ) -> None:
-        """Offer those of `tools` that are in `enabled` (None: all) and not in `disabled`."""
+        """Offer those of `tools` that are in `enabled` (None: all) and not in `disabled`.
+
+        `gate` is the one that stands before the tools; with none, nothing is asked beforehand.
+        """
+        self._gate = gate
         self._tools = {
             tool.spec.name: tool
             for tool in tools
@@ -111,6 +136,20 @@ class Toolbox:
         """Return whether `call` may run beside others, in another thread."""
         tool = self._tools.get(call.name)
         return isinstance(tool, ParallelTool) and tool.parallel
+
+    def foresee(self, calls: Sequence[ToolCall]) -> None:
+        """Ask in one question about what several of the `calls` of a turn will need (R-72)."""
+        if self._gate is not None:
+            self._gate.foresee([self._operations(call) for call in calls])
+
+    def _operations(self, call: ToolCall) -> Sequence[Operation]:
+        tool = self._tools.get(call.name)
+        if not isinstance(tool, Foreseeable):
+            return ()
+        try:
+            return tool.operations(parse_arguments(call.arguments, tool.spec.parameters)[0])
+        except (ArgumentError, FileRefused):  # the call will say so itself
+            return ()
 
     def prepare(self, call: ToolCall) -> Work:
         """Check `call`, ask whoever must be asked, and return what carries it out; errors as for `call`."""

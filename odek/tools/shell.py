@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from odek.approval.operation import Operation
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.process import CommandResult
 from odek.text import clip
 from odek.tools.output import render_output
-from odek.tools.registry import CommandGate, ToolResult, Work, Wrap, failure
+from odek.tools.registry import Gate, ToolResult, Work, Wrap, failure
 
 OUTPUT_LIMIT_CHARACTERS = 30_000
 DEFAULT_TIMEOUT_S = 300
@@ -48,7 +49,7 @@ class ShellTool:
     """Runs commands where the executor runs them, if the gate lets them through."""
 
     def __init__(
-        self, *, executor: Executor, gate: CommandGate, wrap: Wrap, environment_block: str, parallel: bool = False
+        self, *, executor: Executor, gate: Gate, wrap: Wrap, environment_block: str, parallel: bool = False
     ) -> None:
         """`environment_block` tells where commands run and ends the tool's description (R-70).
 
@@ -74,13 +75,14 @@ class ShellTool:
     def prepare(self, arguments: Mapping[str, Any]) -> Work:
         """Ask whether `command` may run, and return what runs it."""
         command: str = arguments["command"]
-        refusal = self._refusal(command, reason=arguments.get("description", ""))
+        refusal = refuse_command(command) or self._gate.check(command_operation(arguments))
         if refusal is not None:
             return lambda: failure(refusal)
         return partial(self._run, command, arguments.get("timeout", DEFAULT_TIMEOUT_S))
 
-    def _refusal(self, command: str, *, reason: str) -> str | None:
-        return refuse_command(command) or self._gate.check(command, reason=reason)
+    def operations(self, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
+        """Return what a call would do."""
+        return () if refuse_command(arguments["command"]) else (command_operation(arguments),)
 
     def _run(self, command: str, timeout_s: int) -> ToolResult:
         result = self._executor.run(command, timeout_s=timeout_s)
@@ -89,6 +91,11 @@ class ShellTool:
         )
         lines = (fenced or "(no output)", *render_ending(result, timeout_s))
         return ToolResult(text="\n".join(lines), failed=result.code != 0)
+
+
+def command_operation(arguments: Mapping[str, Any]) -> Operation:
+    """Return the operation that the arguments `command` and `description` stand for."""
+    return Operation(kind="command", subject=arguments["command"], reason=arguments.get("description", ""))
 
 
 def refuse_command(command: str) -> str | None:

@@ -6,12 +6,13 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
+from odek.approval.operation import Operation
 from odek.errors import FileRefused
 from odek.executor import Executor
 from odek.text import visible
-from odek.tools.registry import Wrap
+from odek.tools.registry import Gate, Wrap
 
 FILE_LIMIT_BYTES = 10 << 20
 
@@ -25,17 +26,6 @@ FOLDER: Mapping[str, Any] = {
 }
 
 
-class FileGate(Protocol):
-    """Says whether a file of the workspace may be written."""
-
-    def check(self, path: str, *, change: str) -> str | None:
-        """Return None to let `path` (relative to the workspace, free of links) be written, else why not.
-
-        `change` shows a person what would be written.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
     """Reads and writes files as tools name them."""
@@ -47,12 +37,19 @@ class Workspace:
         """Return the absolute form of `path`, for labels and results; it decides nothing."""
         return posixpath.normpath(posixpath.join(self.executor.workspace, path))
 
+    def within(self, path: str) -> str:
+        """Return `path` relative to the workspace as its letters say. Raises FileRefused when it leaves it."""
+        relative = posixpath.relpath(self.place(inside(path)), self.executor.workspace)
+        if relative == ".." or relative.startswith("../"):
+            raise FileRefused(f'"{visible(path)}" leaves the workspace')
+        return relative
+
     def read(self, path: str) -> bytes:
         """Return the bytes of a file of at most FILE_LIMIT_BYTES. Raises FileRefused."""
         return self.executor.read(inside(path), limit_bytes=FILE_LIMIT_BYTES)
 
-    def write(self, path: str, data: bytes, *, replacing: bytes | None, gate: FileGate, change: str) -> None:
-        """Write a file if `gate` lets it through. Raises FileRefused."""
+    def write(self, path: str, data: bytes, *, replacing: bytes | None, gate: Gate, change: str) -> None:
+        """Write a file if `gate` lets it through, to which `change` shows what is written. Raises FileRefused."""
         guard = partial(_require, gate, change)
         self.executor.write(inside(path), data, replacing=replacing, guard=guard)
 
@@ -84,7 +81,7 @@ def decode_text(data: bytes, path: str) -> str:
         ) from error
 
 
-def _require(gate: FileGate, change: str, path: str) -> None:
-    denial = gate.check(path, change=change)
+def _require(gate: Gate, change: str, path: str) -> None:
+    denial = gate.check(Operation(kind="write", subject=path, change=change))
     if denial is not None:
         raise FileRefused(denial)

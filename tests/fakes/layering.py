@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,6 +42,21 @@ def make_host(root: Path, env: Mapping[str, str] | None = None, *, uid: int, hom
         home=str(root / "home") if home is None else home,
         uid=uid,
         gid=0,
+        pid=1,
+        stdin_is_terminal=False,
+        stdout_is_terminal=False,
+        stderr_is_terminal=False,
+    )
+
+
+def bare_host(cwd: str) -> Host:
+    """Return a host of which only the working directory matters."""
+    return Host(
+        env={},
+        cwd=cwd,
+        home="",
+        uid=os.getuid(),
+        gid=os.getgid(),
         pid=1,
         stdin_is_terminal=False,
         stdout_is_terminal=False,

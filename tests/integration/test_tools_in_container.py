@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from boxes import Boxes, output
-from fakes.layering import make_layers
+from fakes.layering import bare_host, make_layers
 
 from odek.config.resolve import resolve
 from odek.executor import Executor
@@ -38,6 +38,7 @@ def caller(executor: Executor, box: Container | None) -> Call:
         resolve(make_layers(operator={"dangerous": {"action": "allow"}})),
         executor,
         box.facts if box else None,
+        bare_host(executor.workspace),
         approver=None,
         wrap=wrap,
         environment_block="",

@@ -8,6 +8,7 @@ import os
 from functools import partial
 from pathlib import Path
 
+from fakes.gates import FakeGate
 from fakes.model import ScriptedModel, call_reply, text_reply
 
 from odek.agent.events import Event
@@ -19,16 +20,6 @@ from odek.tools.registry import Toolbox
 from odek.tools.shell import ShellTool
 
 
-class OpenGate:
-    def check(self, command: str, *, reason: str) -> str | None:
-        return None
-
-
-class OpenFiles:
-    def check(self, path: str, *, change: str) -> str | None:
-        return None
-
-
 def toolbox(root: Path) -> Toolbox:
     """Return all tools on `root`, with the nonces 0…01, 0…02 and so on."""
     numbers = itertools.count(1)
@@ -36,10 +27,10 @@ def toolbox(root: Path) -> Toolbox:
     host = HostExecutor(cwd=os.path.realpath(root), env={"PATH": "/usr/bin:/bin"})
     return Toolbox(
         [
-            ShellTool(executor=host, gate=OpenGate(), wrap=wrap, environment_block=""),
+            ShellTool(executor=host, gate=FakeGate(), wrap=wrap, environment_block=""),
             ReadFileTool(executor=host, wrap=wrap),
-            WriteFileTool(executor=host, gate=OpenFiles(), wrap=wrap),
-            PatchTool(executor=host, gate=OpenFiles(), wrap=wrap),
+            WriteFileTool(executor=host, gate=FakeGate(), wrap=wrap),
+            PatchTool(executor=host, gate=FakeGate(), wrap=wrap),
         ]
     )
 

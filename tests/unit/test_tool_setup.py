@@ -12,7 +12,7 @@ import pytest
 from fakes.approver import Answers
 from fakes.containers import FACTS
 from fakes.executor import FakeExecutor, command_result
-from fakes.layering import make_layers
+from fakes.layering import bare_host, make_layers
 
 from odek.config.resolve import resolve
 from odek.model.types import ToolCall
@@ -40,6 +40,7 @@ def toolbox(
         resolve(make_layers(operator=operator)),
         executor or FakeExecutor(),
         FACTS if sandboxed else None,
+        bare_host("/workspace"),
         approver=approver,
         wrap=wrap,
         environment_block="BLOCK",
@@ -115,7 +116,7 @@ def test_files_that_this_machine_trusts_later_are_asked_about(
     result = call(toolbox(executor, sandboxed=sandboxed, approver=approver, operator=operator), tool, arguments)
     assert (not result.failed, executor.files != FILES) == (allowed, allowed)
     if not allowed:
-        setting = '"dangerous": {"sandboxed"' if sandboxed else '"dangerous": {"action"'
+        setting = '"dangerous": {"sandboxed": {"classes": ' if sandboxed else '"dangerous": {"classes": '
         assert setting in result.text.replace('\\"', '"')
     if approver:
         approver.assert_all_used()
@@ -130,9 +131,9 @@ def test_other_files_need_no_word() -> None:
 
 @pytest.mark.parametrize(("sandboxed", "runs"), [(True, 2), (False, 0)])
 def test_parallel_commands_stand_before_the_gate_of_the_shell(sandboxed: bool, runs: int) -> None:
-    """R-84: on the host nothing runs unasked, in the sandbox it is the wall."""
-    executor = FakeExecutor(commands={name: command_result(stderr=b"") for name in "ab"})
-    call(toolbox(executor, sandboxed=sandboxed), "parallel_shell", '{"commands":["a","b"]}')
+    """R-84, D-6: what is unknown is refused on the host; in the sandbox, that is the wall."""
+    executor = FakeExecutor(commands={name: command_result(stderr=b"") for name in ("weird", "ls")})
+    call(toolbox(executor, sandboxed=sandboxed), "parallel_shell", '{"commands":["ls","weird"]}')
     assert len(executor.runs) == runs
 
 

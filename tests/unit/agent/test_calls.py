@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -35,6 +35,9 @@ class Tools:
 
     def is_parallel(self, call: ToolCall) -> bool:
         return call.id.startswith("r")
+
+    def foresee(self, calls: Sequence[ToolCall]) -> None:
+        self.log.append(f"foreseen {' '.join(call.id for call in calls)}")
 
     def prepare(self, call: ToolCall) -> Work:
         self.log.append(f"asked {call.id}")
@@ -93,13 +96,14 @@ def test_results_come_in_the_order_of_the_calls() -> None:
     b = bench({"r1": after(last, "one"), "r2": gives("two"), "r3": before(last, "three")})
     assert b.run("r1", "r2", "r3") == [("r1", "one"), ("r2", "two"), ("r3", "three")]
     assert b.tools.log == [
+        "foreseen r1 r2 r3",
         *("started r1", "asked r1", "started r2", "asked r2", "started r3", "asked r3"),
         *("finished r1", "finished r2", "finished r3"),
     ]
 
 
 def test_calls_that_may_not_run_together_run_alone_and_in_between() -> None:
-    """A write between two reads stays between them; nothing about it is asked before its turn."""
+    """A write between two reads stays between them; what a card did not cover is not asked before its turn."""
     meeting = threading.Barrier(2, timeout=PATIENCE_S)
 
     def meet() -> Outcome:
@@ -108,7 +112,7 @@ def test_calls_that_may_not_run_together_run_alone_and_in_between() -> None:
 
     b = bench({"r1": meet, "r2": meet, "w1": gives("written"), "w2": gives("written"), "r3": meet, "r4": meet})
     assert [id_ for id_, _ in b.run("r1", "r2", "w1", "w2", "r3", "r4")] == ["r1", "r2", "w1", "w2", "r3", "r4"]
-    assert b.tools.log[4:12] == [
+    assert b.tools.log[5:13] == [
         *("finished r1", "finished r2", "started w1", "asked w1", "finished w1", "started w2", "asked w2"),
         "finished w2",
     ]

@@ -49,6 +49,9 @@ class Tools:
     def is_parallel(self, call: ToolCall) -> bool:  # noqa: ARG002  part of the protocol
         return False
 
+    def foresee(self, calls: Sequence[ToolCall]) -> None:
+        """Nothing needs a word."""
+
     def prepare(self, call: ToolCall) -> Callable[[], Outcome]:
         return partial(self._call, call)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,9 @@ class OneTool:
 
     def is_parallel(self, _: ToolCall) -> bool:
         return False
+
+    def foresee(self, _: Sequence[ToolCall]) -> None:
+        """Nothing needs a word."""
 
     def prepare(self, _: ToolCall) -> Work:
         return self._work

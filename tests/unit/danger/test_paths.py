@@ -124,7 +124,9 @@ def test_only_a_part_of_the_project_may_be_deleted_whole(path: str, wipes: bool)
     assert is_wipe_target(path, USER) is wipes
 
 
-@pytest.mark.parametrize(("path", "wipes"), [("/tmp/p", True), ("/tmp", True), ("/tmp/p/build", False), ("/tmp/q", False)])
+@pytest.mark.parametrize(
+    ("path", "wipes"), [("/tmp/p", True), ("/tmp", True), ("/tmp/p/build", False), ("/tmp/q", False)]
+)
 def test_project_in_a_temporary_directory_is_a_project(path: str, wipes: bool) -> None:
     place = Place(home="/home/user", cwd="/tmp/p", workspace="/tmp/p")
     assert is_wipe_target(path, place) is wipes

@@ -186,7 +186,7 @@ def test_refusal_in_the_sandbox_names_the_nested_setting() -> None:
         setting='"dangerous": {"sandboxed": {"classes": {"network_egress": "allow"}}} in ~/.odek/config.json',
         asking=("network_egress",),
         unasked=True,
-        trustable=True,
+        coverable=True,
     )
 
 

@@ -60,6 +60,7 @@ def test_caller_may_know_more_trusted_files() -> None:
         reason="writes .github/workflows/ci.yml, which the host reads or runs later",
         setting='"dangerous": {"sandboxed": {"classes": {"persistence": "allow"}}} in ~/.odek/config.json',
         asking=("persistence",),
+        coverable=True,
     )
 
 

@@ -1,26 +1,15 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from fakes.executor import FakeExecutor
+from fakes.gates import FakeGate
 
+from odek.approval.operation import Operation
 from odek.tools.arguments import ArgumentError, parse_arguments
 from odek.tools.batch import BatchPatchTool, BatchReadTool
 from odek.tools.registry import ToolResult
-
-
-@dataclass
-class Gate:
-    """Refuses to let some places be written."""
-
-    refused: tuple[str, ...] = ()
-    asked: list[tuple[str, str]] = field(default_factory=list)
-
-    def check(self, path: str, *, change: str) -> str | None:
-        self.asked.append((path, change))
-        return "denied" if path in self.refused else None
 
 
 def wrap(text: str, *, source: str) -> str:
@@ -31,8 +20,8 @@ def read(executor: FakeExecutor, *files: dict[str, Any]) -> ToolResult:
     return BatchReadTool(executor=executor, wrap=wrap).call({"files": list(files)})
 
 
-def patch(executor: FakeExecutor, *patches: tuple[str, str, str], gate: Gate | None = None) -> ToolResult:
-    tool = BatchPatchTool(executor=executor, gate=gate or Gate(), wrap=wrap)
+def patch(executor: FakeExecutor, *patches: tuple[str, str, str], gate: FakeGate | None = None) -> ToolResult:
+    tool = BatchPatchTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
     return tool.call({"patches": [{"path": p, "old_string": old, "new_string": new} for p, old, new in patches]})
 
 
@@ -82,7 +71,7 @@ def test_batch_read_arguments_have_bounds(files: str) -> None:
 def test_batch_patch_changes_all_files_in_order() -> None:
     """R-83, F-72: a later patch sees what an earlier one made of the same file, however it is spelled."""
     executor = FakeExecutor(files={"a": b"1\r\n2\r\n", "b": b"x\n"})
-    gate = Gate()
+    gate = FakeGate()
     result = patch(executor, ("a", "1", "one"), ("b", "x", "y"), ("./a", "one\n2", "ONE\ntwo"), gate=gate)
     assert executor.files == {"a": b"ONE\r\ntwo\r\n", "b": b"y\n"}
     assert result == ToolResult(
@@ -93,7 +82,7 @@ def test_batch_patch_changes_all_files_in_order() -> None:
             "</>\n[0] replaced: 1\n[1] replaced: 1\n[2] replaced: 1"
         )
     )
-    assert [path for path, _ in gate.asked] == ["a", "b"]
+    assert gate.subjects == ["a", "b"]
     assert executor.reads == [("./a", "b")]
 
 
@@ -120,17 +109,17 @@ def test_batch_patch_changes_nothing_when_one_patch_does_not_fit(wrong: tuple[st
 def test_batch_patch_stops_at_the_first_file_that_cannot_be_written() -> None:
     """F-69, D-6: files before it are changed and told, the rest is skipped."""
     executor = FakeExecutor(files={"a": b"1\n", "odek.json": b"2\n", "c": b"3\n"})
-    gate = Gate(refused=("odek.json",))
+    gate = FakeGate({"odek.json": "not that file"})
     result = patch(executor, ("a", "1", "one"), ("odek.json", "2", "two"), ("c", "3", "three"), gate=gate)
     assert result == ToolResult(
         text=(
             "<batch_patch>\n== /workspace/a\n@@ -1,1 +1,1 @@\n-1\n+one\n</>\n"
-            "[0] replaced: 1\n[1] failed: denied\n[2] skipped"
+            "[0] replaced: 1\n[1] failed: not that file\n[2] skipped"
         ),
         failed=True,
     )
     assert executor.files == {"a": b"one\n", "odek.json": b"2\n", "c": b"3\n"}
-    assert gate.asked[1] == ("odek.json", "@@ -1,1 +1,1 @@\n-2\n+two")
+    assert gate.asked[1] == Operation(kind="write", subject="odek.json", change="@@ -1,1 +1,1 @@\n-2\n+two")
 
 
 def test_batch_patch_does_not_overwrite_what_changed_meanwhile() -> None:
@@ -148,6 +137,6 @@ def test_batch_patch_does_not_overwrite_what_changed_meanwhile() -> None:
 
 def test_batch_patch_has_the_parameters_of_patch() -> None:
     """R-83."""
-    items = BatchPatchTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap).spec.parameters["properties"]["patches"]
+    items = BatchPatchTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap).spec.parameters["properties"]["patches"]
     assert list(items["items"]["properties"]) == ["path", "old_string", "new_string", "replace_all"]
     assert (items["minItems"], items["maxItems"]) == (1, 10)

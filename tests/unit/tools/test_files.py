@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from fakes.executor import FakeExecutor
+from fakes.gates import FakeGate
 
 from odek.errors import FileRefused
 from odek.tools.arguments import ArgumentError, parse_arguments
@@ -17,24 +17,12 @@ def wrap(text: str, *, source: str) -> str:
     return f"<{source}>\n{text}\n</>" if text else ""
 
 
-@dataclass
-class Gate:
-    """Gives one answer and remembers what it was asked."""
-
-    answer: str | None = None
-    asked: list[tuple[str, str]] = field(default_factory=list)
-
-    def check(self, path: str, *, change: str) -> str | None:
-        self.asked.append((path, change))
-        return self.answer
+def write_tool(executor: FakeExecutor, gate: FakeGate | None = None) -> WriteFileTool:
+    return WriteFileTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
 
 
-def write_tool(executor: FakeExecutor, gate: Gate | None = None) -> WriteFileTool:
-    return WriteFileTool(executor=executor, gate=gate or Gate(), wrap=wrap)
-
-
-def patch_tool(executor: FakeExecutor, gate: Gate | None = None) -> PatchTool:
-    return PatchTool(executor=executor, gate=gate or Gate(), wrap=wrap)
+def patch_tool(executor: FakeExecutor, gate: FakeGate | None = None) -> PatchTool:
+    return PatchTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
 
 
 def read(data: bytes, **arguments: Any) -> ToolResult:
@@ -285,13 +273,13 @@ def test_read_file_arguments_have_bounds(arguments: str) -> None:
 def test_gate_sees_what_would_be_written_and_where_links_lead() -> None:
     """D-6, B55: a link inside the workspace hides no file that this machine trusts."""
     executor = FakeExecutor(files={"notes": b"a\nb\n"}, links={"x": ".git/hooks/pre-commit"})
-    gate = Gate()
+    gate = FakeGate()
     write_tool(executor, gate).call({"path": "x", "content": "run me"})
     patch_tool(executor, gate).call({"path": "./notes", "old_string": "b", "new_string": "c"})
-    assert gate.asked == [
-        ("x", "run me"),
-        (".git/hooks/pre-commit", "run me"),
-        ("notes", "@@ -1,2 +1,2 @@\n a\n-b\n+c"),
+    assert [(operation.kind, operation.subject, operation.change) for operation in gate.asked] == [
+        ("write", "x", "run me"),
+        ("write", ".git/hooks/pre-commit", "run me"),
+        ("write", "notes", "@@ -1,2 +1,2 @@\n a\n-b\n+c"),
     ]
     assert executor.files == {"notes": b"a\nc\n", ".git/hooks/pre-commit": b"run me"}
 
@@ -300,8 +288,8 @@ def test_file_that_the_gate_refuses_is_not_written() -> None:
     """D-6."""
     executor = FakeExecutor(files={"a": b"x"})
     for tool, arguments in (
-        (write_tool(executor, Gate("no")), {"content": "y"}),
-        (patch_tool(executor, Gate("no")), {"old_string": "x", "new_string": "y"}),
+        (write_tool(executor, FakeGate(answer="no")), {"content": "y"}),
+        (patch_tool(executor, FakeGate(answer="no")), {"old_string": "x", "new_string": "y"}),
     ):
         with pytest.raises(FileRefused, match=r"^no$"):
             tool.call({"path": "a", **arguments})

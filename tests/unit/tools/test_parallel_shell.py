@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes.executor import FakeExecutor, command_result
+from fakes.gates import FakeGate
 
 from odek.process import Output
 from odek.tools.arguments import ArgumentError, parse_arguments
@@ -12,24 +13,12 @@ from odek.tools.parallel_shell import ParallelShellTool
 from odek.tools.registry import ToolResult
 
 
-@dataclass
-class Gate:
-    """Refuses the commands in `refused`."""
-
-    refused: dict[str, str] = field(default_factory=dict)
-    asked: list[tuple[str, str]] = field(default_factory=list)
-
-    def check(self, command: str, *, reason: str) -> str | None:
-        self.asked.append((command, reason))
-        return self.refused.get(command)
-
-
 def wrap(text: str, *, source: str) -> str:
     return f"<{source}>\n{text.rstrip()}\n</>" if text else ""
 
 
-def run(executor: FakeExecutor, *commands: Any, gate: Gate | None = None) -> ToolResult:
-    tool = ParallelShellTool(executor=executor, gate=gate or Gate(), wrap=wrap)
+def run(executor: FakeExecutor, *commands: Any, gate: FakeGate | None = None) -> ToolResult:
+    tool = ParallelShellTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
     return tool.call({"commands": [{"command": entry} if isinstance(entry, str) else entry for entry in commands]})
 
 
@@ -63,7 +52,8 @@ def test_result_is_no_failure_when_all_commands_succeed() -> None:
     ("commands", "text", "asked"),
     [
         (("a", "b", "c"), "command 1: not b\\nNone of the commands was run.", ["a", "b"]),
-        (("a", " "), "command 1: the command is empty\\nNone of the commands was run.", ["a"]),
+        (("a", "b", " "), "command 2: the command is empty\\nNone of the commands was run.", []),
+        (("b", "a", "f"), "command 2: forbidden\\nNone of the commands was run.", []),
         (
             ("x\0", "a"),
             "command 0: the command holds a NUL character, which no shell can take\\nNone of the commands was run.",
@@ -72,16 +62,16 @@ def test_result_is_no_failure_when_all_commands_succeed() -> None:
     ],
 )
 def test_one_refusal_refuses_all(commands: tuple[str, ...], text: str, asked: list[str]) -> None:
-    """R-83: all are checked before any runs; an unscripted command would fail this test."""
-    gate = Gate({"b": "not b"})
+    """R-83, runtime 4.8: all are checked before any runs, and before anybody is asked."""
+    gate = FakeGate({"b": "not b"}, {"f": "forbidden"})
     assert run(FakeExecutor(), *commands, gate=gate) == ToolResult(text=f'{{"error":"{text}"}}', failed=True)
-    assert [command for command, _ in gate.asked] == asked
+    assert gate.subjects == asked
 
 
 def test_gate_gets_the_description() -> None:
-    gate = Gate()
+    gate = FakeGate()
     run(FakeExecutor(commands={"a": command_result()}), {"command": "a", "description": "to see"}, gate=gate)
-    assert gate.asked == [("a", "to see")]
+    assert [(operation.subject, operation.reason) for operation in gate.asked] == [("a", "to see")]
 
 
 def test_long_outputs_share_the_room_of_one_result() -> None:
@@ -108,6 +98,6 @@ def test_long_outputs_share_the_room_of_one_result() -> None:
 )
 def test_arguments_have_bounds(arguments: str) -> None:
     """R-83: one to eight commands, at most 30 minutes each."""
-    schema = ParallelShellTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap).spec.parameters
+    schema = ParallelShellTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap).spec.parameters
     with pytest.raises(ArgumentError):
         parse_arguments(f'{{"commands":{arguments}}}', schema)

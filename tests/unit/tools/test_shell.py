@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 from fakes.executor import FakeExecutor, command_result
+from fakes.gates import FakeGate
 
+from odek.approval.operation import Operation
 from odek.process import CommandResult, Output
 from odek.tools.arguments import ArgumentError, parse_arguments
 from odek.tools.registry import ToolResult
@@ -13,24 +13,12 @@ from odek.tools.shell import ShellTool
 BLOCK = "## Execution environment\n- Network: none"
 
 
-@dataclass
-class Gate:
-    """Gives one answer and remembers what it was asked."""
-
-    answer: str | None = None
-    asked: list[tuple[str, str]] = field(default_factory=list)
-
-    def check(self, command: str, *, reason: str) -> str | None:
-        self.asked.append((command, reason))
-        return self.answer
-
-
 def wrap(text: str, *, source: str) -> str:
     return f"<{source}>\n{text.rstrip()}\n</>" if text else ""
 
 
-def shell(executor: FakeExecutor, gate: Gate | None = None) -> ShellTool:
-    return ShellTool(executor=executor, gate=gate or Gate(), wrap=wrap, environment_block=BLOCK)
+def shell(executor: FakeExecutor, gate: FakeGate | None = None) -> ShellTool:
+    return ShellTool(executor=executor, gate=gate or FakeGate(), wrap=wrap, environment_block=BLOCK)
 
 
 def run(result: CommandResult, command: str = "cmd") -> ToolResult:
@@ -96,10 +84,11 @@ def test_call_runs_the_command_with_its_timeout(arguments: dict[str, int], timeo
 
 def test_call_asks_the_gate_and_runs_nothing_when_it_says_no() -> None:
     """R-84: a refusal is a result that names the way out."""
-    executor, gate = FakeExecutor(), Gate(answer="not allowed; set dangerous.action")
+    executor, gate = FakeExecutor(), FakeGate(answer="not allowed; set dangerous.action")
     result = shell(executor, gate).call({"command": "rm -rf /", "description": "clean"})
     assert result == ToolResult(text='{"error":"not allowed; set dangerous.action"}', failed=True)
-    assert (gate.asked, executor.runs) == ([("rm -rf /", "clean")], [])
+    assert (gate.asked, executor.runs) == ([Operation(kind="command", subject="rm -rf /")], [])
+    assert gate.asked[0].reason == "clean"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +100,7 @@ def test_call_asks_the_gate_and_runs_nothing_when_it_says_no() -> None:
     ],
 )
 def test_call_refuses_what_is_no_command(command: str, message: str) -> None:
-    gate = Gate()
+    gate = FakeGate()
     assert shell(FakeExecutor(), gate).call({"command": command}) == ToolResult(
         text='{"error":"' + message + '"}', failed=True
     )
@@ -132,13 +121,13 @@ def test_description_ends_with_the_execution_environment() -> None:
 
 
 def test_description_stands_alone_without_an_environment() -> None:
-    tool = ShellTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap, environment_block="")
+    tool = ShellTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap, environment_block="")
     assert tool.spec.description + "\n\n" + BLOCK == shell(FakeExecutor()).spec.description
 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_model_is_told_when_commands_run_at_the_same_time(parallel: bool) -> None:
-    tool = ShellTool(executor=FakeExecutor(), gate=Gate(), wrap=wrap, environment_block=BLOCK, parallel=parallel)
+    tool = ShellTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap, environment_block=BLOCK, parallel=parallel)
     assert ("Calls of one reply run at the same time" in tool.spec.description) is parallel
     assert tool.parallel is parallel
     assert tool.spec.description.endswith(BLOCK)
@@ -146,14 +135,15 @@ def test_model_is_told_when_commands_run_at_the_same_time(parallel: bool) -> Non
 
 def test_prepare_asks_before_anything_runs() -> None:
     """Approvals stay in the main thread, one after the other."""
-    executor, gate = FakeExecutor(commands={"cmd": command_result(b"out")}), Gate()
+    executor, gate = FakeExecutor(commands={"cmd": command_result(b"out")}), FakeGate()
     work = shell(executor, gate).prepare({"command": "cmd", "description": "why", "timeout": 7})
-    assert (gate.asked, executor.runs) == ([("cmd", "why")], [])
+    assert (gate.asked, executor.runs) == ([Operation(kind="command", subject="cmd")], [])
+    assert gate.asked[0].reason == "why"
     assert work() == ToolResult(text="<$ cmd>\nout\n</>\nexit code: 0")
     assert executor.runs == [("cmd", 7)]
 
 
 def test_refusal_is_the_result_of_what_was_prepared() -> None:
-    assert shell(FakeExecutor(), Gate("denied")).prepare({"command": "cmd"})() == ToolResult(
+    assert shell(FakeExecutor(), FakeGate(answer="denied")).prepare({"command": "cmd"})() == ToolResult(
         text='{"error":"denied"}', failed=True
     )

@@ -1,0 +1,37 @@
+"""Something the model wants to do that may need a word: a command, or a file to read or write. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from odek.text import clip, visible
+
+SHOWN_LIMIT = 200  # characters of a refused operation that are repeated to the model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation; equal ones are the same thing asked for twice."""
+
+    kind: Literal["command", "read", "write"]
+    subject: str
+    """the command, or the path relative to the workspace"""
+    change: str = ""
+    """what would be written"""
+    reason: str = field(default="", compare=False)
+    """what the model says it is for; "" when it says nothing"""
+
+    @property
+    def text(self) -> str:
+        """what a person has to read before saying yes; of a command exactly what runs"""
+        if self.kind == "command":
+            return self.subject
+        heading = f"{self.kind} {visible(self.subject)}"  # a name with a line end must not pose as content
+        return f"{heading}\n{self.change}" if self.change else heading
+
+    @property
+    def short(self) -> str:
+        """the operation on one line, for the model"""
+        text = self.subject if self.kind == "command" else f"{self.kind} {self.subject}"
+        return visible(clip(text, SHOWN_LIMIT))

@@ -1,0 +1,96 @@
+"""Settings, host and container → what holds for commands there: the one place that knows both sides (R-84, D-6).
+
+Imports the classifier, so it is itself imported only when something has to be decided.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from odek.config.settings import DangerSettings, SandboxSettings
+from odek.danger.paths import Place
+from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
+from odek.danger.regime import Regime
+from odek.host import Host
+from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.spec import DEFAULT_HOME, WORKSPACE
+
+
+def host_regime(danger: DangerSettings, host: Host, *, interactive: bool) -> Regime:
+    """Return what holds on the host. `interactive`: somebody can be asked."""
+    home = os.path.realpath(own_home(host)) if own_home(host) else ""
+    place = Place(home=home, cwd=host.cwd, workspace=host.cwd, temp=("/tmp", *_temporary(host, home)))
+    policy = Policy(
+        table=HOST_TABLE,
+        action=danger.action,
+        classes=danger.classes,
+        allowlist=danger.allowlist,
+        denylist=danger.denylist,
+        non_interactive=danger.non_interactive,
+        interactive=interactive,
+    )
+    return Regime(place=place, policy=policy)
+
+
+def sandbox_regime(danger: DangerSettings, *, home: str, internet: bool, interactive: bool) -> Regime:
+    """Return what holds in a real sandbox (D-6).
+
+    `dangerous.sandboxed` replaces what stands in `dangerous`, but for the denylist: deny beats allow.
+    """
+    own = danger.sandboxed or danger
+    policy = Policy(
+        table=sandbox_table(internet=internet),
+        section="dangerous.sandboxed",
+        action=own.action,
+        classes=own.classes,
+        allowlist=own.allowlist,
+        denylist=danger.sandboxed.denylist if danger.sandboxed else (),
+        shared_denylist=danger.denylist,
+        non_interactive=own.non_interactive,
+        interactive=interactive,
+    )
+    return Regime(place=Place(home=home, cwd=WORKSPACE, workspace=WORKSPACE, sandboxed=True), policy=policy)
+
+
+def regime_of(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> Regime:
+    """Return what holds in the container that `facts` describe, or on the host."""
+    if facts is None:
+        return host_regime(danger, host, interactive=interactive)
+    return sandbox_regime(danger, home=facts.home, internet=facts.internet, interactive=interactive)
+
+
+def expected_sandbox_regime(danger: DangerSettings, sandbox: SandboxSettings) -> Regime:
+    """Return what would hold in a sandbox with these settings, as far as can be told without Docker.
+
+    Attached networks are taken to reach the internet.
+    """
+    internet = sandbox.network == "bridge" or bool(sandbox.networks or sandbox.compose_project)
+    home = dict(sandbox.env).get("HOME", DEFAULT_HOME)
+    return sandbox_regime(danger, home=home, internet=internet, interactive=True)
+
+
+def own_home(host: Host) -> str:
+    """Return the home of the user: HOME if it is theirs, else what the system knows (runtime 5.4).
+
+    A HOME that belongs to somebody else must not turn their files into ordinary ground.
+    """
+    try:
+        known = pwd.getpwuid(host.uid).pw_dir
+    except KeyError:
+        known = ""
+    if not host.home or host.home == known:
+        return known
+    try:
+        return host.home if os.stat(host.home).st_uid == host.uid else known
+    except OSError:
+        return known
+
+
+def _temporary(host: Host, home: str) -> tuple[str, ...]:
+    """Return TMPDIR if it is a folder for temporary files: one that holds neither home nor the project."""
+    folder = os.path.normpath(host.env.get("TMPDIR", ""))
+    if not os.path.isabs(folder) or folder.count("/") < 2:
+        return ()
+    holds = [path for path in (home, host.cwd) if path == folder or path.startswith(folder + "/")]
+    return () if holds else (folder,)

@@ -1,0 +1,41 @@
+"""A gate that answers from tables and remembers what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from odek.approval.operation import Operation
+
+
+class FakeGate:
+    """Satisfies tools.registry.Gate; lets through what no table names, unless `answer` refuses everything."""
+
+    def __init__(
+        self,
+        refused: Mapping[str, str] | None = None,
+        forbidden: Mapping[str, str] | None = None,
+        *,
+        answer: str | None = None,
+    ) -> None:
+        """`refused` and `forbidden`: command or path → what the model is told by `check` and `forbids`."""
+        self._answer = answer
+        self._refused = dict(refused or {})
+        self._forbidden = dict(forbidden or {})
+        self.asked: list[Operation] = []
+        """what `check` was called with"""
+        self.foreseen: list[Sequence[Sequence[Operation]]] = []
+
+    def check(self, operation: Operation) -> str | None:
+        self.asked.append(operation)
+        return self._forbidden.get(operation.subject) or self._refused.get(operation.subject, self._answer)
+
+    def forbids(self, operation: Operation) -> str | None:
+        return self._forbidden.get(operation.subject)
+
+    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
+        self.foreseen.append(calls)
+
+    @property
+    def subjects(self) -> list[str]:
+        """commands and paths that `check` was asked about"""
+        return [operation.subject for operation in self.asked]

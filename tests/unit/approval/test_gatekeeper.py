@@ -1,0 +1,366 @@
+"""The gatekeeper of a session: classifier, person, and what the model is told."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.approver import Answers
+
+from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Gatekeeper, Surroundings
+from odek.approval.operation import Operation
+from odek.approval.question import Question
+from odek.danger.paths import Place
+from odek.danger.policy import HOST_TABLE, Action, Policy, sandbox_table
+from odek.danger.regime import Regime
+
+BRIDGE = "sandbox network=bridge, networks=backend"
+ON_HOST = "\nIt would happen on the host, without a sandbox."
+CURL, PUSH, MAKE, LS, WIPE, WEIRD, BOMB = (
+    Operation(kind="command", subject=command, reason="why not")
+    for command in ("curl https://a", "git push", "make", "ls", "rm -rf .", "weird --x", ":(){ :|:& };:")
+)
+HOOK = Operation(kind="write", subject=".git/hooks/pre-commit", change="#!/bin/sh\n")
+SECRET = Operation(kind="read", subject=".env")
+
+
+class Loader:
+    """Gives a regime and counts how often it was asked for one."""
+
+    def __init__(self, regime: Regime) -> None:
+        self.regime = regime
+        self.loads = 0
+
+    def __call__(self) -> Regime:
+        self.loads += 1
+        return self.regime
+
+
+def keeper(
+    approver: Answers | None = None, *, sandboxed: bool = True, loads: list[Loader] | None = None, **settings: object
+) -> Gatekeeper:
+    """Return a gatekeeper whose person answers at once, and takes her time between two answers."""
+    moments = iter(range(0, 100_000, 100))
+    root = "/workspace" if sandboxed else "/home/user/project"
+    policy = Policy(
+        table=sandbox_table(internet=True) if sandboxed else HOST_TABLE,
+        section="dangerous.sandboxed" if sandboxed else "dangerous",
+        interactive=approver is not None,
+        **settings,  # type: ignore[arg-type]
+    )
+    home = "/tmp" if sandboxed else "/home/user"
+    load = Loader(Regime(place=Place(home=home, cwd=root, workspace=root, sandboxed=sandboxed), policy=policy))
+    if loads is not None:
+        loads.append(load)
+    return Gatekeeper(
+        load=load,
+        surroundings=Surroundings(
+            place="sandbox odek-7-1, network=bridge" if sandboxed else HOST,
+            boundary=BRIDGE if sandboxed else HOST,
+            sandboxed=sandboxed,
+            shared="in the shared folder" if sandboxed else "",
+            is_trusted=lambda path: path == "Makefile",
+            real_path=lambda path: {"link": ".env"}.get(path, path),
+        ),
+        question=Question(approver, clock=lambda: float(next(moments)), sleep=lambda _: None) if approver else None,
+    )
+
+
+def setting(name: str, *, sandboxed: bool = True) -> str:
+    inner = f'{{"classes": {{"{name}": "allow"}}}}'
+    whole = f'{{"sandboxed": {inner}}}' if sandboxed else inner
+    return f'\nThe operator can allow it with "dangerous": {whole} in ~/.odek/config.json.'
+
+
+def test_classifier_is_loaded_when_it_is_first_needed_and_once() -> None:
+    """It takes a tenth of a second, and some runs use no tool."""
+    loads: list[Loader] = []
+    gate = keeper(loads=loads)
+    gate.foresee([[]])
+    assert loads[0].loads == 0
+    assert [gate.check(LS), gate.check(MAKE), gate.check(LS)] == [None] * 3
+    assert loads[0].loads == 1
+
+
+@pytest.mark.parametrize("operation", [LS, MAKE, WEIRD])
+def test_daily_work_in_the_sandbox_needs_no_word(operation: Operation) -> None:
+    """D-6: also where nobody can be asked."""
+    assert keeper().check(operation) is None
+    assert keeper(Answers()).check(operation) is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "refusal"),
+    [
+        (LS, None),
+        (Operation(kind="command", subject="touch a"), None),
+        (
+            MAKE,
+            "operation denied (non-interactive mode): make\n"
+            "It is of class code_execution: runs code that is not looked at." + ON_HOST,
+        ),
+        (
+            WEIRD,
+            "operation denied by policy: weird --x\nIt is of class unknown: weird is not a known program." + ON_HOST,
+        ),
+    ],
+)
+def test_host_has_the_strict_table(operation: Operation, refusal: str | None) -> None:
+    """R-84, runtime 5.1: what only reads or writes in the project is allowed; the rest names class and setting."""
+    said = keeper(sandboxed=False).check(operation)
+    if refusal is None:
+        assert said is None
+    else:
+        name = "code_execution" if operation is MAKE else "unknown"
+        assert said is not None
+        head, _, tail = said.rpartition("\n")
+        assert tail == setting(name, sandboxed=False).strip()
+        assert head.split("\n")[0] == refusal.split("\n")[0]
+        assert head.split("\n")[1].startswith(f"It is of class {name}: ")
+        assert head.endswith(ON_HOST)
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        ("a", None),
+        ("n", "by user"),
+        ("", "by user"),
+        (None, "by user"),
+    ],
+)
+def test_person_decides(answer: str | None, refusal: str | None) -> None:
+    """R-64, D-6, runtime 5.6: place, class, reason and command are in the question."""
+    approver = Answers(answer)
+    expected = refusal and (
+        f"operation denied {refusal}: curl https://a\nIt is of class network_egress: talks to the network."
+        + setting("network_egress")
+    )
+    assert keeper(approver).check(CURL) == expected
+    assert approver.prompts[0].split("\n")[:-1] == [
+        "Approval needed (class network_egress)",
+        "  runs on: sandbox odek-7-1, network=bridge",
+        "  risk:    talks to the network",
+        "  reason:  why not",
+        "  command: 1 line, 14 characters",
+        "  | curl https://a",
+    ]
+
+
+def test_nobody_to_ask_is_a_no_that_names_the_setting() -> None:
+    """D-6: the headline case: a bridge, and no terminal."""
+    assert keeper().check(CURL) == (
+        "operation denied (non-interactive mode): curl https://a\nIt is of class network_egress: talks to the network."
+        + setting("network_egress")
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "refused"), [(CURL, False), (SECRET, False), (HOOK, False), (WIPE, True), (BOMB, True)]
+)
+def test_non_interactive_allow_never_lifts_the_worst(operation: Operation, refused: bool) -> None:
+    """F-96."""
+    said = keeper(non_interactive="allow").check(operation)
+    assert (said is not None) is refused
+    if operation is WIPE:
+        assert "\ndangerous.non_interactive does not cover that class.\n" in (said or "")
+
+
+def test_nothing_lifts_what_is_blocked() -> None:
+    """Runtime 5.2."""
+    said = keeper(Answers(), action="allow", allowlist=(BOMB.subject,)).check(BOMB)
+    assert said is not None
+    assert said.startswith("operation denied by policy: :(){ :|:& };:\nIt is of class blocked: ")
+    assert said.endswith("\nNo setting lifts that class.")
+
+
+def test_denylist_says_which_entry() -> None:
+    """Runtime 5.2."""
+    said = keeper(Answers(), denylist=("git push",)).check(PUSH)
+    assert (said or "").split("\n")[1:] == [
+        'It is of class network_egress: matches the entry "git push" of dangerous.sandboxed.denylist.',
+        'The operator can remove "git push" from dangerous.sandboxed.denylist in ~/.odek/config.json.',
+    ]
+
+
+def test_trust_holds_for_its_class_until_the_end() -> None:
+    """Runtime 5.6, F-97: one gatekeeper a session."""
+    approver = Answers("t", "n")
+    gate = keeper(approver)
+    assert [gate.check(CURL), gate.check(PUSH)] == [None, None]
+    gate.foresee([[CURL], [PUSH]])
+    assert gate.check(CURL) is None
+    assert gate.check(WIPE) is not None
+    approver.assert_all_used()
+
+
+@pytest.mark.parametrize("operation", [WIPE, HOOK])
+def test_trust_is_not_offered_for_the_worst_and_for_files_trusted_later(operation: Operation) -> None:
+    """Runtime 5.6."""
+    approver = Answers("a")
+    assert keeper(approver).check(operation) is None
+    assert "t" not in approver.choices[0]
+
+
+def test_refusal_repeats_a_hostile_command_escaped_and_clipped() -> None:
+    """R-64."""
+    operation = Operation(kind="command", subject="x\x1b[2K\n" + "y" * 1000)
+    said = keeper(sandboxed=False).check(operation)
+    assert (said or "").split("\n")[0] == "operation denied by policy: x\\x1b[2K\\n" + "y" * 193 + "…"
+
+
+def test_command_longer_than_anybody_reads_is_refused_and_not_asked() -> None:
+    """B14, B34: three megabytes cannot be read before saying yes."""
+    approver = Answers("n")
+    gate = keeper(approver)
+    gate.check(Operation(kind="command", subject="curl " + "x" * (QUESTION_LIMIT - 5)))
+    approver.assert_all_used()
+    said = gate.check(Operation(kind="command", subject="curl " + "x" * QUESTION_LIMIT))
+    assert (said or "").startswith(
+        "operation denied (longer than the 262144 characters that can be asked about): curl xxx"
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "action", "asks"),
+    [
+        (Operation(kind="write", subject="src/main.py", change="x"), None, False),
+        (HOOK, None, True),
+        (HOOK, "allow", False),
+        (Operation(kind="write", subject="Makefile", change="x"), None, True),
+        (Operation(kind="read", subject="src/main.py"), None, False),
+        (SECRET, None, True),
+        (Operation(kind="read", subject="link"), None, True),
+    ],
+)
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_files_go_through_the_same_policy(
+    operation: Operation, action: Action | None, asks: bool, sandboxed: bool
+) -> None:
+    """D-6, runtime 5.4, F-62, B55: files that this machine trusts later, secrets, links to them."""
+    approver = Answers("n") if asks else Answers()
+    said = keeper(approver, sandboxed=sandboxed, action=action).check(operation)
+    assert (said is not None) is asks
+    approver.assert_all_used()
+    if asks and operation.kind == "write":
+        place = "sandbox odek-7-1, network=bridge, in the shared folder" if sandboxed else HOST
+        assert f"\n  runs on: {place}\n" in approver.prompts[0]
+        assert f"\n  | write {operation.subject}\n  | {operation.change.strip()}" in approver.prompts[0]
+
+
+def test_refusal_of_a_file_names_its_class() -> None:
+    """D-6."""
+    assert keeper().check(HOOK) == (
+        "operation denied (non-interactive mode): write .git/hooks/pre-commit\n"
+        "It is of class persistence: writes .git/hooks/pre-commit, which the host reads or runs later."
+        + setting("persistence")
+    )
+
+
+def test_what_is_forbidden_is_known_without_asking() -> None:
+    approver = Answers()
+    gate = keeper(approver, sandboxed=False)
+    assert [gate.forbids(operation) is not None for operation in (LS, MAKE, WEIRD)] == [False, False, True]
+    assert keeper().forbids(CURL) is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [("a", [True, True]), ("d", [False, False]), (None, [False, False])],
+)
+def test_card_answers_for_all_that_is_on_it(answer: str | None, allowed: list[bool]) -> None:
+    """R-72, runtime 5.8: one question; calls that need none are not on it."""
+    approver = Answers(answer)
+    gate = keeper(approver)
+    gate.foresee([[LS], [CURL], [MAKE], [PUSH]])
+    assert [gate.check(operation) is None for operation in (LS, CURL, MAKE, PUSH)] == [
+        True,
+        allowed[0],
+        True,
+        allowed[1],
+    ]
+    assert len(approver.prompts) == 1
+    assert approver.prompts[0].split("\n")[:-1] == [
+        f"2 operations need approval ({BRIDGE})",
+        "  1:       network_egress: talks to the network",
+        "  reason:  why not",
+        "  | curl https://a",
+        "  2:       network_egress: talks to a remote repository",
+        "  reason:  why not",
+        "  | git push",
+    ]
+    if answer != "a":
+        assert (gate.check(LS), (keeper(Answers("n")).check(CURL) or "").split("\n")[0]) == (
+            None,
+            "operation denied by user: curl https://a",
+        )
+
+
+def test_card_on_the_host_says_so() -> None:
+    """R-72."""
+    approver = Answers("a")
+    keeper(approver, sandboxed=False).foresee([[CURL], [MAKE]])
+    assert approver.prompts[0].startswith("2 operations need approval (HOST – no sandbox)\n")
+
+
+def test_one_by_one_asks_about_each() -> None:
+    """Runtime 5.8."""
+    approver = Answers("s", "a", "n")
+    gate = keeper(approver)
+    gate.foresee([[CURL], [PUSH]])
+    assert [gate.check(CURL) is None, gate.check(PUSH) is None] == [True, False]
+    approver.assert_all_used()
+
+
+def test_worst_classes_are_never_covered_by_a_card() -> None:
+    """Runtime 5.8: they are asked about singly, whatever the card said."""
+    approver = Answers("a", "n")
+    gate = keeper(approver)
+    gate.foresee([[CURL], [WIPE], [PUSH], [SECRET], [HOOK]])
+    assert approver.prompts[0].startswith("4 operations need approval")
+    assert "rm -rf" not in approver.prompts[0]
+    assert [gate.check(operation) is None for operation in (CURL, WIPE, PUSH, SECRET, HOOK)] == [
+        True, False, True, True, True,
+    ]  # fmt: skip
+    approver.assert_all_used()
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [[CURL]],
+        [[CURL], [LS]],
+        [[CURL], [WIPE]],
+        [[CURL], [PUSH, BOMB]],
+        [[CURL], [Operation(kind="command", subject="curl " + "x" * QUESTION_LIMIT)]],
+    ],
+)
+def test_single_question_needs_no_card(calls: list[list[Operation]]) -> None:
+    """Runtime 5.8; a call that is refused anyhow is not asked about."""
+    approver = Answers()
+    keeper(approver).foresee(calls)
+    assert approver.prompts == []
+
+
+def test_several_commands_of_one_call_are_asked_about_together() -> None:
+    """R-72."""
+    approver = Answers("a")
+    gate = keeper(approver)
+    gate.foresee([[CURL, PUSH]])
+    assert [gate.check(CURL), gate.check(PUSH)] == [None, None]
+
+
+def test_yes_on_a_card_is_used_up() -> None:
+    """What was answered holds once, for exactly what was shown, and for this turn only."""
+    approver = Answers("a", "n", "n", "n")
+    gate = keeper(approver)
+    gate.foresee([[CURL], [CURL], [PUSH]])
+    assert [gate.check(CURL) is None for _ in range(3)] == [True, True, False]
+    assert gate.check(Operation(kind="command", subject="git push ")) is not None
+    gate.foresee([[PUSH]])
+    assert gate.check(PUSH) is not None
+    approver.assert_all_used()
+
+
+def test_nobody_to_ask_gets_no_card() -> None:
+    gate = keeper()
+    gate.foresee([[CURL], [PUSH]])
+    assert gate.check(CURL) is not None
