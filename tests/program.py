@@ -28,6 +28,15 @@ def program_argv() -> tuple[str, ...]:
     return (sys.executable, "-X", "utf8", "-I", "-S", "-c", FROM_SOURCE, str(ROOT))
 
 
+def program_kind() -> str:
+    """Return "source", "zip" or "binary"."""
+    built = os.environ.get("ODEK_BIN")
+    if not built:
+        return "source"
+    with open(ROOT / built, "rb") as file:
+        return "binary" if file.read(4) == b"\x7fELF" else "zip"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How a run of odek ended."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +18,9 @@ from odek.errors import EXIT_SIGNAL_BASE, Interrupted, OutOfTime
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A terminal's Ctrl-C can arrive twice, at a wrapper and at its child, within a millisecond; a
-# person's second Ctrl-C takes longer.
-_SAME_KEYPRESS_S = 0.1
+# person's second Ctrl-C takes longer. The binary always has a wrapper, its bootloader, which passes
+# signals on when it gets to it: on a busy machine that has taken more than a tenth of a second.
+_SAME_KEYPRESS_S = 0.5 if getattr(sys, "frozen", False) else 0.1
 
 _first: float | None = None
 

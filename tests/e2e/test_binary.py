@@ -1,0 +1,123 @@
+"""What only the binary can get wrong: it unpacks itself, and runs as two processes. Needs ODEK_BIN to name one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from program import Odek, program_kind
+from recording import allow_everything, record
+
+GONE_WITHIN_S = 10.0
+
+pytestmark = pytest.mark.skipif(program_kind() != "binary", reason="ODEK_BIN names no binary (scripts/build --binary)")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+def with_mounts(odek: Odek, mounts: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run odek where the shell lines `mounts` have been run before, in a mount namespace of its own."""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("only root can mount")
+    script = f'{mounts}\nexec "$@"'
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", script, "sh", *odek.argv, *arguments],
+        env=odek.env(),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for(condition: object, what: str) -> None:
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "reason"),
+    [
+        ("mount -t tmpfs -o noexec none /tmp; mount -t tmpfs -o noexec none /var/tmp", "noexec? set TMPDIR. "),
+        ("mount -t tmpfs -o ro none /tmp; mount -t tmpfs -o ro none /var/tmp", "cannot unpack; set TMPDIR to a folder"),
+    ],
+    ids=["noexec", "read-only"],
+)
+def test_tmp_that_cannot_be_used_is_one_sentence_that_helps(mounts: str, reason: str, odek: Odek) -> None:
+    """B53: a /tmp that is read-only or noexec."""
+    # the program itself may lie below /tmp, which is about to be hidden
+    hidden = f"mount -t tmpfs none /mnt; cp {odek.argv[0]} /mnt/odek; {mounts}"
+    done = with_mounts(odek, f'{hidden}; shift; set -- /mnt/odek "$@"', "version")
+    assert (done.returncode, done.stdout) == (255, "")
+    assert done.stderr.startswith("odek: error: ")
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_another_temporary_folder_helps(odek: Odek) -> None:
+    done = with_mounts(
+        odek, "mount -t tmpfs none /mnt; export TMPDIR=/mnt; mount -t tmpfs -o noexec none /var/tmp", "version"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture
+def sleeper(odek: Odek, scratch: Path, tmp_path: Path) -> subprocess.Popen[str]:
+    """An odek whose model has asked for a command that takes long, and that is at it."""
+    allow_everything(odek)
+    recording = record(tmp_path, "touch started; exec sleep 600")
+    process = odek.start("run", "--no-sandbox", "--base-url", recording, "x", env={"TMPDIR": str(scratch)})
+    wait_for(lambda: (odek.cwd / "started").exists(), "the command starts")
+    return process
+
+
+def test_killing_the_bootloader_ends_odek(sleeper: subprocess.Popen[str]) -> None:
+    """What `kill -9` and runners do to the process that they know must not leave an odek at work."""
+    (child,) = children_of(sleeper.pid)
+    (command,) = children_of(child)
+    sleeper.send_signal(signal.SIGKILL)
+    for pid in (child, command):
+        wait_for(lambda pid=pid: not Path(f"/proc/{pid}").exists(), f"process {pid} goes on")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("to_group", [False, True], ids=["to the process", "to the group"])
+def test_a_signal_ends_odek_once_and_nothing_is_left(
+    to_group: bool, number: signal.Signals, sleeper: subprocess.Popen[str], scratch: Path
+) -> None:
+    """A terminal sends Ctrl-C to the group: odek gets it twice, from the kernel and from the bootloader."""
+    if to_group:
+        os.killpg(sleeper.pid, number)
+    else:
+        sleeper.send_signal(number)
+    _, stderr = sleeper.communicate(timeout=60)
+    assert (sleeper.returncode, list(scratch.iterdir())) == (128 + number, []), stderr
+    assert "Traceback" not in stderr
+
+
+def test_it_may_be_started_with_almost_no_environment(odek: Odek) -> None:
+    done = subprocess.run([*odek.argv, "version"], env={}, cwd="/", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1", "ja_JP.EUC-JP", "zh_CN.GB18030"])
+def test_it_starts_in_any_locale(locale: str, odek: Odek) -> None:
+    outcome = odek.run("selftest", env={"LC_ALL": locale})
+    assert (outcome.code, outcome.stderr) == (0, ""), outcome.stdout
