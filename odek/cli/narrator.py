@@ -142,9 +142,21 @@ def tell_session(
 
 def preview(text: str, *, limit: int) -> tuple[tuple[str, ...], int]:
     """Return the last `limit` lines of a result, safe to show, and how many came before. Pure."""
-    lines = [line for line in visible_lines(text).splitlines() if not _FENCE.fullmatch(line) and line.strip()]
+    lines = [line for line in visible_lines(_spoken(text)).splitlines() if not _FENCE.fullmatch(line) and line.strip()]
     shown = tuple(clip(line, _LINE_WIDTH) for line in lines[-limit:])
     return shown, len(lines) - len(shown)
+
+
+def _spoken(text: str) -> str:
+    """Return a failure as its sentences; tools give it to the model as JSON, on one line."""
+    first, end, rest = text.partition("\n")
+    try:
+        value = json.loads(first) if first.startswith('{"error":') else None
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict) or len(value) != 1 or not isinstance(value["error"], str):
+        return text
+    return f"{value['error']}{end}{rest}"
 
 
 def _line_style(line: str) -> tuple[str, ...]:

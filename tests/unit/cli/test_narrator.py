@@ -95,6 +95,25 @@ def test_long_output_is_shown_by_its_end(verbose: bool, shown: int) -> None:
     assert lines[:-1] == [*hidden, *(f"  │ line {number}" for number in range(20 - shown, 20))]
 
 
+def test_failure_is_told_in_its_sentences() -> None:
+    """D-6: the person sees the whole refusal, the setting that it names above all; R-64: still nothing raw."""
+    refusal = f"operation denied by policy: rm{ATTACK}\nIt is of class destructive: why.\nThe operator can allow it."
+    assert preview(f"{json.dumps({'error': refusal})}\nhint: stop", limit=9) == (
+        (
+            "operation denied by policy: rm\\x1b]0;pwn\\x07\\x1b[2K\\r\\u202e\\u200b",
+            "It is of class destructive: why.",
+            "The operator can allow it.",
+            "hint: stop",
+        ),
+        0,
+    )
+
+
+@pytest.mark.parametrize("text", ['{"error":', '{"error":1}', '{"error":"a","b":1}', '{"error":' + "[" * 99])
+def test_what_is_no_failure_is_shown_as_it_is(text: str) -> None:
+    assert preview(text, limit=9) == ((text,), 0)
+
+
 def test_long_line_is_cut() -> None:
     assert preview("x" * 1000, limit=1) == (("x" * 159 + "…",), 0)
 
