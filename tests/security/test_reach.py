@@ -89,7 +89,8 @@ def test_container_has_no_privileges_seen_from_inside(sandboxed: Odek) -> None:
 
 def test_only_the_working_directory_is_shared(sandboxed: Odek, docker_engine: Engine, tmp_path: Path) -> None:
     """S-6 Of the host's files only the working directory is shared. Not if that is `/`, a system folder, your home, or
-    holds the Docker socket.
+    holds the Docker socket or the settings of Docker's client. What is put in its place, or in that of a volume, while
+    odek asks and pulls is not shared either.
     """
     (tmp_path / "beside").write_text(CANARY)
     seen = inspect_during(sandboxed, docker_engine)
@@ -328,3 +329,36 @@ def test_read_only_workspace_is_read_only_for_the_file_tools(sandboxed: Odek) ->
     )
     outcome, _ = run_script(sandboxed, attempts, text("done"), flags=("--sandbox-readonly",))
     assert (outcome.code, os.listdir(sandboxed.cwd), (sandboxed.cwd / "f").read_text()) == (0, ["f"], "old")
+
+
+@pytest.mark.parametrize("exchanged", ["volume", "working directory"])
+def test_what_is_put_in_the_place_of_a_shared_folder(
+    exchanged: str, sandboxed: Odek, docker_engine: Engine, tmp_path: Path
+) -> None:
+    """S-6: by another sandbox that has the folder above, at the moment before Docker mounts it."""
+    beside, shim = tmp_path / "beside", tmp_path / "bin"
+    for folder in (beside, shim, sandboxed.cwd / "cache"):
+        folder.mkdir()
+    (beside / "key").write_text(CANARY)
+    place = sandboxed.cwd / "cache" if exchanged == "volume" else sandboxed.cwd
+    (shim / "docker").write_text(
+        f'#!/bin/sh\ncase $1 in run) mv "{place}" "{tmp_path}/old"; ln -s "{beside}" "{place}" ;; esac\n'
+        f'exec {docker_engine.client} "$@"\n'
+    )
+    (shim / "docker").chmod(0o755)
+    settings = json.loads((sandboxed.home / ".odek" / "config.json").read_text())
+    settings["sandbox_volumes"] = ["./cache:/data"] if exchanged == "volume" else []
+    (sandboxed.home / ".odek" / "config.json").write_text(json.dumps(settings))
+    with ModelServer() as server:
+        env = {"PATH": f"{shim}:{os.environ['PATH']}"}
+        outcome = sandboxed.run("run", "--base-url", server.base_url, "x", env=env)
+        assert (outcome.code, server.requests) == (1, []), outcome.stderr
+    assert "is not" in outcome.stderr or "cannot be read" in outcome.stderr
+
+
+def test_home_out_of_sandbox_env_is_as_secret_as_the_rest(sandboxed: Odek, docker_engine: Engine) -> None:
+    """S-9: it used to be an argument of docker run."""
+    settings = json.loads((sandboxed.home / ".odek" / "config.json").read_text())
+    settings["sandbox_env"] = {"HOME": f"/dev/shm/{CANARY}"}
+    (sandboxed.home / ".odek" / "config.json").write_text(json.dumps(settings))
+    assert CANARY not in json.dumps(inspect_during(sandboxed, docker_engine))

@@ -113,7 +113,9 @@ def test_bad_value_with_the_daemon_down(operator: dict[str, object], scene: Scen
 def test_nothing_of_the_working_directory_is_run(
     sandboxed: Odek, docker_engine: Engine, base_image: str, tmp_path: Path
 ) -> None:
-    """S-4 odek itself runs no program from the working directory, on no `PATH`, and imports nothing from it."""
+    """S-4 odek itself runs no program from the working directory, on no `PATH`, and imports nothing from it; nor does
+    Docker's client, for credential helpers or plugins.
+    """
     mark = tmp_path / "hostile code ran"
     programs = ("docker", "docker-credential-desktop", "sh", "git", "busybox", "python3", "python3.11", "nc", "cat")
     for folder in (sandboxed.cwd, sandboxed.cwd / "bin"):
