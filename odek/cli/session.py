@@ -38,7 +38,7 @@ def session(
     world = World(
         docker=real_docker(host),
         new_model=new_model or partial(make_model, host=host, notify=terminal.note),
-        approver=find_approver(),
+        approver=find_approver(alone=terminal.asking),
         notices=terminal,
         random_hex=random_hex,
         sleep=time.sleep,

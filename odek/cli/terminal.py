@@ -8,7 +8,8 @@ and whether stderr is a terminal.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from odek.cli.streams import abandon
@@ -93,6 +94,14 @@ class Terminal:
     def stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.stop()
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Keep the last line for a question and its answer; what was waited for is told anew afterwards."""
+        what = self._waiting.stop() if self._waiting is not None else ""
+        yield
+        if what:
+            self.wait_for(what)
 
     def note(self, text: str) -> None:
         self.line(f"odek: {visible_lines(text)}")

@@ -11,6 +11,8 @@ import os
 import re
 import select
 import termios
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from odek.text import visible, visible_lines
 
@@ -31,10 +33,20 @@ _REPLY = re.compile(
 class TerminalApprover:
     """Satisfies approval.gate.Approver. One question at a time; nothing stays open in between."""
 
-    def __init__(self, path: str = TERMINAL, *, quiet_s: float = QUIET_S) -> None:
-        """`quiet_s`: a question is put only after this long without input."""
+    def __init__(
+        self,
+        path: str = TERMINAL,
+        *,
+        quiet_s: float = QUIET_S,
+        alone: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`quiet_s`: a question is put only after this long without input.
+
+        Within `alone` nobody else writes to the terminal.
+        """
         self._path = path
         self._quiet_s = quiet_s
+        self._alone = alone
 
     def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
         """Show `prompt` and return the one of `choices` that was typed.
@@ -47,22 +59,25 @@ class TerminalApprover:
         except OSError:
             return None
         try:
-            return _ask_in_line_mode(descriptor, prompt, choices, self._quiet_s)
+            with self._alone():
+                return _ask_in_line_mode(descriptor, prompt, choices, self._quiet_s)
         except (OSError, termios.error, KeyboardInterrupt):
             return None
         finally:
             os.close(descriptor)
 
 
-def find_approver(path: str = TERMINAL) -> TerminalApprover | None:
-    """Return an approver when there is a terminal to ask at, else None."""
+def find_approver(
+    path: str = TERMINAL, *, alone: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> TerminalApprover | None:
+    """Return an approver when there is a terminal to ask at, else None. `alone` as for TerminalApprover."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return None
     is_terminal = os.isatty(descriptor)
     os.close(descriptor)
-    return TerminalApprover(path) if is_terminal else None
+    return TerminalApprover(path, alone=alone) if is_terminal else None
 
 
 def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...], quiet_s: float) -> str | None:

@@ -18,19 +18,25 @@ class Waiting:
         self._write = write
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
+        self._what = ""
 
     def start(self, what: str) -> None:
         self.stop()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._tick, args=(what, self._done), daemon=True)
+        self._what, self._done = what, threading.Event()
+        self._thread = threading.Thread(target=self._tick, args=(what, self._done), name=what, daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Take the line away. Nothing of it is on the terminal when this returns."""
-        if self._thread is not None:
-            self._done.set()
-            self._thread.join()
-            self._thread = None
+    def stop(self) -> str:
+        """Take the line away and return what was waited for, "" for nothing.
+
+        Nothing of it is on the terminal when this returns.
+        """
+        if self._thread is None:
+            return ""
+        self._done.set()
+        self._thread.join()
+        self._thread = None
+        return self._what
 
     def _tick(self, what: str, done: threading.Event) -> None:
         started = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import threading
 
 import pytest
 
@@ -110,3 +111,22 @@ def test_bug_is_reported_with_its_place_only_on_request(debug: bool) -> None:
     shown = stderr.getvalue()
     assert shown.startswith("odek: internal error: ValueError: a reason\n")
     assert ("Traceback" in shown, "ODEK_DEBUG=1" in shown) == (debug, not debug)
+
+
+def test_nothing_is_written_over_a_question() -> None:
+    """R-64: the line that tells what is being waited for is away while somebody is asked, and back afterwards."""
+
+    def waits() -> bool:
+        return "running this test" in [thread.name for thread in threading.enumerate()]
+
+    terminal, _, _ = made(env={"TERM": "xterm"}, is_terminal=True)
+    with terminal.asking():
+        assert not waits()
+    assert not waits()
+    terminal.wait_for("running this test")
+    assert waits()
+    with terminal.asking():
+        assert not waits()
+    assert waits()
+    terminal.stop_waiting()
+    assert not waits()

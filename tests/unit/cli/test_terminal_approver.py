@@ -16,6 +16,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -373,3 +374,20 @@ def test_control_characters_are_escaped_even_when_a_caller_forgot(sessions: list
     )
     session.type(b"\n")
     assert session.answers() == [""]
+
+
+def test_asks_within_what_keeps_others_from_writing(tmp_path: Path) -> None:
+    """R-64: also when the question fails, the terminal is handed back."""
+    told: list[str] = []
+
+    @contextmanager
+    def alone() -> Iterator[None]:
+        told.append("begins")
+        try:
+            yield
+        finally:
+            told.append("ends")
+
+    (tmp_path / "tty").touch()
+    assert TerminalApprover(str(tmp_path / "tty"), alone=alone).ask(PROMPT, CHOICES) is None
+    assert told == ["begins", "ends"]
