@@ -7,6 +7,7 @@ engine's own log of events tell the difference.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -133,4 +134,5 @@ def explain_events(lines: Sequence[str]) -> str:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    """Return a number that was printed in the container, where anybody may have printed anything."""
+    return int(text) if text and re.fullmatch(r"[0-9]{1,19}", text) else 0

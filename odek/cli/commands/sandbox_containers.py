@@ -86,7 +86,14 @@ def render_boxes(boxes: tuple[Box, ...]) -> str:
     """Return a table for people. Pure."""
     rows = [("NAME", "STATE", "OWNER", "NETWORK", "CREATED (UTC)", "WORKING DIRECTORY")]
     rows += [
-        (box.name, box.state, _owner(box), box.network[:24], box.created.replace("T", " "), visible(box.workdir))
+        (
+            box.name,
+            box.state,
+            _owner(box),
+            visible(box.network[:24]),
+            box.created.replace("T", " "),
+            visible(box.workdir),
+        )
         for box in boxes
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
