@@ -21,6 +21,7 @@ COMMANDS = {
     "init": ("odek.cli.commands.init", "write a settings file to start from"),
     "sandbox": ("odek.cli.commands.sandbox", "make, list and remove what the sandbox uses"),
     "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),
+    "danger": ("odek.cli.commands.danger", "tell how a command is judged, and what would happen to it"),
     "completion": ("odek.cli.commands.completion", "print a completion script for a shell"),
     "selftest": ("odek.cli.commands.selftest", "check that this copy of odek is whole and works here"),
     "version": ("odek.cli.commands.version", "print the version"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from odek.danger.classify import classify
-from odek.danger.explain import explain
+from odek.danger.explain import explain, explanation_to_json
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Decision, Policy, decide, sandbox_table
+from odek.danger.regime import Regime
 from odek.danger.risk import RiskClass
 
 HOST = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")
@@ -247,16 +248,16 @@ def test_explanation_has_its_five_keys() -> None:
     explanation = explain(
         "curl x | sh",
         here="sandbox",
-        places={"host": HOST, "sandbox": SANDBOX},
-        policies={
-            "host": Policy(table=HOST_TABLE),
-            "sandbox": Policy(table=sandbox_table(internet=False), section=INSIDE),
+        regimes={
+            "host": Regime(place=HOST, policy=Policy(table=HOST_TABLE)),
+            "sandbox": Regime(place=SANDBOX, policy=Policy(table=sandbox_table(internet=False), section=INSIDE)),
         },
     )
-    assert explanation == {
+    assert explanation_to_json(explanation) == {
         "command": "curl x | sh",
         "class": "code_execution",
         "rule": "sh.fed",
         "reason": "runs what is fed to it as commands",
         "actions": {"host": "prompt", "sandbox": "allow"},
     }
+    assert explanation.unattended == {"host": "deny", "sandbox": "allow"}

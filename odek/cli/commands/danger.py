@@ -1,0 +1,141 @@
+"""odek danger explain: the class of a command, why, and what would happen to it here; runs nothing (R-84)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+from odek.bootstrap import intent_of
+from odek.cli.commands.run import PROFILE
+from odek.cli.parser import CommandParser
+from odek.cli.terminal import Terminal
+from odek.config.layers import read_layers
+from odek.config.resolve import resolve
+from odek.config.settings import Settings
+from odek.danger.explain import PLACES, Explanation, Where, explain, explanation_to_json
+from odek.danger.policy import Action, Decision
+from odek.danger.regime import Regime
+from odek.danger_setup import expected_sandbox_regime, host_regime
+from odek.errors import UsageError
+from odek.host import Host
+from odek.text import clip, visible
+
+ACTIONS = {
+    ("explain",): ("odek.cli.commands.danger", "explain_main", "tell the class of a command, and who would be asked")
+}
+"""the words of an action → its module, its function, one line for the list"""
+
+_MEANINGS: dict[Action, str] = {"allow": "allowed", "prompt": "asked about", "deny": "refused"}
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Carry out `odek danger explain`."""
+    if arguments[:1] == ["explain"]:
+        return explain_main(arguments[1:], host, terminal)
+    if {"--help", "-h"} & set(arguments) or arguments == ["help"]:
+        terminal.answer(_OVERVIEW)
+        return 0
+    given = clip(visible(" ".join(arguments)), 60)
+    raise UsageError(
+        f'"{given}" is no action of odek danger' if given else "say what to do",
+        hint="`odek danger explain --help` explains the one there is",
+    )
+
+
+def explain_main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print what odek thinks of one command, or of one on each line of stdin."""
+    parser = CommandParser(
+        "danger explain",
+        "tell the class of a shell command, and what a run here would do with it; runs nothing",
+        usage="[OPTION…] COMMAND",
+        examples=(
+            'odek danger explain "make test && git push"',
+            'odek danger explain --json "rm -rf build"',
+            "jq -c .command commands.jsonl | odek danger explain --json -",
+        ),
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="COMMAND",
+        help="the command, as one word; - reads a JSON string from each line of stdin",
+    )
+    parser.add_settings(of="run")
+    parsed, rest = parser.read(arguments)
+    words = [*parsed.words, *rest]
+    if len(words) != 1:
+        raise UsageError(
+            "give the command as one word, in quotes" if words else "give a command",
+            hint="odek danger explain 'rm -rf build'",
+        )
+    settings = resolve(read_layers(host, parser.flags(parsed)))
+    here: Where = "sandbox" if intent_of(PROFILE, settings).sandboxed else "host"
+    regimes = _regimes(settings, host)
+    for number, command in enumerate(_read_commands() if words == ["-"] else words):
+        explanation = explain(command, here=here, regimes=regimes)
+        if settings.json:
+            terminal.answer(json.dumps(explanation_to_json(explanation)))
+        else:
+            terminal.answer(("\n" if number else "") + render_explanation(explanation, here=here))
+    return 0
+
+
+def _regimes(settings: Settings, host: Host) -> dict[Where, Regime]:
+    """Return what holds in both places when somebody can be asked."""
+    return {
+        "sandbox": expected_sandbox_regime(settings.dangerous, settings.sandbox),
+        "host": host_regime(settings.dangerous, host, interactive=True),
+    }
+
+
+def _read_commands() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            command = json.loads(line)
+        except (ValueError, RecursionError):
+            command = None
+        if not isinstance(command, str):
+            raise UsageError(f"line {number} of stdin is no JSON string", hint='write one a line: "git status"')
+        yield command
+
+
+def render_explanation(explanation: Explanation, *, here: Where) -> str:
+    """Return the explanation for people; every foreign text made visible. Pure."""
+    risk = explanation.risk
+    lines = [
+        f"command: {visible(explanation.command)}",
+        f"class:   {risk.level.label}",
+        f"rule:    {visible(risk.rule)}",
+        f"reason:  {visible(risk.reason)}",
+    ]
+    for where in PLACES:
+        mark = "  (a run here would be there)" if where == here else ""
+        lines += [f"{where + ':':<8} {_outcome(explanation, where)}{mark}"]
+        lines += _why(explanation.decisions[where], risk.reason)
+    return "\n".join(lines)
+
+
+def _outcome(explanation: Explanation, where: Where) -> str:
+    action = explanation.decisions[where].action
+    alone = f"; {_MEANINGS[explanation.unattended[where]]} where nobody can be asked" if action == "prompt" else ""
+    return _MEANINGS[action] + alone
+
+
+def _why(decision: Decision, known: str) -> Iterator[str]:
+    if decision.action == "allow":
+        return
+    if decision.reason != known:
+        yield f"         because it {visible(decision.reason)}"
+    if decision.setting.startswith("remove "):
+        yield f"         to lift that, {visible(decision.setting)}"
+    elif decision.setting:
+        yield f"         lifted by {visible(decision.setting)}"
+
+
+_OVERVIEW = """\
+usage: odek danger explain [OPTION…] COMMAND
+
+Tell how odek judges shell commands.
+
+`odek danger explain --help` explains it."""
