@@ -220,6 +220,8 @@ def _fall_back_or_raise(error: SandboxError, firmness: isolation.Firmness, notic
         f"{error.message}; shell commands run ON THIS HOST, WITHOUT A SANDBOX",
         hint=f"{error.hint}; ODEK_REQUIRE_SANDBOX=1 stops instead of running on the host",
     )
+    for line in error.detail.splitlines()[-1:]:
+        notices.note(f"Docker says: {line}")
 
 
 def firmness_of(profile: Profile, settings: Settings, intent: isolation.Intent, draft: Draft) -> isolation.Firmness:

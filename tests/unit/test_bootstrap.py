@@ -265,6 +265,7 @@ def test_fall_back_to_the_host_is_loud_and_the_model_is_told(bench: Bench) -> No
     ((warning, hint),) = bench.notices.warnings
     assert warning.endswith("shell commands run ON THIS HOST, WITHOUT A SANDBOX")
     assert "ODEK_REQUIRE_SANDBOX=1 stops" in hint
+    assert bench.notices.notes == ["Docker says: Cannot connect to the Docker daemon at unix:///s."]
     session.agent.run("task")
     assert bench.model.requests[0].messages[0].content.endswith(f"\n\n{render_host(bench.host.cwd)}")
 
