@@ -29,7 +29,7 @@ class Kept:
     def go_on(self, recorder: Recorder) -> None:
         """Go on with a session that is open already."""
         self._recorder = recorder
-        hint = f"session saved; go on with: odek continue --id {visible(recorder.id)} TASK"
+        hint = f"session saved; go on with: odek repl --id {visible(recorder.id)}"
         self._stack.callback(self._terminal.note, hint)
 
     @property

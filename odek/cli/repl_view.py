@@ -71,8 +71,9 @@ def render_help(commands: Mapping[str, str]) -> str:
         (
             _table(tuple(commands.items())),
             "",
-            "Anything else is a task. @FILE in it attaches a file, the tab key completes its name; a backslash at the",
-            "end of a line goes on in the next one. Ctrl-C cancels a turn, twice leaves.",
+            "Anything else is a task. @FILE in it attaches a file, the tab key completes its",
+            "name; a backslash at the end of a line goes on in the next one. Ctrl-C cancels",
+            "a turn, twice leaves.",
         )
     )
 

@@ -102,7 +102,7 @@ def test_conversation_at_a_terminal(on_host: Odek) -> None:
         assert "turns    1" in talk.see(PROMPT.format(2))
         talk.type("\x04")
         code, rest = talk.end()
-        assert (code, "session saved; go on with: odek continue --id" in rest) == (0, True)
+        assert (code, "session saved; go on with: odek repl --id" in rest) == (0, True)
         assert [request.json["model"] for request in server.requests] == ["deepseek-v4-flash", "other"]
         assert server.requests[0].json["messages"][1]["content"] == "hällo 🙂"
         assert spoken(server) == [("user", "again")]

@@ -13,6 +13,7 @@ from program import Odek
 from odek.cli.main import COMMANDS
 from odek.config.options import OPTIONS, flag_options
 
+SESSION_HINT = "one of: list, show, export, trim, delete, cleanup; `odek session --help` explains them"
 KEYLESS = {"ODEK_BASE_URL": "http://127.0.0.1:9/v1"}
 
 
@@ -39,8 +40,13 @@ def docker_log(odek: Odek, tmp_path: Path) -> tuple[Path, dict[str, str]]:
         (("run", "--sandbox-env", "A=1", "x"), "unrecognized arguments: --sandbox-env", "did you mean"),
         (("run", "--sandbox-memory"), "argument --sandbox-memory: expected one argument", "`odek run --help`"),
         (("run", "--sandbox=no", "x"), "argument --sandbox: ignored explicit argument 'no'", "`odek run --help`"),
-        (("config",), "say what to show: odek config view, or odek config schema", "see `odek config --help`"),
-        (("config", "veiw"), "say what to show: odek config view, or odek config schema", "see `odek config --help`"),
+        (("config",), "say what to show", "one of: view, schema; `odek config --help` explains them"),
+        (("config", "veiw"), '"veiw" cannot be shown', "one of: view, schema; `odek config --help` explains them"),
+        (("session",), "say what to do with which session", SESSION_HINT),
+        (("session", "lst"), '"lst" is no action of odek session', SESSION_HINT),
+        (("session", "trim", "1"), "odek session trim takes other words than these", SESSION_HINT),
+        (("session", "delete"), "odek session delete takes other words than these", SESSION_HINT),
+        (("run", "-"), "the task on stdin is empty", "find out why the command before the pipe prints nothing"),
         (("config", "view", "--jsn"), "unrecognized arguments: --jsn", "did you mean --json?"),
         (("init", "--gloabl"), "unrecognized arguments: --gloabl", "did you mean --global?"),
         (("version", "--jso"), "unrecognized arguments: --jso", "did you mean --json?"),

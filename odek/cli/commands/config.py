@@ -14,6 +14,7 @@ from odek.config.settings import Source
 from odek.config.view import render_view, view
 from odek.errors import UsageError
 from odek.host import Host
+from odek.text import visible
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -39,5 +40,6 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             terminal.warn(warning)
         terminal.answer(json.dumps(view(settings), indent=2) if parsed.json else render_view(settings))
     else:
-        raise UsageError("say what to show: odek config view, or odek config schema", hint="see `odek config --help`")
+        said = f'"{visible(" ".join(action))}" cannot be shown' if action else "say what to show"
+        raise UsageError(said, hint="one of: view, schema; `odek config --help` explains them")
     return 0

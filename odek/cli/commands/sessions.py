@@ -68,12 +68,21 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         case "cleanup", [days]:
             _cleanup(store, terminal, days, sure=parsed.yes, as_json=parsed.json)
         case _:
-            raise UsageError("say what to do with which session", hint="see `odek session --help`")
+            raise _misunderstood(action)
     return 0
 
 
 def _find(store: SessionStore, text: str, terminal: Terminal) -> str:
     return find_session(store, text, warn=terminal.warn)
+
+
+def _misunderstood(action: str) -> UsageError:
+    said = "say what to do with which session"
+    if action in _ACTIONS:
+        said = f"odek session {action} takes other words than these"
+    elif action:
+        said = f'"{visible(action)}" is no action of odek session'
+    return UsageError(said, hint=f"one of: {', '.join(_ACTIONS)}; `odek session --help` explains them")
 
 
 def _list(store: SessionStore, terminal: Terminal, *, everything: bool, as_json: bool) -> None:
