@@ -27,7 +27,9 @@ def read_task(words: list[str], *, command: str) -> str:
             raise UsageError("the task on stdin is larger than 1 MiB", hint="put it into a file and name the file")
         text = data.decode("utf-8", errors="replace")
         if not text.strip():
-            raise UsageError("the task on stdin is empty", hint="find out why the command before the pipe prints nothing")
+            raise UsageError(
+                "the task on stdin is empty", hint="find out why the command before the pipe prints nothing"
+            )
     else:
         text = " ".join(words)
     if not text.strip():

@@ -150,7 +150,7 @@ def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> Sandb
     why = f"within {PULL_TIMEOUT_S / 60:.0f} minutes" if pulled.timed_out else "by Docker"
     return ImageUnavailable(
         f'image "{visible(choice.ref)}" could not be pulled {why} ({choice.origin})',
-        hint="check the image's name; without a registry, `odek sandbox image bootstrap` makes a small local image to name "
-        "with --sandbox-image",
+        hint="check the image's name; without a registry, `odek sandbox image bootstrap` makes a small local image "
+        "for --sandbox-image",
         detail=quote(pulled),
     )
