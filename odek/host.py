@@ -83,25 +83,40 @@ def read_identity(pid: int) -> ProcessIdentity | None:
 def which(program: str, host: Host) -> str | None:
     """Return the absolute path of `program` on the part of PATH that `trusted_path` leaves.
 
-    A link into the working directory does not count either: an untrusted checkout must not supply
-    the `docker` that is to contain it (R-92).
+    A link into the project does not count either: an untrusted checkout must not supply the `docker`
+    that is to contain it (R-92).
     """
     for folder in filter(None, trusted_path(host).split(os.pathsep)):
         candidate = os.path.join(folder, program)
         is_program = os.path.isfile(candidate) and os.access(candidate, os.X_OK)
-        if is_program and not _inside(os.path.realpath(candidate), host.cwd):
+        if is_program and not _inside(os.path.realpath(candidate), project_root(host)):
             return candidate
     return None
 
 
 def trusted_path(host: Host) -> str:
-    """Return PATH without the entries that are empty, relative, or lead into the working directory.
+    """Return PATH without the entries that are empty, relative, or lead into the project.
 
     Our own children look for programs as well: docker for its credential helpers and for ssh.
     """
     folders = host.env.get("PATH", os.defpath).split(os.pathsep)
     trusted = (folder for folder in folders if os.path.isabs(folder))
-    return os.pathsep.join(folder for folder in trusted if not _inside(os.path.realpath(folder), host.cwd))
+    root = project_root(host)
+    return os.pathsep.join(folder for folder in trusted if not _inside(os.path.realpath(folder), root))
+
+
+def project_root(host: Host) -> str:
+    """Return the folder whose programs are the project's: that of the repository around the working directory.
+
+    Started in a subfolder, odek must not trust `node_modules/.bin` of the checkout above it either.
+    A repository that holds the home (dotfiles) is the user's own and does not count.
+    """
+    folder = host.cwd
+    while folder not in ("/", "") and not _inside(host.home, folder):
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return folder
+        folder = os.path.dirname(folder)
+    return host.cwd
 
 
 def _inside(path: str, folder: str) -> bool:

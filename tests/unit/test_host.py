@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from odek.host import Host, trusted_path, which
+from odek.host import Host, project_root, trusted_path, which
 
 
 def host(cwd: Path, path: str | None) -> Host:
@@ -64,3 +65,26 @@ def test_path_that_is_not_set_is_the_default_of_the_system(project: Path) -> Non
     assert trusted_path(host(project, None)) == os.pathsep.join(
         folder for folder in os.defpath.split(os.pathsep) if os.path.isabs(folder)
     )
+
+
+def test_programs_of_the_repository_around_the_working_directory_do_not_count(project: Path) -> None:
+    """R-92, S-4: started in a subfolder, the programs of the checkout above are the project's as well."""
+    inner = project / "packages" / "web"
+    inner.mkdir(parents=True)
+    usr = f"{project.parent}/usr"
+    path = f"{project}/bin:{usr}"
+    assert trusted_path(host(inner, path)) == path  # no repository: nothing says that it belongs together
+    (project / ".git").write_text("gitdir: elsewhere")
+    assert project_root(host(inner, path)) == str(project)
+    assert trusted_path(host(inner, path)) == usr
+    assert which("docker", host(inner, f"{project.parent}/links")) is None
+
+
+def test_a_repository_that_holds_the_home_is_no_project(project: Path) -> None:
+    """Dotfiles in git must not take the user's own programs away."""
+    (project / ".git").mkdir()
+    work = project / "work"
+    work.mkdir()
+    at_home = replace(host(work, f"{project}/bin"), home=str(project))
+    assert project_root(at_home) == str(work)
+    assert trusted_path(at_home) == f"{project}/bin"
