@@ -10,7 +10,7 @@ import json
 
 TASK = "The test of this project fails. Find out why, fix it, and then show what this sandbox cannot do."
 
-_ATTACKS = """\
+ATTACKS = """\
 # seven ways out of the sandbox
 attempt() {
   if output=$(sh -c "$2" 2>&1); then
@@ -59,7 +59,7 @@ def render_recording() -> str:
         ),
         _step(
             "All green. Now, from inside, what the box does not let me do.",
-            ("shell", {"command": _ATTACKS, "description": "try to get out of the sandbox"}),
+            ("shell", {"command": ATTACKS, "description": "try to get out of the sandbox"}),
             expect=("0 failed", "exit code: 0"),
         ),
         {

@@ -15,9 +15,10 @@ from odek.cli.narrator import JsonNarrator, Narrator
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker, session
 from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
+from odek.config.layers import Layer, Value, read_layers
+from odek.config.settings import DangerSettings, Source
 from odek.demo.project import FILES
-from odek.demo.recording import TASK, render_recording
+from odek.demo.recording import ATTACKS, TASK, render_recording
 from odek.host import Host
 from odek.image_setup import default_choice
 from odek.sandbox.busybox import DEFAULT_TAG
@@ -48,7 +49,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         terminal.note(f"scratch project in {project}, recorded model, real sandbox")
         terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
         sink = JsonNarrator(terminal) if parsed.json else Narrator(terminal, verbose=True)
-        with session(Profile(command="run"), read_layers(there, flags), there, terminal, sink=sink) as opened:
+        layers = (*read_layers(there, flags), _attacks_allowed())
+        with session(Profile(command="run"), layers, there, terminal, sink=sink) as opened:
             answer = opened.agent.run(TASK)
         terminal.line()
         if not parsed.json:
@@ -56,6 +58,12 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _attacks_allowed() -> Layer:
+    """Say what an operator would: in the sandbox, and there alone, this one command runs without a question."""
+    danger = DangerSettings(sandboxed=DangerSettings(allowlist=(ATTACKS,)))
+    return Layer(source=Source.FLAG, origin="odek demo", values={"dangerous": Value(value=danger, origin="odek demo")})
 
 
 def _moved(host: Host, folder: str) -> Host:
