@@ -1,0 +1,140 @@
+"""A release server on the loopback interface, and install.sh in every shell that is here."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "install.sh"
+SHELLS = {
+    name: argv
+    for name, argv in {
+        "dash": ["dash"],
+        "bash": ["bash", "--posix"],
+        "busybox": ["busybox", "sh"],
+        "ksh": ["ksh"],
+        "zsh": ["zsh", "--emulate", "sh"],
+    }.items()
+    if shutil.which(argv[0])
+}
+# what the script calls; nothing else is on PATH
+PROGRAMS = (
+    *("cat", "chmod", "cp", "curl", "cut", "dirname", "getconf", "grep", "head", "mkdir", "mktemp", "mv", "rm"),
+    *("sh", "sha256sum", "tr", "uname"),
+)
+# stand-ins: as install.sh sees them, and quick to start
+ZIP = b"#!/bin/sh\n# The head of the one-file odek, a stand-in\necho 'odek 1.2.3'\n"
+BINARY = b"#!/bin/sh\n# The head of the one-file odek, as a stand-in for the binary\necho 'odek 1.2.3 (binary)'\n"
+
+
+def sums(files: Mapping[str, bytes]) -> bytes:
+    return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items()).encode()
+
+
+@dataclass(slots=True, kw_only=True)
+class ReleaseServer:
+    """Answers with the files it has and writes down what it is asked for."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    """path below /releases → content"""
+    cut_off: set[str] = field(default_factory=set)
+    """paths of which half is sent, under the full length"""
+    asked: list[str] = field(default_factory=list)
+    address: str = ""
+
+    def publish(self, files: Mapping[str, bytes], *, listed: Mapping[str, bytes] | None = None) -> None:
+        """Offer `files` as v1.2.3 and as the latest; `listed` is what SHA256SUMS speaks of."""
+        for place in ("download/v1.2.3", "latest/download"):
+            for name, content in {**files, "SHA256SUMS": sums(files if listed is None else listed)}.items():
+                self.files[f"/releases/{place}/{name}"] = content
+
+
+@pytest.fixture
+def server() -> Iterator[ReleaseServer]:
+    state = ReleaseServer()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.asked.append(self.path)
+            # a proxy is asked with the whole address
+            path = "/" + self.path.split("/", 3)[3] if self.path.startswith("http://") else self.path
+            content = state.files.get(path)
+            if content is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2] if path in state.cut_off else content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        state.address = f"http://127.0.0.1:{listening.server_address[1]}/releases"
+        thread = threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield state
+        listening.shutdown()
+        thread.join()
+
+
+@dataclass(slots=True, kw_only=True)
+class Installer:
+    """Runs install.sh with a HOME and a PATH of its own."""
+
+    shell: list[str]
+    home: Path
+    path: Path
+    server: ReleaseServer
+    script: Path = SCRIPT
+    wrapper: list[str] = field(default_factory=list)
+
+    @property
+    def target(self) -> Path:
+        return self.home / ".local" / "bin" / "odek"
+
+    def run(
+        self, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run to the end; `stdin` is a script for `sh -s`."""
+        source = [str(self.script)] if stdin is None else ["-s", "--"]
+        base = {"ODEK_INSTALL_BASE_URL": self.server.address, "HOME": str(self.home), "PATH": str(self.path)}
+        done = subprocess.run(
+            [*self.wrapper, *self.shell, *source, *arguments],
+            env={**base, "TMPDIR": str(self.home), "no_proxy": "*", **(env or {})},
+            cwd=self.home,
+            input=b"" if stdin is None else stdin,
+            capture_output=True,
+            timeout=60,
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def left(self) -> list[str]:
+        """Return the files below HOME."""
+        return sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.is_file())
+
+
+@pytest.fixture(params=sorted(SHELLS))
+def installer(request: pytest.FixtureRequest, server: ReleaseServer, tmp_path: Path) -> Installer:
+    """In each shell; without a Python on PATH."""
+    home, path = tmp_path / "home", tmp_path / "bin"
+    home.mkdir()
+    path.mkdir()
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        assert found, name
+        (path / name).symlink_to(os.path.realpath(found) if "busybox" not in os.path.realpath(found) else found)
+    shell, *options = SHELLS[request.param]
+    return Installer(shell=[shutil.which(shell) or "", *options], home=home, path=path, server=server)

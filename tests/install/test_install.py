@@ -1,0 +1,391 @@
+"""scripts/install.sh against a release server on this machine, in every shell that is here (R-93)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from recipes import load_recipe
+
+from .conftest import BINARY, PROGRAMS, SCRIPT, ZIP, Installer, sums
+
+BINARY_NAME = f"odek-linux-{os.uname().machine}"
+RELEASE = {"odek": ZIP, BINARY_NAME: BINARY}
+DIGEST = hashlib.sha256(ZIP).hexdigest()
+
+pytestmark = pytest.mark.skipif(not BINARY_NAME.endswith(("x86_64", "aarch64")), reason="no binary for this machine")
+
+
+def add_python(installer: Installer, version: str = "3.11") -> None:
+    """A Python that says yes to the question whether it is fit, or no."""
+    fit = 0 if version >= "3.10" else 1
+    python = installer.path / "python3"
+    python.write_text(f"#!/bin/sh\nexit {fit}\n")
+    python.chmod(0o755)
+
+
+def skip_wget_of_busybox(installer: Installer) -> None:
+    if installer.shell[0].endswith("busybox"):
+        pytest.skip("it takes its own wget whatever is on PATH, and a static one crashes where names are looked up")
+
+
+# --- what is chosen, and where it goes
+
+
+@pytest.mark.parametrize(
+    ("python", "flags", "content", "name"),
+    [
+        ("3.11", [], ZIP, "odek"),
+        ("", [], BINARY, BINARY_NAME),
+        ("3.09", [], BINARY, BINARY_NAME),
+        ("3.11", ["--kind", "binary"], BINARY, BINARY_NAME),
+        ("", ["--kind", "zip"], ZIP, "odek"),
+    ],
+)
+def test_the_file_that_runs_here_is_installed(
+    python: str, flags: list[str], content: bytes, name: str, installer: Installer
+) -> None:
+    if python:
+        add_python(installer, python)
+    installer.server.publish(RELEASE)
+    done = installer.run(*flags)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (installer.target.read_bytes(), installer.target.stat().st_mode & 0o7777) == (content, 0o755)
+    assert installer.left() == [".local/bin/odek"]
+    assert installer.server.asked == [f"/releases/latest/download/{word}" for word in ("SHA256SUMS", name)]
+    assert f'export PATH="{installer.target.parent}:$PATH"' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "place"),
+    [
+        (["--bin-dir", "{home}/x y"], {}, "x y"),
+        (["--bin-dir", "here"], {}, "here"),
+        (["--prefix", "{home}/opt"], {}, "opt/bin"),
+        ([], {"ODEK_INSTALL_BIN_DIR": "{home}/v"}, "v"),
+        ([], {"XDG_BIN_HOME": "{home}/xdg"}, "xdg"),
+        (["--bin-dir", "{home}/flag"], {"ODEK_INSTALL_BIN_DIR": "{home}/v", "XDG_BIN_HOME": "{home}/xdg"}, "flag"),
+    ],
+)
+def test_the_place_can_be_chosen(flags: list[str], env: dict[str, str], place: str, installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    fill = {"home": installer.home}
+    done = installer.run(
+        "--kind", "zip", *(flag.format(**fill) for flag in flags), env={k: v.format(**fill) for k, v in env.items()}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installer.left() == [f"{place}/odek"]
+
+
+@pytest.mark.parametrize("version", ["1.2.3", "v1.2.3"])
+def test_a_release_can_be_named(version: str, installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    assert installer.run("--kind", "zip", "--version", version).returncode == 0
+    assert installer.server.asked == [f"/releases/download/v1.2.3/{name}" for name in ("SHA256SUMS", "odek")]
+
+
+def test_the_script_of_a_release_knows_it(installer: Installer, tmp_path: Path) -> None:
+    installer.server.publish(RELEASE)
+    stamped = load_recipe("installer").stamp(SCRIPT.read_text(), version="1.2.3", releases=installer.server.address)
+    installer.script = tmp_path / "stamped.sh"
+    installer.script.write_text(stamped)
+    done = installer.run("--kind", "zip", env={"ODEK_INSTALL_BASE_URL": ""})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installer.server.asked[0] == "/releases/download/v1.2.3/SHA256SUMS"
+
+
+def test_a_second_run_downloads_nothing_but_the_sums(installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    installer.run("--kind", "zip")
+    installer.server.asked.clear()
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, installer.server.asked) == (0, ["/releases/latest/download/SHA256SUMS"])
+    assert "already" in done.stdout
+
+
+def test_a_pipe_will_do(installer: Installer) -> None:
+    """curl … | sh -s -- OPTION…"""
+    installer.server.publish(RELEASE)
+    done = installer.run("--kind", "zip", "--quiet", stdin=SCRIPT.read_bytes())
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert installer.left() == [".local/bin/odek"]
+
+
+def test_a_script_that_was_cut_off_does_nothing(installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    whole = SCRIPT.read_bytes().rstrip()
+    for length in (700, 2500, 5000, len(whole) // 2, len(whole) - len(b'main "$@"')):
+        installer.run("--kind", "zip", stdin=whole[:length])
+        assert (installer.left(), installer.server.asked) == ([], [])
+
+
+def test_dry_run_changes_nothing(installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    done = installer.run("--kind", "zip", "--dry-run")
+    assert (done.returncode, installer.left()) == (0, [])
+    assert done.stdout == f"install: would install odek (SHA-256 {DIGEST}) as {installer.target}\n"
+
+
+def test_wget_serves_where_curl_is_missing(installer: Installer) -> None:
+    skip_wget_of_busybox(installer)
+    (installer.path / "curl").unlink()
+    (installer.path / "wget").symlink_to(shutil.which("wget") or "")
+    installer.server.publish(RELEASE)
+    assert installer.run("--kind", "zip").returncode == 0
+    assert installer.left() == [".local/bin/odek"]
+
+
+def test_a_proxy_is_used(installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    proxy = installer.server.address.removesuffix("/releases")
+    env = {"http_proxy": proxy, "no_proxy": "", "ODEK_INSTALL_BASE_URL": "http://releases.invalid/releases"}
+    done = installer.run("--kind", "zip", env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installer.server.asked[0] == "http://releases.invalid/releases/latest/download/SHA256SUMS"
+
+
+# --- what is not what it should be is not installed
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        (sums({"odek": ZIP + b"#"}), "is not what it should be"),
+        (b"", "SHA256SUMS does not name odek"),
+        (sums({"not-odek": ZIP, "odek.sig": ZIP}), "SHA256SUMS does not name odek"),
+        (sums({"odek": ZIP}).replace(b"  odek", b"  odek odek"), "SHA256SUMS does not name odek"),
+        (b"<html>odek</html>\n", "SHA256SUMS does not name odek"),
+        (b"abc  odek\n", "SHA256SUMS holds no hash for odek"),
+        (b"z" * 64 + b"  odek\n", "SHA256SUMS holds no hash for odek"),
+        (sums({"odek": ZIP}) + sums({"odek": BINARY}), "SHA256SUMS names odek twice"),
+    ],
+    ids=["another hash", "empty", "longer names", "two names", "a page", "too short", "no digits", "twice"],
+)
+def test_a_wrong_hash_is_refused(listed: bytes, reason: str, installer: Installer) -> None:
+    """And what was there before stays."""
+    installer.server.publish(RELEASE)
+    installer.server.files["/releases/latest/download/SHA256SUMS"] = listed
+    installer.target.parent.mkdir(parents=True)
+    installer.target.write_text("what was there before")
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert reason in done.stderr
+    assert installer.target.read_text() == "what was there before"
+    assert installer.left() == [".local/bin/odek"]
+
+
+@pytest.mark.parametrize("line", ["{digest} *odek\n", "{upper}  odek\n", "{digest}  odek"])
+def test_other_ways_to_write_the_sums(line: str, installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    text = line.format(digest=DIGEST, upper=DIGEST.upper())
+    installer.server.files["/releases/latest/download/SHA256SUMS"] = text.encode()
+    assert installer.run("--kind", "zip").returncode == 0
+
+
+@pytest.mark.parametrize("missing", ["SHA256SUMS", "odek"])
+def test_what_cannot_be_downloaded_is_named(missing: str, installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    del installer.server.files[f"/releases/latest/download/{missing}"]
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, installer.left()) == (69, [])
+    assert f"{installer.server.address}/latest/download/{missing} cannot be downloaded" in done.stderr
+
+
+@pytest.mark.parametrize("program", ["curl", "wget"])
+def test_a_download_that_is_cut_off_is_not_installed(program: str, installer: Installer) -> None:
+    if program == "wget":
+        skip_wget_of_busybox(installer)
+    (installer.path / "curl").unlink()
+    script = installer.path / program
+    found = shutil.which(program)
+    # not three times, with pauses between
+    quick = {"curl": '--retry 0 "$@" --retry 0', "wget": '--tries=1 "$@"'}[program]
+    script.write_text(f"#!/bin/sh\nexec {found} {quick}\n")
+    script.chmod(0o755)
+    installer.server.publish(RELEASE)
+    installer.server.cut_off.add("/releases/latest/download/odek")
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, installer.left()) in ((69, []), (65, []))
+    assert done.stderr.startswith(("install: error: ", "curl: "))
+
+
+def test_what_does_not_run_here_is_not_installed(installer: Installer) -> None:
+    """What was there before stays."""
+    broken = b"#!/bin/sh\n# one-file odek\necho 'needs something' >&2\nexit 127\n"
+    installer.server.publish({"odek": broken, BINARY_NAME: broken})
+    installer.target.parent.mkdir(parents=True)
+    installer.target.write_text("what was there before")
+    done = installer.run("--kind", "zip")
+    assert done.returncode == 70
+    assert "needs something" in done.stderr
+    assert installer.target.read_text() == "what was there before"
+    assert installer.left() == [".local/bin/odek"]
+
+
+def test_the_binary_is_tried_when_the_zip_does_not_run(installer: Installer) -> None:
+    add_python(installer)
+    installer.server.publish({"odek": b"#!/bin/sh\nexit 1\n", BINARY_NAME: BINARY})
+    done = installer.run()
+    assert (done.returncode, installer.target.read_bytes()) == (0, BINARY)
+
+
+# --- offline
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_offline(kind: str, installer: Installer, tmp_path: Path) -> None:
+    release = tmp_path / "a release"
+    release.mkdir()
+    for name, content in {**RELEASE, "SHA256SUMS": sums(RELEASE)}.items():
+        (release / name).write_bytes(content)
+    where = release if kind == "folder" else release / "odek"
+    (installer.path / "curl").unlink()
+    done = installer.run("--kind", "zip", "--from", str(where))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (installer.target.read_bytes(), installer.server.asked) == (ZIP, [])
+
+
+def test_offline_with_a_hash_from_elsewhere(installer: Installer, tmp_path: Path) -> None:
+    (tmp_path / "odek").write_bytes(ZIP)
+    good = installer.run("--from", str(tmp_path / "odek"), "--sha256", DIGEST)
+    assert (good.returncode, good.stderr) == (0, "")
+    bad = installer.run("--from", str(tmp_path / "odek"), "--sha256", "0" * 64)
+    assert bad.returncode == 65
+
+
+def test_offline_without_sums_is_refused(installer: Installer, tmp_path: Path) -> None:
+    """Nothing is installed unchecked."""
+    (tmp_path / "odek").write_bytes(ZIP)
+    done = installer.run("--from", str(tmp_path / "odek"))
+    assert (done.returncode, installer.left()) == (66, [])
+    assert "SHA256SUMS" in done.stderr
+
+
+# --- places that cannot be written
+
+
+def as_root_with(installer: Installer, mounts: str) -> None:
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("only root can mount")
+    installer.wrapper = [
+        "/usr/bin/unshare",
+        "--mount",
+        "/bin/sh",
+        "-ec",
+        f'PATH=/usr/bin:/bin; {mounts}; exec "$@"',
+        "sh",
+    ]
+    installer.wrapper[4] = f'saved=$PATH; PATH=/usr/sbin:/usr/bin:/sbin:/bin; {mounts}; PATH=$saved; exec "$@"'
+
+
+@pytest.mark.parametrize(
+    ("mount", "code", "hint"),
+    [("ro", 77, "--bin-dir"), ("noexec", 70, "noexec"), ("size=4k,nr_inodes=3", 77, "--bin-dir")],
+)
+def test_a_place_that_will_not_do_is_one_clear_error(mount: str, code: int, hint: str, installer: Installer) -> None:
+    place = installer.home / "place"
+    place.mkdir()
+    installer.server.publish({"odek": ZIP + b"#" * 9000})
+    as_root_with(installer, f"mount -t tmpfs -o {mount} none {place}")
+    done = installer.run("--kind", "zip", "--bin-dir", str(place))
+    assert (done.returncode, installer.left()) == (code, [])
+    assert hint in done.stderr
+
+
+def test_a_folder_in_its_place_is_left_alone(installer: Installer) -> None:
+    installer.target.mkdir(parents=True)
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, installer.target.is_dir()) == (77, True)
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "code"),
+    [
+        (["--no-such"], {}, 64),
+        (["--version"], {}, 64),
+        (["--version", "../../x"], {}, 64),
+        (["--version", "1 2"], {}, 64),
+        (["--kind", "rpm"], {}, 64),
+        (["--sha256", "abc"], {}, 64),
+        (["--from", "/nowhere"], {}, 66),
+        ([], {"HOME": ""}, 78),
+        ([], {"HOME": "/"}, 78),
+        ([], {"ODEK_INSTALL_BASE_URL": ""}, 64),
+        (["--kind", "zip"], {"TMPDIR": "/nowhere"}, 73),
+    ],
+)
+def test_wrong_words_and_missing_places(
+    arguments: list[str], env: dict[str, str], code: int, installer: Installer
+) -> None:
+    done = installer.run(*arguments, env=env)
+    assert (done.returncode, done.stdout, installer.server.asked) == (code, "", [])
+    assert "install: error: " in done.stderr
+
+
+def test_help_prints_the_usage(installer: Installer) -> None:
+    done = installer.run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: sh install.sh ")
+
+
+# --- uninstalling
+
+
+def test_uninstall_removes_the_file_and_keeps_the_sessions(installer: Installer) -> None:
+    installer.server.publish(RELEASE)
+    installer.run("--kind", "zip")
+    (installer.home / ".odek").mkdir()
+    (installer.home / ".odek" / "config.json").write_text("{}")
+    assert (installer.run("--uninstall", "--dry-run").returncode, len(installer.left())) == (0, 2)
+    done = installer.run("--uninstall")
+    assert (done.returncode, installer.left()) == (0, [".odek/config.json"])
+    assert installer.run("--uninstall").returncode == 0  # a second time
+
+
+def test_uninstall_leaves_what_is_not_odek(installer: Installer) -> None:
+    installer.target.parent.mkdir(parents=True)
+    installer.target.write_text("#!/bin/sh\necho something else\n")
+    done = installer.run("--uninstall")
+    assert (done.returncode, installer.left()) == (77, [".local/bin/odek"])
+
+
+# --- the script itself
+
+
+def test_it_is_plain_sh() -> None:
+    if not shutil.which("shellcheck"):
+        pytest.skip("no shellcheck here")
+    done = subprocess.run(["shellcheck", "--shell", "sh", SCRIPT], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_real_file_is_installed_and_recognised(installer: Installer) -> None:
+    """Not a stand-in: dist/odek, or what ODEK_BIN names."""
+    built = os.environ.get("ODEK_BIN")
+    if not built:
+        pytest.skip("ODEK_BIN names no file")
+    release = installer.home / "release"
+    release.mkdir()
+    name = "odek" if Path(SCRIPT.parents[1] / built).read_bytes()[:2] == b"#!" else BINARY_NAME
+    shutil.copy(SCRIPT.parents[1] / built, release / name)
+    (release / "SHA256SUMS").write_bytes(sums({name: (release / name).read_bytes()}))
+    (installer.path / "python3").symlink_to(os.path.realpath(sys.executable))
+    flags = ["--kind", "zip" if name == "odek" else "binary", "--from", str(release)]
+    assert installer.run(*flags).returncode == 0
+    assert installer.target.exists()
+    assert installer.run("--uninstall").returncode == 0
+    assert not installer.target.exists()
+
+
+def test_the_programs_it_calls_are_the_ones_of_the_tests() -> None:
+    """So that a new one is noticed: a small machine may not have it."""
+    assert "install" not in PROGRAMS
+    assert "awk" not in PROGRAMS
