@@ -30,6 +30,8 @@ PROGRESS_EVERY_S = 3.0
 _OUTPUT_BYTES = 1 << 20
 _DETAIL_LINES = 20
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})\s*")
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_ADVICE = re.compile(r"^DEPRECATED: The legacy builder .*\n(?:[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +192,18 @@ def _last_line(text: str) -> str:
     return visible(clip(lines[-1], 100)) if lines else ""
 
 
+def _readable(text: str) -> list[str]:
+    """Return the lines of a builder's output, safe to show, without its colours and its advertising."""
+    lines = _STYLE.sub("", _ADVICE.sub("", text)).split("\n")
+    return [visible_lines(line.rstrip("\r")) for line in lines if line.strip()]
+
+
 def _detail(done: Completed) -> str:
     """Return the end of the output, the steps before the error, whichever builder wrote them where."""
-    errors = visible_lines(done.stderr.text.strip()).splitlines()
-    steps = visible_lines(done.stdout.text.strip()).splitlines()
+    errors, steps = _readable(done.stderr.text), _readable(done.stdout.text)
     errors = errors[-(_DETAIL_LINES if not steps else _DETAIL_LINES // 2) :]
     lines = [*steps[-(_DETAIL_LINES - len(errors)) :], *errors] if len(errors) < _DETAIL_LINES else errors
-    return "\n".join(line[:500] for line in lines if line.strip())
+    return "\n".join(line[:500] for line in lines)
 
 
 def _read_id(path: str) -> str:

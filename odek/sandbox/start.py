@@ -35,7 +35,7 @@ from odek.sandbox.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_lis
 from odek.sandbox.services import ServiceNames
 from odek.sandbox.spec import SandboxSpec
 from odek.sandbox.verify import mismatches, nonce_of
-from odek.text import visible
+from odek.text import plural, visible
 
 START_TIMEOUT_S = 60.0  # a loaded machine may need long; nothing is lost by waiting
 _LEASE_GRACE_S = 1.0
@@ -297,4 +297,4 @@ def _sweep(listing: Pending, docker: Docker, world: Surroundings) -> None:
     except ExecutableMissing:
         return
     if removed.code == 0:
-        world.notify(f"removed {len(leftovers)} container(s) that an earlier odek left behind")
+        world.notify(f"removed {plural(len(leftovers), 'container')} that an earlier odek left behind")

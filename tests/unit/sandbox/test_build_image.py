@@ -112,8 +112,22 @@ def test_failed_build_stops_with_the_end_of_the_output() -> None:
     with pytest.raises(SandboxConfigError) as refused:
         run_build(docker)
     lines = refused.value.detail.splitlines()
-    assert lines == [*(f"step {number}" for number in range(11, 30)), "The command \\x1b[1mfalse\\x1b[0m failed"]
+    assert lines == [*(f"step {number}" for number in range(11, 30)), "The command false failed"]
     assert refused.value.hint == "its RUN steps have no network; ODEK_SANDBOX_BUILD_NETWORK=1 gives them one"
+
+
+def test_failed_build_is_told_without_decoration() -> None:
+    """B18, R-64: colours and the advice to use another builder are left out; whatever moves the cursor is escaped."""
+    advice = "DEPRECATED: The legacy builder is deprecated.\n            Install buildx:\n            https://x/\n\n"
+    docker = FakeDocker().on(
+        "build",
+        code=1,
+        stdout="Sending 4kB\r\r\nStep 1\n \x1b[91mbad\x1b[0m a\rb\x1b[2J\n",
+        stderr=f"{advice}code: 1\n",
+    )
+    with pytest.raises(SandboxConfigError) as refused:
+        run_build(docker)
+    assert refused.value.detail.splitlines() == ["Sending 4kB", "Step 1", " bad a\\rb\\x1b[2J", "code: 1"]
 
 
 def test_progress_is_told_from_either_stream_and_made_visible() -> None:

@@ -498,7 +498,7 @@ def test_leftovers_of_dead_owners_are_swept_by_id_and_said_so(scene: Scene) -> N
     script(scene, "sweep")
     scene.start()
     assert scene.docker.called("rm") == [("rm", "--force", "--volumes", "--", dead, other_dead)]
-    assert scene.said == ["removed 2 container(s) that an earlier odek left behind"]
+    assert scene.said == ["removed 2 containers that an earlier odek left behind"]
 
 
 @pytest.mark.parametrize(
