@@ -83,6 +83,10 @@ class CommandParser(argparse.ArgumentParser):
             _add_flag(groups[heading], option, command)
         self.keys = tuple(option.key for option in flag_options(command))
 
+    def reword(self, flag: str, text: str) -> None:
+        """Let the help of `flag`, which means something else here than in the table of settings, say `text`."""
+        self._option_string_actions[flag].help = text
+
     def refuse(self, flag: str, why: str, *, hint: str) -> None:
         """Let `flag`, which somebody may expect here, end in an explanation."""
         self.add_argument(flag, action=_Refusal, nargs=0, const=(f"{flag} {why}", hint), help=argparse.SUPPRESS)

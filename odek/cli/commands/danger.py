@@ -62,6 +62,7 @@ def explain_main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         help="the command, as one word; - reads a JSON string from each line of stdin",
     )
     parser.add_settings(of="run")
+    parser.reword("--json", "The explanation as one line of JSON")
     parsed, rest = parser.read(arguments)
     words = [*parsed.words, *rest]
     if len(words) != 1:

@@ -51,6 +51,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     )
     parser.add_argument("task", nargs="*", metavar="TASK", help="read over, so that a command line of run fits")
     parser.add_settings(of="run")
+    parser.reword("--json", "The explanation as JSON")
     parsed, _ = parser.read(arguments)
     layers = read_layers(host, parser.flags(parsed))
     settings = resolve(layers)
