@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from odek.approval.display import value
+from odek.approval.notes import Note, changes
 from odek.approval.request import SWITCH, ApprovalRequest, describe_plainly, render_request
 from odek.approval.store import ApprovalStore
 from odek.errors import ApprovalDenied
@@ -52,6 +53,9 @@ def require_approval(
         return
     if store.holds(request):
         return
+    earlier = store.earlier(request.project_dir)
+    if earlier is not None:
+        notify(_asked_anew(earlier, request))
     if approver is None:
         raise _denied(request, "need an approval, and there is no terminal to ask for it")
     answer = approver.ask(render_request(request), _ONCE + _TRUST + _NO)
@@ -60,6 +64,12 @@ def require_approval(
         notify(_trusted(request, store.path))
     elif answer not in _ONCE:
         raise _denied(request, "were not approved")
+
+
+def _asked_anew(earlier: Note, request: ApprovalRequest) -> str:
+    unnamed = "the value of a variable" if request.env else "a detail"
+    changed = ", ".join(map(value, changes(earlier, request))) or unnamed
+    return f"this project was trusted on {value(earlier.date)}; what it asks for has changed since: {changed}"
 
 
 def _denied(request: ApprovalRequest, what: str) -> ApprovalDenied:

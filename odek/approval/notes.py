@@ -39,6 +39,19 @@ def take_note(request: ApprovalRequest, *, date: str) -> Note:
     return Note(folder=request.project_dir, date=date, asks=asks)
 
 
+def changes(note: Note, request: ApprovalRequest) -> tuple[str, ...]:
+    """Return what of `request` is not as `note` has it ("image"), in the order of the prompt.
+
+    Empty where the difference is one that notes do not keep: the value of a variable.
+    """
+    now = take_note(request, date=note.date).asks
+    return tuple(
+        dict.fromkeys(
+            what for what, value in (*now, *note.asks) if ((what, value) in now) != ((what, value) in note.asks)
+        )
+    )
+
+
 def note_to_json(note: Note) -> dict[str, object]:
     """Return `note` fit for JSON; `parse_notes` reads it back."""
     return {

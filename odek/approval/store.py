@@ -65,6 +65,11 @@ class ApprovalStore:
         keys, described = self._read(), self._read_notes()
         return tuple(Remembered(key=key, note=described.get(key)) for key in sorted(keys))
 
+    def earlier(self, folder: str) -> Note | None:
+        """Return what was trusted last in `folder`, None when nothing was. Raises StateError as `holds` does."""
+        known = [entry.note for entry in self.entries() if entry.note is not None and entry.note.folder == folder]
+        return max(known, key=lambda note: note.date, default=None)
+
     def forget(self, keys: Collection[str]) -> None:
         """Ask again for what `keys` stand for; keys that are not there are passed over. Raises StateError."""
         with self._folder.locked(FILE):

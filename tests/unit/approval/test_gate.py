@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes.approver import Answers
@@ -75,7 +77,7 @@ def test_trust_is_remembered_and_never_asked_again(store: ApprovalStore, answer:
 
 def test_trust_in_an_image_by_digest_has_no_caveat(store: ApprovalStore) -> None:
     for image in ("alpine@sha256:" + "a" * 64, "sha256:" + "a" * 64, ""):
-        asked = ApprovalRequest(project_dir="/p", image=image, user="0")
+        asked = ApprovalRequest(project_dir=f"/{image}", image=image, user="0")
         assert gate(store, Answers("t"), request=asked) == [
             f"remembered in {store.path}; odek asks again when the project asks for anything else"
         ]
@@ -89,6 +91,31 @@ def test_changed_value_asks_again_after_trust(store: ApprovalStore) -> None:
     with pytest.raises(ApprovalDenied):
         gate(store, approver, request=changed)
     approver.assert_all_used()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"env": (EnvOverride(key="X", value="2"),)}, "the value of a variable"),
+        ({"network": "bridge"}, "network"),
+        ({"image": "debian", "env": (), "user": "0"}, "image, user, env"),
+        ({"project_dir": "/q"}, ""),
+    ],
+    ids=str,
+)
+def test_question_after_trust_says_what_is_different(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    """R-62, D-5: also where nobody can be asked; never a value, and nothing of another folder's approval."""
+    store = ApprovalStore(StateFolder(home=str(tmp_path), uid=os.getuid()), clock=lambda: 0.0)
+    gate(store, Answers("t"))
+    for approver in (Answers("n"), None):
+        notices: list[str] = []
+        with pytest.raises(ApprovalDenied):
+            require_approval(
+                replace(ASKED, **changed), approver=approver, store=store, approved_by_environment=False,
+                notify=notices.append,
+            )  # fmt: skip
+        told = f"this project was trusted on 1970-01-01T00:00:00Z; what it asks for has changed since: {said}"
+        assert notices == ([told] if said else [])
 
 
 @pytest.mark.parametrize("answer", ["", "n", "no", None])
