@@ -35,7 +35,7 @@ class Narrator:
         self._verbose = verbose
         self._started = now()
         self._calls: dict[str, tuple[str, float]] = {}
-        """of the calls that are running, by id: title, and when each began"""
+        """of the calls that are running, by id: title, and when each began by `_working`"""
         self._told = ""
         """the call whose heading was printed last"""
 
@@ -48,7 +48,7 @@ class Narrator:
                 self._terminal.stop_waiting()
                 self._replied(event)
             case ToolStarted():
-                self._calls[event.call.id] = (event.title, self._now())
+                self._calls[event.call.id] = (event.title, self._working())
                 self._heading(event.call.id)
                 self._terminal.wait_for("  running")
             case ToolFinished():
@@ -86,11 +86,15 @@ class Narrator:
         for line in lines:
             self._terminal.line(style("  │ ", "dim") + style(line, *_line_style(line)))
         _, began = self._calls.pop(event.call.id, ("", self._started))
-        took = self._now() - began
+        took = self._working() - began
         mark = style("failed", "red") if event.failed else style("ok", "green")
         self._terminal.line(f"{style('  └', 'dim')} {mark}{style(f' · {took:.1f} s', 'dim')}")
         if self._calls:
             self._terminal.wait_for("  running")
+
+    def _working(self) -> float:
+        """Return the time without what a person took to answer questions."""
+        return self._now() - self._terminal.asked_s
 
     def _summary(self, event: Finished) -> None:
         usage = event.usage

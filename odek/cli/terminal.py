@@ -8,6 +8,7 @@ and whether stderr is a terminal.
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
@@ -32,6 +33,8 @@ class Terminal:
         self._live = False
         self._waiting: Waiting | None = None
         self.env: Mapping[str, str] = {}
+        self.asked_s = 0.0
+        """how long somebody has been asked, in seconds, all questions together"""
         for stream in (stdout, stderr):
             if hasattr(stream, "reconfigure"):  # LANG=C: degrade instead of failing (B47)
                 stream.reconfigure(errors="backslashreplace", newline="\n")
@@ -99,7 +102,11 @@ class Terminal:
     def asking(self) -> Iterator[None]:
         """Keep the last line for a question and its answer; what was waited for is told anew afterwards."""
         what = self._waiting.stop() if self._waiting is not None else ""
-        yield
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.asked_s += time.monotonic() - began
         if what:
             self.wait_for(what)
 

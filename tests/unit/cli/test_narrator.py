@@ -70,6 +70,15 @@ def test_results_of_calls_that_ran_together_say_whose_they_are() -> None:
     )
 
 
+def test_time_of_a_call_is_not_that_of_its_question() -> None:
+    terminal, ticks = Terminal(io.StringIO(), stderr := io.StringIO()), itertools.count()
+    narrator = Narrator(terminal, now=lambda: float(next(ticks)))
+    narrator(ToolStarted(call=CALL, title="shell: make"))
+    terminal.asked_s += 0.7
+    narrator(ToolFinished(call=CALL, text="one", failed=False))
+    assert stderr.getvalue() == "● shell  make\n  │ one\n  └ ok · 0.3 s\n"
+
+
 def test_nothing_raw_reaches_the_terminal() -> None:
     """R-64: from the model's words, a tool's output, a warning."""
     _, stderr = told(story(hostile=ATTACK))
