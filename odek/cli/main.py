@@ -48,7 +48,12 @@ def main(arguments: list[str]) -> int:
         return say(f"odek {__version__}\n")
     if name not in COMMANDS:
         return _unknown_command(name)
-    return _guarded(name, arguments[1:])
+    try:
+        return _guarded(name, arguments[1:])
+    except ModuleNotFoundError as error:
+        if not _is_of_python(error):
+            raise
+        return _incomplete_python(error)
 
 
 def _guarded(name: str, arguments: list[str]) -> int:
@@ -83,7 +88,23 @@ def _guarded(name: str, arguments: list[str]) -> int:
         terminal.abandon_output()
         return BROKEN_PIPE_CODE
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and _is_of_python(error):
+            raise
         return terminal.bug(error, debug="ODEK_DEBUG" in terminal.env, code=_BUG_CODE)
+
+
+def _is_of_python(error: ModuleNotFoundError) -> bool:
+    return (error.name or "").partition(".")[0] in sys.stdlib_module_names
+
+
+def _incomplete_python(error: ModuleNotFoundError) -> int:
+    """Some systems have a Python with a part of its standard library only, such as Debian's python3-minimal."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    sys.stderr.write(
+        f"odek: error: this Python ({version}, {sys.executable}) has no module {error.name}\n"
+        "odek: hint: install all of it (Debian: apt-get install python3), or use odek's binary, which needs none\n"
+    )
+    return _ERROR_CODE
 
 
 def _overview() -> str:
