@@ -40,7 +40,7 @@ from odek.sandbox.facts import ContainerFacts
 from odek.sandbox_setup import Draft, Notices, draft_sandbox, start_sandbox
 from odek.secret_values import known_secrets
 from odek.text import visible
-from odek.tool_setup import make_toolbox
+from odek.tool_setup import explain_tool_names, make_toolbox
 from odek.tools.redacted import RedactedToolbox
 from odek.tools.registry import Toolbox
 from odek.trusted import changed_since, describe_changes
@@ -115,7 +115,7 @@ def open_session(
     container, the environment block, the tools, the agent. Raises OdekError; nothing is left then.
     """
     settings = resolve(layers)
-    for warning in settings.warnings:
+    for warning in (*settings.warnings, *explain_tool_names(settings)):
         world.notices.warn(warning)
     intent = intent_of(profile, settings)
     isolation.require_allowed(intent, required=settings.require_sandbox)

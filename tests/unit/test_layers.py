@@ -57,7 +57,7 @@ ROOMS["sandbox_setup"] = ROOMS["image_setup"] | {"hostfiles", "approval", "image
 ROOMS["explain"] = {"errors", "text", "host", "config", "sandbox", "approval", "isolation", "sandbox_setup"}
 ROOMS["danger_setup"] = {"host", "config", "sandbox", "danger"}
 ROOMS["tool_setup"] = {
-    "host", "config", "approval", "danger", "danger_setup", "sandbox", "executor", "tools", "trusted",
+    "errors", "text", "host", "config", "approval", "danger", "danger_setup", "sandbox", "executor", "tools", "trusted",
 }  # fmt: skip
 ROOMS["bootstrap"] = set(ROOMS)
 ROOMS["cli"] = set(ROOMS) | {"__init__"}

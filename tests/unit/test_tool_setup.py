@@ -15,14 +15,10 @@ from fakes.executor import FakeExecutor, command_result
 from fakes.layering import bare_host, make_layers
 
 from odek.config.resolve import resolve
+from odek.errors import ConfigError
 from odek.model.types import ToolCall
-from odek.tool_setup import make_toolbox
+from odek.tool_setup import NAMES, explain_tool_names, make_toolbox
 from odek.tools.registry import Toolbox, ToolResult
-
-NAMES = (
-    "shell parallel_shell read_file batch_read write_file patch batch_patch search_files glob file_info tree diff "
-    "head_tail checksum json_query config_view"
-)
 
 
 def wrap(text: str, *, source: str) -> str:
@@ -55,13 +51,44 @@ def call(tools: Toolbox, name: str, arguments: str) -> ToolResult:
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_all_tools_are_offered_in_both_places(sandboxed: bool) -> None:
     """R-83; F-64: none of them reaches the host's network."""
-    assert " ".join(spec.name for spec in toolbox(sandboxed=sandboxed).specs) == NAMES
+    assert tuple(spec.name for spec in toolbox(sandboxed=sandboxed).specs) == NAMES
 
 
 def test_operator_chooses_among_them() -> None:
     """R-83."""
     tools = toolbox(operator={"tools": {"enabled": ["shell", "glob", "tree"], "disabled": ["tree"]}})
     assert [spec.name for spec in tools.specs] == ["shell", "glob"]
+
+
+@pytest.mark.parametrize("key", ["enabled", "disabled"])
+@pytest.mark.parametrize("name", ["shel", "Shell", "read_files", "batch-patch"])
+def test_misspelt_tool_stops(key: str, name: str) -> None:
+    """F-2: a tool that was taken away must not stay because of a letter."""
+    with pytest.raises(ConfigError) as refused:
+        explain_tool_names(resolve(make_layers(operator={"tools": {key: [name]}})))
+    assert refused.value.message == f'there is no tool "{name}" (~/.odek/config.json)'
+    assert refused.value.hint.startswith("did you mean ")
+
+
+@pytest.mark.parametrize(
+    ("tools", "warnings"),
+    [
+        ({}, ()),
+        ({"enabled": []}, ()),
+        ({"enabled": ["shell"], "disabled": ["glob"]}, ()),
+        ({"disabled": ["shell", "parallel_shell"]}, ()),
+        ({"disabled": ["shell"]}, ('without the tool "shell" commands still run by the tool "parallel_shell"',)),
+        (
+            {"disabled": ["parallel_shell"]},
+            ('without the tool "parallel_shell" commands still run by the tool "shell"',),
+        ),
+        ({"disabled": ["web\x1b"]}, ('there is no tool "web\\x1b" (~/.odek/config.json)',)),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_tools_is_told(tools: dict[str, object], warnings: tuple[str, ...]) -> None:
+    """F-2: names of another version's tools are no mistake; R-64: they are shown with care."""
+    assert explain_tool_names(resolve(make_layers(operator={"tools": tools}))) == warnings
 
 
 def test_every_schema_is_understood_by_our_own_check() -> None:
@@ -73,7 +100,7 @@ def test_every_schema_is_understood_by_our_own_check() -> None:
         assert "bug in tool" not in result.text
 
 
-@pytest.mark.parametrize("name", NAMES.split())
+@pytest.mark.parametrize("name", NAMES)
 def test_descriptions_are_short_and_plain(name: str) -> None:
     """Every request carries them."""
     (spec,) = [spec for spec in toolbox().specs if spec.name == name]
