@@ -12,6 +12,7 @@ from odek.config.settings import DangerSettings, SandboxSettings
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
 from odek.danger.regime import Regime
+from odek.danger.rules.peers import SELF
 from odek.host import Host
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.spec import DEFAULT_HOME, WORKSPACE
@@ -33,10 +34,13 @@ def host_regime(danger: DangerSettings, host: Host, *, interactive: bool) -> Reg
     return Regime(place=place, policy=policy)
 
 
-def sandbox_regime(danger: DangerSettings, *, home: str, internet: bool, interactive: bool) -> Regime:
+def sandbox_regime(
+    danger: DangerSettings, *, home: str, internet: bool, interactive: bool, services: tuple[str, ...] = ()
+) -> Regime:
     """Return what holds in a real sandbox (D-6).
 
     `dangerous.sandboxed` replaces what stands in `dangerous`, but for the denylist: deny beats allow.
+    `services` are the names that other containers answer to on attached networks.
     """
     own = danger.sandboxed or danger
     policy = Policy(
@@ -50,14 +54,18 @@ def sandbox_regime(danger: DangerSettings, *, home: str, internet: bool, interac
         non_interactive=own.non_interactive,
         interactive=interactive,
     )
-    return Regime(place=Place(home=home, cwd=WORKSPACE, workspace=WORKSPACE, sandboxed=True), policy=policy)
+    peers = SELF | {name.lower() for name in services}
+    place = Place(home=home, cwd=WORKSPACE, workspace=WORKSPACE, sandboxed=True, peers=peers)
+    return Regime(place=place, policy=policy)
 
 
 def regime_of(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> Regime:
     """Return what holds in the container that `facts` describe, or on the host."""
     if facts is None:
         return host_regime(danger, host, interactive=interactive)
-    return sandbox_regime(danger, home=facts.home, internet=facts.internet, interactive=interactive)
+    return sandbox_regime(
+        danger, home=facts.home, internet=facts.internet, interactive=interactive, services=facts.service_names
+    )
 
 
 def expected_sandbox_regime(danger: DangerSettings, sandbox: SandboxSettings) -> Regime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +17,15 @@ class Judge(Protocol):
 
     @property
     def place(self) -> Place: ...
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """names of all variables that were set for some command"""
+        ...
+
+    def assign(self, name: str) -> None:
+        """Take note that a variable is set, for one command or for good."""
+        ...
 
     def add(self, level: RiskClass, rule: str, reason: str) -> None:
         """Take note of a finding."""

@@ -34,6 +34,8 @@ class Place:
     """absolute root of the project; "/workspace" inside the sandbox"""
     sandboxed: bool = False
     """whether it is a container: reading system files there tells nothing about the host"""
+    peers: frozenset[str] = frozenset()
+    """names, in lower case, of the container itself and of services on networks that were attached for it"""
     temp: tuple[str, ...] = ("/tmp",)
     """absolute directories for temporary files, $TMPDIR included"""
 

@@ -43,6 +43,7 @@ class Walker:
         self.findings: dict[RiskClass, Finding] = {}
         self.trusted_files: set[str] = set()
         self.commands: list[Fields] = []
+        self.assigned: set[str] = set()
 
     # what rules call (call.Judge)
 
@@ -50,6 +51,10 @@ class Walker:
     def place(self) -> Place:
         """where the command would run"""
         return self._place
+
+    def assign(self, name: str) -> None:
+        """See call.Judge."""
+        self.assigned.add(name)
 
     def add(self, level: RiskClass, rule: str, reason: str) -> None:
         """See call.Judge."""

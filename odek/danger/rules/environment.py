@@ -41,6 +41,7 @@ def judge_assignment(judge: Judge, name: str, values: Values, *, program: str) -
 
     `IFS= read` is how one reads a line, and `PAGER=cat` how one does without a pager.
     """
+    judge.assign(name)
     if name not in _LOADS_CODE and not name.startswith(_PREFIXES):
         return
     if name == "IFS" and program == "read":

@@ -156,6 +156,7 @@ VALUES: Mapping[str, str] = {
     "mysql mariadb mysqldump": """
         -h --host -P --port -u --user -D --database -e --execute -S --socket --defaults-file
         """,
+    "mongosh mongo": "--host --port --eval -u -p --username --password --authenticationDatabase -f --file",
     "psql": "-h --host -p --port -U --username -d --dbname -c --command -f --file -v --set --variable -P --pset",
     "curl": """
         -H --header -d --data --data-raw --data-binary --data-urlencode -X --request -u --user -A --user-agent -e

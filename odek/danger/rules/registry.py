@@ -15,6 +15,7 @@ from odek.danger.rules.finding import FIND_RULES, found_paths
 from odek.danger.rules.git import is_harmless_config, judge_git
 from odek.danger.rules.interpreters import EXTRA_INTERPRETER_RULES, INTERPRETER_RULES
 from odek.danger.rules.network import judge_cloud, judge_containers, judge_github, judge_ssh, judge_transfer
+from odek.danger.rules.peers import NearJudge, stays_near
 from odek.danger.rules.shell import SHELL_RULES
 from odek.danger.rules.table import (
     LOCAL,
@@ -86,6 +87,8 @@ _NUMBERS = frozenset(
 
 def judge_table(call: Call) -> None:
     """Judge a program by the tables, and by the rule that adds to them."""
+    if call.judge.place.peers and stays_near(call, read_arguments(TABLE, call)):
+        call.judge = NearJudge(call.judge)
     if call.program == "git" and is_harmless_config_call(call):
         return
     path, arguments = judge_by_table(TABLE, call)

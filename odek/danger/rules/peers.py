@@ -1,0 +1,196 @@
+"""Clients that only talk to the sandbox itself or to services on the networks that were attached for it.
+
+Attaching a network by name says that its services are to be reached; what asks is the way out (D-6).
+Whatever leaves the destination open (an option that is not listed, a proxy, a computed name) does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from odek.danger import marks
+from odek.danger.call import Call, Judge
+from odek.danger.lists import words_of
+from odek.danger.options import Arguments
+from odek.danger.paths import Place, Reading
+from odek.danger.risk import RiskClass
+from odek.danger.scope import Scope
+
+SELF = frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0"))  # noqa: S104 - a destination
+"""how a container names itself"""
+
+_REDIRECTING = re.compile(
+    r"(?i)(?!(?:PG(?:PASSWORD|USER|DATABASE|PORT)|MYSQL_PWD|REDISCLI_AUTH)$)"
+    r"(?:(?:PG|MYSQL|MARIADB|REDIS|VALKEY|MONGO|CURL|WGET)\w*|\w*_PROXY|HOME)"
+)
+"""variables that send a client elsewhere"""
+_ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://(?:[^/?#@\\]*@)?(\[[0-9a-f:]+\]|[^/?#:]*)(?::\d+)?(?:[/?#].*)?")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
+
+Hosts = tuple[str, ...] | None
+"""every destination; None when they cannot be told"""
+
+
+class NearJudge:
+    """Hands everything on to a judge, and calls by its name what does not leave."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    @property
+    def place(self) -> Place:
+        """See call.Judge."""
+        return self._judge.place
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """See call.Judge."""
+        return self._judge.assigned
+
+    def assign(self, name: str) -> None:
+        """See call.Judge."""
+        self._judge.assign(name)
+
+    def add(self, level: RiskClass, rule: str, reason: str) -> None:
+        """See call.Judge; the network that is meant is no way out."""
+        if level is RiskClass.NETWORK_EGRESS:
+            level, reason = RiskClass.LOCAL_WRITE, "talks to the sandbox itself or to a service on an attached network"
+        self._judge.add(level, rule, reason)
+
+    def note(self, words: Sequence[str]) -> None:
+        """See call.Judge."""
+        self._judge.note(words)
+
+    def write(self, path: str, scope: Scope) -> None:
+        """See call.Judge."""
+        self._judge.write(path, scope)
+
+    def read(self, path: str, scope: Scope, how: Reading) -> None:
+        """See call.Judge."""
+        self._judge.read(path, scope, how)
+
+    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, known_only: bool) -> str:
+        """See call.Judge."""
+        return self._judge.run(argv, scope, stdin=stdin, known_only=known_only)
+
+    def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
+        """See call.Judge."""
+        self._judge.text(text, scope, stdin=stdin)
+
+
+def stays_near(call: Call, arguments: Arguments) -> bool:
+    """Return whether everything that `call` talks to is certainly near."""
+    peers = call.judge.place.peers
+    find = _CLIENTS.get(call.program)
+    if not peers or find is None or not all(map(marks.is_exact, call.argv)):
+        return False
+    if any(name == "" or _REDIRECTING.fullmatch(name) for name in (*call.scope.variables, *call.judge.assigned)):
+        return False
+    if not all(_is_harmless(value, call, peers) for value in _alternatives(call)):
+        return False
+    hosts = find(arguments)
+    return hosts is not None and all(_bare(host) in peers for host in hosts)
+
+
+def _alternatives(call: Call) -> Iterator[str]:
+    """Yield what a variable may hold besides something else: of such, all stand among the words at once."""
+    for values in call.scope.variables.values():
+        if len(values) > 1:
+            yield from values
+
+
+def _is_harmless(value: str, call: Call, peers: frozenset[str]) -> bool:
+    is_number = value.isdigit() and len(value) < 4  # longer ones may be an address
+    return is_number or _bare(value) in peers or not any(value in word for word in call.argv)
+
+
+def _bare(host: str) -> str:
+    return host.strip("[]").rstrip(".").lower()
+
+
+def _of_redis(arguments: Arguments) -> Hosts:
+    hosts = [*arguments.values("-h"), *map(_host_in, arguments.values("-u", "--uri"))]
+    return tuple(hosts) or ("localhost",)
+
+
+def _of_postgres(arguments: Arguments) -> Hosts:
+    named = [host for value in arguments.values("-h", "--host") for host in value.split(",")]
+    texts = (*arguments.values("-d", "--dbname"), *arguments.operands)
+    if any("=" in text and "://" not in text for text in texts):  # "host=… port=…", and much else
+        return None
+    if any("\\" in text for text in arguments.values("-c", "--command")):  # \connect
+        return None
+    named += [host for text in texts if "://" in text for host in _hosts_in(text)]
+    return tuple("localhost" if host.startswith("/") else host for host in named) or ("localhost",)
+
+
+def _of_mysql(arguments: Arguments) -> Hosts:
+    if arguments.has("--defaults-file", "--defaults-extra-file", "--login-path"):
+        return None
+    return arguments.values("-h", "--host") or ("localhost",)
+
+
+def _of_mongo(arguments: Arguments) -> Hosts:
+    first = arguments.operands[:1]
+    if first and "://" in first[0]:
+        return _hosts_in(first[0]) if first[0].startswith("mongodb://") else None  # +srv asks the name service
+    if first and ("/" in first[0] or ":" in first[0] or "." in first[0]):
+        return (first[0].partition("/")[0].partition(":")[0], *arguments.values("--host"))
+    return arguments.values("--host") or ("localhost",)
+
+
+def _of_url_client(arguments: Arguments) -> Hosts:
+    hosts = [*map(_host_in, arguments.operands)]
+    known = all(option.name in _URL_OPTIONS for option in arguments.options)
+    return tuple(hosts) if hosts and known else None
+
+
+def _of_connector(arguments: Arguments) -> Hosts:
+    known = all(option.name in _CONNECT_OPTIONS or option.name[1:].isdigit() for option in arguments.options)
+    return arguments.operands[:1] if arguments.operands and known else None
+
+
+def _of_nothing(_: Arguments) -> Hosts:
+    return ()
+
+
+def _host_in(text: str) -> str:
+    """Return the host of a URL, the scheme of which may be missing; "" when it is none."""
+    match = _ADDRESS.fullmatch(text if "://" in text else f"http://{text}")
+    return match[1] if match and _NAME.fullmatch(match[1].strip("[]")) else ""
+
+
+def _hosts_in(address: str) -> tuple[str, ...]:
+    """Return the hosts of a database URL, which may name several or, by a parameter, others."""
+    authority, _, rest = address.partition("://")[2].partition("/")
+    if "host" in rest.lower() or "?" in authority:
+        return ("",)
+    return tuple(_host_in(host) if host else "localhost" for host in authority.rpartition("@")[2].split(","))
+
+
+_URL_OPTIONS = words_of("""
+    -s --silent -S --show-error -f --fail --fail-with-body -i --include -I --head -v --verbose -k --insecure -G --get
+    -4 -6 --compressed -X --request -H --header -d --data --data-raw --data-binary --data-urlencode --json -o --output
+    -O -q --quiet --no-verbose --spider -m --max-time --connect-timeout --retry --retry-delay --retry-connrefused
+    --retry-all-errors -w --write-out -A --user-agent -u --user -F --form -T --timeout -t --tries -S
+    --server-response --post-data --method --body-data
+    """)
+"""options of curl and wget that name no destination"""
+_CONNECT_OPTIONS = words_of("""
+    -z -v -w -q -n -N -4 -6 -c -W -i
+    """)
+
+_CLIENTS: Mapping[str, Callable[[Arguments], Hosts]] = {
+    **dict.fromkeys(("redis-cli", "valkey-cli"), _of_redis),
+    **dict.fromkeys(words_of("""
+        psql pg_isready pg_dump pg_restore pgbench createdb createuser vacuumdb reindexdb dropdb dropuser
+        """), _of_postgres),
+    **dict.fromkeys(words_of("""
+        mysql mariadb mysqldump mariadb-dump mysqladmin mysqlimport mysqlcheck
+        """), _of_mysql),
+    **dict.fromkeys(("mongosh", "mongo"), _of_mongo),
+    **dict.fromkeys(("curl", "wget"), _of_url_client),
+    **dict.fromkeys(("nc", "netcat", "telnet", "ping", "ping6"), _of_connector),
+    "sqlite3": _of_nothing,
+}  # fmt: skip
