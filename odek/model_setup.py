@@ -72,5 +72,5 @@ def _require_key(settings: Settings) -> None:
     if not settings.model.api_key and not settings.was_set("base_url"):
         raise ConfigError(
             f"there is no key for {settings.model.base_url}",
-            hint="set ODEK_API_KEY, or name a server that needs none with --base-url; `odek demo` works without",
+            hint="set ODEK_API_KEY, or name another server with --base-url or --provider; `odek demo` works without",
         )
