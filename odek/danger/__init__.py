@@ -6,6 +6,7 @@ regime.py     a place and its policy together, for commands and for files that t
 explain.py    what both say of a command, as plain values
 risk.py       the nine classes, findings, the verdict
 paths.py      whose territory a path is
+contained.py  what a container keeps to itself
 lexer.py patterns.py escapes.py limits.py    shell text to words, within limits
 parser.py reader.py words.py syntax.py       words to a tree
 walk.py shape.py scope.py                    the tree followed: branches, variables, directories, functions

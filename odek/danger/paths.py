@@ -154,6 +154,8 @@ def classify_write(path: str, place: Place) -> Finding:
     parts = split(path)
     if parts in _NEUTRAL or parts[:2] == ("dev", "fd"):
         return _finding(RiskClass.SAFE, "path.neutral", "writes to a stream")
+    if place.sandboxed and _is_of_container(path, place) and parts[0] not in _KERNEL:
+        return _finding(RiskClass.LOCAL_WRITE, "path.container", "changes the container, which is gone afterwards")
     if _is_protected(path, place):
         return _finding(RiskClass.SYSTEM_WRITE, "path.protected", f"changes {_shown(path)}, which is trusted or secret")
     if parts[:2] == ("dev", "shm") or any(is_below(path, folder) for folder in place.temp):
@@ -173,6 +175,8 @@ def classify_write(path: str, place: Place) -> Finding:
 def classify_read(path: str, place: Place, how: Reading = "contents") -> Finding | None:
     """Return what reading the file at a resolved `path` means, None when it is harmless."""
     parts = split(path)
+    if place.sandboxed and _is_of_container(path, place):
+        return None
     reason = f"reads {_shown(path)}, which may hold secrets"
     if is_secret(path, place) or (how == "contents" and _is_env_file(parts)):
         return _finding(RiskClass.SYSTEM_WRITE, "read.secret", reason)
@@ -252,6 +256,14 @@ def trusted_name(path: str, place: Place) -> str:
         if not rest or (rest[0] not in _GIT_DATA and not rest[-1].endswith(".lock")):
             return marks.rendered("/".join(parts))
     return ""
+
+
+def _is_of_container(path: str, place: Place) -> bool:
+    """Return whether a path certainly lies in the container alone, and not in the project that is mounted there."""
+    parts = split(path)
+    if not parts or not is_known(path) or not marks.is_exact(parts[0]) or is_below(path, territory(place)):
+        return False
+    return parts[0] != "proc" or not {"cwd", "root", "fd", "task", "map_files"} & set(parts)
 
 
 def _is_protected(path: str, place: Place) -> bool:

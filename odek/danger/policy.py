@@ -45,8 +45,8 @@ _NEVER_UNASKED = (RiskClass.UNKNOWN, RiskClass.DESTRUCTIVE, RiskClass.BLOCKED)
 def sandbox_table(*, internet: bool) -> Table:
     """Return the table for a real sandbox (D-6). `internet`: whether its network reaches outside.
 
-    D-6 does not speak of `system_write`; it covers work lost in the mounted project and secrets
-    shown, so it asks.
+    D-6 does not speak of `system_write`. What is left of it inside, after contained.py, is work lost in the
+    mounted project and secrets shown, so it asks.
     """
     return (
         (RiskClass.SAFE, "allow"),

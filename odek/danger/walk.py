@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from odek.danger import marks
+from odek.danger.contained import contain
 from odek.danger.dispatch import judge_call
 from odek.danger.expand import Expander, Fields
 from odek.danger.fallback import scan_text
@@ -60,6 +61,8 @@ class Walker:
         """See call.Judge."""
         if level is RiskClass.UNKNOWN and (self._lenient or self._known_only):
             return
+        if self._place.sandboxed:
+            level = contain(level, reason)
         if level not in self.findings:
             self.findings[level] = Finding(level=level, rule=rule, reason=reason)
 

@@ -171,18 +171,22 @@ def test_files_that_the_host_trusts_are_known(path: str, name: str) -> None:
         ("/etc/passwd", "system_write", "safe"),
         ("/usr/bin", "system_write", "safe"),
         ("/etc", "safe", "safe"),
-        ("/etc/shadow", "system_write", "system_write"),
-        ("/proc/1/environ", "system_write", "system_write"),
-        ("/home/user/project/.env", "system_write", "system_write"),
-        ("/home/user/project/.env.example", "safe", "system_write"),
-        ("/home/other/x", "system_write", "system_write"),
-        ("/home/user/.netrc", "system_write", "system_write"),
-        ("/home/user/.ss\1/id_rs\2", "system_write", "system_write"),
+        ("/etc/shadow", "system_write", "safe"),
+        ("/proc/1/environ", "system_write", "safe"),
+        ("/proc/self/cwd/.env", "system_write", "system_write"),
+        ("/\1/.env", "system_write", "system_write"),
+        ("/workspace/.env", "system_write", "system_write"),
+        ("/workspace/deploy/id_rsa", "system_write", "system_write"),
+        ("/home/user/project/.env", "system_write", "safe"),
+        ("/home/user/project/.env.example", "safe", "safe"),
+        ("/home/other/x", "system_write", "safe"),
+        ("/home/user/.netrc", "system_write", "safe"),
+        ("/home/user/.ss\1/id_rs\2", "system_write", "safe"),
         ("/workspace/src", "safe", "safe"),
     ],
 )
 def test_reading_has_a_milder_table(path: str, on_host: str, inside: str) -> None:
-    """F-89: secrets are no reading matter; inside the sandbox the system's files are the image's."""
+    """F-89: secrets are no reading matter; inside the sandbox only the project is the user's."""
     levels = [finding.level.label if (finding := classify_read(path, place)) else "safe" for place in (USER, SANDBOX)]
     assert levels == [on_host, inside]
 
@@ -198,10 +202,26 @@ def test_reading_has_a_milder_table(path: str, on_host: str, inside: str) -> Non
         ("rm -rf *", "destructive"),
         ("cat /etc/passwd", "safe"),
         ("ls /usr/bin", "safe"),
-        ("echo x > /etc/hosts", "system_write"),
+        ("echo x > /etc/hosts", "local_write"),
+        ("echo x > /opt/x", "local_write"),
+        ("mkdir -p /data", "local_write"),
+        ("echo x > /dev/sda", "destructive"),
+        ("echo x > /proc/self/cwd/.envrc", "destructive"),
+        ("env", "local_write"),
+        ("echo $API_KEY", "local_write"),
+        ("git config --global user.name x", "code_execution"),
+        ("apt-get install -y x", "local_write"),
+        ("sudo chown a b", "local_write"),
+        ("sudo rm -rf .", "destructive"),
+        ("git reset --hard", "system_write"),
+        ("git push --force", "system_write"),
+        ("chmod u+s x", "system_write"),
+        ("kubectl apply -f x", "system_write"),
         ("cat .env", "system_write"),
+        ("cat /workspace/.env", "system_write"),
+        ("python -c 'open(\".ssh/id_rsa\")'", "system_write"),
     ],
 )
 def test_workspace_inside_the_sandbox_is_the_project(command: str, level: str) -> None:
-    """R-84: `/workspace` is the working directory there."""
+    """R-84, D-6: `/workspace` is the project; what is of the container alone is nobody's system."""
     assert classify(command, SANDBOX).level.label == level

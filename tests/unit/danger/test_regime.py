@@ -68,7 +68,9 @@ def test_trust_covers_its_classes_and_no_others() -> None:
     """Runtime 5.6: until the process ends."""
     trusting = SANDBOX.trusting(("network_egress",))
     assert [SANDBOX.decide_command("curl x").action, trusting.decide_command("curl x").action] == ["prompt", "allow"]
-    assert [trusting.decide_command(command).action for command in ("curl x; rm -rf /workspace", "sudo curl x")] == [
+    assert [
+        trusting.decide_command(command).action for command in ("curl x; rm -rf /workspace", "curl x; cat .env")
+    ] == [
         "prompt",
         "prompt",
     ]
