@@ -149,7 +149,6 @@ def test_overview_names_every_command(odek: Odek) -> None:
 
 def test_version_for_a_bug_report(odek: Odek) -> None:
     facts = json.loads(odek.run("version", "--json").stdout)
-    assert sorted(facts) == ["kind", "path", "platform", "python", "version"]
     assert facts["kind"] == ("zip" if "ODEK_BIN" in os.environ else "source")
 
 
