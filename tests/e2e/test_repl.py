@@ -63,7 +63,7 @@ def test_every_line_of_a_pipe_is_a_turn_of_one_session(on_host: Odek) -> None:
     assert 'odek: error: "/nope" is no command\n' in outcome.stderr
     assert "odek 1>" not in outcome.stderr
     (path,) = session_files(on_host)
-    assert f"odek continue --id {path.stem} TASK\n" in outcome.stderr
+    assert f"odek repl --id {path.stem}\n" in outcome.stderr
     assert not (on_host.home / ".odek" / "repl_history").exists()
 
 
