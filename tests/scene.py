@@ -70,7 +70,7 @@ class Scene:
         """Run a task to its end; the model asks for one command, then gives its answer."""
         if not (self.odek.home / ".odek").exists():
             self.operator()
-        with ModelServer(calls(("shell", {"command": f"echo ran >{self.mark}"})), text(ANSWER)) as server:
+        with ModelServer(calls(("shell", {"command": f"sh -c 'echo ran >{self.mark}'"})), text(ANSWER)) as server:
             outcome = self.odek.run(
                 *("run", "--base-url", server.base_url, *flags, "a task"),
                 env=self.env | dict(env or {}),

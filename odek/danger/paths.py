@@ -154,7 +154,7 @@ def classify_write(path: str, place: Place) -> Finding:
     parts = split(path)
     if parts in _NEUTRAL or parts[:2] == ("dev", "fd"):
         return _finding(RiskClass.SAFE, "path.neutral", "writes to a stream")
-    if place.sandboxed and _is_of_container(path, place) and parts[0] not in _KERNEL:
+    if place.sandboxed and _is_of_container(path, place) and parts[0] != "dev":
         return _finding(RiskClass.LOCAL_WRITE, "path.container", "changes the container, which is gone afterwards")
     if _is_protected(path, place):
         return _finding(RiskClass.SYSTEM_WRITE, "path.protected", f"changes {_shown(path)}, which is trusted or secret")
@@ -263,7 +263,7 @@ def _is_of_container(path: str, place: Place) -> bool:
     parts = split(path)
     if not parts or not is_known(path) or not marks.is_exact(parts[0]) or is_below(path, territory(place)):
         return False
-    return parts[0] != "proc" or not {"cwd", "root", "fd", "task", "map_files"} & set(parts)
+    return parts[0] != "proc" or not {"cwd", "root"} & set(parts)
 
 
 def _is_protected(path: str, place: Place) -> bool:

@@ -58,5 +58,5 @@ def test_file_that_this_machine_trusts_is_not_written_unasked(odek: Odek, base_i
     assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
     (refusal,) = tool_results(server)
     assert "operation denied (non-interactive mode): write .git/hooks/pre-commit" in refusal
-    assert '"dangerous": {"sandboxed": {"action": "allow"}}' in json.loads(refusal)["error"]
+    assert '"dangerous": {"sandboxed": {"classes": {"persistence": "allow"}}}' in json.loads(refusal)["error"]
     assert list(odek.cwd.iterdir()) == []

@@ -206,6 +206,7 @@ def test_reading_has_a_milder_table(path: str, on_host: str, inside: str) -> Non
         ("echo x > /opt/x", "local_write"),
         ("mkdir -p /data", "local_write"),
         ("echo x > /dev/sda", "destructive"),
+        ("echo b > /proc/sysrq-trigger", "local_write"),
         ("echo x > /proc/self/cwd/.envrc", "destructive"),
         ("env", "local_write"),
         ("echo $API_KEY", "local_write"),
