@@ -7,6 +7,7 @@ and ssh would otherwise load the libraries of the binary.
 from __future__ import annotations
 
 import _signal
+import fcntl
 import os
 import sys
 import time
@@ -48,12 +49,19 @@ def prepare_imports() -> None:
     import odek
 
     archive = pyimod02_importers.pyz_archive
-    descriptor = os.open(sys.executable, os.O_RDONLY | os.O_CLOEXEC)
-    kept = f"/proc/self/fd/{descriptor}"
+    opened = os.open(sys.executable, os.O_RDONLY | os.O_CLOEXEC)
+    # above the standard streams, one of which may be closed
+    kept = f"/proc/self/fd/{fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 3)}"
+    os.close(opened)
     if os.path.exists(kept):
         archive._filename = kept
     # for `odek selftest`
     odek.__loader__.module_names = lambda: list(archive.toc)  # type: ignore[union-attr]
+
+
+def bootloader_of(folder: str) -> int:
+    """Return the process that unpacked into `folder`: its id stands in the name, in 8 hexadecimal digits."""
+    return int(os.path.basename(folder).removeprefix("_MEI")[:8], 16)
 
 
 def guard(bootloader: int) -> None:
@@ -77,7 +85,7 @@ def start() -> int:
     prepare_imports()
     import _thread
 
-    _thread.start_new_thread(guard, (os.getppid(),))
+    _thread.start_new_thread(guard, (bootloader_of(sys._MEIPASS),))  # type: ignore[attr-defined]
     from odek.cli.main import main
 
     return main(sys.argv[1:])

@@ -37,6 +37,14 @@ def program_kind() -> str:
         return "binary" if file.read(4) == b"\x7fELF" else "zip"
 
 
+def pid_of_odek(started: int) -> int:
+    """Return the process of odek itself, given the one that was started: a binary's is the child of its bootloader."""
+    if program_kind() != "binary":
+        return started
+    children = Path(f"/proc/{started}/task/{started}/children").read_text().split()
+    return int(children[0])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How a run of odek ended."""

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 from engine import Engine
 from fakes.model_server import ModelServer, Step, calls, delta, raw, status, text
-from program import Odek
+from program import Odek, pid_of_odek, program_kind
 from talk import Talk
 
 PROMPT = "odek {}> "
+
+needs_line_editing = pytest.mark.skipif(
+    program_kind() == "binary", reason="the binary has none of its own: GNU readline's licence would be its own"
+)
 
 
 @pytest.fixture
@@ -76,6 +80,7 @@ def test_nobody_who_says_nothing_leaves_a_session_behind(on_host: Odek) -> None:
     assert "none yet: it is made with the first turn" in outcome.stderr
 
 
+@needs_line_editing
 def test_conversation_at_a_terminal(on_host: Odek) -> None:
     """F-22, F-29, F-30, F-32: numbered prompts, text as it arrives and once, UTF-8, history, undo, model, Ctrl-D."""
     with (
@@ -111,6 +116,7 @@ def test_conversation_at_a_terminal(on_host: Odek) -> None:
     assert history.read_text() == "hällo 🙂\n/undo\n/model other\nagain\n/model other\n/info\n"
 
 
+@needs_line_editing
 def test_paste_of_several_lines_is_one_entry(on_host: Odek) -> None:
     with (
         ModelServer(text("got it"), text("this too")) as server,
@@ -132,6 +138,7 @@ def test_paste_of_several_lines_is_one_entry(on_host: Odek) -> None:
         assert [content for role, content in spoken(server) if role == "user"] == ["first\nsecond", "goes on\nhere"]
 
 
+@needs_line_editing
 def test_conversation_under_a_locale_of_bytes(on_host: Odek) -> None:
     """B47: LANG=C; what is typed arrives as it was meant, the answer is shown as far as it can be."""
     env = {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -273,7 +280,8 @@ def test_sandbox_that_is_lost_is_started_again_and_never_the_host(sandboxed: Ode
         Talk(sandboxed, "repl", "--base-url", server.base_url) as talk,
     ):
         talk.see(PROMPT.format(1))
-        docker_engine.run("rm", "--force", *docker_engine.containers_of(talk.pid))
+        pid = pid_of_odek(talk.pid)
+        docker_engine.run("rm", "--force", *docker_engine.containers_of(pid))
         talk.say("first")
         talk.see("odek: error: the sandbox was lost")
         talk.see("/sandbox restart begins with a new container")
@@ -288,7 +296,7 @@ def test_sandbox_that_is_lost_is_started_again_and_never_the_host(sandboxed: Ode
         assert talk.end()[0] == 0
         names = [message for role, message in spoken(server) if role == "tool"]
         assert "interrupted" in names[0]
-        assert f"odek-{talk.pid}-" in names[1]
+        assert f"odek-{pid}-" in names[1]
 
 
 def test_session_in_use_is_refused_with_the_holder(on_host: Odek) -> None:
@@ -303,7 +311,7 @@ def test_session_in_use_is_refused_with_the_holder(on_host: Odek) -> None:
         talk.see(PROMPT.format(2))
         refused = on_host.run("continue", "--base-url", server.base_url, "me too")
         assert (refused.code, refused.stdout) == (1, "")
-        assert f"is in use by process {talk.pid}\n" in refused.stderr
+        assert f"is in use by process {pid_of_odek(talk.pid)}\n" in refused.stderr
         talk.type("\x04")
         talk.end()
         outcome = on_host.run(

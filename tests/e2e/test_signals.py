@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
+from program import Odek, pid_of_odek
 
 GONE_WITHIN_S = 10.0  # generous: a loaded engine takes its time; what matters is that it happens
 SETTLED_S = 1.0  # how long nothing may appear any more: a client that was under way could still create something
@@ -208,7 +208,7 @@ def test_work_of_others_survives_the_sweep(odek: Odek, docker_engine: Engine, ba
         wait_until(lambda: server.requests, "the model is not asked")
         second = odek.run(*arguments)
         assert (second.code, second.stdout) == (0, "second\n"), second.stderr
-        assert len(docker_engine.containers_of(first.pid)) == 1
+        assert len(docker_engine.containers_of(pid_of_odek(first.pid))) == 1
         stdout, stderr = first.communicate(timeout=30)
     assert (first.returncode, stdout) == (0, "first\n"), stderr
     assert_all_gone(docker_engine, [first.pid], "no command at all")

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from program import Odek
+from program import Odek, program_kind
 
 from odek.cli.main import COMMANDS
 from odek.config.options import OPTIONS, flag_options
@@ -149,7 +149,7 @@ def test_overview_names_every_command(odek: Odek) -> None:
 
 def test_version_for_a_bug_report(odek: Odek) -> None:
     facts = json.loads(odek.run("version", "--json").stdout)
-    assert facts["kind"] == ("zip" if "ODEK_BIN" in os.environ else "source")
+    assert facts["kind"] == program_kind()
 
 
 def test_view_shows_what_is_in_force_with_its_source_and_no_secret(odek: Odek) -> None:
