@@ -76,8 +76,9 @@ def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: Sec
     They depend on the rest: a key counts only where the API that it belongs to is spoken.
     """
     said = {key: value.value for layer in layers for key, value in layer.values.items() if key in _CHOOSE_PROVIDER}
-    provider = choose_provider(*(str(said.get(key, BY_KEY[key].default)) for key in _CHOOSE_PROVIDER))
-    return (parse_fallbacks(env, secrets, foreign_key_variables(provider)), *layers)
+    named, base_url = (str(said.get(key, BY_KEY[key].default)) for key in _CHOOSE_PROVIDER)
+    provider = choose_provider(named, base_url)
+    return (parse_fallbacks(env, secrets, foreign_key_variables(provider, base_url)), *layers)
 
 
 def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:

@@ -389,7 +389,8 @@ def test_model_is_chosen_by_its_address(tmp_path: Path) -> None:
     [
         ({}, False),
         ({"env": {"ODEK_API_KEY": "k"}}, True),
-        ({"env": {"OPENAI_API_KEY": "k"}}, True),
+        ({"env": {"DEEPSEEK_API_KEY": "k"}}, True),
+        ({"env": {"OPENAI_API_KEY": "k"}}, False),
         ({"operator": {"api_key": "k"}}, True),
         ({"project": {"api_key": "k"}}, False),
         ({"flags": {"base_url": "http://127.0.0.1:1/v1"}}, True),

@@ -305,7 +305,7 @@ def test_bad_number_in_a_flag_is_fatal() -> None:
 
 def test_reads_every_layer_weakest_first(tmp_path: Path) -> None:
     """R-10"""
-    host = make_host(tmp_path, {"ODEK_MODEL": "e", "OPENAI_API_KEY": "o", "V": "v"}, uid=UID)
+    host = make_host(tmp_path, {"ODEK_MODEL": "e", "DEEPSEEK_API_KEY": "o", "V": "v"}, uid=UID)
     (tmp_path / "home/.odek/config.json").write_text('{"model": "g", "sandbox_image": "$V"}', encoding="utf-8")
     (tmp_path / "work/odek.json").write_text('{"model": "p"}', encoding="utf-8")
     layers = read_layers(host, {"model": "f"})

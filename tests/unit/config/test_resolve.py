@@ -268,8 +268,23 @@ def test_warnings_of_a_layer_come_first() -> None:
     ("operator", "env", "key", "origin"),
     [
         ({}, {}, "", "default"),
-        ({}, {"OPENAI_API_KEY": "o"}, "o", "OPENAI_API_KEY"),
+        # the default server is DeepSeek's: another company's key does not go there
+        ({}, {"OPENAI_API_KEY": "o"}, "", "default"),
         ({}, {"OPENAI_API_KEY": "o", "DEEPSEEK_API_KEY": "d"}, "d", "DEEPSEEK_API_KEY"),
+        (
+            {"base_url": "https://api.openai.com/v1"},
+            {"OPENAI_API_KEY": "o", "DEEPSEEK_API_KEY": "d"},
+            "o",
+            "OPENAI_API_KEY",
+        ),
+        ({"base_url": "https://api.openai.com/v1"}, {"DEEPSEEK_API_KEY": "d"}, "", "default"),
+        (
+            {"base_url": "https://notopenai.com/v1"},
+            {"DEEPSEEK_API_KEY": "d", "OPENAI_API_KEY": "o"},
+            "d",
+            "DEEPSEEK_API_KEY",
+        ),
+        ({"base_url": "https://llm.example/v1"}, {"OPENAI_API_KEY": "o"}, "o", "OPENAI_API_KEY"),
         ({"api_key": "g"}, {"DEEPSEEK_API_KEY": "d"}, "g", "~/.odek/config.json"),
         ({"api_key": ""}, {"DEEPSEEK_API_KEY": "d"}, "d", "DEEPSEEK_API_KEY"),
         ({"api_key": "$OPENAI_API_KEY"}, {"OPENAI_API_KEY": "o"}, "o", "~/.odek/config.json"),
