@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,13 @@ ZIP_NAME = "odek"
 def binary_name() -> str:
     """Return what a binary made here is called, such as odek-linux-x86_64."""
     return f"odek-{platform.system().lower()}-{platform.machine()}"
+
+
+def odek_version() -> str:
+    """Return what odek/__init__.py says."""
+    found = re.search(r'^__version__ = "(.+)"$', (ROOT / "odek" / "__init__.py").read_text("utf-8"), re.MULTILINE)
+    assert found
+    return found[1]
 
 
 def write_executable(path: Path, content: bytes) -> None:

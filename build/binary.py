@@ -27,6 +27,7 @@ import glibc
 from artifact import DIST, ROOT, binary_name, write_executable
 
 HERE = Path(__file__).resolve().parent
+VENVS = ROOT / ".cache" / "venv"
 LARGEST = 20_000_000  # bytes
 GLIBC_LIMIT = (2, 36)
 """Debian 12; a release is built where it comes out lower"""
@@ -116,7 +117,7 @@ def try_out(file: Path, scratch: str) -> None:
 
 def build(limit: glibc.Version) -> bytes:
     """Return the checked binary. Raises BuildError."""
-    python = prepare_venv(ROOT / ".cache" / "venv")
+    python = prepare_venv(VENVS)
     with tempfile.TemporaryDirectory(prefix="odek-binary-") as scratch:
         content = freeze(python, scratch)
         faults = check(content, limit)
@@ -135,8 +136,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--glibc", type=glibc.parse_version, default=GLIBC_LIMIT, metavar="VERSION", help="the newest it may need"
     )
+    parser.add_argument("--prepare", action="store_true", help="only make the virtual environment")
     options = parser.parse_args(argv)
     try:
+        if options.prepare:
+            print(prepare_venv(VENVS))
+            return 0
         content = build(options.glibc)
     except BuildError as error:
         print(f"binary: error: {error}", file=sys.stderr)

@@ -51,8 +51,13 @@ def test_digest_stands_nowhere_else() -> None:
 def test_dependabot_watches_the_folder_of_the_pin_and_no_other() -> None:
     """R-35: docker ecosystem, that folder only."""
     text = (ROOT / ".github" / "dependabot.yml").read_text()
-    assert re.findall(r"^\s+- package-ecosystem: (\S+)$", text, re.MULTILINE) == ["docker"]
-    assert re.findall(r"^\s+director(?:y|ies): (\S+)$", text, re.MULTILINE) == ["/odek/sandbox"]
+    watched = re.findall(r"^  - package-ecosystem: (\S+)\n    director(?:y|ies): (.+)$", text, re.MULTILINE)
+    assert watched == [
+        ("docker", "/odek/sandbox"),
+        ("github-actions", '["/", "/.github/actions/*"]'),
+        ("pip", "/build"),
+    ]
+    assert text.count("package-ecosystem") == len(watched)
     # it takes every file there whose name holds "dockerfile" for one, and each "from" in it for an image
     assert [path.name for path in FOLDER.iterdir() if "dockerfile" in path.name.lower()] == ["default.Dockerfile"]
 
