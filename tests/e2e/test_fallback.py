@@ -74,7 +74,7 @@ def check_fall(scene: Scene, firm: str, reason: str, env: dict[str, str]) -> Non
     if firm == "implicit":
         assert ended.outcome.stdout == f"{ANSWER}\n"
         assert "WITHOUT a sandbox" in ended.system_prompt
-        assert ended.outcome.stderr.index(WARNING) < ended.outcome.stderr.index("shell  echo ran")
+        assert ended.outcome.stderr.index(WARNING) < ended.outcome.stderr.index("shell  sh -c 'echo ran")
 
 
 @firmness
