@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from fakes.containers import FACTS
 from fakes.executor import FakeExecutor, command_result
 from fakes.layering import bare_host, make_layers
 
+from odek.approval.operation import Operation
 from odek.config.resolve import resolve
+from odek.config.settings import DangerSettings
 from odek.errors import ConfigError
 from odek.model.types import ToolCall
-from odek.tool_setup import NAMES, explain_tool_names, make_toolbox
+from odek.sandbox.network import Network
+from odek.tool_setup import NAMES, explain_tool_names, make_gatekeeper, make_toolbox, real_path
 from odek.tools.registry import Toolbox, ToolResult
 
 
@@ -162,6 +166,67 @@ def test_parallel_commands_stand_before_the_gate_of_the_shell(sandboxed: bool, r
     executor = FakeExecutor(commands={name: command_result(stderr=b"") for name in ("weird", "ls")})
     call(toolbox(executor, sandboxed=sandboxed), "parallel_shell", '{"commands":["ls","weird"]}')
     assert len(executor.runs) == runs
+
+
+SECRETS = {".env": b"TOKEN=1", "a": b"x"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_file", '{"path":".env"}'),
+        ("batch_read", '{"files":[{"path":"a"},{"path":".env"}]}'),
+        ("head_tail", '{"files":[{"path":".env"}]}'),
+        ("diff", '{"path_a":"a","path_b":".env"}'),
+        ("diff", '{"path":".env","content":""}'),
+        ("json_query", '{"path":".env"}'),
+        ("search_files", '{"pattern":".","path":".env"}'),
+    ],
+)
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_secrets_of_the_project_are_not_shown_unasked(tool: str, arguments: str, sandboxed: bool) -> None:
+    """Runtime 5.4: whichever tool would show them; file_info, glob and checksum show no content."""
+    refused = call(toolbox(FakeExecutor(files=SECRETS), sandboxed=sandboxed), tool, arguments)
+    assert (refused.failed, "system_write" in refused.text, "TOKEN" in refused.text) == (True, True, False)
+    approver = Answers("a")
+    call(toolbox(FakeExecutor(files=SECRETS), sandboxed=sandboxed, approver=approver), tool, arguments)
+    approver.assert_all_used()
+
+
+@pytest.mark.parametrize(
+    ("networks", "shown"),
+    [
+        ((), "network=none"),
+        (("a", "b"), "network=attached, networks=a, b"),
+    ],
+)
+def test_card_names_the_networks_of_the_container(networks: tuple[str, ...], shown: str) -> None:
+    """R-72."""
+    attached = tuple(Network(name=name, id=name * 64, internal=True) for name in networks)
+    facts = replace(FACTS, network="attached" if networks else "none", networks=attached)
+    approver = Answers("d", "n")
+    gate = make_gatekeeper(DangerSettings(action="prompt"), facts, bare_host("/workspace"), approver)
+    operations = [Operation(kind="command", subject=name) for name in ("make", "npm ci", "make deploy")]
+    gate.foresee([operations[:2]])
+    gate.check(operations[2])
+    assert approver.prompts[0].startswith(f"2 operations need approval (sandbox {shown})\n")
+    assert f"\n  runs on: sandbox odek-7-1, {shown}\n" in approver.prompts[1]
+
+
+def test_links_are_followed_for_the_question(tmp_path: Path) -> None:
+    """F-62: here, and by the name that a place has in the sandbox; what leads elsewhere stays as written."""
+    (tmp_path / "sub").mkdir()
+    for name, target in (
+        ("near", ".env"),
+        ("sub/up", "../.env"),
+        ("inside", "/workspace/.env"),
+        ("out", "/etc/passwd"),
+    ):
+        (tmp_path / name).symlink_to(target)
+    root = str(tmp_path.resolve())
+    assert [real_path(root, path) for path in ("near", "sub/up", "inside", "out", "plain", ".")] == [
+        ".env", ".env", ".env", "out", "plain", ".",
+    ]  # fmt: skip
 
 
 def test_tools_import_nothing_that_reaches_a_network() -> None:

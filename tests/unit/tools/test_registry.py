@@ -7,10 +7,16 @@ from functools import partial
 from typing import Any
 
 import pytest
+from fakes.executor import FakeExecutor
+from fakes.gates import FakeGate
 
+from odek.approval.operation import Operation
 from odek.errors import FileRefused, Interrupted, OdekError, StateError
 from odek.model.types import ToolCall, ToolSpec
+from odek.tools.files import WriteFileTool
+from odek.tools.parallel_shell import ParallelShellTool
 from odek.tools.registry import Toolbox, ToolResult, Work, failure, render_json
+from odek.tools.shell import ShellTool
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -36,6 +42,10 @@ class Probe:
 
 def call(arguments: str = '{"text":"x"}', name: str = "probe") -> ToolCall:
     return ToolCall(id="1", name=name, arguments=arguments)
+
+
+def wrap(text: str, *, source: str) -> str:
+    return f"<{source}>{text}</>"
 
 
 def error(message: str) -> ToolResult:
@@ -165,3 +175,40 @@ def test_what_is_wrong_with_a_call_is_its_result_when_it_is_prepared_too(
     tool = Reader()
     result = Toolbox([tool]).prepare(call(arguments))()
     assert result == (answer or Toolbox([Probe()]).call(call(arguments)))
+
+
+def test_gate_sees_beforehand_what_all_calls_of_a_turn_will_do() -> None:
+    """R-72: per call; what a call cannot say (a broken one, a tool that does nothing of note) is empty."""
+    gate, executor = FakeGate(), FakeExecutor()
+    shell = ShellTool(executor=executor, gate=gate, wrap=wrap, environment_block="")
+    parallel = ParallelShellTool(executor=executor, gate=gate, wrap=wrap)
+    write = WriteFileTool(executor=executor, gate=gate, wrap=wrap)
+    toolbox = Toolbox([shell, parallel, write, Probe()], gate=gate)
+    toolbox.foresee(
+        [
+            call('{"command":"ls","description":"look"}', "shell"),
+            call('{"command":" "}', "shell"),
+            call("{half", "shell"),
+            call('{"commands":[{"command":"a"},{"command":"b"}]}', "parallel_shell"),
+            call('{"commands":[{"command":"a"},{"command":""}]}', "parallel_shell"),
+            call('{"path":"x/../a","content":"text"}', "write_file"),
+            call('{"path":"/etc/a","content":"text"}', "write_file"),
+            call(),
+            call(name="nothing"),
+        ]
+    )
+    commands = [Operation(kind="command", subject=name) for name in ("ls", "a", "b")]
+    assert [list(operations) for operations in gate.foreseen[0]] == [
+        commands[:1], [], [], commands[1:], [], [Operation(kind="write", subject="a", change="text")], [], [], [],
+    ]  # fmt: skip
+    assert (gate.foreseen[0][0][0].reason, gate.asked) == ("look", [])
+
+
+def test_what_was_foreseen_is_what_is_asked() -> None:
+    """R-72: only then does an answer on a card count for the call."""
+    gate, executor = FakeGate(), FakeExecutor()
+    toolbox = Toolbox([WriteFileTool(executor=executor, gate=gate, wrap=wrap)], gate=gate)
+    one = call('{"path":"/workspace/sub/../a","content":"text"}', "write_file")
+    toolbox.foresee([one])
+    toolbox.call(one)
+    assert gate.asked == list(gate.foreseen[0][0])
