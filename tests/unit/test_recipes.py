@@ -20,7 +20,6 @@ from recipes import BUILD, load_recipe
 
 import odek
 from odek.cli.completion import SHELLS
-from odek.cli.main import COMMANDS
 
 ROOT = BUILD.parent
 BUILT = Path(ROOT / os.environ.get("ODEK_BIN", "dist/none"))
@@ -295,30 +294,16 @@ def test_a_stamp_is_plain_words(version: str, releases: str) -> None:
 # --- manual and completion
 
 
-def test_manual_page_speaks_of_every_command_and_flag() -> None:
-    manpage = load_recipe("manpage")
-    pages = manpage.read_pages()
-    text = manpage.render(pages, "1.2.3")
-    for name in COMMANDS:
-        assert f"\n.SS odek {name.replace('-', chr(92) + '-')}" in text
-    for page in pages:
-        for flag in page.flags:
-            assert manpage.escape(flag.name) in text
-
-
 def test_manual_page_is_sound() -> None:
+    """What is in it is tested beside it, in test_manpage.py."""
     if not shutil.which("groff"):
         pytest.skip("no groff here")
     manpage = load_recipe("manpage")
-    text = manpage.render(manpage.read_pages(), "1.2.3")
+    text = manpage.render_man(manpage.read_pages())
     done = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", "-Kutf8"], input=text.encode(), capture_output=True, check=False
     )
     assert (done.returncode, done.stderr.decode()) == (0, "")
-
-
-def test_no_line_of_text_is_taken_for_a_request() -> None:
-    assert load_recipe("manpage").escape(".so /etc/passwd\n'x a-b \\n") == "\\&.so /etc/passwd\n\\&'x a\\-b \\en"
 
 
 def test_completions_are_those_that_odek_prints(tmp_path: Path) -> None:
