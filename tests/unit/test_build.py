@@ -419,7 +419,12 @@ def test_replacing_the_file_does_not_disturb_a_run(
     file = tmp_path / "odek"
     shutil.copy(built, file)
     with subprocess.Popen(
-        [file, "later"], env={"PATH": str(bin_folder)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [file, "later"],
+        env={"PATH": str(bin_folder)},
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -431,7 +436,12 @@ def test_replacing_the_file_does_not_disturb_a_run(
 def test_launcher_becomes_the_program(built: Path, bin_folder: Path, tmp_path: Path) -> None:
     """A signal for odek must reach odek, not a shell in front of it."""
     process = subprocess.Popen(
-        [built, "later"], env={"PATH": str(bin_folder)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [built, "later"],
+        env={"PATH": str(bin_folder)},
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     process.stdout.readline()
@@ -534,7 +544,7 @@ def test_shim_of_a_version_manager_is_not_run_but_what_it_manages_is(built: Path
     write_script(manager / "shims" / "python3", "echo the shim; exit 9")
     (manager / "versions" / "3.10.99" / "bin").mkdir(parents=True)
     (manager / "versions" / "3.10.99" / "bin" / "python3.10").symlink_to(PYTHON)
-    done = start(built, "x", path=manager / "shims", cwd=ROOT)
+    done = start(built, "x", path=manager / "shims", cwd=Path("/"))
     assert (done.returncode, done.stderr) == (7, "")
 
 
@@ -546,7 +556,7 @@ def test_old_python_hands_on_to_the_next(built: Path, bin_folder: Path, tmp_path
     older = pretend_version(tmp_path / "older" / "python3", "3.6.15").parent
     broken = write_script(tmp_path / "broken" / "python3", "").parent
     (broken / "python3").write_text("#!/nowhere\n")
-    done = start(built, "a b", "", path=f"{old}:{older}:{broken}:{bin_folder}", cwd=ROOT)
+    done = start(built, "a b", "", path=f"{old}:{older}:{broken}:{bin_folder}", cwd=Path("/"))
     assert (done.returncode, done.stderr) == (7, "")
     assert json.loads(done.stdout)["argv"] == ["a b", ""]
 
@@ -554,13 +564,13 @@ def test_old_python_hands_on_to_the_next(built: Path, bin_folder: Path, tmp_path
 def test_numbered_python_is_used_when_python3_is_old(built: Path, tmp_path: Path) -> None:
     folder = pretend_version(tmp_path / "old" / "python3", "3.9.2").parent
     (folder / "python3.11").symlink_to(PYTHON)
-    done = start(built, "x", path=folder, cwd=ROOT)
+    done = start(built, "x", path=folder, cwd=Path("/"))
     assert (done.returncode, done.stderr) == (7, "")
 
 
 def test_old_python_alone_is_named(built: Path, tmp_path: Path) -> None:
     folder = pretend_version(tmp_path / "old" / "python3", "3.8.18").parent
-    done = start(built, "x", path=folder, cwd=ROOT)
+    done = start(built, "x", path=folder, cwd=Path("/"))
     assert (done.returncode, done.stdout) == (127, "")
     assert re.fullmatch(r"odek: error: needs Python 3\.10 or newer on PATH; found 3\.8\.18 \(.*\)\n", done.stderr)
 
