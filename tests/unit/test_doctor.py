@@ -90,6 +90,4 @@ def test_an_info_is_read() -> None:
 
 def test_findings_are_lines_with_what_to_do_below() -> None:
     checks = (Check(name="a", verdict="ok", seen="fine"), Check(name="bc", verdict="fail", seen="bad", mend="mend it"))
-    assert render_checks(checks, lambda text, _color: text) == (
-        "ok    a   fine\nfail  bc  bad\n          → mend it"
-    )
+    assert render_checks(checks, lambda text, _color: text) == ("ok    a   fine\nfail  bc  bad\n          → mend it")
