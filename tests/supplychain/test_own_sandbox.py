@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.recipe import read_inputs
+from odek.sandbox.recipe import Dockerfile, read_inputs, require_buildable
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENT = (ROOT / "Dockerfile.odek").read_bytes()
@@ -15,6 +15,7 @@ CONTENT = (ROOT / "Dockerfile.odek").read_bytes()
 
 def test_odek_accepts_it() -> None:
     """One base, nothing copied from the project: a change of a source makes no new image."""
+    require_buildable(Dockerfile(data=CONTENT))
     inputs = read_inputs(CONTENT)
     assert (len(inputs.bases), inputs.sources) == (1, ())
 
@@ -22,7 +23,7 @@ def test_odek_accepts_it() -> None:
 def test_a_line_that_reaches_out_would_be_refused() -> None:
     """The test above can fail."""
     with pytest.raises(SandboxConfigError):
-        read_inputs(CONTENT + b"ADD http://host.example/file /file\n")
+        require_buildable(Dockerfile(data=CONTENT + b"ADD http://host.example/file /file\n"))
 
 
 @pytest.mark.parametrize("tool", ["pytest", "ruff", "mypy", "shellcheck"])
