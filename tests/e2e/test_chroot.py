@@ -1,7 +1,7 @@
 """The file that is shipped, on a Debian that has nothing else: with and without a Python (scripts/chroot).
 
 Makes the systems when they are not there, which needs root, debootstrap and a mirror of Debian; so it
-runs where ODEK_CHROOT is set, as CI does. About half a minute for each of the three, once.
+runs where ODEK_CHROOT is set. About half a minute for each of the three, once.
 """
 
 from __future__ import annotations
