@@ -123,7 +123,13 @@ def _trust(env: Mapping[str, str]) -> Check:
 def _spawn(env: Mapping[str, str]) -> Iterator[Check]:
     """A child must start, and find the environment that the user gave to odek (R-94)."""
     try:
-        done = run(("/bin/sh", "-c", "cat"), env=env, stdin=_WORDS.encode(), timeout_s=_TIMEOUT_S)
+        # nothing but what is built into a shell: PATH may begin with the working directory
+        done = run(
+            ("/bin/sh", "-c", 'read -r line; printf %s "$line"'),
+            env=env,
+            stdin=_WORDS.encode() + b"\n",
+            timeout_s=_TIMEOUT_S,
+        )
     except OdekError as error:
         yield Check(name="children", verdict="fail", seen=error.message)
         return
