@@ -8,6 +8,7 @@ of the sandbox proves nothing.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,17 @@ def do_without(reason: str) -> None:
     if docker_is_required():
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def pytest_configure() -> None:
+    """Let signals reach the programs under test, whatever started the test run.
+
+    A shell starts its background jobs, as .ci/run does, with SIGINT ignored, and nohup does that to
+    SIGHUP. Children inherit it, and odek leaves an ignored signal ignored.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
