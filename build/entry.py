@@ -7,10 +7,15 @@ and ssh would otherwise load the libraries of the binary.
 from __future__ import annotations
 
 import _signal
-import fcntl
-import os
-import sys
-import time
+
+# from the first line on, a Ctrl-C ends it as the shell expects, without a traceback of imports
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+import fcntl  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
 
 _GUARD_INTERVAL_S = 0.5
 AS_PYTHON = ["-I", "-S", "-c"]
@@ -73,9 +78,6 @@ def guard(bootloader: int) -> None:
 
 def start() -> int:
     """Run odek and return its exit status."""
-    # a Ctrl-C while modules are being imported ends odek as it ends any program, without a traceback
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     restore(os.environ, read_environment())
     if sys.argv[1:4] == AS_PYTHON and len(sys.argv) > 4:
         # sys.executable is this file: odek starts it for a search that may have to be killed (tools/matching.py)
