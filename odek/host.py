@@ -80,6 +80,12 @@ def read_identity(pid: int) -> ProcessIdentity | None:
     )
 
 
+def start_of(pid: int) -> str | None:
+    """Return when the living process `pid` was started, in clock ticks since the boot; None when there is none."""
+    found = read_identity(pid)
+    return found.start_ticks if found else None
+
+
 def which(program: str, host: Host) -> str | None:
     """Return the absolute path of `program` on the part of PATH that `trusted_path` leaves.
 

@@ -16,7 +16,7 @@ from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings
 from odek.config.variables import expand_marked, variables_in
-from odek.host import Host, read_identity
+from odek.host import Host, read_identity, start_of
 from odek.hostfiles import PathWalk
 from odek.image_setup import Notices as Notices
 from odek.image_setup import choose_image, make_image, obtain, require_buildable
@@ -249,10 +249,6 @@ def sandbox_spec(
 
 
 def _surroundings(host: Host, new_nonce: Callable[[], str], notices: Notices) -> Surroundings:
-    def start_of(pid: int) -> str | None:
-        found = read_identity(pid)
-        return found.start_ticks if found else None
-
     return Surroundings(owner=owner_of(host), start_of=start_of, new_nonce=new_nonce, notify=notices.note)
 
 

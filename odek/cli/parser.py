@@ -101,6 +101,13 @@ class CommandParser(argparse.ArgumentParser):
             arguments, rest = arguments[:cut], arguments[cut + 1 :]
         return self.parse_intermixed_args(arguments), rest
 
+    def read_flags(self, arguments: list[str]) -> argparse.Namespace:
+        """Return the parsed flags of a command that takes no words, after `--` neither."""
+        parsed, rest = self.read(arguments)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return parsed
+
     def flags(self, parsed: argparse.Namespace) -> dict[str, object]:
         """Return, by option key, what the command line said of the settings and nothing else."""
         return {key: value for key, value in vars(parsed).items() if key in self.keys}

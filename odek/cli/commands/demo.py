@@ -33,9 +33,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Show one whole run. Nothing of it stays behind but, perhaps, the local image it made."""
     parser = CommandParser("demo", COMMANDS["demo"][1], usage="[--json]", examples=("odek demo",))
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     image = _find_image(host, terminal)
     folder = tempfile.mkdtemp(prefix="odek-demo-", dir=_parent(host))
     try:

@@ -21,9 +21,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     )
     parser.add_argument("--global", "-g", action="store_true", dest="for_global", help="the operator's own file")
     parser.add_argument("--force", "-f", action="store_true", help="replace a file that exists")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     source = Source.GLOBAL if parsed.for_global else Source.PROJECT
     path = os.path.join(host.home, ".odek", "config.json") if parsed.for_global else os.path.join(host.cwd, "odek.json")
     if parsed.for_global:

@@ -59,9 +59,7 @@ def parser() -> CommandParser:
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Talk with whoever is at the terminal, or answer each line of a pipe."""
     reader = parser()
-    parsed, rest = reader.read(arguments)
-    if rest:
-        reader.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = reader.read_flags(arguments)
     *layers, flags = read_layers(host, reader.flags(parsed))
     settings = resolve((*layers, flags))
     if settings.no_color:

@@ -33,9 +33,7 @@ def build(arguments: list[str], host: Host, terminal: Terminal) -> int:
     )
     parser.add_argument("--no-cache", action="store_true", help="run every step anew")
     parser.add_argument("--json", action="store_true", help="tag, ID and digest as JSON")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     settings = resolve(read_layers(host, {}))
     for warning in settings.warnings:
         terminal.warn(warning)

@@ -10,7 +10,7 @@ from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
-from odek.host import Host, read_identity
+from odek.host import Host, start_of
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.inventory import Box, choose_boxes, list_boxes, remove_boxes
 from odek.sandbox_setup import owner_of
@@ -26,9 +26,7 @@ def ls(arguments: list[str], host: Host, terminal: Terminal) -> int:
         examples=("odek sandbox ls", "odek sandbox ls --json | jq -r '.[].name'"),
     )
     parser.add_argument("--json", action="store_true", help="everything about them as JSON")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     boxes = find_boxes(_docker(host), host)
     if parsed.json:
         terminal.answer(json.dumps([asdict(box) for box in boxes], indent=2))
@@ -69,9 +67,7 @@ def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
         examples=("odek sandbox prune",),
     )
     parser.add_argument("--json", action="store_true", help="the removed ones as JSON")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     docker = _docker(host)
     leftovers = tuple(box for box in find_boxes(docker, host) if box.standing == "left behind")
     remove_boxes(leftovers, docker)
@@ -114,9 +110,5 @@ def _docker(host: Host) -> Docker:
 
 def find_boxes(docker: Docker, host: Host) -> tuple[Box, ...]:
     """Return the containers that carry our label, seen from this process. Raises SandboxConfigError."""
-
-    def start_of(pid: int) -> str | None:
-        found = read_identity(pid)
-        return found.start_ticks if found else None
 
     return list_boxes(docker, me=owner_of(host), start_of=start_of)

@@ -49,9 +49,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         examples=("odek sandbox doctor", "odek sandbox doctor --sandbox-image python:3.12-slim"),
     )
     parser.add_settings(of="run")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     # a check-up asks nobody: what the project's own file wants is left out
     layers = read_layers(host, parser.flags(parsed))
     settings = resolve([layer for layer in layers if layer.source is not Source.PROJECT])

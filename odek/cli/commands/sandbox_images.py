@@ -34,9 +34,7 @@ def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
     )
     parser.add_argument("--busybox", metavar="PATH", default="", help="the static busybox; unset: the one on PATH")
     parser.add_argument("--tag", metavar="NAME", default=DEFAULT_TAG, help=f"name of the image ({DEFAULT_TAG})")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     tag = parse_reference(parsed.tag, origin="--tag")
     image_id = bootstrap_image(host, terminal, busybox=parsed.busybox, tag=tag)
     terminal.answer(f"{tag} {image_id}")

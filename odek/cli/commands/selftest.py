@@ -34,9 +34,7 @@ _BOOTLOADER_VARIABLES = ("_PYI_", "_MEIPASS")
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the findings; 1 when something does not work."""
     parser = CommandParser("selftest", COMMANDS["selftest"][1], usage="", examples=("odek selftest",))
-    _, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parser.read_flags(arguments)
     checks = tuple(_checks(host))
     terminal.answer(render_checks(checks, terminal.style))
     return 1 if any(check.verdict == "fail" for check in checks) else 0

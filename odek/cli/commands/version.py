@@ -19,9 +19,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     del host
     parser = CommandParser("version", COMMANDS["version"][1], usage="[--json]", examples=("odek version --json",))
     parser.add_argument("--json", action="store_true", help="version, kind of file, Python and path as JSON")
-    parsed, rest = parser.read(arguments)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    parsed = parser.read_flags(arguments)
     terminal.answer(json.dumps(_facts()) if parsed.json else f"odek {__version__}")
     return 0
 
