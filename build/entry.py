@@ -12,10 +12,10 @@ import _signal
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
-import fcntl  # noqa: E402
-import os  # noqa: E402
-import sys  # noqa: E402
-import time  # noqa: E402
+import fcntl
+import os
+import sys
+import time
 
 _GUARD_INTERVAL_S = 0.5
 AS_PYTHON = ["-I", "-S", "-c"]

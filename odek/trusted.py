@@ -12,6 +12,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 
 from odek.text import clip, visible
 
@@ -64,7 +65,7 @@ def counts(path: str) -> bool:
         return inner[-1] in _GIT_FILES or any(part in _GIT_FOLDERS for part in inner[:-1])
     if parts[-1] in _ANYWHERE or any(part in _FOLDERS for part in parts[:-1]):
         return True
-    return any(pair == _WORKFLOWS for pair in zip(parts[:-1], parts[1:-1], strict=False))
+    return _WORKFLOWS in pairwise(parts[:-1])
 
 
 def holds_trusted(path: str) -> bool:

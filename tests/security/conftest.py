@@ -19,7 +19,7 @@ def scene(odek: Odek, tmp_path: Path) -> Scene:
 
 @pytest.fixture
 def sandboxed(odek: Odek, docker_engine: Engine, base_image: str) -> Odek:
-    """The program, whose operator has the tests' own image and lets all commands through: nothing but the wall counts."""
+    """The program with the tests' own image; its operator lets all commands through: only the wall counts."""
     (odek.home / ".odek").mkdir(mode=0o700)
     (odek.home / ".odek" / "config.json").write_text(
         json.dumps({"sandbox_image": base_image, "dangerous": {"sandboxed": {"action": "allow"}}})

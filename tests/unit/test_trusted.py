@@ -14,7 +14,8 @@ from odek.trusted import MAX_FOLDERS, SLACK_NS, changed_since, counts, describe_
 @pytest.mark.parametrize(
     "path",
     [
-        ".git/hooks/pre-commit", ".git/config", ".git/modules/sub/hooks/post-checkout", ".git/worktrees/x/config.worktree",
+        ".git/hooks/pre-commit", ".git/config", ".git/modules/sub/hooks/post-checkout",
+        ".git/worktrees/x/config.worktree",
         "vendor/sub/.git/config", "vendor/sub/.git/hooks/a", ".git", "sub/.git", ".git/info/attributes",
         ".envrc", "deep/er/.envrc", ".vscode/tasks.json", "a/.vscode/settings.json", "odek.json", "Dockerfile.odek",
         "AGENTS.md", ".github/workflows/ci.yml", ".husky/pre-push", ".odek/skills/x/SKILL.md", ".cargo/config.toml",

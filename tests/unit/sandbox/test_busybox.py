@@ -55,7 +55,7 @@ def test_machine_of_a_static_program(data: bytes, machine: str) -> None:
     ],
 )  # fmt: skip
 def test_file_that_is_no_program_of_a_known_machine_is_refused(data: bytes) -> None:
-    with pytest.raises(SandboxConfigError, match='^"/b" is not a program for a processor that odek knows$'):
+    with pytest.raises(SandboxConfigError, match=r'^"/b" is not a program for a processor that odek knows$'):
         check_static_elf(data, "/b")
 
 

@@ -87,16 +87,25 @@ def test_explains_a_read_only_workspace_only_where_it_is_one() -> None:
 @pytest.mark.parametrize(
     ("events", "cause"),
     [
-        (["create  ", "start  ", "kill 9 ", "die  137", "destroy  "], "somebody ended it from outside (docker rm or kill, signal 9)"),
+        (
+            ["create  ", "start  ", "kill 9 ", "die  137", "destroy  "],
+            "somebody ended it from outside (docker rm or kill, signal 9)",
+        ),
         (["start  ", "kill 15 ", "die  143", "stop  ", "destroy  "], "somebody stopped it (docker stop)"),
-        (["start  ", "oom  ", "die  137", "destroy  "], "the kernel ended it because the memory limit was reached; raise sandbox_memory"),
-        (["start  ", "die  0", "destroy  "], "its connection to odek was cut: the docker client or the daemon was restarted"),
+        (
+            ["start  ", "oom  ", "die  137", "destroy  "],
+            "the kernel ended it because the memory limit was reached; raise sandbox_memory",
+        ),
+        (
+            ["start  ", "die  0", "destroy  "],
+            "its connection to odek was cut: the docker client or the daemon was restarted",
+        ),
         (["start  ", "exec_start: sh -c die", "die  3"], "its main process ended with status 3"),
         (["start  ", "oom  ", "exec_die  137"], ""),
         ([], ""),
         (["", "garbage"], ""),
     ],
-)  # fmt: skip
+)
 def test_explains_the_end_of_a_container_by_the_events_of_the_engine(events: list[str], cause: str) -> None:
     """R-42: removed, stopped, out of memory, cut off."""
     assert explain_events(events) == cause

@@ -111,7 +111,7 @@ def test_failed_pull_is_the_loss_of_the_daemon_when_it_no_longer_answers(code: i
 def test_pull_whose_client_was_killed_never_leads_to_the_host() -> None:
     """R-7, S-1: it says nothing of the image."""
     docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=-9)
-    with pytest.raises(SandboxConfigError, match='ended by signal 9 while it pulled "alpine:3.22"'):
+    with pytest.raises(SandboxConfigError, match=r'ended by signal 9 while it pulled "alpine:3\.22"'):
         obtain_image(CHOICE, docker, notify=print)
 
 

@@ -26,7 +26,7 @@ class Probe:
     """A tool that records its arguments and answers, or raises."""
 
     name: str = "probe"
-    answer: ToolResult | BaseException = ToolResult(text="ok")
+    answer: ToolResult | BaseException = ToolResult(text="ok")  # noqa: RUF009 - frozen
     seen: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
