@@ -17,10 +17,11 @@ def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None])
     """Return the model that the settings name: a server, or a recording that is played back (R-87)."""
     wanted = settings.model
     model: Model
-    if wanted.base_url.startswith(REPLAY_PREFIX):
+    recording = replay_path(wanted.base_url)
+    if recording is not None:
         from odek.model.replay import ReplayModel
 
-        model = ReplayModel(os.path.join(host.cwd, wanted.base_url.removeprefix(REPLAY_PREFIX)), _read_text)
+        model = ReplayModel(os.path.join(host.cwd, recording), _read_text)
     else:
         _require_key(settings)
         model = _http_model(settings, host, notify=notify)
@@ -29,6 +30,11 @@ def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None])
 
         return RecordingModel(model, os.path.join(host.cwd, wanted.record))
     return model
+
+
+def replay_path(base_url: str) -> str | None:
+    """Return the file of a `replay:FILE` base URL, None for any other."""
+    return base_url[len(REPLAY_PREFIX) :] if base_url.startswith(REPLAY_PREFIX) else None
 
 
 def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:

@@ -31,7 +31,6 @@ from odek.model.surrogates import valid_text
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
 from odek.text import clip, visible
 
-REPLAY_PREFIX = "replay:"
 FORMAT = 1
 _HEADER_KEYS = frozenset({"odek_replay", "title"})
 _REPLY_KEYS = frozenset({"content", "tool_calls", "usage", "stop", "reasoning", "expect"})
@@ -145,11 +144,6 @@ class RecordingModel:
                 pending = pending[os.write(self._file, pending) :]
         except OSError as error:
             raise ModelError(f'the recording "{_shown(self._path)}" cannot be written: {_os_reason(error)}') from error
-
-
-def replay_path(base_url: str) -> str | None:
-    """Return the file of a `replay:FILE` base URL, None for any other."""
-    return base_url[len(REPLAY_PREFIX) :] if base_url.startswith(REPLAY_PREFIX) else None
 
 
 def arrived_text(messages: Sequence[Message]) -> str:
