@@ -18,25 +18,16 @@ The map, lowest level first; a room imports only what stands above it here (test
     model/             the conversation with a language model
     session/           conversations on disk
     executor.py        where commands run: one protocol, two places
-    hostexec.py        … the host: commands
-    hostfiles.py       … the host: files
-    hosttree.py        … the host: looking into folders
-    hostprocs.py       … the host: stopping what a command started
+    onhost/            … the host: commands, files, folders, and stopping what was started
     agent/             the loop, its events, the system prompt
     tools/             what the model can call
     isolation.py       sandbox or host: the fallback table
     environment.py     what the model is told about its box
     attachments.py     files that the user gives with a task
-    applied.py         the settings of a session as they really are
     trusted.py         files that this machine trusts later, and whether they changed
-    image_setup.py     the image: named, built from Dockerfile.odek, or the pinned default
-    secret_values.py   what is known to be secret in a session
-    model_setup.py     settings → the client of a model
-    sandbox_setup.py   settings → check → approval → container
+    setup/             settings → image, sandbox, model, tools, permissions of one session
     explain/           what a run here would do, without doing it
     doctor.py          is this machine fit for the sandbox
-    danger_setup.py    settings, host, container → what may happen there
-    tool_setup.py      the tools, and the gatekeeper before them
     bootstrap.py       (command, settings, host) → a ready session
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from odek.errors import UsageError
-from odek.hostfiles import open_below
+from odek.onhost.files import open_below
 from odek.text import plural, visible
 
 FILE_LIMIT_BYTES = 32 << 20

@@ -29,18 +29,18 @@ from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings, Source
 from odek.executor import Executor
 from odek.host import Host
-from odek.hostexec import HostExecutor
 from odek.model.types import Message, Model, ToolSpec
-from odek.model_setup import make_model as make_model
+from odek.onhost.commands import HostExecutor
 from odek.redact import Redactor
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker
 from odek.sandbox.errors import SandboxError
 from odek.sandbox.facts import ContainerFacts
-from odek.sandbox_setup import Draft, Notices, draft_sandbox, start_sandbox
-from odek.secret_values import known_secrets
+from odek.setup.model import make_model as make_model
+from odek.setup.sandbox import Draft, Notices, draft_sandbox, start_sandbox
+from odek.setup.secrets import known_secrets
+from odek.setup.tools import explain_tool_names, make_toolbox
 from odek.text import visible
-from odek.tool_setup import explain_tool_names, make_toolbox
 from odek.tools.redacted import RedactedToolbox
 from odek.tools.registry import Toolbox
 from odek.trusted import changed_since, describe_changes
@@ -270,7 +270,7 @@ def _toolbox(
 
 
 def _applied(settings: Settings, intent: isolation.Intent, facts: ContainerFacts | None) -> Mapping[str, object]:
-    from odek.applied import applied_settings  # few runs ask for it
+    from odek.setup.applied import applied_settings  # few runs ask for it
 
     return applied_settings(settings, intent, facts)
 

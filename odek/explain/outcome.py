@@ -18,7 +18,7 @@ from odek.sandbox.attachment import removal_hint, warnings
 from odek.sandbox.build import LABEL as DOCKERFILE_LABEL
 from odek.sandbox.errors import ImageUnavailable
 from odek.sandbox.recipe import Dockerfile
-from odek.sandbox_setup import sandbox_spec
+from odek.setup.sandbox import sandbox_spec
 
 NAME = "odek-PID-1"
 IMAGE_ID = "IMAGE-ID"

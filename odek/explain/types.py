@@ -14,7 +14,7 @@ from odek.host import Host
 from odek.isolation import Firmness, Intent
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.owner import Owner
-from odek.sandbox_setup import Draft
+from odek.setup.sandbox import Draft
 
 Outcome = Literal["sandbox", "host", "stop"]
 ApprovalState = Literal["not needed", "given by the environment", "remembered", "asked for", "impossible", "unknown"]

@@ -22,7 +22,6 @@ from fakes.layering import make_host, make_layers
 from odek.config.resolve import resolve
 from odek.errors import Interrupted
 from odek.host import Host
-from odek.image_setup import choose_image, obtain
 from odek.sandbox.build import LABEL
 from odek.sandbox.context import read_dockerfile
 from odek.sandbox.docker import DockerCli, Pending
@@ -30,14 +29,15 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.recipe import REPOSITORY, Dockerfile
 from odek.sandbox.transfer import load_image, save_image
-from odek.sandbox_setup import build_sandbox_image
+from odek.setup.image import choose_image, obtain
+from odek.setup.sandbox import build_sandbox_image
 
 CANARY = "canary-in-the-environment-file"
 
 
 @dataclass
 class Notes:
-    """Satisfies image_setup.Notices."""
+    """Satisfies odek.setup.image.Notices."""
 
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

@@ -16,12 +16,12 @@ from fakes.layering import bare_host, make_layers
 
 from odek.config.resolve import resolve
 from odek.executor import Executor
-from odek.hostexec import HostExecutor
 from odek.listing import Walk
 from odek.model.types import ToolCall
+from odek.onhost.commands import HostExecutor
 from odek.sandbox.container import Container
 from odek.sandbox.spec import Mount
-from odek.tool_setup import make_toolbox
+from odek.setup.tools import make_toolbox
 from odek.tools.registry import ToolResult
 
 Call = Callable[..., ToolResult]

@@ -11,9 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from odek.image_setup import default_choice, default_image
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.pin import parse_default_digests
+from odek.setup.image import default_choice, default_image
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "odek" / "sandbox"

@@ -39,7 +39,7 @@ CHECKED = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
 
 @dataclass
 class Notes:
-    """Satisfies sandbox_setup.Notices."""
+    """Satisfies odek.setup.sandbox.Notices."""
 
     notes: list[str] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)

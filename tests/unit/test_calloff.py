@@ -11,7 +11,7 @@ import pytest
 from odek import calloff
 from odek.calloff import CallOff
 from odek.errors import Interrupted
-from odek.hostexec import HostExecutor
+from odek.onhost.commands import HostExecutor
 from odek.process import Running
 
 

@@ -36,29 +36,21 @@ ROOMS: dict[str, set[str]] = {
     "model": GROUND,
     "session": GROUND | {"state", "model"},
     "executor": GROUND | {"listing", "process"},
-    "hostfiles": GROUND,
-    "hosttree": GROUND | {"listing", "hostfiles"},
-    "hostprocs": GROUND,
-    "hostexec": GROUND | {"process", "redact", "listing", "together", "hostfiles", "hosttree", "hostprocs"},
+    "onhost": GROUND | {"process", "redact", "listing", "together"},
     "agent": GROUND | {"model", "calloff"},
     "tools": GROUND | {"process", "listing", "model", "danger", "approval", "executor"},
     "isolation": GROUND | {"sandbox"},
     "environment": GROUND | {"sandbox", "agent"},
-    "attachments": GROUND | {"hostfiles"},
-    "secret_values": GROUND | {"host", "config", "redact"},
-    "model_setup": GROUND | {"host", "config", "model"},
-    "applied": GROUND | {"config", "sandbox", "isolation"},
+    "attachments": GROUND | {"onhost"},
     "doctor": GROUND | {"process", "sandbox"},
     "trusted": GROUND,
     "demo": set(),
 }
-ROOMS["image_setup"] = {"errors", "text", "host", "state", "config", "sandbox"}
-ROOMS["sandbox_setup"] = ROOMS["image_setup"] | {"hostfiles", "approval", "image_setup"}
-ROOMS["explain"] = {"errors", "text", "host", "config", "sandbox", "approval", "isolation", "sandbox_setup"}
-ROOMS["danger_setup"] = {"host", "config", "sandbox", "danger"}
-ROOMS["tool_setup"] = {
-    "errors", "text", "host", "config", "approval", "danger", "danger_setup", "sandbox", "executor", "tools", "trusted",
+ROOMS["setup"] = GROUND | {
+    "redact", "host", "state", "config", "sandbox", "danger", "approval", "model", "executor", "onhost",
+    "tools", "isolation", "trusted",
 }  # fmt: skip
+ROOMS["explain"] = GROUND | {"host", "config", "sandbox", "approval", "isolation", "setup"}
 ROOMS["bootstrap"] = set(ROOMS)
 ROOMS["cli"] = set(ROOMS) | {"__init__"}
 ROOMS["__main__"] = {"cli"}
@@ -72,7 +64,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "socket": ("model/",),
     "ssl": ("model/",),
     "argparse": ("cli/parser.py",),
-    "signal": ("cli/", "process.py", "hostprocs.py", "hostexec.py"),
+    "signal": ("cli/", "process.py", "onhost/processes.py", "onhost/commands.py"),
     "termios": ("cli/",),
     "threading": ("cli/waiting.py", "agent/parallel.py"),
     "asyncio": (),

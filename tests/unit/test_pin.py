@@ -12,7 +12,7 @@ from odek.bootstrap import Profile, firmness_of, intent_of
 from odek.config.resolve import resolve
 from odek.isolation import PIN_ORIGIN, Intent, decide
 from odek.sandbox.errors import DaemonUnreachable
-from odek.sandbox_setup import draft_sandbox
+from odek.setup.sandbox import draft_sandbox
 
 
 @pytest.mark.parametrize(

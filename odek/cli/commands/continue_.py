@@ -23,8 +23,8 @@ from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.host import Host
 from odek.redact import Redactor
-from odek.secret_values import known_secrets
 from odek.session.groups import history
+from odek.setup.secrets import known_secrets
 
 _PINNED = "is not a flag of continue: a session goes on where it was begun"
 _POLICY = '"sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions; `odek run` begins a new one'

@@ -16,9 +16,9 @@ from odek.config.settings import Settings
 from odek.danger.explain import PLACES, Explanation, Where, explain, explanation_to_json
 from odek.danger.policy import Action, Decision
 from odek.danger.regime import Regime
-from odek.danger_setup import expected_sandbox_regime, host_regime
 from odek.errors import UsageError
 from odek.host import Host
+from odek.setup.danger import expected_sandbox_regime, host_regime
 from odek.text import clip, visible
 
 ACTIONS = {

@@ -20,11 +20,11 @@ from odek.config.settings import DangerSettings, Source
 from odek.demo.project import FILES
 from odek.demo.recording import ATTACKS, TASK, render_recording
 from odek.host import Host
-from odek.image_setup import default_choice
 from odek.sandbox.busybox import DEFAULT_TAG
 from odek.sandbox.docker import probe
 from odek.sandbox.errors import ImageUnavailable
 from odek.sandbox.images import find_image, obtain_image
+from odek.setup.image import default_choice
 
 _UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
 

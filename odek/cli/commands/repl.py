@@ -27,9 +27,9 @@ from odek.errors import UsageError
 from odek.host import Host
 from odek.model.types import Message
 from odek.redact import Redactor
-from odek.secret_values import known_secrets
 from odek.session.groups import history
 from odek.session.recorder import Recorder
+from odek.setup.secrets import known_secrets
 from odek.state import StateFolder
 
 

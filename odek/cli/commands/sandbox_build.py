@@ -16,7 +16,7 @@ from odek.sandbox.context import read_dockerfile
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.recipe import SWITCH
-from odek.sandbox_setup import build_sandbox_image
+from odek.setup.sandbox import build_sandbox_image
 
 
 def build(arguments: list[str], host: Host, terminal: Terminal) -> int:

@@ -13,7 +13,7 @@ from odek.errors import UsageError
 from odek.host import Host, start_of
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.inventory import Box, choose_boxes, list_boxes, remove_boxes
-from odek.sandbox_setup import owner_of
+from odek.setup.sandbox import owner_of
 from odek.text import plural, visible
 
 

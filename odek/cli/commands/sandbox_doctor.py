@@ -37,7 +37,7 @@ from odek.host import Host, which
 from odek.sandbox.busybox import DEFAULT_TAG
 from odek.sandbox.docker import Docker, call, probe
 from odek.sandbox.images import find_choice, find_image
-from odek.sandbox_setup import Draft, draft_sandbox, start_sandbox
+from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:

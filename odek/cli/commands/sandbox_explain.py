@@ -25,7 +25,6 @@ from odek.explain.outcome import explain_host, explain_sandbox
 from odek.explain.text import explanation_to_json, render_explanation
 from odek.explain.types import ApprovalState, Asked, Explanation, Look
 from odek.host import Host, which
-from odek.image_setup import BuildRecords, Notices
 from odek.isolation import require_allowed
 from odek.sandbox.build import is_ours
 from odek.sandbox.docker import Docker, probe
@@ -33,7 +32,8 @@ from odek.sandbox.errors import SandboxError
 from odek.sandbox.images import find_choice
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.networks import inspect_networks
-from odek.sandbox_setup import approval_request, draft_sandbox, owner_of
+from odek.setup.image import BuildRecords, Notices
+from odek.setup.sandbox import approval_request, draft_sandbox, owner_of
 from odek.state import StateFolder
 
 

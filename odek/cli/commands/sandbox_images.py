@@ -11,7 +11,6 @@ from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host, which
-from odek.image_setup import default_choice
 from odek.sandbox.archive import ArchivedImage
 from odek.sandbox.busybox import DEFAULT_TAG, build_busybox_image
 from odek.sandbox.docker import Docker, probe
@@ -19,6 +18,7 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice, parse_reference
 from odek.sandbox.images import daemon_machine, find_choice
 from odek.sandbox.transfer import load_image, name_of, save_image
+from odek.setup.image import default_choice
 
 
 def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:

@@ -15,7 +15,7 @@ from odek.config.layers import read_layers
 from odek.config.resolve import project_overrides, resolve
 from odek.host import Host
 from odek.sandbox.docker import DockerCli
-from odek.sandbox_setup import draft_sandbox, start_sandbox
+from odek.setup.sandbox import draft_sandbox, start_sandbox
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:

@@ -22,8 +22,8 @@ from odek.cli.terminal import Terminal
 from odek.doctor import Check, render_checks
 from odek.errors import OdekError
 from odek.host import Host
-from odek.image_setup import default_choice
 from odek.process import run
+from odek.setup.image import default_choice
 from odek.text import visible
 
 _TIMEOUT_S = 20

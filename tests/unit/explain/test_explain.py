@@ -26,7 +26,7 @@ from odek.sandbox.argv import build_argv, run_argv
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.owner import Owner
-from odek.sandbox_setup import approval_request, draft_sandbox, sandbox_spec
+from odek.setup.sandbox import approval_request, draft_sandbox, sandbox_spec
 
 PROFILE = Profile(command="run")
 A, B = "a" * 64, "b" * 64

@@ -14,7 +14,7 @@ from fakes.model import ScriptedModel, call_reply, text_reply
 from odek.model.errors import ModelError, ModelUnreachable
 from odek.model.replay import RecordedReply, RecordingModel, ReplayModel, arrived_text, load_replay
 from odek.model.types import Message, Reply, ToolCall, Usage
-from odek.model_setup import replay_path
+from odek.setup.model import replay_path
 
 HEADER = '{"odek_replay": 1}\n'
 ASK = (Message(role="user", content="go"),)

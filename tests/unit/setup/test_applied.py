@@ -7,13 +7,13 @@ import json
 import pytest
 from fakes.layering import make_layers
 
-from odek.applied import applied_settings
 from odek.config.options import LIVE
 from odek.config.resolve import resolve
 from odek.isolation import Intent
 from odek.model.types import ToolSpec
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import Network
+from odek.setup.applied import applied_settings
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.registry import ToolResult
 

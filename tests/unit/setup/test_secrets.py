@@ -10,7 +10,7 @@ from fakes.layering import make_host, make_layers
 from odek.config.resolve import resolve
 from odek.model.types import ToolCall, ToolSpec
 from odek.redact import Redactor
-from odek.secret_values import known_secrets
+from odek.setup.secrets import known_secrets
 from odek.tools.redacted import RedactedToolbox
 from odek.tools.registry import Toolbox, ToolResult, failure
 

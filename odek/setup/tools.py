@@ -150,7 +150,7 @@ def real_path(root: str, path: str) -> str:
 
 
 def _load_regime(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> Regime:
-    from odek.danger_setup import regime_of  # the classifier takes a while to load, and some runs need none
+    from odek.setup.danger import regime_of  # the classifier takes a while to load, and some runs need none
 
     return regime_of(danger, facts, host, interactive=interactive)
 

@@ -1,6 +1,6 @@
 """Looking into folders of a workspace on the host, without leaving it.
 
-As in hostfiles, every folder is opened relative to the one before and never through a link, so a
+As in files.py, every folder is opened relative to the one before and never through a link, so a
 tree that changes meanwhile leads nowhere else (R-44).
 """
 
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from itertools import islice
 
 from odek.errors import FileRefused
-from odek.hostfiles import PathWalk, access_reason
 from odek.listing import Entry, Kind, Listing, Walk, kind_of, sorted_entries
+from odek.onhost.files import PathWalk, access_reason
 from odek.text import visible
 
 _SCAN_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from odek.errors import ExecutableMissing, FileRefused, Interrupted
-from odek.hostexec import HostExecutor, scrub_environment
 from odek.listing import Walk
+from odek.onhost.commands import HostExecutor, scrub_environment
 from odek.process import CommandRequest, CommandResult
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from odek.errors import FileRefused
-from odek.hosttree import WorkspaceTree
 from odek.listing import Walk
+from odek.onhost.tree import WorkspaceTree
 
 ODD_NAMES = (b"we\xffird", b"nl\nname", b"-rf", b"x" * 255, "e\u0301".encode(), "\u00e9".encode(), b" ")
 

@@ -17,12 +17,12 @@ from odek.config.resolve import resolve
 from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
 from odek.host import Host
-from odek.image_setup import BuildRecords, choose_image, default_choice, make_image, obtain
 from odek.sandbox.build import LABEL, Build, BuildOptions
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.recipe import Dockerfile
-from odek.sandbox_setup import build_sandbox_image, draft_sandbox, start_sandbox
+from odek.setup.image import BuildRecords, choose_image, default_choice, make_image, obtain
+from odek.setup.sandbox import build_sandbox_image, draft_sandbox, start_sandbox
 
 TEXT = b"FROM base:1\nCOPY tool.sh /t\n"
 FETCHES = TEXT + b"ADD http://127.0.0.1/x /x\n"
@@ -33,7 +33,7 @@ SWITCH = {"ODEK_SANDBOX_BUILD_NETWORK": "1"}
 
 @dataclass
 class Notes:
-    """Satisfies image_setup.Notices."""
+    """Satisfies odek.setup.image.Notices."""
 
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from odek.errors import FileRefused
-from odek.hostfiles import WorkspaceFiles, open_below
+from odek.onhost.files import WorkspaceFiles, open_below
 
 LIMIT = 1 << 20
 

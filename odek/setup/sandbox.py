@@ -17,9 +17,7 @@ from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings
 from odek.config.variables import expand_marked, variables_in
 from odek.host import Host, read_identity, start_of
-from odek.hostfiles import PathWalk
-from odek.image_setup import Notices as Notices
-from odek.image_setup import choose_image, make_image, obtain, require_buildable
+from odek.onhost.files import PathWalk
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
 from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.container import Container
@@ -44,6 +42,8 @@ from odek.sandbox.spec import (
 )
 from odek.sandbox.start import Surroundings, start
 from odek.sandbox.workdir import check_workdir, require_same_workdir, resolve_volume
+from odek.setup.image import Notices as Notices
+from odek.setup.image import choose_image, make_image, obtain, require_buildable
 from odek.state import StateFolder
 from odek.text import visible
 

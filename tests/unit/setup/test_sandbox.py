@@ -23,7 +23,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
-from odek.sandbox_setup import Draft, approval_request, draft_sandbox, start_sandbox
+from odek.setup.sandbox import Draft, approval_request, draft_sandbox, start_sandbox
 
 NONCE = "ab" * 16
 SEEN = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"

@@ -2,7 +2,7 @@
 
 Nothing here contains a command: it has the rights of the person who started odek. What is
 guaranteed is that it cannot read the terminal, does not inherit secrets (F-7), and ends at its
-limit with the processes it started (R-40). Files are the affair of `hostfiles`.
+limit with the processes it started (R-40). Files are the affair of `onhost/files.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odek.errors import FileRefused
-from odek.hostfiles import WorkspaceFiles
-from odek.hostprocs import stop_processes
-from odek.hosttree import WorkspaceTree
 from odek.listing import Entry, Listing, Walk
+from odek.onhost.files import WorkspaceFiles
+from odek.onhost.processes import stop_processes
+from odek.onhost.tree import WorkspaceTree
 from odek.process import CommandRequest, CommandResult, Running
 from odek.redact import is_secret_name
 from odek.text import visible
