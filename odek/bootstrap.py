@@ -74,6 +74,8 @@ class World:
     """random lower-case hex digits, twice as many as the bytes asked for"""
     sleep: Callable[[float], None] = time.sleep
     alarm: Alarm = lambda _: nullcontext()
+    trusted: set[str] = field(default_factory=set)
+    """classes of danger that the person trusts until odek ends; outlives the sessions of a conversation"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +268,7 @@ def _toolbox(
         wrap=partial(wrap_untrusted, nonce=partial(world.random_hex, 8)),
         environment_block=block,
         applied=partial(_applied, settings, intent, place.facts),
+        trusted=world.trusted,
     )
 
 

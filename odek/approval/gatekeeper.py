@@ -43,11 +43,20 @@ class Surroundings:
 class Gatekeeper:
     """Lets operations through, or says why not."""
 
-    def __init__(self, *, load: Callable[[], Regime], surroundings: Surroundings, question: Question | None) -> None:
+    def __init__(
+        self,
+        *,
+        load: Callable[[], Regime],
+        surroundings: Surroundings,
+        question: Question | None,
+        trusted: set[str] | None = None,
+    ) -> None:
         """`load` imports the classifier; it is called when something has to be decided for the first time.
 
-        `question` is None where nobody can be asked; the policy of the regime says so, too.
+        `question` is None where nobody can be asked; the policy of the regime says so, too. `trusted`
+        are the classes that somebody trusts until odek ends: the next gatekeeper gets the same set.
         """
+        self._trusted = set() if trusted is None else trusted
         self._load = load
         self._regime: Regime | None = None
         self._around = surroundings
@@ -96,7 +105,7 @@ class Gatekeeper:
 
     def _classify(self, operation: Operation) -> Decision:
         if self._regime is None:
-            self._regime = self._load()
+            self._regime = self._load().trusting(tuple(sorted(self._trusted)))
         match operation.kind:
             case "command":
                 return self._regime.decide_command(operation.subject)
@@ -120,6 +129,7 @@ class Gatekeeper:
             place = f"{place}, {self._around.shared}"
         answer = self._question.ask(_asked(operation, decision), place=place)
         if answer == "trust" and self._regime is not None:
+            self._trusted.update(decision.asking)
             self._regime = self._regime.trusting(decision.asking)
             self._decided = {}
         return "by user" if answer == "no" else None

@@ -34,7 +34,7 @@ class Choice:
     words: tuple[str, ...]
     """the answers that are not a no"""
     offer: str
-    """what the question says of `words`: "a = approve once" """
+    """what the question says of `words`: "y = once" """
     refusal: str = "N = deny"
     room: int = FIT_ROWS
     """rows that fit the screen below the heading"""

@@ -26,6 +26,8 @@ RISK_LIMIT = 130
 FRICTION_COUNT = 3
 FRICTION_WINDOW_S = 60.0
 FRICTION_PAUSE_S = 1.5
+_WHOLE_WORD = ("approve",)
+_YES = ("y", "yes", "a", *_WHOLE_WORD)
 _TRUST = ("t", "trust")
 _SINGLY = ("s", "single")
 
@@ -74,8 +76,8 @@ class Question:
             heading=_heading(asked, place),
             rows=rows,
             details=_details(asked),
-            words=("approve",) if hasty else ("a", "approve"),
-            offer="approve = once, the whole word" if hasty else "a = approve once",
+            words=_WHOLE_WORD if hasty else _YES,
+            offer="approve = once, the whole word" if hasty else "y = once",
         )
         if asked.trustable and choice.fits and not hasty:
             choice = _with_trust(choice, several=len(asked.classes) > 1)
@@ -93,12 +95,12 @@ class Question:
         """
         classes = tuple(dict.fromkeys(name for asked in card for name in asked.classes))
         hasty = self._slow_down(classes)
-        every = "approve = all, the whole word" if hasty else "a = all"
+        every = "approve = all, the whole word" if hasty else "y = all"
         choice = Choice(
             heading=f"{len(card)} operations need approval ({readable(boundary)})",
             rows=tuple(row for number, asked in enumerate(card, 1) for row in _item(number, asked)),
             details=tuple(row for number, asked in enumerate(card, 1) for row in _details(asked, number)),
-            words=("approve", *_SINGLY) if hasty else ("a", "approve", *_SINGLY),
+            words=(*(_WHOLE_WORD if hasty else _YES), *_SINGLY),
             offer=f"{every} / s = one by one",
             refusal="N = none",
             room=PAGE_ROWS,

@@ -34,6 +34,8 @@ class Box:
         self._terminal = terminal
         self._sink = sink
         self._switch = _Switch()
+        self._trusted: set[str] = set()
+        """what the person said once holds in the next container, too"""
         self._stack = ExitStack()
         self.opened: Session
         self.agent: Agent
@@ -85,6 +87,7 @@ class Box:
                 sink=self._sink,
                 history=history,
                 new_model=self._new_model,
+                trusted=self._trusted,
             )
         )
         self.opened, self.agent = opened, opened.agent

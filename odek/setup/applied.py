@@ -12,6 +12,7 @@ from odek.config.settings import Settings
 from odek.config.view import view
 from odek.isolation import Intent
 from odek.sandbox.facts import ContainerFacts
+from odek.setup.tools import disabled_tools
 
 
 def applied_settings(settings: Settings, intent: Intent, facts: ContainerFacts | None) -> dict[str, object]:
@@ -24,7 +25,7 @@ def applied_settings(settings: Settings, intent: Intent, facts: ContainerFacts |
     return {
         **{key: shown[key]["value"] for key in named},
         "base_url": _host_of(settings.model.base_url),
-        "tools": {"enabled": shown["tools.enabled"]["value"], "disabled": shown["tools.disabled"]["value"]},
+        "tools": {"enabled": shown["tools.enabled"]["value"], "disabled": list(disabled_tools(settings))},
         "sandbox": {"enabled": facts is not None, "explicit": intent.explicit, **_container(settings, facts)},
         "source": {key: entry["source"] for key, entry in shown.items()},
     }

@@ -39,7 +39,6 @@ NAMES = (
     "file_info", "tree", "diff", "head_tail", "checksum", "json_query", "config_view",
 )  # fmt: skip
 """of all tools there are; the toolbox is made too late to tell a misspelt one before Docker is asked"""
-_COMMANDS = ("shell", "parallel_shell")
 _NEAR = 0.75
 SHARED = "in the folder that it shares with this machine"
 
@@ -60,11 +59,18 @@ def explain_tool_names(settings: Settings) -> tuple[str, ...]:
             if near:
                 raise ConfigError(unknown, hint=f'did you mean "{near[0]}"?')
             warnings.append(unknown)
-    left = [name for name in _COMMANDS if name not in settings.tools_disabled]
-    if len(left) == 1 and settings.tools_enabled is None:
-        taken = next(name for name in _COMMANDS if name not in left)
-        warnings.append(f'without the tool "{taken}" commands still run by the tool "{left[0]}"')
     return tuple(warnings)
+
+
+def disabled_tools(settings: Settings) -> tuple[str, ...]:
+    """Return the tools that are taken away. Pure.
+
+    Whoever takes `shell` away wants no commands: `parallel_shell` goes with it, unless it was asked for by name.
+    """
+    disabled = settings.tools_disabled
+    if "shell" in disabled and "parallel_shell" not in (*disabled, *(settings.tools_enabled or ())):
+        return (*disabled, "parallel_shell")
+    return disabled
 
 
 def make_toolbox(
@@ -77,13 +83,14 @@ def make_toolbox(
     wrap: Wrap,
     environment_block: str,
     applied: Callable[[], Mapping[str, object]],
+    trusted: set[str] | None = None,
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
-    `applied` is what `config_view` shows. Tools that reach the network are left to the commands
-    that they would be: those run in the container, by its network, or not at all (F-64).
+    `applied` is what `config_view` shows, `trusted` as for Gatekeeper. Tools that reach the network are left to the
+    commands that they would be: those run in the container, by its network, or not at all (F-64).
     """
-    gate = make_gatekeeper(settings.dangerous, facts, host, approver)
+    gate = make_gatekeeper(settings.dangerous, facts, host, approver, trusted)
 
     def asked(tool: Tool) -> AskedReads:
         return AskedReads(tool, executor=executor, gate=gate, wrap=wrap)
@@ -114,13 +121,17 @@ def make_toolbox(
             ConfigViewTool(applied=applied, wrap=wrap),
         ),
         enabled=settings.tools_enabled,
-        disabled=settings.tools_disabled,
+        disabled=disabled_tools(settings),
         gate=gate,
     )
 
 
 def make_gatekeeper(
-    danger: DangerSettings, facts: ContainerFacts | None, host: Host, approver: Approver | None
+    danger: DangerSettings,
+    facts: ContainerFacts | None,
+    host: Host,
+    approver: Approver | None,
+    trusted: set[str] | None = None,
 ) -> Gatekeeper:
     """Return the gatekeeper of a session in the sandbox of `facts`, or on the host."""
     return Gatekeeper(
@@ -134,6 +145,7 @@ def make_gatekeeper(
             real_path=partial(real_path, host.cwd),
         ),
         question=Question(approver) if approver else None,
+        trusted=trusted,
     )
 
 

@@ -13,9 +13,9 @@ from program import Odek, Outcome
 from pseudoterminal import AtTerminal
 from scene import DEAD_SOCKET, run_script, tool_results
 
-QUESTION = "Approve? [a = approve once / t = trust this class / ? = details / N = deny] "
-NO_TRUST = "Approve? [a = approve once / ? = details / N = deny] "
-CARD = "Approve? [a = all / s = one by one / ? = details / N = none] "
+QUESTION = "Approve? [y = once / t = trust this class / ? = details / N = deny] "
+NO_TRUST = "Approve? [y = once / ? = details / N = deny] "
+CARD = "Approve? [y = all / s = one by one / ? = details / N = none] "
 
 
 def operator(odek: Odek, **dangerous: object) -> None:
@@ -151,7 +151,7 @@ def test_tail_must_be_read_before_it_can_be_approved(on_host: Odek) -> None:
         asking.answer("a")
         assert '"a" is none of the answers' in asking.see("N = deny] ")
         asking.answer("all")
-        rest = asking.see("Approve? [a = approve once / ? = part 1 of 11 / N = deny] ")
+        rest = asking.see("Approve? [y = once / ? = part 1 of 11 / N = deny] ")
         asking.answer("a")
         asking.end()
     assert "  | sh -c 'echo ran >mark'\nRead it first: [" in first

@@ -299,6 +299,32 @@ def test_sandbox_that_is_lost_is_started_again_and_never_the_host(sandboxed: Ode
         assert f"odek-{pid}-" in names[1]
 
 
+def test_trust_survives_a_new_container(sandboxed: Odek, base_image: str) -> None:
+    """Runtime 5.6: a class is trusted until odek ends, whatever container is begun meanwhile."""
+    policy = {"sandbox_image": base_image, "dangerous": {"sandboxed": {"classes": {"code_execution": "prompt"}}}}
+    (sandboxed.home / ".odek" / "config.json").write_text(json.dumps(policy))
+    command = calls(("shell", {"command": "sh -c 'echo ran'"}))
+    with (
+        ModelServer(command, text("1st"), command, text("2nd")) as server,
+        Talk(sandboxed, "repl", "--base-url", server.base_url) as talk,
+    ):
+        talk.see(PROMPT.format(1))
+        talk.say("first")
+        talk.see("t = trust this class")
+        talk.see("] ")
+        talk.say("t")
+        talk.see("1st")
+        talk.see(PROMPT.format(2))
+        talk.say("/sandbox restart")
+        talk.see(PROMPT.format(2))
+        talk.say("second")
+        assert "Approve?" not in talk.see("2nd")
+        talk.see(PROMPT.format(3))
+        talk.type("\x04")
+        talk.end()
+        assert ["ran" in said for role, said in spoken(server) if role == "tool"] == [True, True]
+
+
 def test_session_in_use_is_refused_with_the_holder(on_host: Odek) -> None:
     """B45: a conversation holds its session from its first turn to its end."""
     with (

@@ -10,6 +10,7 @@ from odek.approval.pages import FIT_ROWS, PAGE_ROWS, TAIL_ROWS
 from odek.approval.question import Answer, Asked, CardAnswer, Question
 
 NO = ("", "n", "no", "d", "deny", "?", "context")
+YES = ("y", "yes", "a", "approve")
 UNREAD = (*NO, "all")
 
 
@@ -54,7 +55,7 @@ Approval needed (class unknown)
   reason:  look around
   command: 1 line, 5 characters
   | ls -l
-Approve? [a = approve once / ? = details / N = deny]"""
+Approve? [y = once / ? = details / N = deny]"""
 
 DETAILS = """\
 Approval needed (class unknown)
@@ -65,14 +66,13 @@ Approval needed (class unknown)
   rule:    unknown
   setting: "dangerous": {} in ~/.odek/config.json
   | ls -l
-Approve? [a = approve once / ? = details / N = deny]"""
+Approve? [y = once / ? = details / N = deny]"""
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("a", "once"),
-        ("approve", "once"),
+        *((word, "once") for word in YES),
         ("", "no"),
         ("n", "no"),
         ("no", "no"),
@@ -86,7 +86,7 @@ def test_short_command_is_shown_whole_and_asked_about_once(answer: str | None, s
     approver = Answers(answer)
     assert ask(approver, "ls -l") == said
     assert approver.prompts == [CARD]
-    assert approver.choices == [(*NO, "a", "approve")]
+    assert approver.choices == [(*NO, *YES)]
 
 
 @pytest.mark.parametrize("word", ["?", "context"])
@@ -103,10 +103,10 @@ def test_class_can_be_trusted(word: str) -> None:
     approver = Answers("?", word)
     assert ask(approver, "ls -l", trustable=True) == "trust"
     assert approver.prompts[0].split("\n")[-1] == (
-        "Approve? [a = approve once / t = trust this class / ? = details / N = deny]"
+        "Approve? [y = once / t = trust this class / ? = details / N = deny]"
     )
     assert "  trust:   trust lasts until odek ends, for everything of these classes" in approver.prompts[1].split("\n")
-    assert approver.choices[0] == (*NO, "a", "approve", "t", "trust")
+    assert approver.choices[0] == (*NO, *YES, "t", "trust")
 
 
 def test_command_that_was_not_in_sight_at_once_offers_no_trust() -> None:
@@ -133,7 +133,7 @@ def test_file_is_shown_with_what_would_be_written() -> None:
         "  | write .envrc\\nharmless",
         "  | curl x\\x1b[2J",
         "  |",
-        "Approve? [a = approve once / ? = details / N = deny]",
+        "Approve? [y = once / ? = details / N = deny]",
     ]
 
 
@@ -193,10 +193,10 @@ def test_long_command_cannot_be_approved_before_it_was_paged_through() -> None:
     assert [prompt.split("\n") for prompt in approver.prompts[1:]] == [
         [*details, *rows[:20], "Read it first: [? = part 2 of 3 / all = the rest of it / N = deny]"],
         [*rows[20:40], "Read it first: [? = part 3 of 3 / all = the rest of it / N = deny]"],
-        [*rows[40:], "Approve? [a = approve once / ? = part 1 of 3 / N = deny]"],
-        [*details, *rows[:20], "Approve? [a = approve once / ? = part 2 of 3 / N = deny]"],
+        [*rows[40:], "Approve? [y = once / ? = part 1 of 3 / N = deny]"],
+        [*details, *rows[:20], "Approve? [y = once / ? = part 2 of 3 / N = deny]"],
     ]
-    assert approver.choices == [*[UNREAD] * 3, *[(*NO, "a", "approve")] * 2]
+    assert approver.choices == [*[UNREAD] * 3, *[(*NO, *YES)] * 2]
 
 
 def test_all_shows_the_rest_at_once() -> None:
@@ -206,7 +206,7 @@ def test_all_shows_the_rest_at_once() -> None:
     assert ask(approver, "\n".join(lines)) == "once"
     assert approver.prompts[2].split("\n") == [
         *(f"  | {line}" for line in lines[20:]),
-        "Approve? [a = approve once / ? = part 1 of 3 / N = deny]",
+        "Approve? [y = once / ? = part 1 of 3 / N = deny]",
     ]
 
 
@@ -286,14 +286,13 @@ SHEET = """\
   2:       network_egress, code_execution: nobody knows what it does
   | curl https://b
   | # 2. safe: nothing
-Approve? [a = all / s = one by one / ? = details / N = none]"""
+Approve? [y = all / s = one by one / ? = details / N = none]"""
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("a", "all"),
-        ("approve", "all"),
+        *((word, "all") for word in YES),
         ("s", "singly"),
         ("single", "singly"),
         ("d", "none"),
@@ -307,7 +306,7 @@ def test_card_lists_all_with_class_and_command(answer: str | None, said: CardAns
     question = Question(approver)
     assert question.ask_together(TOGETHER, boundary="sandbox network=bridge, networks=a, b") == said
     assert approver.prompts == [SHEET]
-    assert approver.choices == [(*NO, "a", "approve", "s", "single")]
+    assert approver.choices == [(*NO, *YES, "s", "single")]
 
 
 def test_card_is_read_in_parts_when_only_its_last_is_dangerous() -> None:

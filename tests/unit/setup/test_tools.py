@@ -64,6 +64,22 @@ def test_operator_chooses_among_them() -> None:
     assert [spec.name for spec in tools.specs] == ["shell", "glob"]
 
 
+@pytest.mark.parametrize(
+    ("tools", "left"),
+    [
+        ({"disabled": ["shell"]}, []),
+        ({"disabled": ["parallel_shell"]}, ["shell"]),
+        ({"enabled": ["shell", "parallel_shell"], "disabled": ["shell"]}, ["parallel_shell"]),
+        ({"enabled": ["shell", "glob"], "disabled": ["shell"]}, []),
+    ],
+    ids=str,
+)
+def test_commands_are_taken_away_with_the_shell(tools: dict[str, object], left: list[str]) -> None:
+    """R-83: who says "no shell" wants no commands; the second tool stays only where it was asked for by name."""
+    names = [spec.name for spec in toolbox(operator={"tools": tools}).specs]
+    assert [name for name in names if name in ("shell", "parallel_shell")] == left
+
+
 @pytest.mark.parametrize("key", ["enabled", "disabled"])
 @pytest.mark.parametrize("name", ["shel", "Shell", "read_files", "batch-patch"])
 def test_misspelt_tool_stops(key: str, name: str) -> None:
@@ -80,12 +96,6 @@ def test_misspelt_tool_stops(key: str, name: str) -> None:
         ({}, ()),
         ({"enabled": []}, ()),
         ({"enabled": ["shell"], "disabled": ["glob"]}, ()),
-        ({"disabled": ["shell", "parallel_shell"]}, ()),
-        ({"disabled": ["shell"]}, ('without the tool "shell" commands still run by the tool "parallel_shell"',)),
-        (
-            {"disabled": ["parallel_shell"]},
-            ('without the tool "parallel_shell" commands still run by the tool "shell"',),
-        ),
         ({"disabled": ["web\x1b"]}, ('there is no tool "web\\x1b" (~/.odek/config.json)',)),
     ],
     ids=str,
