@@ -22,6 +22,10 @@ from odek.config.settings import Settings
 from odek.text import clip, visible, visible_lines
 
 _FENCE = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
+_SUCCESS = "exit code: 0"  # what "ok" says in one word
+# As tools write them: a line that was written over, as a progress bar is, and colours.
+_OVERWRITTEN = "\\x0d"
+_COLOUR = re.compile(r"\\x1b\[[0-9;]*[mK]")
 _PREVIEW_LINES = 8
 _LINE_WIDTH = 160
 
@@ -80,7 +84,9 @@ class Narrator:
             self._told != event.call.id and event.call.id in self._calls
         ):  # others began at the same time: say whose result this is
             self._heading(event.call.id)
-        lines, hidden = preview(event.text, limit=10_000 if self._verbose else _PREVIEW_LINES)
+        lines, hidden = preview(
+            event.text, limit=10_000 if self._verbose else _PREVIEW_LINES, succeeded=not event.failed
+        )
         if hidden:
             self._terminal.line(style(f"  │ … {hidden} more lines above", "dim"))
         for line in lines:
@@ -144,9 +150,18 @@ def tell_session(
         terminal.note(f"continuing session {visible(session_id)}, turn {turn}, {place}")
 
 
-def preview(text: str, *, limit: int) -> tuple[tuple[str, ...], int]:
-    """Return the last `limit` lines of a result, safe to show, and how many came before. Pure."""
-    lines = [line for line in visible_lines(_spoken(text)).splitlines() if not _FENCE.fullmatch(line) and line.strip()]
+def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[str, ...], int]:
+    """Return the last `limit` lines of a result, safe to show, and how many came before. Pure.
+
+    Of a line that was written over only the last state is shown, of a success not its exit code.
+    """
+    lines: list[str] = []
+    outside = True
+    for line in _spoken(text).replace("\r\n", "\n").split("\n"):
+        if _FENCE.fullmatch(line):
+            outside = line.startswith("</")
+        elif line.strip() and not (succeeded and outside and line == _SUCCESS):
+            lines.append(visible_lines(_last_state(line)))
     shown = tuple(clip(line, _LINE_WIDTH) for line in lines[-limit:])
     return shown, len(lines) - len(shown)
 
@@ -161,6 +176,12 @@ def _spoken(text: str) -> str:
     if not isinstance(value, dict) or len(value) != 1 or not isinstance(value["error"], str):
         return text
     return f"{value['error']}{end}{rest}"
+
+
+def _last_state(line: str) -> str:
+    """Return what a terminal would show of `line` in the end, marked when something was written over."""
+    states = [state for state in _COLOUR.sub("", line).split(_OVERWRITTEN) if state.strip()]
+    return f"… {states[-1]}" if len(states) > 1 else "".join(states)
 
 
 def _line_style(line: str) -> tuple[str, ...]:

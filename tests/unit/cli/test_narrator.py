@@ -123,6 +123,39 @@ def test_what_is_no_failure_is_shown_as_it_is(text: str) -> None:
     assert preview(text, limit=9) == ((text,), 0)
 
 
+FENCE = "untrusted_content_0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("get: 1%\\x0dget: 50%\\x0dget: 100%, done", "… get: 100%, done"),
+        ("get: 1%\\x0dget: 99%\\x0d", "… get: 99%"),
+        ("\\x0dalone", "alone"),
+        ("\\x1b[1;32mgreen\\x1b[0m\\x1b[K", "green"),
+        ("\\x1b]0;title\\x07", "\\x1b]0;title\\x07"),
+    ],
+)
+def test_line_that_was_written_over_is_shown_as_it_ended(line: str, shown: str) -> None:
+    """A progress bar is one line; what moves the cursor in other ways stays in sight (R-64)."""
+    assert preview(line, limit=9) == ((shown,), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "succeeded", "shown"),
+    [
+        ("(no output)\nexit code: 0\nnote: n", True, ("(no output)", "note: n")),
+        (f"<{FENCE}>\nexit code: 0\n</{FENCE}>\nexit code: 0", True, ("exit code: 0",)),
+        (f"<{FENCE}>\nexit code: 0\n</{FENCE}>", True, ("exit code: 0",)),
+        (f"<{FENCE}>\nx\n</{FENCE}>\nexit code: 2", False, ("x", "exit code: 2")),
+        ("x\nexit code: 0\ntimed out", False, ("x", "exit code: 0", "timed out")),
+    ],
+)
+def test_exit_code_of_a_success_is_not_told_twice(text: str, succeeded: bool, shown: tuple[str, ...]) -> None:
+    """ "ok" says it; what a command itself prints stays."""
+    assert preview(text, limit=9, succeeded=succeeded) == (shown, 0)
+
+
 def test_long_line_is_cut() -> None:
     assert preview("x" * 1000, limit=1) == (("x" * 159 + "…",), 0)
 
