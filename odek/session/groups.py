@@ -73,11 +73,6 @@ def history(transcript: Transcript) -> tuple[Message, ...]:
     return tuple(entry.message for entry in paired if entry.message.role != "system")
 
 
-def resume_messages(transcript: Transcript, system: str) -> tuple[Message, ...]:
-    """Return the conversation as the next request has it, under a fresh `system` message."""
-    return (Message(role="system", content=system), *history(transcript))
-
-
 def _take_result(call: ToolCall, results: list[Entry]) -> Entry:
     for index, entry in enumerate(results):
         if entry.message.tool_call_id == call.id:

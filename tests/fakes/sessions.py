@@ -8,7 +8,9 @@ from pathlib import Path
 
 from odek.model.types import Message, ToolCall, Usage
 from odek.session.files import SessionFolder
+from odek.session.groups import history
 from odek.session.store import SessionStore
+from odek.session.transcript import Transcript
 
 NOON = 1_784_116_800.0  # 2026-07-15T12:00:00Z
 NOON_TEXT = "2026-07-15T12:00:00.000000Z"
@@ -51,6 +53,11 @@ class Sessions:
     def _nonce(self) -> str:
         self._made += 1
         return f"{self._made:032x}"
+
+
+def resumed(transcript: Transcript, system: str) -> tuple[Message, ...]:
+    """Return the conversation as the next request has it, under a fresh `system` message."""
+    return (Message(role="system", content=system), *history(transcript))
 
 
 def user(text: str) -> Message:

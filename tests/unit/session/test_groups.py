@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from fakes.sessions import NOON_TEXT, SYSTEM, calls, check_pairing, interrupted, result, said, user
+from fakes.sessions import NOON_TEXT, calls, check_pairing, interrupted, result, said, user
 
 from odek.model.types import Message, Usage
-from odek.session.groups import history, keep_newest, pair_results, resume_messages, split_groups
+from odek.session.groups import history, keep_newest, pair_results, split_groups
 from odek.session.transcript import Entry, Header, State, Transcript
 
 HINT = Message(role="system", content="try something else")
@@ -79,7 +79,6 @@ def test_conversation_goes_on_under_a_fresh_system_message() -> None:
     stored = transcript(user("x"), calls("a"), result("a"), HINT, said("y"), calls("b"))
     rest = (user("x"), calls("a"), result("a"), said("y"), calls("b"), interrupted("b"))
     assert history(stored) == rest
-    assert resume_messages(stored, SYSTEM.content) == (SYSTEM, *rest)
 
 
 def test_groups_are_calls_with_their_results_and_single_messages() -> None:

@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from fakes.sessions import SYSTEM, Sessions, check_pairing, said, user
+from fakes.sessions import SYSTEM, Sessions, check_pairing, resumed, said, user
 
 from odek.errors import StateError
 from odek.model.types import Message, Usage
-from odek.session.groups import history, resume_messages
+from odek.session.groups import history
 
 ROOT = Path(__file__).resolve().parents[3]
 START = """
@@ -24,7 +24,7 @@ import os, secrets, sys, time
 from odek.errors import StateError
 from odek.model.types import Message, ToolCall, Usage
 from odek.session.files import SessionFolder
-from odek.session.groups import resume_messages
+from odek.session.groups import history
 from odek.session.store import SessionStore
 home, *arguments = sys.argv[1:]
 store = SessionStore(
@@ -37,7 +37,7 @@ WRITER = (
     START
     + """
 with store.open(arguments[0]) as recorder:
-    messages = list(resume_messages(recorder.transcript, "s"))
+    messages = [Message(role="system", content="s"), *history(recorder.transcript)]
     step = len(messages)
     while True:
         call = ToolCall(id=f"c{step}", name="shell", arguments="{}")
@@ -86,7 +86,7 @@ def test_writer_killed_at_any_moment_loses_nothing_that_it_reported(tmp_path: Pa
         check_pairing(now)
         before = now
     with sessions.store.open(session_id) as recorder:
-        recorder.record([*resume_messages(recorder.transcript, "s"), user("go on")], Usage())
+        recorder.record([*resumed(recorder.transcript, "s"), user("go on")], Usage())
     assert history(sessions.store.read(session_id)) == (*before, user("go on"))
     (summary,) = sessions.store.list().sessions
     assert summary.state == sessions.store.read(session_id).state
@@ -140,7 +140,7 @@ try:
     with store.open(arguments[0]) as recorder:
         recorder.begin_turn(model="m", cwd="/")
         task = Message(role="user", content=arguments[1])
-        recorder.record([*resume_messages(recorder.transcript, "s"), task], Usage())
+        recorder.record([Message(role="system", content="s"), *history(recorder.transcript), task], Usage())
         print("stored", flush=True)
         sys.stdin.readline()
 except StateError as error:
@@ -196,7 +196,7 @@ def test_full_disk_costs_nothing_that_was_stored(tmp_path: Path) -> None:
         sessions = Sessions(tmp_path)
         session_id = sessions.make(SYSTEM, user("x"), said("y"))
         with sessions.store.open(session_id) as recorder:
-            messages = [*resume_messages(recorder.transcript, SYSTEM.content), user("more"), said("z" * 20_000)]
+            messages = [*resumed(recorder.transcript, SYSTEM.content), user("more"), said("z" * 20_000)]
             filler = fill(tmp_path)
             before = sessions.file().read_bytes()
             with pytest.raises(StateError) as caught:

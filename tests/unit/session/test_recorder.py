@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, check_pairing, result, said, user
+from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, check_pairing, result, resumed, said, user
 
 from odek.errors import StateError
 from odek.model.types import Message, Usage
 from odek.session.files import GrowingFile
-from odek.session.groups import history, resume_messages
+from odek.session.groups import history
 from odek.session.recorder import Recorder, Surroundings
 from odek.session.transcript import Transcript
 
@@ -85,7 +85,7 @@ def test_turns_add_up_over_resumes(sessions: Sessions) -> None:
     sessions.make(SYSTEM, user("one"), said("1"))
     sessions.now += 3600
     with sessions.store.open(FIRST_ID) as recorder:
-        messages = list(resume_messages(recorder.transcript, "be loud"))
+        messages = list(resumed(recorder.transcript, "be loud"))
         recorder.begin_turn(model="large", cwd="/other")
         messages += [user("two"), user("[odek] too long"), said("2")]
         recorder.record(messages, Usage(input_tokens=5, output_tokens=1))

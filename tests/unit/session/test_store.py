@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fakes.sessions import FIRST_ID, NOON, NOON_TEXT, SYSTEM, Sessions, calls, interrupted, result, said, user
+from fakes.sessions import FIRST_ID, NOON, NOON_TEXT, SYSTEM, Sessions, calls, interrupted, result, resumed, said, user
 
 from odek.errors import StateError, UsageError
 from odek.model.types import Message, Usage
 from odek.session.catalog import Unreadable
 from odek.session.cleanup import plan_cleanup
-from odek.session.groups import history, resume_messages
+from odek.session.groups import history
 from odek.session.store import Cleaned
 from odek.session.transcript import Header, State, Summary
 
@@ -233,7 +233,7 @@ def test_session_in_use_is_left_alone_by_everybody_else(sessions: Sessions) -> N
         kept = Unreadable(name=session_id, reason=busy)
         assert sessions.store.cleanup(plan) == Cleaned(deleted=(), kept=(kept,))
         assert len(sessions.store.list().sessions) == 1
-        recorder.record([*resume_messages(recorder.transcript, "s"), user("more")], NONE)
+        recorder.record([*resumed(recorder.transcript, "s"), user("more")], NONE)
         assert history(sessions.store.read(session_id)) == (user("x"), said("y"), user("more"))
     sessions.store.delete(session_id)
 
@@ -259,7 +259,7 @@ def test_interrupted_calls_are_marked_once_and_the_user_is_told(sessions: Sessio
     assert history(sessions.store.read(session_id)) == whole
     with sessions.store.open(session_id) as recorder:
         assert history(recorder.transcript) == whole
-        recorder.record([*resume_messages(recorder.transcript, "s"), user("go on")], NONE)
+        recorder.record([*resumed(recorder.transcript, "s"), user("go on")], NONE)
     assert sessions.warnings == [
         f"session {session_id}: 2 tool calls had no result when odek ended; marked as interrupted, not run again"
     ]
@@ -286,7 +286,7 @@ def test_session_of_an_earlier_tool_goes_on_with_all_that_it_had(sessions: Sessi
     with sessions.store.open(OLD_ID) as recorder:
         assert recorder.transcript.header.sandbox is False
         recorder.begin_turn(model="large", cwd="/work")
-        recorder.record([*resume_messages(recorder.transcript, "new"), user("more")], NONE)
+        recorder.record([*resumed(recorder.transcript, "new"), user("more")], NONE)
     assert names(sessions) == [f"{OLD_ID}.jsonl", f"{OLD_ID}.lock"]
     assert json.loads(sessions.store.export(OLD_ID)) == {
         "id": OLD_ID,
@@ -325,7 +325,7 @@ def test_trim_keeps_whole_groups_and_counts_again(sessions: Sessions) -> None:
     with sessions.store.open(session_id) as recorder:
         recorder.begin_turn(model="m", cwd="/")
         added = [user("two"), calls("a", "b"), result("a"), result("b"), said("2")]
-        recorder.record([*resume_messages(recorder.transcript, "s"), *added], NONE)
+        recorder.record([*resumed(recorder.transcript, "s"), *added], NONE)
     assert sessions.store.trim(session_id, 5) == 5
     whole = sessions.store.read(session_id)
     assert (whole.system, history(whole), whole.state.turns) == ("s", (user("two"), said("2")), 1)
@@ -379,7 +379,7 @@ def test_write_that_stops_in_the_middle_is_taken_back(sessions: Sessions) -> Non
     session_id = sessions.make(SYSTEM, user("x"))
     before = sessions.file().read_bytes()
     with sessions.store.open(session_id) as recorder:
-        messages = [*resume_messages(recorder.transcript, SYSTEM.content), said("y" * 5000)]
+        messages = [*resumed(recorder.transcript, SYSTEM.content), said("y" * 5000)]
         with file_size_limit(len(before) + 1000):
             with pytest.raises(StateError) as caught:
                 recorder.record(messages, NONE)
