@@ -18,16 +18,21 @@ from typing import Protocol
 
 from odek.errors import UsageError
 from odek.onhost.files import open_below
-from odek.text import plural, visible
+from odek.text import clip, plural, visible
 
 FILE_LIMIT_BYTES = 32 << 20
 REFERENCE_LIMIT_BYTES = 1 << 20
+STDIN_LIMIT_BYTES = 1 << 20
+STDIN = "-"
 SHOWN_LIMIT_BYTES = 50 << 10
 
 # `@` at the start of the text or after a blank, a bracket or a quote; up to a blank, a closing bracket,
 # a comma or a semicolon.
 _REFERENCE = re.compile(r"(?:(?<=[\s([{<\"'`])|\A)@(?P<name>[^@\s)\]},;\"'`][^\s)\]},;\"'`]*)")
 _TRAILING = ".,:;!?"
+_NAME = re.compile(r"[\w./]")  # begins like the name of a file, unlike @{u} or @-1
+_NAME_LENGTH = 60
+_NAMED = 3  # references without a file that are told by name
 
 
 class Wrap(Protocol):
@@ -45,7 +50,7 @@ class Attachment:
     source: str
     """what labels its content: "ctx:NAME", "resource:@NAME" """
     path: str
-    """absolute, links resolved"""
+    """absolute, links resolved; "" for what came by stdin"""
     relative: str
     """its path below the working directory; "" when it lies outside"""
     data: bytes
@@ -63,10 +68,13 @@ class _Skipped(Exception):
 def read_named(names: Sequence[str], *, cwd: str, home: str, warn: Callable[[str], None]) -> tuple[Attachment, ...]:
     """Return the files that `--ctx` names; what is missing or no file is skipped with a warning.
 
-    `cwd` has its links resolved. Raises UsageError when two files from outside have one name.
+    STDIN is none of them; see `from_stdin`. `cwd` has its links resolved. Raises UsageError when two
+    files from outside have one name.
     """
     found: list[Attachment] = []
     for name in names:
+        if name == STDIN:
+            continue
         try:
             expanded = os.path.join(home, name[2:]) if name.startswith("~/") and home else name
             attachment = _read(expanded, name, f"ctx:{name}", cwd=cwd, limit_bytes=FILE_LIMIT_BYTES)
@@ -79,27 +87,44 @@ def read_named(names: Sequence[str], *, cwd: str, home: str, warn: Callable[[str
     return tuple(found)
 
 
-def read_referenced(task: str, *, cwd: str, warn: Callable[[str], None]) -> tuple[Attachment, ...]:
+def from_stdin(data: bytes) -> Attachment:
+    """Return what came by stdin; it is no file anywhere, so all of it is shown. Raises UsageError: too much."""
+    if len(data) > STDIN_LIMIT_BYTES:
+        raise UsageError(
+            f"stdin is larger than {STDIN_LIMIT_BYTES >> 20} MiB", hint="put it into a file and name the file"
+        )
+    return Attachment(name=STDIN, source=f"ctx:{STDIN}", path="", relative="", data=data)
+
+
+def read_referenced(
+    task: str, *, cwd: str, warn: Callable[[str], None], note: Callable[[str], None]
+) -> tuple[Attachment, ...]:
     """Return the files of the working directory that `task` refers to as @name, each once.
 
-    What is no file there is left to be read as it stands, without a word; a file that cannot be
-    attached is told.
+    What is no file there stays a word, as `@property` and `@types/node` may be meant; that is told to
+    `note` in one line. A file that cannot be attached is told to `warn`.
     """
     found: list[Attachment] = []
+    words: list[str] = []
     for match in _REFERENCE.finditer(task):
         try:
             attachment = _referenced(match["name"], cwd)
         except _Skipped as reason:
             warn(f'"@{visible(match["name"])}" is not attached: {reason}')
             continue
-        if attachment and all(attachment.path != other.path for other in found):
+        if attachment is None:
+            words.append(match["name"])
+        elif all(attachment.path != other.path for other in found):
             found.append(attachment)
+    missing = [word for word in dict.fromkeys(words) if _NAME.match(word) and not _is_folder(word, cwd)]
+    if missing:
+        note(_tell_missing(missing))
     return tuple(found)
 
 
 def outside(attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
     """Return those that no mount shows to a sandbox."""
-    return tuple(attachment for attachment in attachments if not attachment.relative)
+    return tuple(attachment for attachment in attachments if attachment.path and not attachment.relative)
 
 
 def render_task(
@@ -149,6 +174,17 @@ def _referenced(name: str, cwd: str) -> Attachment | None:
     return None
 
 
+def _is_folder(name: str, cwd: str) -> bool:
+    return os.path.isdir(os.path.join(cwd, name.rstrip(_TRAILING)))
+
+
+def _tell_missing(words: Sequence[str]) -> str:
+    names = [f'"@{visible(clip(word.rstrip(_TRAILING), _NAME_LENGTH))}"' for word in words]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    said = f"{', '.join(names[:_NAMED])}{more}"
+    return f"no file here is called {said}; it stays a word" if len(names) == 1 else f"no files here: {said}"
+
+
 def _read(path: str, name: str, source: str, *, cwd: str, limit_bytes: int) -> Attachment:
     if "\0" in path:
         raise _Skipped("it is no file name")
@@ -190,13 +226,13 @@ def _inside(path: str, folder: str) -> bool:
 def _place(attachment: Attachment, workspace: str, folder: str | None) -> str:
     if attachment.relative:
         return posixpath.join(workspace, attachment.relative)
-    return attachment.path if folder is None else posixpath.join(folder, attachment.placed_name)
+    return attachment.path if folder is None or not attachment.path else posixpath.join(folder, attachment.placed_name)
 
 
 def _block(attachment: Attachment, place: str, wrap: Wrap, redact: Callable[[str], str]) -> str:
     name = visible(attachment.name)
-    lines = [f"--- {name} ---", f"path: {visible(place)}", *_content(attachment, wrap, redact), f"--- end {name} ---"]
-    return "\n".join(lines)
+    where = (f"path: {visible(place)}",) if place else ()
+    return "\n".join((f"--- {name} ---", *where, *_content(attachment, wrap, redact), f"--- end {name} ---"))
 
 
 def _content(attachment: Attachment, wrap: Wrap, redact: Callable[[str], str]) -> list[str]:
@@ -205,8 +241,9 @@ def _content(attachment: Attachment, wrap: Wrap, redact: Callable[[str], str]) -
         return [f"(binary, {plural(len(data), 'byte')}; not shown)"]
     if not data:
         return ["(empty file)"]
-    text = data[:SHOWN_LIMIT_BYTES].decode("utf-8", errors="replace")
-    if len(data) <= SHOWN_LIMIT_BYTES:
+    limit = SHOWN_LIMIT_BYTES if attachment.path else STDIN_LIMIT_BYTES
+    text = data[:limit].decode("utf-8", errors="replace")
+    if len(data) <= limit:
         return [wrap(redact(text), source=attachment.source)]
     shown = wrap(redact(text.rstrip("\ufffd")), source=attachment.source)
     return [shown, f"[the first {SHOWN_LIMIT_BYTES} of {len(data)} bytes are shown; the rest is in the file]"]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
 import sys
-from collections.abc import Sequence
+import termios
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from odek.agent.untrusted import wrap_untrusted
-from odek.attachments import Attachment, read_named, read_referenced, render_task
+from odek.attachments import (
+    STDIN,
+    STDIN_LIMIT_BYTES,
+    Attachment,
+    from_stdin,
+    read_named,
+    read_referenced,
+    render_task,
+)
 from odek.bootstrap import Session
 from odek.cli.session import random_hex
 from odek.cli.terminal import Terminal
@@ -16,16 +29,11 @@ from odek.host import Host
 from odek.sandbox.spec import ATTACHMENTS
 from odek.text import plural
 
-_MAX_STDIN_BYTES = 1 << 20
-
 
 def read_task(words: list[str], *, command: str) -> str:
     """Return what is to be done; a sole "-" reads it from stdin. Raises UsageError when there is nothing."""
-    if words == ["-"]:
-        data = sys.stdin.buffer.read(_MAX_STDIN_BYTES + 1)
-        if len(data) > _MAX_STDIN_BYTES:
-            raise UsageError("the task on stdin is larger than 1 MiB", hint="put it into a file and name the file")
-        text = data.decode("utf-8", errors="replace")
+    if words == [STDIN]:
+        text = from_stdin(_read_stdin()).data.decode("utf-8", errors="replace")
         if not text.strip():
             raise UsageError(
                 "the task on stdin is empty", hint="find out why the command before the pipe prints nothing"
@@ -38,14 +46,38 @@ def read_task(words: list[str], *, command: str) -> str:
 
 
 def read_attachments(task: str, names: Sequence[str], host: Host, terminal: Terminal) -> tuple[Attachment, ...]:
-    """Return the files named with --ctx and those that `task` refers to, each once. Raises UsageError."""
+    """Return the files named with --ctx and those that `task` refers to, each once. Raises UsageError.
+
+    A "-" among `names` is stdin, read to its end.
+    """
     named = read_named(names, cwd=host.cwd, home=host.home, warn=terminal.warn)
+    if STDIN in names:
+        data = _read_stdin()
+        named = (*named, from_stdin(data)) if data else named
+        if not data:
+            terminal.warn("nothing came by stdin; the task goes without it")
     known = {attachment.path for attachment in named}
-    referenced = read_referenced(task, cwd=host.cwd, warn=terminal.warn)
+    referenced = read_referenced(task, cwd=host.cwd, warn=terminal.warn, note=terminal.note)
     found = (*named, *(attachment for attachment in referenced if attachment.path not in known))
     if found:
         terminal.note(f"attached {plural(len(found), 'file')}")
     return found
+
+
+@contextmanager
+def unread_stdin(words: Sequence[str], names: Sequence[str], terminal: Terminal) -> Iterator[None]:
+    """Tell within the block, in one line, that something came by stdin which nobody asked for (runtime 2.2).
+
+    It is never read and never waited for: a pipe that stays open for ever holds nothing up. A program
+    that writes slowly is noticed at the end of the block.
+    """
+    asked = list(words) == [STDIN] or STDIN in names
+    told = not asked and _tell_unread(terminal)
+    try:
+        yield
+    finally:
+        if not (asked or told):
+            _tell_unread(terminal)
 
 
 def render(task: str, attachments: Sequence[Attachment], opened: Session) -> str:
@@ -60,3 +92,28 @@ def render(task: str, attachments: Sequence[Attachment], opened: Session) -> str
         wrap=partial(wrap_untrusted, nonce=partial(random_hex, 8)),
         redact=opened.redact,
     )
+
+
+def _read_stdin() -> bytes:
+    return sys.stdin.buffer.read(STDIN_LIMIT_BYTES + 1) if sys.stdin else b""
+
+
+def _tell_unread(terminal: Terminal) -> bool:
+    if not _holds_data(0):
+        return False
+    terminal.warn("what came by stdin is not read; `--ctx -` gives it to the model with the task")
+    return True
+
+
+def _holds_data(descriptor: int) -> bool:
+    """Return whether a pipe, a socket or a file has something to read at this moment."""
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
+        if not (stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)):
+            return False
+        waiting = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+    except OSError:
+        return False
+    return int.from_bytes(waiting, sys.byteorder) > 0

@@ -228,7 +228,7 @@ _AGENT = (
         commands=("run", "continue"), in_file=False,
     ),
     Option(
-        "ctx", "list", "Files to give the model, and the sandbox", default=(), flag="--ctx", short="-c",
+        "ctx", "list", "Files to give the model, and the sandbox; - is stdin", default=(), flag="--ctx", short="-c",
         metavar="FILE,…", commands=("run", "continue"), in_file=False, grammar="files",
     ),
 )  # fmt: skip

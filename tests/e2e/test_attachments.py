@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from engine import Engine
-from fakes.model_server import ModelServer, Step, calls, text
+from fakes.model_server import ModelServer, ServedRequest, Step, calls, text
 from program import Odek, Outcome
 from scene import tool_results
 
@@ -148,10 +149,61 @@ def test_references_and_stdin(odek: Odek) -> None:
     assert task.count("print(1)") == 1
     assert task.endswith("\n\nexplain @a.py, not a@b.c or @someone, nor @bad")
     assert "a link that leaves the working directory" in outcome.stderr
+    assert 'odek: no file here is called "@someone"; it stays a word\n' in outcome.stderr
     with ModelServer(text("done")) as server:
         outcome = odek.run("run", "--no-sandbox", "--base-url", server.base_url, "-", stdin="see @a.py\nthanks\n")
         sent = server.requests[0].json["messages"][1]["content"]
     assert (outcome.code, sent.endswith("--- end a.py ---\n\nsee @a.py\nthanks\n")) == (0, True)
+
+
+UNREAD = "odek: warning: what came by stdin is not read; `--ctx -` gives it to the model with the task\n"
+
+
+def test_stdin_goes_with_a_task_that_asks_for_it(odek: Odek) -> None:
+    """Runtime 2.2, 2.11: with `--ctx -`, all of it; without, it is left alone and told; empty, it is told."""
+    lines = "".join(f"+line {number}\n" for number in range(9000))
+    common = ("run", "--no-sandbox", "--session")
+    with ModelServer(*(text("done") for _ in range(5))) as server:
+        url = ("--base-url", server.base_url)
+        outcomes = [
+            odek.run(*common, *url, "--ctx", "-", "review this", stdin=lines),
+            odek.run(*common, *url, "review this", stdin=lines[:1000]),
+            odek.run(*common, *url, "--ctx", "-", "review this", stdin=""),
+            odek.run(*common, *url, "review this", stdin=""),
+            odek.run("continue", *url, "--ctx=-", "and this", stdin="+more\n"),
+        ]
+        server.assert_all_used()
+        given, *left, more = [request.json["messages"][-1]["content"] for request in server.requests]
+    assert [outcome.code for outcome in outcomes] == [0] * 5
+    assert given.startswith("--- - ---\n<untrusted_content_")
+    assert given.endswith("\n--- end - ---\n\nreview this")
+    assert lines in given
+    assert "+more\n" in more
+    assert left == ["review this"] * 3
+    assert [UNREAD in outcome.stderr for outcome in outcomes] == [False, True, False, False, False]
+    assert ["nothing came by stdin" in outcome.stderr for outcome in outcomes] == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize("kind", ["pipe that stays open", "file", "null", "late"])
+def test_stdin_that_nobody_asked_for_is_never_waited_for(kind: str, odek: Odek) -> None:
+    """Runtime 2.2: the stdin of a CI runner may never end. What comes while the model works is told as well."""
+    (odek.cwd / "list").write_text("one\ntwo\n")
+    mine, theirs = os.pipe()[::-1]
+    fed = {"file": odek.cwd / "list", "null": Path("/dev/null")}.get(kind)
+    stdin = os.open(fed, os.O_RDONLY) if fed else theirs
+
+    def late(_: ServedRequest) -> Step:
+        if kind == "late":
+            os.write(mine, b"x")
+        return text("done")
+
+    with ModelServer(late) as server:
+        argv = [*odek.argv, "run", "--no-sandbox", "--base-url", server.base_url, "hello"]
+        done = subprocess.run(argv, stdin=stdin, capture_output=True, cwd=odek.cwd, env=odek.env(), timeout=60)
+    for descriptor in {mine, theirs, stdin}:
+        os.close(descriptor)
+    told = done.stderr.decode().count(UNREAD)
+    assert (done.returncode, done.stdout, told) == (0, b"done\n", 1 if kind in ("file", "late") else 0)
 
 
 def test_attachments_under_a_locale_of_bytes(odek: Odek) -> None:

@@ -10,7 +10,9 @@ import pytest
 from odek.attachments import (
     FILE_LIMIT_BYTES,
     SHOWN_LIMIT_BYTES,
+    STDIN_LIMIT_BYTES,
     Attachment,
+    from_stdin,
     outside,
     read_named,
     read_referenced,
@@ -21,19 +23,20 @@ from odek.text import visible
 
 
 class Desk:
-    """A working directory, a folder beside it, and the warnings."""
+    """A working directory, a folder beside it, and what the user is told."""
 
     def __init__(self, place: Path) -> None:
         self.work, self.beside, self.home = place / "work", place / "beside", place / "home"
         for folder in (self.work, self.beside, self.home):
             folder.mkdir()
         self.warnings: list[str] = []
+        self.notes: list[str] = []
 
     def named(self, *names: str) -> tuple[Attachment, ...]:
         return read_named(names, cwd=str(self.work), home=str(self.home), warn=self.warnings.append)
 
     def referenced(self, task: str) -> tuple[Attachment, ...]:
-        return read_referenced(task, cwd=str(self.work), warn=self.warnings.append)
+        return read_referenced(task, cwd=str(self.work), warn=self.warnings.append, note=self.notes.append)
 
 
 @pytest.fixture
@@ -153,6 +156,39 @@ def test_references_in_a_task(task: str, names: list[str], desk: Desk) -> None:
     found = desk.referenced(task)
     assert ([file.name for file in found], desk.warnings) == (names, [])
     assert all(file.source == f"resource:@{file.name}" for file in found)
+
+
+@pytest.mark.parametrize(
+    ("task", "notes"),
+    [
+        ("see @a.py and @sub", []),
+        ("me@example.com and a@b, @{u}, @-1, @$x and `git log @~2`", []),
+        ("explain @nope", ['no file here is called "@nope"; it stays a word']),
+        ("what is in @src/nope.py?", ['no file here is called "@src/nope.py"; it stays a word']),
+        ("fix @a.py: @pytest.fixture, @types/node.", ['no files here: "@pytest.fixture", "@types/node"']),
+        ("@a @b @c @d @a @e\x1b", ['no files here: "@a", "@b", "@c" and 2 more']),
+    ],
+)
+def test_word_that_names_no_file_is_told_in_one_line(task: str, notes: list[str], desk: Desk) -> None:
+    """Runtime 2.11: it stays as typed; a slip is seen, an address, a decorator or a package is not refused."""
+    (desk.work / "sub").mkdir()
+    (desk.work / "a.py").write_text("x")
+    desk.referenced(task)
+    assert (desk.notes, desk.warnings) == (notes, [])
+
+
+def test_stdin_is_shown_whole_and_is_no_file(desk: Desk) -> None:
+    """Runtime 2.11: it has no path to be found at, so nothing of it is left out."""
+    data = b"a secret\n" * 10_000
+    assert desk.named("-") == ()
+    sent = from_stdin(data)
+    assert outside((sent,)) == ()
+    text = data.decode().replace("secret", "…")
+    for folder in ("/ctx", None):
+        assert rendered("do it", (sent,), folder=folder) == f"--- - ---\n<ctx:->{text}</>\n--- end - ---\n\ndo it"
+    with pytest.raises(UsageError) as refused:
+        from_stdin(bytes(STDIN_LIMIT_BYTES + 1))
+    assert refused.value.message == "stdin is larger than 1 MiB"
 
 
 def test_reference_that_exists_and_cannot_be_attached_is_told(desk: Desk) -> None:

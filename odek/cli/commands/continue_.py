@@ -17,7 +17,7 @@ from odek.cli.main import COMMANDS
 from odek.cli.narrator import choose_sink, tell_session
 from odek.cli.parser import CommandParser
 from odek.cli.session import session
-from odek.cli.task import read_attachments, read_task, render
+from odek.cli.task import read_attachments, read_task, render, unread_stdin
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
@@ -59,7 +59,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Do the task with all that was said before, and print the answer on stdout."""
     reader = parser()
     parsed, rest = reader.read(arguments)
-    task = read_task([*parsed.task, *rest], command="continue")
+    words = [*parsed.task, *rest]
+    task = read_task(words, command="continue")
     *layers, flags = read_layers(host, reader.flags(parsed))
     settings = resolve((*layers, flags))
     if settings.no_color:
@@ -87,7 +88,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         )
         keeper.keep(opened.agent, recorder)
         whole = render(task, attachments, opened)
-        answer = keeper.take_turn(whole, model=opened.settings.model.model, cwd=host.cwd)
+        with unread_stdin(words, settings.ctx, terminal):
+            answer = keeper.take_turn(whole, model=opened.settings.model.model, cwd=host.cwd)
         if not settings.json:
             terminal.answer(answer)
         keeper.require_saved()

@@ -10,7 +10,7 @@ from odek.cli.main import COMMANDS
 from odek.cli.narrator import choose_sink, tell_session
 from odek.cli.parser import CommandParser
 from odek.cli.session import session
-from odek.cli.task import read_attachments, read_task, render
+from odek.cli.task import read_attachments, read_task, render, unread_stdin
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
@@ -31,7 +31,7 @@ def parser() -> CommandParser:
             'odek run --ctx notes.txt,/etc/hosts "compare these with @config.yml"',
             'odek run --sandbox-image python:3.12-slim --sandbox-network bridge "update the dependencies"',
             'odek run --base-url http://127.0.0.1:8080/v1 --model local "explain this project"',
-            "git diff | odek run - ",
+            'git diff | odek run --ctx - "review this"',
         ),
     )
     made.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin, @FILE attaches FILE")
@@ -44,7 +44,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Do the task and print the answer on stdout."""
     reader = parser()
     parsed, rest = reader.read(arguments)
-    task = read_task([*parsed.task, *rest], command="run")
+    words = [*parsed.task, *rest]
+    task = read_task(words, command="run")
     layers = read_layers(host, reader.flags(parsed))
     settings = resolve(layers)
     if settings.no_color:
@@ -67,7 +68,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             keeper.keep(opened.agent, recorder)
             tell_session(settings, terminal, recorder.id)
             tell_where_it_is(stack, recorder, terminal)
-        answer = keeper.take_turn(whole, model=settings.model.model, cwd=host.cwd)
+        with unread_stdin(words, settings.ctx, terminal):
+            answer = keeper.take_turn(whole, model=settings.model.model, cwd=host.cwd)
         if not settings.json:
             terminal.answer(answer)
         keeper.require_saved()
