@@ -6,6 +6,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     text.py            foreign text made safe to look at
     calloff.py         stopping the work of other threads
     redact.py          secrets taken out of text
+    trusted.py         names of files that this machine trusts later
     listing.py         what a look into folders finds
     together.py        several children followed by one thread
     process.py         child processes: the only subprocess
@@ -24,7 +25,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     isolation.py       sandbox or host: the fallback table
     environment.py     what the model is told about its box
     attachments.py     files that the user gives with a task
-    trusted.py         files that this machine trusts later, and whether they changed
+    changes.py         which of them changed while odek ran
     setup/             settings → image, sandbox, model, tools, permissions of one session
     explain/           what a run here would do, without doing it
     doctor.py          is this machine fit for the sandbox

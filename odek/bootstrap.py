@@ -16,7 +16,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from odek import environment, isolation
+from odek import changes, environment, isolation
 from odek.agent.budget import Budget
 from odek.agent.events import Sink
 from odek.agent.loop import Agent, Alarm
@@ -43,7 +43,6 @@ from odek.setup.tools import explain_tool_names, make_toolbox
 from odek.text import visible
 from odek.tools.redacted import RedactedToolbox
 from odek.tools.registry import Toolbox
-from odek.trusted import changed_since, describe_changes
 
 _MAX_INSTRUCTIONS_BYTES = 256 << 10
 
@@ -179,7 +178,7 @@ def _open_place(
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.decide."""
     on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env))
-    tell_changes = partial(_tell_changes, host, time.time_ns(), world.notices)
+    tell_changes = partial(_tell_changes, host, changes.look(host.cwd, now_ns=time.time_ns()), world.notices)
     if not intent.sandboxed:
         if not settings.suppress_sandbox_warning:
             world.notices.warn(f"shell commands run ON THIS HOST, without a sandbox ({intent.origin})")
@@ -243,11 +242,11 @@ def _close(container: Container, notices: Notices) -> None:
         notices.warn(left)
 
 
-def _tell_changes(host: Host, start_ns: int, notices: Notices) -> None:
+def _tell_changes(host: Host, before: changes.Look, notices: Notices) -> None:
     """Name the files that changed and that git, an editor or odek itself will trust (B55)."""
-    changes = describe_changes(changed_since(host.cwd, start_ns))
-    if changes:
-        notices.warn(changes, hint="look at them before you use git, your editor or odek in this folder")
+    changed = changes.describe(before, changes.look(host.cwd, now_ns=time.time_ns()))
+    if changed:
+        notices.warn(changed, hint="look at them before you use git, your editor or odek in this folder")
 
 
 def _environment_block(place: _Place, host: Host, world: World) -> str:

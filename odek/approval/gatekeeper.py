@@ -34,8 +34,6 @@ class Surroundings:
     sandboxed: bool
     shared: str = ""
     """said of files in the sandbox that the host sees: "in the folder that …"; "" on the host"""
-    is_trusted: Callable[[str], bool]
-    """whether this machine trusts the file at a path later"""
     real_path: Callable[[str], str]
     """a path relative to the workspace, absolute or not → the same free of links, as far as can be told"""
 
@@ -112,8 +110,7 @@ class Gatekeeper:
             case "read":
                 return self._regime.decide_read(self._around.real_path(operation.subject))
             case "write":
-                trusted = self._around.is_trusted(operation.subject)
-                return self._regime.decide_write(operation.subject, trusted=trusted)
+                return self._regime.decide_write(operation.subject)
 
     def _ask(self, operation: Operation, decision: Decision) -> str | None:
         """Return None for a yes, else why not."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from odek import trusted
 from odek.danger import marks
 from odek.danger.lists import words_of
 from odek.danger.risk import Finding, RiskClass
@@ -91,12 +92,9 @@ _PROTECTED_STARTS = frozenset(path[0] for path in _PROTECTED)
 _ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
 _BLOCK_DEVICE = re.compile(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
 
-_TRUSTED_NAMES = words_of("""
-    .envrc .vscode odek.json dockerfile.odek agents.md .odek
-    """)
-_GIT_DATA = words_of("""
-    objects refs logs index commit_editmsg merge_msg orig_head fetch_head
-    """)
+_TRUSTED_NAMES = trusted.FILES | trusted.FOLDERS
+_TRUSTED_BY_GLOB = trusted.OWN | frozenset(name for name in _TRUSTED_NAMES if name.startswith("."))
+"""`*.py` may name sitecustomize.py, but hardly ever does"""
 
 
 def resolve(path: str, cwd: str) -> str:
@@ -248,12 +246,12 @@ def trusted_name(path: str, place: Place) -> str:
         return ""
     parts = split(path)[len(split(territory(place))) :]
     folded = tuple(part.casefold() for part in parts)
-    if any(_is_one_of(part, _TRUSTED_NAMES) for part in folded):
+    if any(part in _TRUSTED_NAMES or _is_one_of(part, _TRUSTED_BY_GLOB) for part in folded):
         return marks.rendered("/".join(parts))
-    git = next((i for i, part in enumerate(folded) if _matches(part, ".git")), -1)
+    git = next((i for i, part in enumerate(folded) if _matches(part, trusted.GIT)), -1)
     if git >= 0:
         rest = folded[git + 1 :]
-        if not rest or (rest[0] not in _GIT_DATA and not rest[-1].endswith(".lock")):
+        if not rest or (rest[0] not in trusted.GIT_DATA and not rest[-1].endswith(".lock")):
             return marks.rendered("/".join(parts))
     return ""
 

@@ -22,14 +22,10 @@ class Regime:
         """Return whether `command` may run."""
         return decide(classify(command, self.place), command, self.policy)
 
-    def decide_write(self, path: str, *, trusted: bool) -> Decision:
-        """Return whether a tool may write the file at `path`, relative to the workspace.
-
-        `trusted`: the caller knows it to be a file that the host trusts later; that counts besides
-        what this room knows (D-6).
-        """
+    def decide_write(self, path: str) -> Decision:
+        """Return whether a tool may write the file at `path`, relative to the workspace."""
         whole = self._resolve(path)
-        name = trusted_name(whole, self.place) or (path if trusted else "")
+        name = trusted_name(whole, self.place)
         risk = summarise([classify_write(whole, self.place)], trusted_files=[name] if name else ())
         return decide(risk, "", self.policy)
 

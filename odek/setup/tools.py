@@ -29,7 +29,6 @@ from odek.tools.reading import AskedReads
 from odek.tools.registry import Tool, Toolbox, Wrap
 from odek.tools.search import SearchFilesTool
 from odek.tools.shell import ShellTool
-from odek.trusted import counts
 
 if TYPE_CHECKING:
     from odek.danger.regime import Regime
@@ -141,7 +140,6 @@ def make_gatekeeper(
             boundary=f"sandbox {_networks(facts)}" if facts else HOST,
             sandboxed=facts is not None,
             shared=SHARED if facts else "",
-            is_trusted=counts,
             real_path=partial(real_path, host.cwd),
         ),
         question=Question(approver) if approver else None,

@@ -51,6 +51,24 @@ def test_tools_do_their_work_through_the_program(odek: Odek, request: pytest.Fix
     assert (odek.cwd / "a.py").read_text() == "def g():\n    pass\n"
 
 
+def test_run_ends_with_what_this_machine_trusts_later(odek: Odek, base_image: str) -> None:
+    """B55: folders that a command moves into place, with everything in them older than the run."""
+    for name in ("docs/repository/config", "docs/editor/tasks.json", "lib/.git/config", "lib/.git/HEAD"):
+        (odek.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+        (odek.cwd / name).write_text("x")
+    for name in ("lib/.git/objects", "lib/.git/refs"):
+        (odek.cwd / name).mkdir()
+    (odek.cwd / "run").write_text(
+        "mv docs/repository .git && mv docs/editor .vscode && mv lib/.git attic && echo moved"
+    )
+    program = ("shell", {"command": "sh run"})
+    outcome, server = run_script(odek, calls(program), text("done"), flags=("--sandbox-image", base_image))
+    assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
+    assert "moved" in tool_results(server)[0]
+    told = "files changed that this machine may run or trust later: .git, .vscode, attic, lib/.git"
+    assert told in outcome.stderr, outcome.stderr
+
+
 def test_file_that_this_machine_trusts_is_not_written_unasked(odek: Odek, base_image: str) -> None:
     """D-6, B55: the refusal names the setting, the run goes on."""
     write = ("write_file", {"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"})

@@ -23,6 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "text": set(),
     "redact": set(),
+    "trusted": set(),
     "calloff": {"errors"},
     "process": GROUND | {"calloff"},
     "listing": set(),
@@ -32,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "config": GROUND | {"host"},
     "sandbox": GROUND | {"process", "listing", "together"},
     "approval": GROUND | {"state", "danger"},
-    "danger": GROUND,
+    "danger": GROUND | {"trusted"},
     "model": GROUND,
     "session": GROUND | {"state", "model"},
     "executor": GROUND | {"listing", "process"},
@@ -43,12 +44,12 @@ ROOMS: dict[str, set[str]] = {
     "environment": GROUND | {"sandbox", "agent"},
     "attachments": GROUND | {"onhost"},
     "doctor": GROUND | {"process", "sandbox"},
-    "trusted": GROUND,
+    "changes": GROUND | {"trusted"},
     "demo": set(),
 }
 ROOMS["setup"] = GROUND | {
     "redact", "host", "state", "config", "sandbox", "danger", "approval", "model", "executor", "onhost",
-    "tools", "isolation", "trusted",
+    "tools", "isolation",
 }  # fmt: skip
 ROOMS["explain"] = GROUND | {"host", "config", "sandbox", "approval", "isolation", "setup"}
 ROOMS["bootstrap"] = set(ROOMS)

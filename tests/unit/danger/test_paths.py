@@ -152,12 +152,24 @@ def test_directory_directly_in_a_home_that_is_the_workspace_is_no_part() -> None
         ("/workspace/Dockerfile.odek", "Dockerfile.odek"),
         ("/workspace/AGENTS.md", "AGENTS.md"),
         ("/workspace/docs/agents.md", "docs/agents.md"),
+        ("/workspace/.github/workflows/ci.yml", ".github/workflows/ci.yml"),
+        ("/workspace/.github", ".github"),
+        ("/workspace/deep/er/.npmrc", "deep/er/.npmrc"),
+        ("/workspace/.cargo/config.toml", ".cargo/config.toml"),
+        ("/workspace/Jenkinsfile", "Jenkinsfile"),
+        ("/workspace/sitecustomize.py", "sitecustomize.py"),
+        ("/workspace/.git/modules/sub/hooks/post-checkout", ".git/modules/sub/hooks/post-checkout"),
+        ("/workspace/.gith\1/x", ".gith*/x"),
+        ("/workspace/\1.py", ""),
+        ("/workspace/\1.yml", ""),
+        ("/workspace/odek.json.bak", ""),
+        ("/workspace/workflows/ci.yml", ""),
         ("/workspace/Dockerfile", ""),
         ("/workspace/src/main.c", ""),
         ("/tmp/.git/config", ""),
     ],
 )
-def test_files_that_the_host_trusts_are_known(path: str, name: str) -> None:
+def test_file_that_the_host_trusts_is_known(path: str, name: str) -> None:
     """D-6: what the host reads or runs later."""
     assert trusted_name(path, SANDBOX) == name
 

@@ -40,19 +40,18 @@ def said(decision: Decision) -> tuple[str, str]:
 )
 def test_files_that_tools_use(regime: Regime, path: str, read: tuple[str, str], write: tuple[str, str]) -> None:
     """Runtime 5.4, D-6: the same rules as for commands."""
-    assert (said(regime.decide_read(path)), said(regime.decide_write(path, trusted=False))) == (read, write)
+    assert (said(regime.decide_read(path)), said(regime.decide_write(path))) == (read, write)
 
 
 @pytest.mark.parametrize("path", [".bashrc", ".ssh/authorized_keys", ".odek/config.json", ".config/autostart/x"])
 def test_start_files_and_anchors_of_a_home_that_is_the_workspace(path: str) -> None:
     """F-70, runtime 5.4."""
-    assert said(AT_HOME.decide_write(path, trusted=False)) == ("prompt", "system_write")
+    assert said(AT_HOME.decide_write(path)) == ("prompt", "system_write")
 
 
-def test_caller_may_know_more_trusted_files() -> None:
+def test_file_that_a_server_trusts_is_asked_about() -> None:
     """D-6, B55."""
-    assert SANDBOX.decide_write(".github/workflows/ci.yml", trusted=False).action == "allow"
-    decision = SANDBOX.decide_write(".github/workflows/ci.yml", trusted=True)
+    decision = SANDBOX.decide_write(".github/workflows/ci.yml")
     assert decision == Decision(
         action="prompt",
         level=RiskClass.LOCAL_WRITE,

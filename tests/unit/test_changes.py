@@ -1,0 +1,259 @@
+"""Files that the host trusts later, and how a change of them is told."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odek import trusted
+from odek.changes import MAX_FOLDERS, Look, Mark, compare, describe, look
+from odek.danger.paths import Place, trusted_name
+
+TICK_S = 0.012  # two changes of a file within one have the same time
+
+
+def see(folder: Path) -> Look:
+    return look(str(folder.resolve()), now_ns=time.time_ns())
+
+
+def changes(folder: Path, act: Callable[[Path], object]) -> tuple[str, ...]:
+    """Return what is told when `act` happens to `folder`."""
+    before = see(folder)
+    time.sleep(TICK_S)
+    act(folder)
+    return compare(before, see(folder))
+
+
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+
+
+def put_repository(folder: Path) -> None:
+    """Make `folder` what `git init --bare` does, with something in it that git would run."""
+    put(folder, "HEAD", "config", "hooks/pre-commit", "info/exclude", "description")
+    (folder / "objects/ab").mkdir(parents=True)
+    (folder / "refs").mkdir()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/hooks/pre-commit", ".git/config", ".git/commondir", "vendor/sub/.git/config", "vendor/sub/.git/hooks/a",
+        ".git", "sub/.git", ".git/info/attributes", ".envrc", "deep/er/.envrc", ".vscode/tasks.json",
+        "a/.vscode/settings.json", "odek.json", "Dockerfile.odek", "AGENTS.md", "docs/Agents.MD",
+        ".github/workflows/ci.yml", ".github/actions/x/action.yml", ".husky/pre-push",
+        ".githooks/pre-push", ".odek/skills/x/SKILL.md",
+        ".cargo/config.toml", "a/b/c/d/e/f/g/h/.envrc", ".GIT/config", ".claude/settings.json", "Jenkinsfile",
+    ],
+)  # fmt: skip
+def test_tells_what_the_host_may_run_or_obey(path: str, tmp_path: Path) -> None:
+    """B55, D-6: hooks, settings of git, editors and CI, odek's own files; whatever is told is asked about, too."""
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    assert changes(tmp_path, lambda folder: put(folder, path)) == (path,)
+    assert changes(tmp_path, lambda folder: put(folder, path)) == (path,)
+    assert changes(tmp_path, lambda folder: (folder / path).unlink()) == (path,)
+    assert trusted_name(f"/workspace/{path}", Place(home="/tmp", cwd="/workspace", workspace="/workspace"))
+
+
+@pytest.mark.parametrize("name", sorted(trusted.FILES | trusted.FOLDERS | {trusted.GIT}))
+def test_name_of_the_list_is_known_to_both_who_go_by_it(name: str, tmp_path: Path) -> None:
+    """B55, D-6."""
+    assert changes(tmp_path, lambda folder: put(folder, f"sub/{name}")) == (f"sub/{name}",)
+    assert trusted_name(f"/workspace/sub/{name}", Place(home="/tmp", cwd="/workspace", workspace="/workspace"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["README.md", "src/main.py", ".git/index", ".git/HEAD", ".git/objects/ab/cd", "git/config", "hooks/pre-commit",
+     "workflows/ci.yml", "odek.json.bak", "my-odek.json", "HEAD", "node_modules/x/.npmrc", ".git/objects/config"],
+)  # fmt: skip
+def test_does_not_tell_ordinary_work(path: str, tmp_path: Path) -> None:
+    """B55: a list that names everything would be read by nobody."""
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    assert changes(tmp_path, lambda folder: put(folder, path)) == ()
+
+
+def test_file_with_its_time_set_back_is_told(tmp_path: Path) -> None:
+    """B55: the time of the change of the inode is the kernel's."""
+    put(tmp_path, "odek.json", ".envrc")
+    times = (tmp_path / "odek.json").stat()
+
+    def act(folder: Path) -> None:
+        (folder / "odek.json").write_text("y")
+        os.utime(folder / "odek.json", ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    assert changes(tmp_path, act) == ("odek.json",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("docs/.git", ".git"), ("docs/dot-git", ".git"), ("docs/x", ".vscode"), ("docs/x", "a/.husky"),
+        ("docs/x", ".github"), ("docs/x", ".github/workflows"), ("docs/x", ".git/hooks"), ("docs/x", "v/x/.git/info"),
+        ("docs/x", ".git/modules/x"),
+    ],
+)  # fmt: skip
+def test_folder_that_was_moved_in_is_told_although_all_in_it_is_older(old: str, new: str, tmp_path: Path) -> None:
+    """B55: a renamed folder leaves the times of what is in it alone; what is added afterwards hides nothing."""
+    put_repository(tmp_path / old)
+    (tmp_path / new).parent.mkdir(parents=True, exist_ok=True)
+
+    def act(folder: Path) -> None:
+        (folder / old).rename(folder / new)
+        put(folder, f"{new}/hooks/second")
+
+    assert new in changes(tmp_path, act)
+
+
+def test_folder_above_that_was_moved_is_told(tmp_path: Path) -> None:
+    """B55: an old repository with its old hooks at another place is another one."""
+    put_repository(tmp_path / "fixtures/project/.git")
+    put(tmp_path, "fixtures/project/.vscode/tasks.json", "fixtures/project/main.c")
+    told = changes(tmp_path, lambda folder: (folder / "fixtures/project").rename(folder / "project"))
+    assert told == ("fixtures/project/.git", "fixtures/project/.vscode", "project/.git", "project/.vscode")
+
+
+def test_exchange_of_two_folders_is_told(tmp_path: Path) -> None:
+    """B55: all names are as before, and all that is in them."""
+    put_repository(tmp_path / ".git")
+    put_repository(tmp_path / "evil")
+
+    def act(folder: Path) -> None:
+        (folder / ".git").rename(folder / "kept")
+        (folder / "evil").rename(folder / ".git")
+        (folder / "kept").rename(folder / "evil")
+
+    assert changes(tmp_path, act) == (".git", "evil")
+
+
+def test_repository_by_another_name_is_told(tmp_path: Path) -> None:
+    """B55: whoever calls git in it runs what its config names, wherever it came from."""
+    put_repository(tmp_path / "sub/.git")
+    assert changes(tmp_path, lambda folder: (folder / "sub/.git").rename(folder / "x")) == ("sub/.git", "x")
+    assert changes(tmp_path, lambda folder: put(folder, "x/config", "x/HEAD", "x/objects/1")) == ("x/config",)
+    assert changes(tmp_path, lambda folder: put(folder, "x/hooks/pre-commit")) == ("x/hooks/pre-commit",)
+
+
+def test_working_directory_that_becomes_a_repository_itself_is_told(tmp_path: Path) -> None:
+    """B55: a project has a `config` and `hooks` of its own until somebody puts the rest beside it."""
+    put(tmp_path, "config", "hooks/pre-commit", "logs/sub/.envrc")
+    told = changes(tmp_path, lambda folder: put(folder, "HEAD", "objects/x", "refs/x"))
+    assert told == ("config", "hooks")
+    assert changes(tmp_path, lambda folder: put(folder, "logs/sub/.envrc")) == ("logs/sub/.envrc",)
+
+
+def test_new_clone_is_told_as_one(tmp_path: Path) -> None:
+    """B55: `git clone`, `git init`, a submodule and a worktree."""
+    assert changes(tmp_path, lambda folder: put_repository(folder / "sub/.git")) == ("sub/.git",)
+    assert changes(tmp_path, lambda folder: put(folder, "tree/.git")) == ("tree/.git",)
+    put(tmp_path, ".git/HEAD")
+    module, tree = tmp_path / ".git/modules/m", tmp_path / ".git/worktrees/t"
+    assert changes(tmp_path, lambda _: put_repository(module)) == (".git/modules/m",)
+    assert changes(tmp_path, lambda _: put(module, "hooks/pre-commit")) == (".git/modules/m/hooks/pre-commit",)
+    assert changes(tmp_path, lambda _: put(tree, "HEAD", "commondir")) == (".git/worktrees/t",)
+    assert changes(tmp_path, lambda _: put(tree, "config.worktree")) == (".git/worktrees/t/config.worktree",)
+
+
+def test_work_in_a_repository_is_not_told(tmp_path: Path) -> None:
+    """B55: a commit makes and removes files in .git, and with it its time."""
+    put_repository(tmp_path / ".git")
+
+    def commit(folder: Path) -> None:
+        put(
+            folder,
+            "new.c",
+            ".git/index.lock",
+            ".git/COMMIT_EDITMSG",
+            ".git/objects/ab/cd",
+            ".git/logs/HEAD",
+            ".git/HEAD",
+        )
+        (folder / ".git/index.lock").rename(folder / ".git/index")
+
+    assert changes(tmp_path, commit) == ()
+
+
+@pytest.mark.parametrize("name", [".git", ".git/hooks", ".vscode", ".github", "a/.idea"])
+def test_link_in_the_place_of_such_a_folder_is_told(name: str, tmp_path: Path) -> None:
+    """B55: git and editors follow it; so what is written where it leads is told as well."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    assert changes(tmp_path, lambda folder: (folder / name).symlink_to(target)) == (name,)
+    inner = "config" if name == ".git" else "pre-commit"
+    assert changes(tmp_path, lambda folder: put(folder, f"elsewhere/{inner}")) == (f"{name}/{inner}",)
+    assert changes(tmp_path, lambda folder: target.rename(folder / "other")) == (name,)
+
+
+def test_file_behind_a_link_is_told(tmp_path: Path) -> None:
+    """B55: AGENTS.md that is a link to docs/agents.txt."""
+    put(tmp_path, "docs/agents.txt")
+    (tmp_path / "AGENTS.md").symlink_to("docs/agents.txt")
+    (tmp_path / ".envrc").symlink_to("nowhere")
+    assert changes(tmp_path, lambda folder: put(folder, "docs/agents.txt")) == ("AGENTS.md",)
+    assert changes(tmp_path, lambda folder: put(folder, "nowhere")) == (".envrc",)
+
+
+def test_passes_over_links_that_lead_out_or_round(tmp_path: Path) -> None:
+    put(tmp_path, "outside/odek.json", "outside/tasks.json", "inside/src/a")
+    inside = tmp_path / "inside"
+    (inside / "link").symlink_to(tmp_path / "outside")
+    (inside / ".vscode").symlink_to(tmp_path / "outside")
+    (inside / "src/loop").symlink_to(inside)
+    (inside / "src/.idea").symlink_to(inside / "src")
+    assert changes(inside, lambda _: put(tmp_path, "outside/odek.json", "outside/tasks.json")) == ()
+    assert see(inside).whole
+
+
+def test_tree_without_end_is_told_to_be_one(tmp_path: Path) -> None:
+    """B55: what was left out is no reason to keep quiet."""
+    put(tmp_path, "AGENTS.md")
+    before = see(tmp_path)
+    for number in range(MAX_FOLDERS + 5):
+        (tmp_path / f"d{number}").mkdir()
+    flooded = see(tmp_path)
+    left_out = f"only {MAX_FOLDERS} folders were looked into, there are more now"
+    assert describe(before, flooded) == f"not every file was looked at that this machine may trust later: {left_out}"
+    assert describe(flooded, see(tmp_path)) == ""
+    put(tmp_path, "odek.json")
+    assert describe(before, see(tmp_path)).endswith(f"trust later: odek.json ({left_out})")
+
+
+def test_what_the_first_look_may_have_left_out_goes_by_its_time() -> None:
+    def seen(**times: int) -> dict[str, Mark]:
+        return {name: Mark(identity=(1, 2, time), ctime_ns=time) for name, time in times.items()}
+
+    before = Look(found={}, whole=False, taken_ns=10**12)
+    after = Look(found=seen(old=10**11, new=10**12 + 1), whole=False, taken_ns=2 * 10**12)
+    assert compare(before, after) == ("new",)
+    assert compare(Look(found=seen(gone=1), whole=False, taken_ns=10**12), after) == ("new",)
+
+
+@pytest.mark.parametrize(
+    "flood", [".", ".git", "vendor/sub", ".git/.git/.vscode/.git", ".vscode/.vscode/.vscode", ".vscode"]
+)
+def test_flood_of_folders_hides_nothing(flood: str, tmp_path: Path) -> None:
+    """B55: three thousand empty folders beside a hook are made in a moment."""
+    names = (".git/hooks/pre-commit", ".github/ci.yml", ".vscode/tasks.json")
+    put(tmp_path, *names)
+    for number in range(MAX_FOLDERS + 5):
+        (tmp_path / flood / f"d{number}" / ".git").mkdir(parents=True)
+    assert set(names) <= set(changes(tmp_path, lambda folder: put(folder, *names)))
+
+
+def test_describes_with_escapes_and_a_bound(tmp_path: Path) -> None:
+    """R-64: a file name cannot rewrite the terminal."""
+    before = see(tmp_path)
+    assert describe(before, before) == ""
+    put(tmp_path, "a\x1b[2K/.envrc")
+    told = describe(before, see(tmp_path))
+    assert told.startswith("files changed that this machine may run or trust later: a")
+    assert "\x1b" not in told
+    put(tmp_path, *(f"{number}/.envrc" for number in range(19)))
+    assert describe(before, see(tmp_path)).endswith(" and 8 more")
