@@ -58,9 +58,7 @@ def test_run_ends_with_what_this_machine_trusts_later(odek: Odek, base_image: st
         (odek.cwd / name).write_text("x")
     for name in ("lib/.git/objects", "lib/.git/refs"):
         (odek.cwd / name).mkdir()
-    (odek.cwd / "run").write_text(
-        "mv docs/repository .git && mv docs/editor .vscode && mv lib/.git attic && echo moved"
-    )
+    (odek.cwd / "run").write_text("mv docs/repository .git && mv docs/editor .vscode\nmv lib/.git attic && echo moved")
     program = ("shell", {"command": "sh run"})
     outcome, server = run_script(odek, calls(program), text("done"), flags=("--sandbox-image", base_image))
     assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr

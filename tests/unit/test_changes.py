@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,7 @@ def test_what_the_first_look_may_have_left_out_goes_by_its_time() -> None:
     before = Look(found={}, whole=False, taken_ns=10**12)
     after = Look(found=seen(old=10**11, new=10**12 + 1), whole=False, taken_ns=2 * 10**12)
     assert compare(before, after) == ("new",)
+    assert compare(replace(before, whole=True), after) == ("new", "old")
     assert compare(Look(found=seen(gone=1), whole=False, taken_ns=10**12), after) == ("new",)
 
 
