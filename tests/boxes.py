@@ -144,15 +144,19 @@ class OddImages:
         files: Mapping[str, str] | None = None,
         modes: Mapping[str, int] | None = None,
         shell: str = "",
+        own: Mapping[str, str] | None = None,
     ) -> str:
         """Return the reference of an image: `changes` are lines of a Dockerfile, `files` replaces contents.
 
-        `shell` is a program of this machine to be its `sh`: unlike busybox, it knows no program that
-        the image does not hold.
+        `own` is path in the image → program of this machine, with the libraries that it needs. `shell` is
+        one to be its `sh`: unlike busybox, it knows no program that the image does not hold.
         """
         busybox = find_static_busybox()
         assert busybox is not None
-        extra = {} if not shell else {"bin/sh": Path(shell).read_bytes(), **libraries_of(shell)}
+        added = {**(own or {}), **({"bin/sh": shell} if shell else {})}
+        extra = {path: Path(program).read_bytes() for path, program in added.items()}
+        for program in added.values():
+            extra |= libraries_of(program)
         archive = rewrite(image_archive(busybox.read_bytes(), programs), files or {}, modes or {}, extra)
         reference = f"odek-test-odd:{os.getpid()}-{len(self._made)}"
         flags = [word for change in changes for word in ("--change", change)]
@@ -185,6 +189,6 @@ def rewrite(archive: bytes, files: Mapping[str, str], modes: Mapping[str, int], 
             new.addfile(entry, io.BytesIO(data))
         for name, data in extra.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o755
+            entry.size, entry.mode = len(data), modes.get(name, 0o755)
             new.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()

@@ -70,6 +70,12 @@ def find_engine() -> Engine | str:
     return Engine(client=client, version=version) if done.returncode == 0 and version else done.stderr.strip()
 
 
+def gateway_of_the_bridge(engine: Engine, image: str) -> str:
+    """Return this host's address for containers on the default bridge; inspect does not name it on all engines."""
+    route = engine.run("run", "--rm", "--network", "bridge", image, "ip", "route", "show", "default").stdout.split()
+    return route[route.index("via") + 1]
+
+
 def find_static_busybox() -> Path | None:
     """Return a busybox that runs without any library, or None."""
     path = shutil.which("busybox")

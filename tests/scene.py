@@ -136,3 +136,27 @@ def listening_socket(path: Path, reply: bytes | None = None) -> Iterator[str]:
         thread.join()
         for connection in held:
             connection.close()
+
+
+@contextmanager
+def listener_on_the_host(address: str = "0.0.0.0") -> Iterator[tuple[int, list[str]]]:
+    """Accept connections, on every address of this host unless told which: the port, and who came."""
+    came: list[str] = []
+    with socket.socket() as server:
+        server.bind((address, 0))
+        server.listen()
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, peer = server.accept()
+                except OSError:
+                    return
+                came.append(str(peer))
+                connection.close()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield server.getsockname()[1], came
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()

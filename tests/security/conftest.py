@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from boxes import Boxes, OddImages
 from engine import Engine
 from program import Odek
 from scene import Scene
+from weakened import Proof
 
 
 @pytest.fixture
@@ -25,3 +29,36 @@ def sandboxed(odek: Odek, docker_engine: Engine, base_image: str) -> Odek:
         json.dumps({"sandbox_image": base_image, "dangerous": {"sandboxed": {"action": "allow"}}})
     )
     return odek
+
+
+@pytest.fixture
+def boxes(docker_engine: Engine, base_image: str, tmp_path: Path) -> Iterator[Boxes]:
+    """Starts sandboxes on a scratch folder that everybody may write."""
+    workdir = tmp_path / "work"
+    workdir.mkdir()
+    workdir.chmod(0o777)
+    made = Boxes(engine=docker_engine, image=base_image, workdir=workdir)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def proof(boxes: Boxes) -> Iterator[Proof]:
+    """Attacks sandboxes with and without their protections."""
+    made = Proof(boxes=boxes)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def odd_images(docker_engine: Engine) -> Iterator[OddImages]:
+    made = OddImages(engine=docker_engine)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def setuid_image(odd_images: OddImages) -> str:
+    """An image with a program that shows everybody what root may read, and a file that only root may read."""
+    cat = shutil.which("cat") or ""
+    return odd_images.make(own={"bin/reveal": cat}, modes={"bin/reveal": 0o4755, "etc/passwd": 0o600})

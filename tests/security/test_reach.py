@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine import Engine
+from engine import Engine, gateway_of_the_bridge
 from fakes.model_server import ModelServer, ServedRequest, calls, text
 from program import Odek
-from scene import run_script, tool_results
+from scene import listener_on_the_host, run_script, tool_results
 
 CANARY = "canary-7f3"
 
@@ -125,35 +125,11 @@ def test_folder_that_holds_the_docker_socket(sandboxed: Odek, tmp_path: Path) ->
             assert (outcome.code, server.requests) == (1, []), outcome.stderr
 
 
-@contextlib.contextmanager
-def listener_on_the_host() -> Iterator[tuple[int, list[str]]]:
-    """Accept connections on every address of this host: the port, and who came."""
-    came: list[str] = []
-    with socket.socket() as server:
-        server.bind(("0.0.0.0", 0))
-        server.listen()
-
-        def accept() -> None:
-            while True:
-                try:
-                    connection, address = server.accept()
-                except OSError:
-                    return
-                came.append(str(address))
-                connection.close()
-
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        yield server.getsockname()[1], came
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-
-
-def test_network_none_has_no_way_out(sandboxed: Odek, docker_engine: Engine) -> None:
+def test_network_none_has_no_way_out(sandboxed: Odek, docker_engine: Engine, base_image: str) -> None:
     """S-7 With network `none` (the default) there is no way out, not to the host either."""
-    gateway = docker_engine.run("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").stdout
+    gateway = gateway_of_the_bridge(docker_engine, base_image)
     with listener_on_the_host() as (port, came):
-        addresses = ["127.0.0.1", gateway.strip() or "172.17.0.1", "169.254.169.254", "192.0.2.1", "::1"]
+        addresses = ["127.0.0.1", gateway, "169.254.169.254", "192.0.2.1", "::1"]
         commands = [f"nc -w 2 {address} {port} </dev/null && echo THROUGH" for address in addresses]
         devices, names, *tries = output_of(
             sandboxed,
@@ -161,9 +137,11 @@ def test_network_none_has_no_way_out(sandboxed: Odek, docker_engine: Engine) -> 
             "nslookup example.com || echo none",
             *commands,
         )
-    assert devices.splitlines()[:-1] == ["lo"]
-    assert "none" in names
-    assert ([result for result in tries if "THROUGH" in result], came) == ([], [])
+        assert devices.splitlines()[:-1] == ["lo"]
+        assert "none" in names
+        assert ([result for result in tries if "THROUGH" in result], came) == ([], [])
+        # the same command, with the network that the operator may choose: the host is there to be reached
+        assert "THROUGH" in output_of(sandboxed, commands[1], flags=("--sandbox-network", "bridge"))[0]
 
 
 @pytest.fixture
