@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from odek.agent.budget import NO_BUDGET, Budget, Spent, allowed_calls, find_exhausted, render_spent
 from odek.agent.calls import CallRunner, Toolbox
-from odek.agent.context import NO_CUT, NOTE, cut_view, estimate_tokens, fit, shrink
+from odek.agent.context import NO_CUT, NOTE, Cut, cut_view, estimate_tokens, fit, shrink
 from odek.agent.events import Finished, ModelAsked, ModelReplied, Sink, TextArrived, Warned
 from odek.errors import BudgetExhausted, OdekError, OutOfTime
 from odek.model.errors import ModelError
@@ -140,12 +140,19 @@ class Agent:
         """Return what of the messages is sent, shortened to the model's window if that is known, and its size."""
         view = cut_view(self.messages, self._cut)
         size = estimate_tokens(view, tools)
-        window = self._model.window(size)
-        if window is None or size <= window * _WINDOW_SHARE:
+        fitting = self._fitting(tools, size)
+        if fitting == self._cut:
             return view, size
-        self._cut = fit(self.messages, tools, self._cut, int(window * _WINDOW_SHARE))
+        self._cut = fitting
         view = cut_view(self.messages, self._cut)
         return view, estimate_tokens(view, tools)
+
+    def _fitting(self, tools: tuple[ToolSpec, ...], size: int) -> Cut:
+        """Return the cut with which what now has `size` tokens fits the model's window, as far as that is known."""
+        window = self._model.window(size)
+        if window is None or size <= window * _WINDOW_SHARE:
+            return self._cut
+        return fit(self.messages, tools, self._cut, int(window * _WINDOW_SHARE))
 
     def _complete(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         """Ask, and ask with less while the provider finds it too long, a few times at most (B42)."""
@@ -156,13 +163,21 @@ class Agent:
             except ModelError as error:
                 if not error.overflow:
                     raise
-                smaller = shrink(self.messages, self._cut) if shrinks < MAX_SHRINKS else None
+                smaller = self._smaller(view, tools) if shrinks < MAX_SHRINKS else None
                 if smaller is None:
                     raise _too_long(error) from error
                 shrinks += 1
                 self._cut = smaller
                 view = cut_view(self.messages, smaller)
                 self._sink(Warned(text="the conversation is too long for the model; older parts of it are left out"))
+
+    def _smaller(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Cut | None:
+        """Return a cut for a request that was refused as too long, None when nothing more can go.
+
+        The refusal may have told how large the window is.
+        """
+        fitting = self._fitting(tools, estimate_tokens(view, tools))
+        return fitting if fitting != self._cut else shrink(self.messages, self._cut)
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         return self._model.complete(view, tools, lambda text: self._sink(TextArrived(text=text)))
@@ -272,6 +287,7 @@ def _no_answer(reply: Reply) -> OdekError:
 def _too_long(error: ModelError) -> OdekError:
     return OdekError(
         "the conversation is too long for the model, and nothing more of it can be left out",
-        hint="put long text into a file and name the file, or use a model with a larger window",
+        hint="use a model with a larger window, or start a local server with a larger context; "
+        "long text in the task belongs into a file",
         detail=error.detail or error.message,
     )

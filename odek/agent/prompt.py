@@ -28,9 +28,6 @@ _TOOL_ADVICE = (
     ("search_files", "- search_files finds lines by a regular expression, or files by name; use it before grep."),
     ("glob", "- glob lists files whose paths fit a wildcard; use it before find."),
     ("patch", "- patch replaces one passage of a file; prefer it to writing a whole file anew."),
-    ("write_file", "- write_file makes a file, or replaces all of it."),
-    ("batch_read", "- batch_read shows several files by one call; batch_patch changes several, or none."),
-    ("parallel_shell", "- parallel_shell runs independent commands at the same time."),
 )
 
 _RULES = """\

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from odek.model.calls import NewId
 from odek.model.dialect import Assembler, Reader
-from odek.model.errors import ModelProtocolError, ModelUnreachable
+from odek.model.errors import EmptyAnswer, ModelProtocolError, ModelUnreachable
 from odek.model.failures import error_text
 from odek.model.sse import SseEvent, SseParser
 from odek.model.types import Reply
@@ -51,7 +51,7 @@ def read_answer(source: Source, reader: Reader, new_id: NewId, on_text: OnText) 
             break
     start = head.lstrip(_BLANK_OR_BOM)[:1]
     if not start:
-        raise ModelProtocolError("the model's server sent an empty answer", retryable=True)
+        raise EmptyAnswer("the model's server sent an empty answer", retryable=True)
     if start == b"<":
         raise ModelProtocolError(
             "the model's server sent a web page instead of an answer",

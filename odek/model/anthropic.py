@@ -54,7 +54,7 @@ class AnthropicDialect:
         """See Dialect."""
         return {"anthropic-version": API_VERSION, **({"x-api-key": api_key} if api_key else {})}
 
-    def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
         """See Dialect."""
         options = self._options
         thinking = self._thinking(messages)
@@ -66,7 +66,7 @@ class AnthropicDialect:
             "model": options.model,
             "max_tokens": self._output_tokens,
             "messages": [{"role": role, "content": blocks} for role, blocks in turns],
-            "stream": True,
+            "stream": stream,
             **tool_fields(tools, turns),
             **thinking,
         }

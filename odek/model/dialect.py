@@ -87,8 +87,8 @@ class Dialect(Reader, Protocol):
         """Return the headers that this API wants; `api_key` may be ""."""
         ...
 
-    def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
-        """Return the body of a request, which asks for a stream."""
+    def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
+        """Return the body of a request, for a stream or for a whole answer."""
         ...
 
     def learn(self, error: ModelError) -> bool:

@@ -79,3 +79,10 @@ class ModelRejected(ModelError):
 
 class ModelProtocolError(ModelError):
     """Something came back that is no complete answer."""
+
+
+class EmptyAnswer(ModelProtocolError):
+    """A server that said yes sent nothing at all.
+
+    llama-cpp-python does so when it finds a request wrong only after it has promised a stream.
+    """

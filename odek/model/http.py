@@ -1,7 +1,8 @@
 """A model behind an HTTP API: requests, retries, and what is told of them. Dialects know the JSON.
 
 What has been promised about time: 30 s for the connection, 120 s (or the profile's time) without a
-byte, 600 s for the whole call, retries and their waits included. A signal handler that raises
+byte, 600 s for the whole call, retries and their waits included; setup/model.py grants servers of
+one's own more. A signal handler that raises
 (errors.Interrupted) ends every wait at once; connections are closed on the way out.
 """
 
@@ -21,9 +22,9 @@ from typing import Literal
 from odek.model.answer import read_answer
 from odek.model.dialect import Dialect, RequestOptions
 from odek.model.endpoint import Endpoint, checked_key, choose_proxy, parse_base_url
-from odek.model.errors import ModelError
+from odek.model.errors import EmptyAnswer, ModelError
 from odek.model.failures import status_error
-from odek.model.profiles import parse_window
+from odek.model.profiles import parse_stated_window, parse_window
 from odek.model.retry import MAX_RETRIES, backoff_s, parse_retry_after
 from odek.model.tls import read_tls_context
 from odek.model.transport import DEFAULT_LIMITS, Exchange, Limits
@@ -93,14 +94,19 @@ class HttpModel:
         deadline_s = self._now() + self._limits.total_s
         spoken = _Spoken(on_text)
         attempts = lessons = 0
+        stream = True
         while True:
             try:
-                return self._attempt(encode_body(self._dialect.body(messages, tools)), spoken, deadline_s)
+                body = self._dialect.body(messages, tools, stream=stream)
+                return self._attempt(encode_body(body), spoken, deadline_s)
             except ModelError as error:
                 self._hide_key(error)
                 if lessons < _MAX_LESSONS and self._dialect.learn(error):
                     lessons += 1
                     continue
+                # whatever is wrong with an empty stream, a status can say it
+                stream = stream and not isinstance(error, EmptyAnswer)
+                self._note_window(error)
                 attempts += 1
                 wait_s = self._wait_s(error, attempts)
                 if spoken.anything or wait_s is None or self._now() + wait_s >= deadline_s:
@@ -117,6 +123,12 @@ class HttpModel:
             with suppress(ModelError):
                 self._window = self._look_up_window()
         return self._window
+
+    def _note_window(self, error: ModelError) -> None:
+        """Believe a server that finds a conversation too long, and says how long it may be."""
+        stated = parse_stated_window(error.detail) if error.overflow else None
+        if stated is not None:
+            self._window, self._window_asked = stated, True
 
     def _look_up_window(self) -> int | None:
         with_limits = replace(_LOOKUP_LIMITS, total_s=min(_LOOKUP_LIMITS.total_s, self._limits.total_s))

@@ -31,7 +31,7 @@ class OpenAiDialect:
         """Return the key; servers on this machine often want none."""
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
-    def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
         """See Dialect."""
         options = self._options
         body = wire.request_body(
@@ -41,11 +41,11 @@ class OpenAiDialect:
             temperature=None if "temperature" in self._refusals else options.temperature,
             thinking="" if "thinking" in self._refusals else options.thinking,
             thinking_budget=options.thinking_budget,
-            stream=True,
+            stream=stream,
             caching=options.caching or False,
         )
         if "stream_options" in self._refusals:
-            del body["stream_options"]
+            body.pop("stream_options", None)
         return body
 
     def learn(self, error: ModelError) -> bool:

@@ -6,6 +6,7 @@ window: its server is asked for it when that begins to matter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,16 @@ _WINDOW_FIELDS = (
     "n_ctx_train",  # llama.cpp
 )
 _LARGEST_WINDOW = 10**9
+# How servers state it when a request is too long for it.
+_STATED_WINDOWS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r'"n_ctx": ?(\d{1,9})\b',  # llama.cpp
+        r"maximum context length (?:is|of) (\d{1,9})\b",  # OpenAI, vLLM, llama-cpp-python
+        r"context (?:window|size|limit|length)(?: of| is|:)? \(?(\d{1,9})\b",
+        r"tokens > (\d{1,9}) maximum",  # Anthropic
+    )
+)
 
 
 def find_profile(model: str) -> ModelProfile:
@@ -76,6 +87,12 @@ def parse_window(payload: object, model: str) -> int | None:
         if found is not None:
             return found
     return None
+
+
+def parse_stated_window(refusal: str) -> int | None:
+    """Return the window that a server names when it finds a request too long, None when it names none."""
+    found = (pattern.search(refusal) for pattern in _STATED_WINDOWS)
+    return next((int(match[1]) or None for match in found if match), None)
 
 
 def _lists(payload: object) -> list[list[Any]]:

@@ -135,6 +135,9 @@ class Exchange:
         except TimeoutError as error:
             if self._now() >= self._deadline_s:
                 raise self._too_long() from error
+            if self._socket is not None and not broken:
+                silent = f"the model's server {self._endpoint.authority} is silent: {on_timeout}"
+                raise ModelUnreachable(silent, retryable=True) from error
             raise self._unreachable(on_timeout, broken=broken) from error
         except ssl.SSLCertVerificationError as error:
             raise ModelUnreachable(
@@ -176,5 +179,7 @@ def _connection(
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection was closed"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return clip(visible(text), 200) or type(error).__name__

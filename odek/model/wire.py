@@ -151,9 +151,10 @@ class ReplyAssembler:
     def _take_delta(self, delta: dict[str, Any]) -> str:
         self._reasoning.append(_string(delta.get("reasoning_content")))
         entries = delta.get("tool_calls")
-        for entry in entries if isinstance(entries, list) else ():
-            self._calls.feed(entry)
-        if isinstance(delta.get("function_call"), dict):
+        if isinstance(entries, list) and entries:
+            for entry in entries:
+                self._calls.feed(entry)
+        elif isinstance(delta.get("function_call"), dict):  # llama-cpp-python says each call in both ways
             self._calls.feed(delta["function_call"], old_style=True)
         return self._text.take(_text_of(delta))
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from odek.config.settings import Settings, Source
 from odek.errors import ConfigError
 from odek.host import Host
 from odek.model.types import Model
 
+if TYPE_CHECKING:
+    from odek.model.transport import Limits
+
 REPLAY_PREFIX = "replay:"
+_OWN_SERVER_S = 1800.0  # measured: SmolLM2-135M on one busy core takes 100 s for the first request, of 3 700 tokens
 
 
 def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
@@ -42,7 +47,6 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
     from odek.model.dialect import RequestOptions
     from odek.model.http import HttpModel
     from odek.model.profiles import find_profile
-    from odek.model.transport import Limits
 
     wanted = settings.model
     profile = find_profile(wanted.model)
@@ -64,8 +68,21 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
         allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
         env=host.env,
         on_notice=notify,
-        limits=Limits(idle_s=profile.timeout_s),
+        limits=choose_limits(wanted.base_url, profile.timeout_s),
     )
+
+
+def choose_limits(base_url: str, silence_s: float) -> Limits:
+    """Return how long the server at `base_url` may take; `silence_s` is what the model's profile allows.
+
+    A server without TLS is one's own: on this machine, or where ~/.odek/config.json says so. Without
+    a GPU it reads the first request for minutes, in silence, and would begin again at each retry.
+    """
+    from odek.model.transport import Limits
+
+    if base_url.lower().startswith("http:"):
+        return Limits(idle_s=_OWN_SERVER_S, total_s=_OWN_SERVER_S)
+    return Limits(idle_s=silence_s)
 
 
 def _read_text(path: str) -> str:

@@ -12,6 +12,7 @@ from fakes.model import NO_USAGE, ScriptedModel, text_reply
 
 from odek.agent.budget import Budget
 from odek.agent.calls import RESULT_LIMIT_CHARACTERS
+from odek.agent.context import estimate_tokens
 from odek.agent.events import (
     Event,
     Finished,
@@ -24,7 +25,7 @@ from odek.agent.events import (
 )
 from odek.agent.loop import Agent
 from odek.errors import BudgetExhausted, Interrupted, OdekError, OutOfTime
-from odek.model.errors import ModelRejected
+from odek.model.errors import ModelError, ModelRejected
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
 SPECS = (ToolSpec(name="echo", description="", parameters={"type": "object", "properties": {}}),)
@@ -405,6 +406,29 @@ def test_overflow_is_remembered_for_the_next_request() -> None:
     b = bench(*replies[:3], TOO_LONG, replies[3], says("done"), outcomes=outcomes)
     b.agent.run("task")
     assert sent(b, 5) == ["system text", "task", "s1", "s2", "s3"]
+
+
+class LearningModel(ScriptedModel):
+    """Learns its window from the refusal, as HttpModel does."""
+
+    def window(self, conversation_tokens: int) -> int | None:
+        del conversation_tokens
+        return 8192 if any(isinstance(reply, ModelError) for reply in self._replies[: len(self.requests)]) else None
+
+
+def test_refusal_that_tells_the_window_is_enough_to_fit_into_it() -> None:
+    """B42 (3): a long session goes on with a small model, though halving it three times would not do."""
+    history = [
+        message
+        for number in range(400)
+        for message in (Message(role="user", content="x" * 2000), Message(role="assistant", content=f"a{number}"))
+    ]
+    model = LearningModel([TOO_LONG, says("done")])
+    agent = Agent(
+        model=model, tools=Tools({}), sink=lambda _: None, max_iterations=2, system="system text", history=history
+    )
+    assert agent.run("task") == "done"
+    assert estimate_tokens(model.requests[1].messages, ()) <= 8192 * 3 / 4
 
 
 def test_overflow_that_never_ends_is_an_error_after_three_tries() -> None:

@@ -44,7 +44,7 @@ def body(*messages: Message, tools: tuple[ToolSpec, ...] = (SHELL,), **options: 
 
 def checked(dialect: AnthropicDialect, messages: Any = (TASK,), tools: Any = (SHELL,)) -> dict[str, Any]:
     """Return the body of a request, which must be one that the provider accepts."""
-    made = dialect.body(messages, tools)
+    made = dialect.body(messages, tools, stream=True)
     assert broken_rules("/v1/messages", json.dumps(made).encode()) == []
     return made
 

@@ -307,7 +307,7 @@ def test_server_that_does_not_even_begin_is_given_up() -> None:
     with served(text("late", delay_s=60), text("hi"), limits=Limits(idle_s=0.1)) as (server, call):
         assert call.run().message == answer("hi")
     assert call.notices == [
-        f"the model's server 127.0.0.1:{server.port} could not be reached: nothing came for 0.1 s; "
+        f"the model's server 127.0.0.1:{server.port} is silent: nothing came for 0.1 s; "
         "trying again in 0.5 s (retry 1 of 3)"
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odek.model.profiles import ModelProfile, find_profile, parse_window
+from odek.model.profiles import ModelProfile, find_profile, parse_stated_window, parse_window
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,22 @@ def test_longest_prefix_counts(model: str, profile: ModelProfile) -> None:
 )
 def test_window_as_servers_tell_it(payload: object, window: int | None) -> None:
     assert parse_window(payload, "m") == window
+
+
+@pytest.mark.parametrize(
+    ("refusal", "window"),
+    [
+        ("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens", 8192),
+        ('{"error":{"type":"exceed_context_size_error","n_prompt_tokens":3703,"n_ctx":1024}}', 1024),
+        ("request (3703 tokens) exceeds the available context size (1024 tokens), try increasing it", 1024),
+        ("Requested tokens (3611) exceed context window of 2048", 2048),
+        ("prompt is too long: 203456 tokens > 200000 maximum", 200_000),
+        ("the context length was exceeded", None),
+        ("maximum context length is 0 tokens", None),
+        ("maximum context length is 99999999999 tokens", None),
+        ("", None),
+    ],
+)
+def test_window_as_a_refusal_tells_it(refusal: str, window: int | None) -> None:
+    """B42"""
+    assert parse_stated_window(refusal) == window
