@@ -93,7 +93,7 @@ class Box:
         self.opened, self.agent = opened, opened.agent
 
     def _new_model(self, settings: Settings) -> Model:
-        self._switch.model = make_model(settings, self._host, notify=self._terminal.note)
+        self._switch.model = make_model(settings, self._host, notify=self._terminal.aside)
         return self._switch
 
 

@@ -12,6 +12,7 @@ from odek.agent.events import (
     Finished,
     ModelAsked,
     ModelReplied,
+    TextArrived,
     ToolFinished,
     ToolStarted,
     Warned,
@@ -40,6 +41,8 @@ class Narrator:
         self._started = now()
         self._calls: dict[str, tuple[str, float]] = {}
         """of the calls that are running, by id: title, and when each began by `_working`"""
+        self._writing = False
+        """whether the reply that is waited for has begun"""
         self._told = ""
         """the call whose heading was printed last"""
 
@@ -47,7 +50,12 @@ class Narrator:
         match event:
             case ModelAsked():
                 self._calls.clear()
+                self._writing = False
                 self._terminal.wait_for("waiting for the model")
+            case TextArrived():
+                if not self._writing:
+                    self._writing = True
+                    self._terminal.wait_for("the model is writing")
             case ModelReplied():
                 self._terminal.stop_waiting()
                 self._replied(event)

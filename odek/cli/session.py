@@ -38,7 +38,7 @@ def session(
     """Open a session in the real world; its container ends with the block, however that ends."""
     world = World(
         docker=real_docker(host),
-        new_model=new_model or partial(make_model, host=host, notify=terminal.note),
+        new_model=new_model or partial(make_model, host=host, notify=terminal.aside),
         approver=find_approver(alone=terminal.asking),
         notices=terminal,
         random_hex=random_hex,

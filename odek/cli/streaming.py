@@ -21,9 +21,8 @@ class StreamingNarrator(Narrator):
         """the text of the last reply, as far as it was shown"""
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, TextArrived):
-            if self._streams:
-                self._stream(event.text)
+        if isinstance(event, TextArrived) and self._streams:
+            self._stream(event.text)
         else:
             self.end_line()
             if isinstance(event, ModelAsked):

@@ -113,6 +113,13 @@ class Terminal:
     def note(self, text: str) -> None:
         self.line(f"odek: {visible_lines(text)}")
 
+    def aside(self, text: str) -> None:
+        """Print a note in the middle of a wait, which goes on."""
+        what = self._waiting.stop() if self._waiting is not None else ""
+        self.note(text)
+        if what:
+            self.wait_for(what)
+
     def warn(self, text: str, hint: str = "") -> None:
         self.line(self.style(f"odek: warning: {visible_lines(text)}", "yellow"))
         if hint:

@@ -18,11 +18,11 @@ FILE_LIMIT_BYTES = 10 << 20
 
 PATH: Mapping[str, Any] = {
     "type": "string",
-    "description": "the file, relative to the workspace or absolute inside it",
+    "description": "a file in the workspace",
 }
 FOLDER: Mapping[str, Any] = {
     "type": "string",
-    "description": "the folder, relative to the workspace or absolute inside it; the workspace unless given",
+    "description": "a folder in the workspace; all of it unless given",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import threading
 
 import pytest
 
@@ -77,6 +78,21 @@ def test_time_of_a_call_is_not_that_of_its_question() -> None:
     terminal.asked_s += 0.7
     narrator(ToolFinished(call=CALL, text="one", failed=False))
     assert stderr.getvalue() == "● shell  make\n  │ one\n  └ ok · 0.3 s\n"
+
+
+def test_wait_tells_whether_the_model_has_begun_to_write() -> None:
+    """R-81: a machine without a GPU reads for minutes and then writes for minutes."""
+
+    terminal = Terminal(io.StringIO(), io.StringIO())
+    terminal.configure(env={"TERM": "xterm"}, is_terminal=True)
+    narrator = Narrator(terminal)
+    seen = []
+    for event in (ModelAsked(iteration=1), TextArrived(text="a"), TextArrived(text="b")):
+        narrator(event)
+        names = {thread.name for thread in threading.enumerate()}
+        seen.append(names & {"waiting for the model", "the model is writing"})
+    terminal.stop_waiting()
+    assert seen == [{"waiting for the model"}, {"the model is writing"}, {"the model is writing"}]
 
 
 def test_nothing_raw_reaches_the_terminal() -> None:

@@ -130,3 +130,14 @@ def test_nothing_is_written_over_a_question() -> None:
     assert waits()
     terminal.stop_waiting()
     assert not waits()
+
+
+def test_note_in_the_middle_of_a_wait_does_not_end_it() -> None:
+    """B41: what is waited for is told again after "trying again"."""
+    terminal, _, stderr = made(env={"TERM": "xterm"}, is_terminal=True)
+    terminal.aside("nothing is waited for")
+    terminal.wait_for("running this test")
+    terminal.aside("trying again")
+    assert "running this test" in [thread.name for thread in threading.enumerate()]
+    terminal.stop_waiting()
+    assert stderr.getvalue() == "odek: nothing is waited for\nodek: trying again\n"
