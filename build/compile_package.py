@@ -1,21 +1,21 @@
-"""What each interpreter that odek is compiled for runs: the package as one member of the archive.
+"""What each interpreter that odek is compiled for runs: the package as members of the archive.
 
-Reads lines "NAME PATH" (name in the archive, file) from the standard input and writes to argv[1] two
-members of the archive, each after its length in 8 bytes, little-endian, as marshal writes them:
+Reads lines "NAME PATH" (name in the archive, file) from the standard input; argv is where to write, and the
+file of texts to share, if there is one. Writes three parts, each after its length in 8 bytes, little-endian:
 
-    for a start      (code of odekload, places of modules, the stream that they are in)
-    all the others   (places of modules, {data file: (start, end)}, the stream that all of it is in)
+    texts       marshalled: a tuple of the texts in the code, those that stand there most often first
+    start       marshalled: (code of odekload, {module: (is it a package, code, {})}), all that `odek version` imports
+    run         marshalled: (texts, further texts, {module: (is it a package, code, methods)}, {data file: content})
 
-Places are {module: (is it a package, start, end of its code, end of its methods)}. A stream is deflated
-and holds, at those places, marshalled code, marshalled methods of data classes, and data files. What
-`odek version` and `odek --help` import is in the first one; in the second one, what `odek run` imports
-comes first: a start inflates as much of it as it needs.
+With a file of texts, `run` begins with the same bytes whichever interpreter wrote it, for the texts stand
+first there and what comes after refers to them: zipapp.py keeps that beginning once for all. `run` holds
+what `odek run` imports; what else odek has, and a start with ODEK_DEBUG, is compiled from the sources.
 
 The methods are those that dataclasses would write as text and compile at every start, half of the time
 that importing odek takes: {siphash of the text: code}. To get at them, the package is imported here.
 
-Left out of the code, as nothing asks for it: docstrings, annotations of functions, and (because of
-`-X no_debug_ranges`) the columns for the marks below a line of a traceback. Asserts stay.
+Left out of the code, as nothing asks for it: docstrings, annotations, what stands under `if TYPE_CHECKING`,
+the table of lines (ODEK_DEBUG has them: it takes the sources), qualified names of functions. Asserts stay.
 """
 
 from __future__ import annotations
@@ -23,26 +23,42 @@ from __future__ import annotations
 import _imp
 import ast
 import builtins
+import collections
 import dataclasses
 import importlib
 import importlib.util
 import marshal
 import sys
-import zlib
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, TypeVar
 
 Node = TypeVar("Node", ast.Module, ast.ClassDef, ast.FunctionDef)
-Place = tuple[bool, int, int, int]
+Modules = dict[str, tuple[bool, CodeType, dict[bytes, CodeType]]]
 
 START = ("odek.cli.main",)
 """all that `odek version` imports"""
-FIRST = ("odek.cli.terminal", "odek.host", "odek.cli.signals", "odek.cli.commands.run")
-"""what is wanted next, in this order"""
+RUN = (
+    "odek.cli.terminal",
+    "odek.host",
+    "odek.cli.signals",
+    "odek.cli.commands.run",
+    "odek.danger.classify",
+    "odek.setup.danger",
+    "odek.model.http",
+    "odek.model.openai",
+    "odek.model.profiles",
+    "odek.model.replay",
+)
+"""what `odek run` imports, in this order"""
+KEY_LENGTH = 4
+"""bytes of a method's key: all the texts that come to be looked up are known here, or made of names"""
+# what dataclasses looks for in the text of an annotation
+MEANT = ("ClassVar", "InitVar", "KW_ONLY")
 
 
 class Trim(ast.NodeTransformer):
-    """Takes out what the compiled code need not hold; lines keep their numbers."""
+    """Takes out what the compiled code need not hold."""
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
         return self._trimmed(node)
@@ -60,6 +76,18 @@ class Trim(ast.NodeTransformer):
         return self._trimmed(node)
 
     visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        self.generic_visit(node)
+        if not any(word in ast.unparse(node.annotation) for word in MEANT):
+            node.annotation = ast.copy_location(ast.Constant(""), node.annotation)
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return node.orelse or ast.copy_location(ast.Pass(), node)
+        return node
 
     def _trimmed(self, node: Node, instead: str = "") -> Node:
         if ast.get_docstring(node, clean=False) is not None:
@@ -80,14 +108,61 @@ class Methods:
 
     def exec(self, text: str, scope: dict[str, Any], *more: dict[str, Any]) -> None:
         code = compile(text, "<string>", "exec", dont_inherit=True)
-        self.found.setdefault(scope["__name__"], {})[_imp.source_hash(0, text.encode())] = code
+        key = _imp.source_hash(0, text.encode())[:KEY_LENGTH]
+        self.found.setdefault(scope["__name__"], {})[key] = code
         builtins.exec(code, scope, *more)  # noqa: S102 – as dataclasses would
 
 
-def compile_module(name: str, content: bytes) -> CodeType:
-    """Return the code of the module with this name in the archive."""
-    code: CodeType = compile(Trim().visit(ast.parse(content)), name, "exec", dont_inherit=True)
-    return code
+class Texts:
+    """One object for all equal texts: marshal writes an object once, and refers to it from then on."""
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.table = {text: sys.intern(text) for text in known}
+        self.known = tuple(self.table.values())
+
+    def further(self, codes: Iterator[CodeType]) -> tuple[str, ...]:
+        """Return the texts that are not among the known ones, the most frequent first, and know them."""
+        counted = collections.Counter(text for code in codes for text in texts_of(code) if text not in self.table)
+        found = tuple(sys.intern(text) for text in sorted(counted, key=lambda text: (-counted[text], text)))
+        self.table.update((text, text) for text in found)
+        return found
+
+    def unify(self, thing: Any) -> Any:  # noqa: ANN401 – a constant, or code
+        """Return a constant or code with the texts of the table."""
+        if isinstance(thing, str):
+            return self.table[thing]
+        if isinstance(thing, tuple):
+            return tuple(self.unify(part) for part in thing)
+        if isinstance(thing, frozenset):
+            return frozenset(self.unify(part) for part in sorted(thing, key=repr))
+        if isinstance(thing, CodeType):
+            return thing.replace(co_consts=self.unify(thing.co_consts), co_name=self.unify(thing.co_name))
+        return thing
+
+
+def texts_of(thing: object) -> Iterator[str]:
+    """Yield each text in a constant or code, as often as it stands there."""
+    if isinstance(thing, str):
+        yield thing
+    elif isinstance(thing, (tuple, frozenset)):
+        for part in thing:
+            yield from texts_of(part)
+    elif isinstance(thing, CodeType):
+        variables = (thing.co_varnames, thing.co_freevars, thing.co_cellvars)
+        yield from texts_of((thing.co_name, thing.co_filename, thing.co_names, variables, thing.co_consts))
+
+
+def shorten(code: CodeType) -> CodeType:
+    """Return the code without lines, file and qualified names."""
+    constants = tuple(shorten(part) if isinstance(part, CodeType) else part for part in code.co_consts)
+    shorter: dict[str, Any] = {"co_qualname": code.co_name} if sys.version_info >= (3, 11) else {}
+    return code.replace(co_consts=constants, co_linetable=b"", co_filename="", co_firstlineno=1, **shorter)
+
+
+def compile_module(content: bytes) -> CodeType:
+    """Return the code of a module."""
+    code: CodeType = compile(Trim().visit(ast.parse(content)), "", "exec", dont_inherit=True)
+    return shorten(code)
 
 
 def module_name(name: str) -> tuple[str, bool]:
@@ -111,91 +186,51 @@ def import_all(names: list[str]) -> list[str]:
     """Import the modules of `names` and return those that came in by it, in their order."""
     before = set(sys.modules)
     for name in names:
-        if not name.endswith("__main__"):
-            importlib.import_module(name)
+        importlib.import_module(name)
     return [name for name in sys.modules if name not in before and name.split(".")[0] == "odek"]
 
 
-class Stream:
-    """Parts in a row, and where each of them is."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-
-    def add(self, part: bytes) -> int:
-        """Append and return where the part ends."""
-        self.content += part
-        return len(self.content)
-
-    def add_modules(self, names: list[str], package: Package, methods: Methods) -> dict[str, Place]:
-        """Append code and methods of the modules and return their places."""
-        places = {}
-        for name in names:
-            start, middle = len(self.content), self.add(package.codes[name])
-            found = methods.found.get(name)
-            # version 2: later ones write references, which depend on who else holds an object at the time
-            places[name] = (
-                name in package.packages,
-                start,
-                middle,
-                self.add(marshal.dumps(found, 2) if found else b""),
-            )
-        return places
-
-    def deflated(self) -> bytes:
-        """Return all of it as a raw deflate stream; the same zlib makes the same of the same."""
-        compressor = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
-        return compressor.compress(self.content) + compressor.flush()
-
-
-@dataclasses.dataclass(frozen=True)
-class Package:
-    """What the files hold."""
-
-    codes: dict[str, bytes]
-    """module → marshalled code"""
-    packages: set[str]
-    """those of the modules that are packages"""
-    data: dict[str, bytes]
-    """name in the archive → content"""
-
-
-def read_package(files: dict[str, tuple[str, bytes]]) -> Package:
-    """Compile what is Python."""
-    codes, packages, data = {}, set(), {}
-    for name, (_, content) in files.items():
-        if not name.endswith(".py"):
-            data[name] = content
-            continue
-        module, is_package = module_name(name)
-        codes[module] = marshal.dumps(compile_module(name, content))
-        if is_package:
-            packages.add(module)
-    return Package(codes=codes, packages=packages, data=data)
-
-
-def pack(package: Package) -> tuple[bytes, bytes]:
-    """Return both members. Imports the package."""
+def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """Return texts, start and run. Imports what is packed."""
     methods = Methods()
     dataclasses.exec = methods.exec  # type: ignore[attr-defined]
-    names = [name for name in package.codes if name != "odekload"]
-    start = import_all([name for name in START if name in names])
-    order = import_all([*(name for name in FIRST if name in names), *names])
-    order += [name for name in names if name not in (*start, *order)]
-    first, rest = Stream(), Stream()
-    places = first.add_modules(start, package, methods)
-    others = rest.add_modules(order, package, methods)
-    data = {name: (len(rest.content), rest.add(content)) for name, content in package.data.items()}
+    named = {module_name(name): content for name, (_, content) in files.items() if name.endswith(".py")}
+    sources = {module: (is_package, content) for (module, is_package), content in named.items()}
+
+    def compiled(names: list[str]) -> Modules:
+        return {
+            name: (
+                sources[name][0],
+                compile_module(sources[name][1]),
+                {key: shorten(code) for key, code in methods.found.get(name, {}).items()},
+            )
+            for name in names
+        }
+
+    start = compiled(import_all([name for name in START if name in sources]))
+    run = compiled(import_all([name for name in RUN if name in sources]))
+    texts = Texts(known)
+    further = texts.further(code for _, code, found in run.values() for code in (code, *found.values()))
+    unified = {
+        name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in found.items()})
+        for name, (is_package, code, found) in run.items()
+    }
+    data = {name: content for name, (_, content) in files.items() if not name.endswith(".py")}
     return (
-        marshal.dumps((package.codes["odekload"], places, first.deflated())),
-        marshal.dumps((others, data, rest.deflated())),
+        marshal.dumps(texts.known + further, 2),
+        marshal.dumps((compile_module(sources["odekload"][1]), start)),
+        marshal.dumps((texts.known, further, unified, data)),
     )
 
 
 if __name__ == "__main__":
     found = read_files(sys.stdin.read())
     sys.path.insert(0, found["odek/__init__.py"][0][: -len("/odek/__init__.py")])
+    shared: tuple[str, ...] = ()
+    if sys.argv[2:]:
+        with open(sys.argv[2], "rb") as given:
+            shared = marshal.load(given)  # noqa: S302 – of this very program
     with open(sys.argv[1], "wb") as target:
-        for member in pack(read_package(found)):
-            target.write(len(member).to_bytes(8, "little") + member)
+        for part in pack(found, shared):
+            target.write(len(part).to_bytes(8, "little") + part)
     print(importlib.util.MAGIC_NUMBER.hex(), "{}.{}".format(*sys.version_info), sys.implementation.name)

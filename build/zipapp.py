@@ -2,31 +2,31 @@
 
 The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
 
-    __main__.py, odek….py       what runs first: the files of boot/
-    source.tar                  the sources and the data files: for tracebacks, for a Python that
-                                nothing was compiled for, and for who wants to read them
-    compiled/<magic number>     compiled code for one minor version of Python: what a start needs
-    compiled/<magic number>.rest    all the rest of it, and the data files; what both are made of
-                                stands in compile_package.py
+    __main__.py, odek….py           what runs first: the files of boot/
+    compiled/<magic number>         for one minor version of Python: compiled code of what every start needs
+    compiled/<magic number>.run     … of what `odek run` needs, and the data files, without its beginning,
+    compiled/texts                  which is the same for all: the texts in the code (compile_package.py)
+    source.tar.gz                   sources and data files: for what is not compiled, for a start with
+                                    ODEK_DEBUG, for a Python that is not listed, and for who wants to read them
 
 Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
 the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
-compiles in a clean environment with a fixed hash seed. Two things are deflated, by the zlib of the
+compiles in a clean environment with a fixed hash seed. All but boot/ is deflated, by the zlib of the
 interpreter at work: "the same interpreters" includes it. Its version is printed with the hash.
 
-Why it is as it is: bytes, when odek had 29,800 lines (1.24 MB) and was compiled for four Pythons.
+Why it is as it is: bytes, when odek had 31,800 lines (1.31 MB).
 
-    everything stored                                             12,355,000
-    everything deflated                                            4,020,000
-    … methods of data classes found by a hash, not by their text   3,480,000
-    … without docstrings, annotations of functions and columns     2,755,000
-    the same for one Python instead of four (--python)               995,000
-    the sources alone, compiled at each start                        371,000
+    all modules compiled for four Pythons, a stream for each                    2,937,000
+    … without tables of lines, annotations and qualified names                  2,480,000
+    … only what `odek run` imports                                              1,960,000
+    … the texts in the code kept once for all                                   1,616,000
+    … for 3.11 to 3.13; 3.10 compiles `odek run` at each start                  1,352,000
+    the sources alone, compiled at each start                                     390,000
 
-One stream for a Python packs a fifth better than a stream for each module. Sorting bytecode, line
-tables and strings into streams of their own would save another fifth, and put a decoder in front of
-every import. 1.5 MB, the budget when odek was half as long, would mean to compile for two Pythons only;
-the other two would start `odek run` some 300 ms later.
+That last step but one costs a run on 3.10 some 0.4 s, and keeps the file below 1.5 MB (LARGEST);
+`--python` makes one that is compiled for any of the four. What would go further and was left alone: sources
+without comments save 93,000, one name for all local variables 25,000; LZMA a third of the compiled
+code, and takes 20 ms more at each start where zlib takes 5.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms), deflated or not: `odek version` and `odek --help`
 1.3 with a Python in /usr/bin; 1.7 where the launcher has to see where a folder of PATH really lies, as in
@@ -45,17 +45,19 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from artifact import DIST, ROOT, ZIP_NAME, write_executable
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+START_ONLY = ("3.10",)
+"""unless asked for, what `odek run` needs is not compiled for these"""
+LARGEST = 1_500_000  # bytes, unless the Pythons were given
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
-DEFLATED = ("source.tar",)
-"""members that are not deflated in themselves"""
+GZIP = 31  # a form of zlib: without time and name
 LONGEST_NAME = 100  # of a file in the simplest form of a tar archive
 
 
@@ -71,10 +73,12 @@ class Compiled:
     """magic number of its compiled code, 8 hex digits"""
     version: str
     """major and minor, "3.11\""""
+    texts: bytes
+    """the texts in it, marshalled: what another interpreter is given to share"""
     start: bytes
-    """the member that a start needs"""
-    rest: bytes
-    """the member that holds all the others"""
+    """what `odek version` needs, marshalled"""
+    run: bytes
+    """what `odek run` needs, marshalled; nothing when it is to come from the sources"""
 
 
 def find_package(folder: Path) -> dict[str, Path]:
@@ -90,13 +94,18 @@ def find_package(folder: Path) -> dict[str, Path]:
     return files
 
 
-def compile_package(python: str, files: Mapping[str, Path]) -> Compiled:
-    """Compile `files` (name in the archive → path) with the interpreter `python`. Raises BuildError."""
+def compile_package(python: str, files: Mapping[str, Path], texts: bytes = b"") -> Compiled:
+    """Compile `files` (name in the archive → path) with the interpreter `python`. Raises BuildError.
+
+    With `texts`, what comes out for `odek run` begins with the same bytes for every interpreter.
+    """
     with tempfile.TemporaryDirectory() as scratch:
-        target = Path(scratch, "compiled")
+        target, shared = Path(scratch, "compiled"), Path(scratch, "texts")
+        shared.write_bytes(texts)
         try:
             done = subprocess.run(
-                [python, *COMPILER_FLAGS, "-c", (HERE / "compile_package.py").read_text("utf-8"), str(target)],
+                [python, *COMPILER_FLAGS, "-c", (HERE / "compile_package.py").read_text("utf-8"), str(target)]
+                + ([str(shared)] if texts else []),
                 input="\n".join(f"{name} {path}" for name, path in sorted(files.items())).encode(),
                 capture_output=True,
                 # -I would ignore the hash seed, which orders the sets among the constants
@@ -111,11 +120,11 @@ def compile_package(python: str, files: Mapping[str, Path]) -> Compiled:
         magic, version, implementation = done.stdout.decode().split()
         if implementation != "cpython" or version not in VERSIONS:
             raise BuildError(f"{python} is {implementation} {version}; supported: {', '.join(VERSIONS)}")
-        start, rest = split_members(target.read_bytes())
-        return Compiled(magic=magic, version=version, start=start, rest=rest)
+        own, start, run = split_parts(target.read_bytes())
+        return Compiled(magic=magic, version=version, texts=own, start=start, run=run)
 
 
-def split_members(written: bytes) -> Iterator[bytes]:
+def split_parts(written: bytes) -> Iterator[bytes]:
     """Yield what stands there, each after its length in 8 bytes."""
     while written:
         end = 8 + int.from_bytes(written[:8], "little")
@@ -140,7 +149,7 @@ def find_pythons(path: str, home: str) -> Iterator[str]:
 def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bool) -> list[Compiled]:
     """Compile once for each magic number; with `strict`, an interpreter that cannot is an error; else it is one
     when none can."""
-    done: dict[str, Compiled] = {}
+    able: dict[str, tuple[str, Compiled]] = {}
     failure = None
     seen: set[str] = set()
     for python in pythons:
@@ -157,32 +166,43 @@ def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bo
             print("zipapp: left out:", *dict.fromkeys((lines[0], lines[-1])), file=sys.stderr)
             failure = error
             continue
-        done.setdefault(compiled.magic, compiled)
-    if failure and not done:
+        able.setdefault(compiled.magic, (python, compiled))
+    if failure and not able:
         raise failure
-    return sorted(done.values(), key=lambda compiled: compiled.magic)
+    # the texts of one of them, always the same one, serve all
+    shared = able[max(able)][1].texts if able else b""
+    again = [compile_package(python, files, shared) for _, (python, _) in sorted(able.items())]
+    return [replace(one, run=b"") if one.version in START_ONLY and not strict else one for one in again]
+
+
+def compiled_members(compiled: Sequence[Compiled]) -> dict[str, bytes]:
+    """Return the members that hold compiled code; what all the parts for `odek run` begin with stands in one."""
+    members = {f"compiled/{one.magic}": deflate(one.start) for one in compiled}
+    runs = {one.magic: one.run for one in compiled if one.run}
+    same = os.path.commonprefix(list(runs.values()))  # noqa: RUF071 – bytes, not paths
+    members.update({f"compiled/{magic}.run": deflate(run[len(same) :]) for magic, run in runs.items()})
+    return {**members, "compiled/texts": deflate(same)} if same else members
 
 
 def zip_archive(members: Mapping[str, bytes], *, prefix: bytes) -> bytes:
-    """Return `prefix` and, after it, a zip archive of `members`, sorted by name."""
+    """Return `prefix` and, after it, a zip archive of `members`, sorted by name, stored."""
     out = bytearray(prefix)
     directory = bytearray()
     for name, content in sorted(members.items()):
-        stored = deflate(content) if name in DEFLATED else content
         # time 0, date 1980-01-01; sizes and offsets below 4 GiB: no zip64
-        method, sizes = 8 if name in DEFLATED else 0, (len(stored), len(content))
-        common = struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0x21, zlib.crc32(content), *sizes, len(name), 0)
+        sizes = (len(content), len(content))
+        common = struct.pack("<HHHHHIIIHH", 20, 0, 0, 0, 0x21, zlib.crc32(content), *sizes, len(name), 0)
         # made by: version 2.0 on Unix, for the mode 0644 of a regular file
         directory += b"PK\x01\x02" + struct.pack("<H", 3 << 8 | 20) + common
         directory += struct.pack("<HHHII", 0, 0, 0, 0o100644 << 16, len(out)) + name.encode("ascii")
-        out += b"PK\x03\x04" + common + name.encode("ascii") + stored
+        out += b"PK\x03\x04" + common + name.encode("ascii") + content
     end = struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(directory), len(out), 0)
     return bytes(out + directory + b"PK\x05\x06" + end)
 
 
-def deflate(content: bytes) -> bytes:
-    """Return `content` as a raw deflate stream."""
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
+def deflate(content: bytes, form: int = -15) -> bytes:
+    """Return `content` as a raw deflate stream, or in another form of those that zlib knows."""
+    compressor = zlib.compressobj(9, zlib.DEFLATED, form, 9)
     return compressor.compress(content) + compressor.flush()
 
 
@@ -206,9 +226,8 @@ def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes,
     boot = {path.name: path for path in (HERE / "boot").glob("*.py")}
     compiled = compile_all(pythons, {**package, "odekload.py": boot["odekload.py"]}, strict=strict)
     members = {name: path.read_bytes() for name, path in boot.items()}
-    members["source.tar"] = tar_archive(package)
-    members.update({f"compiled/{tree.magic}": tree.start for tree in compiled})
-    members.update({f"compiled/{tree.magic}.rest": tree.rest for tree in compiled})
+    members["source.tar.gz"] = deflate(tar_archive(package), GZIP)
+    members.update(compiled_members(compiled))
     return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled
 
 
@@ -233,14 +252,16 @@ def main(argv: list[str]) -> int:
     pythons = options.python or found
     try:
         content, compiled = build(options.source, pythons, strict=bool(options.python))
+        if not options.python and len(content) > LARGEST:
+            raise BuildError(f"{len(content)} bytes, more than {LARGEST}; START_ONLY says what may go")
     except BuildError as error:
         print(f"zipapp: error: {error}", file=sys.stderr)
         return 1
     write_executable(options.output, content)
     digest = hashlib.sha256(content).hexdigest()
     print(f"{options.output}  {len(content)} bytes  sha256 {digest}")
-    versions = sorted({tree.version for tree in compiled}, key=VERSIONS.index)
-    print(f"compiled for Python {' '.join(versions)}; zlib {zlib.ZLIB_RUNTIME_VERSION}")
+    versions = sorted((one.version + " (start only)" * (not one.run) for one in compiled), key=len)
+    print(f"compiled for Python {', '.join(versions)}; zlib {zlib.ZLIB_RUNTIME_VERSION}")
     return 0
 
 

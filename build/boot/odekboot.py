@@ -22,20 +22,24 @@ def start():
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     file = sys.argv[1]
     del sys.argv[2], sys.argv[0]
-    magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+    import marshal
+    import posix
+    import zlib
+
+    modules = {}
     try:
-        packed = __loader__.get_data(file + "/compiled/" + magic)
+        magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+        if b"ODEK_DEBUG" in posix.environ:  # only the sources give a traceback with lines
+            raise OSError
+        code, modules = marshal.loads(zlib.decompress(__loader__.get_data(file + "/compiled/" + magic), -15))
     except OSError:  # a Python that nothing was compiled for: the sources in the archive serve
         import odekload
 
-        odekload.install_sources(file, __loader__)
+        odekload.install(file, __loader__, modules, "")
     else:
-        import marshal
-
-        code, modules, stream = marshal.loads(packed)
         scope = {"__name__": "odekload"}
-        exec(marshal.loads(code), scope)
-        scope["install"](file, __loader__, modules, stream)
+        exec(code, scope)
+        scope["install"](file, __loader__, modules, magic)
     from odek.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

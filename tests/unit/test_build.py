@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -34,7 +35,14 @@ STAND_IN = {
 import sys
 
 def main(argv):
-    import json, odek.facts
+    import json
+    if argv == ["compiled"]:
+        texts = []
+        sys.addaudithook(lambda event, values: texts.append(str(values[1])) if event == "compile" else None)
+        import odek.facts, odek.later
+        print(json.dumps([text for text in texts if text.startswith("odek/")]))
+        return 0
+    import odek.facts
     if argv == ["later"]:
         print("ready", flush=True)
         sys.stdin.readline()
@@ -73,6 +81,8 @@ def main(argv):
     print(json.dumps(odek.facts.facts(argv)))
     return 7
 """,
+    # one of the modules that `odek run` imports: with all that it imports, it is compiled
+    "odek/host.py": "import odek.facts, odek.records, odek.trimmed",
     "odek/facts.py": """
 import os, pkgutil, sys
 import subprocess, argparse, urllib.request
@@ -92,7 +102,6 @@ def facts(argv):
         "flags": [sys.flags.isolated, sys.flags.no_site, sys.flags.utf8_mode],
         "by_loader": odek.data.__spec__.loader.get_data(os.path.join(folder, "note.txt")).decode(),
         "by_pkgutil": pkgutil.get_data("odek.data", "note.txt").decode(),
-        "loader": type(odek.data.__spec__.loader).__name__,
         "pid": os.getpid(),
     }
 """,
@@ -100,12 +109,14 @@ def facts(argv):
 from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     \'\'\'A place.\'\'\'
     x: int
     y: int = 2
+    unit: ClassVar[str] = "m"
     tags: tuple[str, ...] = field(default=(), repr=False)
 
 @dataclass(order=True)
@@ -125,8 +136,8 @@ def behaviour():
         repr(point), point == Point(x=1, y=2), point == Point(x=2), hash(point) == hash(Point(x=1)),
         repr(dataclasses.replace(point, x=3)), attempt(lambda: setattr(point, "x", 4)), attempt(lambda: Point(1)),
         attempt(Point), attempt(lambda: setattr(point, "z", 4)), repr(Mutable()), Mutable() < Mutable([1]),
-        Mutable().items is Mutable().items, Point.__init__.__qualname__, Point.__init__.__annotations__,
-        Point.__eq__.__module__, Point.__init__.__code__.co_filename,
+        Mutable().items is Mutable().items, Point.__init__.__qualname__, list(Point.__init__.__annotations__),
+        Point.__eq__.__module__, [field.name for field in dataclasses.fields(Point)],
     ]
 """.replace("\\'", "'"),
     "odek/trimmed.py": """'A module.'
@@ -145,8 +156,9 @@ def look():
         word: str = "on purpose"
         assert not word, word
     except AssertionError as error:
-        line = error.__traceback__.tb_lineno
-        return [__doc__, function.__doc__, Documented.__doc__, function.__annotations__, str(error), line]
+        line = max(error.__traceback__.tb_lineno or 0, 0)
+        notes = {name: str(note) for name, note in function.__annotations__.items()}
+        return [__doc__, function.__doc__, Documented.__doc__, notes, str(error), line]
 """,
     **{f"odek/data/part{number}.py": f"NUMBER = {number}\n" + "#" * number for number in range(8)},
     "odek/later.py": 'WORD = "the code of the file that was started"\n',
@@ -251,15 +263,16 @@ def test_archive_is_sound_sorted_and_without_traces(built: Path) -> None:
             "odekagain.py",
             "odekboot.py",
             "odekload.py",
-            "source.tar",
+            "source.tar.gz",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
-            f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.rest",
+            f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.run",
+            "compiled/texts",
         ]
     )
     assert {(member.date_time, member.external_attr >> 16, member.create_system) for member in members} == {
         ((1980, 1, 1, 0, 0, 0), 0o100644, 3)
     }
-    with tarfile.open(fileobj=io.BytesIO(archive.read("source.tar"))) as sources:
+    with tarfile.open(fileobj=io.BytesIO(archive.read("source.tar.gz")), mode="r:gz") as sources:
         entries = sources.getmembers()
         assert [entry.name for entry in entries] == sorted(STAND_IN)
         assert {(entry.mtime, entry.mode, entry.uid, entry.uname) for entry in entries} == {(0, 0o644, 0, "")}
@@ -273,10 +286,10 @@ def test_build_is_refused_when_a_given_python_cannot_compile(builder: ModuleType
 
 
 def test_build_goes_on_when_a_found_python_cannot_compile(
-    builder: ModuleType, source: Path, built: Path, capsys: pytest.CaptureFixture[str]
+    builder: ModuleType, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    content, _ = builder.build(source, [PYTHON, "/bin/false"], strict=False)
-    assert content == built.read_bytes()
+    _, compiled = builder.build(source, [PYTHON, "/bin/false"], strict=False)
+    assert [one.magic for one in compiled] == [importlib.util.MAGIC_NUMBER.hex()]
     assert "left out: /bin/false" in capsys.readouterr().err
 
 
@@ -353,7 +366,6 @@ def test_runs_isolated_with_its_arguments(
     assert os.path.samefile(facts["argv0"], tmp_path / argv[-1])
     assert facts["flags"] == [1, 1, 1]
     assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
-    assert facts["loader"] == "CompiledLoader"
 
 
 @pytest.mark.parametrize("shell", [name for name in ("dash", "bash", "busybox") if shutil.which(name)])
@@ -372,7 +384,46 @@ def test_sources_serve_when_nothing_is_compiled_for_this_python(
     assert (done.returncode, done.stderr) == (7, "")
     facts = json.loads(done.stdout)
     assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
-    assert facts["loader"] == "SourceLoader"
+
+
+@pytest.mark.parametrize(
+    ("env", "compiled_at_start"),
+    [({}, ["odek/later.py"]), ({"ODEK_DEBUG": ""}, ["odek/facts.py", "odek/data/__init__.py", "odek/later.py"])],
+)
+def test_what_a_run_needs_is_compiled_ahead_and_with_debug_nothing(
+    env: Mapping[str, str], compiled_at_start: list[str], built: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    """Tracebacks are to have lines: only the sources have them."""
+    done = start(built, "compiled", path=bin_folder, cwd=tmp_path, env=env)
+    assert (done.returncode, json.loads(done.stdout)) == (0, compiled_at_start)
+
+
+def test_for_a_python_that_only_starts_are_compiled_for_the_sources_do_the_rest(
+    builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    _, (compiled,) = builder.build(source, [PYTHON], strict=True)
+    members = builder.compiled_members([builder.replace(compiled, run=b"")])
+    assert list(members) == [f"compiled/{importlib.util.MAGIC_NUMBER.hex()}"]
+    sources = builder.deflate(builder.tar_archive(builder.find_package(source)), builder.GZIP)
+    boot = {path.name: path.read_bytes() for path in (ROOT / "build" / "boot").glob("*.py")}
+    content = builder.zip_archive(
+        {**boot, **members, "source.tar.gz": sources}, prefix=(ROOT / "build" / "launcher.sh").read_bytes()
+    )
+    builder.write_executable(tmp_path / "odek", content)
+    done = start(tmp_path / "odek", "compiled", path=bin_folder, cwd=tmp_path)
+    assert json.loads(done.stdout) == ["odek/facts.py", "odek/data/__init__.py", "odek/later.py"]
+    assert start(tmp_path / "odek", "x", path=bin_folder, cwd=tmp_path).returncode == 7
+
+
+def test_texts_in_the_code_are_kept_once_for_all_pythons(builder: ModuleType, source: Path) -> None:
+    """What two interpreters write begins alike; here one of them stands for both."""
+    files = {**builder.find_package(source), "odekload.py": ROOT / "build" / "boot" / "odekload.py"}
+    alone = builder.compile_package(PYTHON, files)
+    one, other = (builder.compile_package(PYTHON, files, alone.texts) for _ in range(2))
+    members = builder.compiled_members([one, builder.replace(other, magic="x", run=one.run + b"more")])
+    texts = zlib.decompress(members["compiled/texts"], -15)
+    assert b"north" in texts
+    assert zlib.decompress(members["compiled/x.run"], -15) == b"more"
 
 
 def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
@@ -388,18 +439,37 @@ def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
     assert (methods[0], methods[1] != []) == ([], True)
 
 
-def test_code_is_trimmed_and_keeps_asserts_and_line_numbers(built: Path, bin_folder: Path, tmp_path: Path) -> None:
-    done = start(built, "trimmed", path=bin_folder, cwd=tmp_path)
-    assert json.loads(done.stdout) == [None, None, ".", {}, "on purpose", 15]
+@pytest.mark.parametrize(
+    ("env", "left"),
+    [
+        ({}, [None, None, ".", {}, "on purpose", 0]),
+        (
+            {"ODEK_DEBUG": "1"},
+            [
+                "A module.",
+                "A method.",
+                "A class.",
+                {"word": "<class 'str'>", "return": "<class 'str'>"},
+                "on purpose",
+                15,
+            ],
+        ),
+    ],
+)
+def test_code_is_trimmed_and_keeps_asserts(
+    env: Mapping[str, str], left: list[object], built: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    done = start(built, "trimmed", path=bin_folder, cwd=tmp_path, env=env)
+    assert json.loads(done.stdout) == left
 
 
 def test_threads_may_import_at_the_same_time(built: Path, bin_folder: Path, tmp_path: Path) -> None:
-    """The stream of modules is inflated by whoever comes first."""
+    """What is compiled, and the sources, are inflated by whoever comes first."""
     done = start(built, "threads", path=bin_folder, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "[0, 1, 2, 3, 4, 5, 6, 7]\n")
 
 
-@pytest.mark.parametrize("kind", ["compiled", "from source"])
+@pytest.mark.parametrize("kind", ["debug", "from source"])
 def test_traceback_quotes_the_source(
     kind: str, built: Path, builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
 ) -> None:
@@ -407,7 +477,8 @@ def test_traceback_quotes_the_source(
         built = tmp_path / "uncompiled"
         builder.write_executable(built, builder.build(source, [], strict=True)[0])
     write_tree(tmp_path, {"odek/cli/main.py": "not this\n" * 30, "cli/main.py": "nor this\n" * 30})
-    done = start(built, "fail", path=bin_folder, cwd=tmp_path)
+    env = {"ODEK_DEBUG": "1"} if kind == "debug" else {}
+    done = start(built, "fail", path=bin_folder, cwd=tmp_path, env=env)
     assert f'File "{built}/odek/cli/main.py", line ' in done.stdout
     assert 'raise ValueError("a reason")' in done.stdout
     assert "this\n" not in done.stdout
