@@ -23,7 +23,7 @@ Why it is as it is: bytes, when odek had 31,800 lines (1.31 MB).
     … for 3.11 to 3.13; 3.10 compiles `odek run` at each start                  1,352,000
     the sources alone, compiled at each start                                     390,000
 
-That last step but one costs a run on 3.10 some 0.4 s, and keeps the file below 1.5 MB (LARGEST);
+That last step but one costs a run on 3.10 some 0.25 s, and keeps the file below 1.5 MB (LARGEST);
 `--python` makes one that is compiled for any of the four. What would go further and was left alone: sources
 without comments save 93,000, one name for all local variables 25,000; LZMA a third of the compiled
 code, and takes 20 ms more at each start where zlib takes 5.
