@@ -18,13 +18,29 @@ if [ ! -r "$self" ]; then
     exit 126
 fi
 
+has_links() { # may the path $1 lead elsewhere than it says?
+    case $1/ in
+    [!/]* | *//* | */./* | */../*) return 0 ;;
+    esac
+    part=$1
+    while [ -n "$part" ]; do
+        [ ! -h "$part" ] || return 0
+        part=${part%/*}
+    done
+    return 1
+}
+
 inside_here() {
-    # the system's own folders need no look-up: it would cost a process each
     case $1 in
     /bin | /usr/bin | /usr/local/bin) return 1 ;;
     esac
-    real=$(cd -P -- "$1" 2>/dev/null && pwd -P) || return 0
-    [ -n "$here" ] || here=$(pwd -P 2>/dev/null) || here=/
+    # a process each, only where a look does not do
+    real=$1
+    ! has_links "$1" || real=$(cd -P -- "$1" 2>/dev/null && pwd -P) || return 0
+    if [ -z "$here" ]; then
+        here=${PWD:-.}
+        ! has_links "$here" || here=$(pwd -P 2>/dev/null) || here=/
+    fi
     [ "$here" != / ] || return 1
     case $real/ in
     "$here"/*) return 0 ;;

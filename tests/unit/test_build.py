@@ -570,6 +570,8 @@ def test_hostile_folder_would_be_noticed(hostile: Path, marker: Path) -> None:
         ("{link}:{link}/bin:{link-to-bin}:{bin}", {}),
         ("{here}/shims:{link}/shims:{bin}", {}),
         ("/proc/self/cwd:/proc/self/cwd/bin:{bin}", {}),
+        ("{here}/bin:{link}/bin:{bin}", {"PWD": "{link}"}),
+        ("{here}/bin:{link}/bin:{bin}", {"PWD": "/nowhere"}),
     ],
 )
 def test_hostile_folder_is_not_run(
