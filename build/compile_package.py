@@ -19,6 +19,7 @@ the table of lines (ODEK_DEBUG has them: it takes the sources), qualified names 
 """
 
 from __future__ import annotations
+import __future__
 
 import _imp
 import ast
@@ -61,6 +62,10 @@ class Trim(ast.NodeTransformer):
     """Takes out what the compiled code need not hold."""
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
+        # given to compile() instead: at run time it would be an import like any other
+        node.body = [
+            part for part in node.body if not (isinstance(part, ast.ImportFrom) and part.module == "__future__")
+        ]
         return self._trimmed(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
@@ -94,7 +99,6 @@ class Trim(ast.NodeTransformer):
             first, *rest = node.body
             put = ast.Expr(ast.Constant(instead)) if instead else ast.Pass()
             put = ast.fix_missing_locations(ast.copy_location(put, first))
-            # a module's imports from __future__ must come first
             node.body = [put, *rest] if instead or not rest else rest
         self.generic_visit(node)
         return node
@@ -161,7 +165,8 @@ def shorten(code: CodeType) -> CodeType:
 
 def compile_module(content: bytes) -> CodeType:
     """Return the code of a module."""
-    code: CodeType = compile(Trim().visit(ast.parse(content)), "", "exec", dont_inherit=True)
+    flags = __future__.annotations.compiler_flag
+    code: CodeType = compile(Trim().visit(ast.parse(content)), "", "exec", flags, dont_inherit=True)
     return shorten(code)
 
 

@@ -92,5 +92,7 @@ fi
 python=${found%%:*}
 others=${found#"$python"}
 
-exec "$python" -X utf8 -I -S -c 'import sys;sys.path.insert(0,sys.argv[1]);import odekboot;odekboot.start()' \
+# not by `import`: what that sets up first takes longer than all the rest of a start
+exec "$python" -X utf8 -I -S -c \
+    'import sys,zipimport as z;z=z.zipimporter(sys.argv[1]);s={};exec(z.get_data(sys.argv[1]+"/odekboot.py"),s);s["start"](z)' \
     "$self" "${others#:}" "$@"

@@ -28,9 +28,8 @@ That last step but one costs a run on 3.10 some 0.25 s, and keeps the file below
 without comments save 93,000, one name for all local variables 25,000; LZMA a third of the compiled
 code, and takes 20 ms more at each start where zlib takes 5.
 
-Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms), deflated or not: `odek version` and `odek --help`
-1.3 with a Python in /usr/bin; 1.7 where the launcher has to see where a folder of PATH really lies, as in
-scripts/bench; from the sources alone, 3. Against `python3 -I -c pass` of a Debian: 1.0.
+Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
+PATH it is; from the sources alone, 3.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ import sys
 
 
 def become(python, file, others, arguments):
-    """Start `file` as the launcher does. Raises OSError when `python` cannot be started."""
-    code = "import sys;sys.path.insert(0,sys.argv[1]);import odekboot;odekboot.start()"  # as in launcher.sh
+    """Start `file` in the words of launcher.sh. Raises OSError when `python` cannot be started."""
+    code = 'import sys,zipimport as z;z=z.zipimporter(sys.argv[1]);s={};exec(z.get_data(sys.argv[1]+"/odekboot.py"),s);s["start"](z)'  # noqa: E501
     posix.execv(python, [python, "-X", "utf8", "-I", "-S", "-c", code, file, others] + arguments)
 
 

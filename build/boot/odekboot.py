@@ -1,6 +1,6 @@
 """First code of the one-file odek.
 
-Started as `python -X utf8 -I -S -c '…odekboot.start()' FILE OTHERS ARGUMENT…`: FILE is the absolute
+Started as `python -X utf8 -I -S -c '…start(…)' FILE OTHERS ARGUMENT…`: FILE is the absolute
 path of the one-file odek, OTHERS the further interpreters to try, separated by colons.
 
 Valid in every Python 3, so that an old one can say that it is too old. It is compiled at every
@@ -10,8 +10,9 @@ start: what it need not hold itself is elsewhere.
 import sys
 
 
-def start():
+def start(archive):
     if sys.version_info < (3, 10):
+        sys.path.insert(0, sys.argv[1])
         import odekagain
 
         odekagain.hand_on()
@@ -31,15 +32,12 @@ def start():
         magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
         if b"ODEK_DEBUG" in posix.environ:  # only the sources give a traceback with lines
             raise OSError
-        code, modules = marshal.loads(zlib.decompress(__loader__.get_data(file + "/compiled/" + magic), -15))
+        code, modules = marshal.loads(zlib.decompress(archive.get_data(file + "/compiled/" + magic), -15))
     except OSError:  # a Python that nothing was compiled for: the sources in the archive serve
-        import odekload
-
-        odekload.install(file, __loader__, modules, "")
-    else:
-        scope = {"__name__": "odekload"}
-        exec(code, scope)
-        scope["install"](file, __loader__, modules, magic)
+        code, magic = archive.get_data(file + "/odekload.py"), ""
+    scope = {"__name__": "odekload"}
+    exec(code, scope)
+    scope["install"](file, archive, modules, magic)
     from odek.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

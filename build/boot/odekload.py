@@ -27,7 +27,6 @@ _GZIP = 31  # as zlib calls it
 def install(file: str, archive: zipimporter, modules: Modules, magic: str) -> None:
     """Import the package from `modules`, then from what `archive` holds for `magic`, then from its sources; and the
     standard library from where it is. Without `magic`, nothing was compiled for this Python."""
-    sys.path.remove(file)
     sys.meta_path.insert(0, Loader(file, archive, modules, magic))
 
 
