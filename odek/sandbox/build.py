@@ -21,7 +21,7 @@ from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.images import find_image, inspect_image, obtain_image
-from odek.sandbox.recipe import SWITCH, Dockerfile
+from odek.sandbox.recipe import SWITCH, Dockerfile, names_front_end
 from odek.text import clip, visible, visible_lines
 
 LABEL = "io.odek.dockerfile"
@@ -63,7 +63,7 @@ def build_image(
     notify: Callable[[str], None],
     now: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Build in `folder` and return the ID of the image; `notify` gets a line every few seconds.
+    """Build with the files in `folder` and return the ID of the image; `notify` gets a line every few seconds.
 
     Raises SandboxConfigError. The client is killed when this ends early, an interrupt included;
     both builders then stop, and nothing half-made is ever returned.
@@ -71,7 +71,7 @@ def build_image(
     # it says no more than is true: the image after FROM is pulled whatever the switch says
     network = "with the network" if options.network else "without network"
     notify(f"building {dockerfile.tag} from {NAME}, its RUN steps {network}")
-    with _scratch_folder() as scratch:
+    with scratch_folder() as scratch:
         id_file = os.path.join(scratch, "id")
         argv = build_argv(
             folder, tag=dockerfile.tag, label=(LABEL, dockerfile.sha256), id_file=id_file,
@@ -134,6 +134,15 @@ def obtain_bases(
     return tuple(found)
 
 
+def may_read_more(dockerfile: Dockerfile, bases: tuple[tuple[str, str], ...], docker: Docker) -> bool:
+    """Return whether a build may read files that no line of `dockerfile` names: one with the network, whose
+    front end is another or whose bases bring instructions of their own."""
+    if names_front_end(dockerfile.data):
+        return True
+    images = [inspect_image(image_id, docker) for _, image_id in bases]
+    return any(image is None or image.triggers for image in images)
+
+
 _BASE_HINT = "without a registry, bring the image with `docker load`, or build on one that is there (`docker image ls`)"
 
 
@@ -152,7 +161,8 @@ def describe_staleness(changed_bases: tuple[str, ...], *, files_changed: bool, t
     return f"stale image {tag}: {' and '.join(reasons)}; `odek sandbox build` (or build --no-cache) makes it anew"
 
 
-def _scratch_folder() -> tempfile.TemporaryDirectory[str]:
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a new folder that nobody else can look into. Raises SandboxConfigError."""
     try:
         return tempfile.TemporaryDirectory(prefix="odek-build-")
     except OSError as error:

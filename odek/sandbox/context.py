@@ -1,6 +1,6 @@
 """The working directory as the context of a build: how large it is, and whether it changed (B18, B19).
 
-Docker's client packs the folder; nothing here does. The figures are for warnings, so .dockerignore
+What is copied for a build staging.py says. The figures are for warnings, so .dockerignore
 is followed in all that is common (`*`, `**`, `?`, `!`, comments) and passed over where it is not
 (character classes count as text), and a walk ends early rather than keep anybody waiting.
 """
@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import SandboxConfigError
@@ -34,6 +35,8 @@ class Ignore:
 
     rules: tuple[tuple[re.Pattern[str], bool], ...] = ()
     """(what it matches, whether it leaves out)"""
+    is_exact: bool = True
+    """False: it holds what is not read here as Docker reads it"""
 
     @property
     def has_exceptions(self) -> bool:
@@ -73,9 +76,9 @@ def read_dockerfile(folder: str) -> Dockerfile | None:
     return None if data is None else Dockerfile(data=data)
 
 
-def read_ignore(folder: str) -> Ignore:
-    """Return the rules of `folder`/.dockerignore. Raises SandboxConfigError as `read_dockerfile` does:
-    Docker's client would follow a link and wait for a FIFO."""
+def read_ignore(folder: str | int) -> Ignore:
+    """Return the rules of `folder`/.dockerignore, of a name or a descriptor. Raises SandboxConfigError as
+    `read_dockerfile` does: Docker's client would follow a link and wait for a FIFO."""
     data = _read_plain(folder, IGNORE_FILE)
     return parse_ignore((data or b"").decode("utf-8-sig", errors="replace"))
 
@@ -91,16 +94,16 @@ def parse_ignore(text: str) -> Ignore:
         path = os.path.normpath(pattern.removeprefix("!").strip()).lstrip("/")
         if path != ".":
             rules.append((_translate(path), not negated))
-    return Ignore(rules=tuple(rules))
+    return Ignore(rules=tuple(rules), is_exact=not re.search(r"[\[\\]", text))
 
 
-def measure_context(folder: str, ignore: Ignore, *, now: Callable[[], float]) -> ContextSize:
-    """Return the size of what a build of `folder` is sent; `now` gives seconds."""
+def measure_context(folder: str, sources: tuple[str, ...], ignore: Ignore, *, now: Callable[[], float]) -> ContextSize:
+    """Return the size of what a build that copies `sources` of `folder` is sent; `now` gives seconds."""
     deadline = now() + WALK_S
     files = size = 0
     tops: dict[str, int] = {}
     is_whole = True
-    for path, status in _walk(folder, ".", ignore):
+    for path, status in chain.from_iterable(_walk(folder, fixed_part(source), ignore) for source in sources):
         if files >= _WALK_FILES or (files % 256 == 0 and now() > deadline):
             is_whole = False
             break
@@ -131,7 +134,7 @@ def fingerprint_sources(folder: str, sources: tuple[str, ...], ignore: Ignore) -
     digest = hashlib.sha256()
     count = 0
     for source in sorted(sources):
-        for path, status in _walk(folder, _fixed_part(source), ignore):
+        for path, status in _walk(folder, fixed_part(source), ignore):
             count += 1
             if count > _FINGERPRINT_FILES:
                 return ""
@@ -160,7 +163,7 @@ def _walk(folder: str, start: str, ignore: Ignore) -> Iterator[tuple[str, os.sta
             yield path, status
 
 
-def _fixed_part(source: str) -> str:
+def fixed_part(source: str) -> str:
     """Return the part of a path before its first wildcard; never above the folder, as Docker has it."""
     parts: list[str] = []
     for part in source.split("/"):
@@ -190,9 +193,13 @@ def _translate(path: str) -> re.Pattern[str]:
     return re.compile(f"{expression}(?:/.*)?\\Z", re.DOTALL)
 
 
-def _read_plain(folder: str, name: str) -> bytes | None:
+def _read_plain(folder: str | int, name: str) -> bytes | None:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if isinstance(folder, int):
+            descriptor = os.open(name, flags, dir_fd=folder)
+        else:
+            descriptor = os.open(os.path.join(folder, name), flags)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -30,6 +30,9 @@ REPOSITORY = "odek-sandbox"
 SWITCH = "ODEK_SANDBOX_BUILD_NETWORK"
 _HINT = f"bring the files into the project and COPY them, or allow the build the network with {SWITCH}=1"
 _DIRECTIVE = re.compile(r"(?:#|//)[#/!\s]*(syntax|escape|check)\s*=", re.IGNORECASE)
+_OWN_FRONT_END = re.compile(
+    r"#\s*syntax\s*=\s*docker/dockerfile(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?\s*", re.IGNORECASE
+)
 _STAGE = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
@@ -105,13 +108,22 @@ def lint(data: bytes) -> None:
             raise SandboxConfigError(f"{NAME} holds no FROM", hint="begin it with FROM and an image")
 
 
+def names_front_end(data: bytes) -> bool:
+    """Return whether a directive may make another program than Docker's own read the file."""
+    return any(
+        _DIRECTIVE.match(comment) and not _OWN_FRONT_END.fullmatch(comment)
+        for _, comment in leading_comments(decode(data))
+    )
+
+
 def read_inputs(data: bytes) -> Inputs:
     """Return what a build from `data` reads. Raises SandboxConfigError where that cannot be told."""
     arguments: dict[str, str] = {}
     bases: list[str] = []
     sources: list[str] = []
     stages = _Stages(names=set())
-    for instruction in read_instructions(decode(data))[0]:
+    readings = read_instructions(decode(data))
+    for instruction in readings[0]:
         if instruction.in_heredoc:
             continue
         if instruction.word == "ARG" and not stages.count:
@@ -124,7 +136,7 @@ def read_inputs(data: bytes) -> Inputs:
             stages.begin(name)
         else:
             sources += _sources(instruction)
-    everything = any(source in (".", "./", "/", "*") for source in sources)
+    everything = len(readings) > 1 or any(source in (".", "./", "/", "*") for source in sources)
     return Inputs(
         bases=tuple(dict.fromkeys(bases)), sources=_EVERYTHING if everything else tuple(dict.fromkeys(sources))
     )

@@ -27,6 +27,8 @@ from odek.sandbox.images import obtain_image
 from odek.sandbox.pin import FILE as DIGESTS_FILE
 from odek.sandbox.pin import parse_default_digests
 from odek.sandbox.recipe import Dockerfile, Inputs, lint, read_inputs
+from odek.sandbox.staging import stage
+from odek.sandbox.workdir import open_workdir
 from odek.state import StateFolder
 
 if TYPE_CHECKING:
@@ -152,15 +154,25 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
     """Build, write it down and return it. The operator has approved `dockerfile`. Raises SandboxConfigError."""
     if not options.network:
         require_buildable(dockerfile)
-    ignore = context.read_ignore(host.cwd)
-    size = context.measure_context(host.cwd, ignore, now=time.monotonic)
-    if size.is_large:
-        notices.warn(context.describe_size(size), hint=f"name what it does not need in {context.IGNORE_FILE}")
     inputs = _inputs(dockerfile)
-    # taken before the build: what changes meanwhile must show
-    fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, ignore)
-    bases = build.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
-    image_id = build.build_image(dockerfile, host.cwd, docker, options, notify=notices.note)
+    folder = open_workdir(host.cwd, host.cwd_id)
+    try:
+        ignore = context.read_ignore(folder)
+        # taken before the build: what changes meanwhile must show
+        fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, ignore)
+        bases = build.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
+        sources = inputs.sources
+        if options.network and build.may_read_more(dockerfile, bases, docker):
+            sources = _UNTOLD.sources
+        size = context.measure_context(host.cwd, sources, ignore, now=time.monotonic)
+        if size.is_large:
+            notices.warn(context.describe_size(size), hint=f"name what it does not need in {context.IGNORE_FILE}")
+        with build.scratch_folder() as scratch:
+            staged = os.path.join(scratch, "context")
+            stage(folder, sources, ignore, staged)
+            image_id = build.build_image(dockerfile, staged, docker, options, notify=notices.note)
+    finally:
+        os.close(folder)
     made = Build(image_id=image_id, bases=bases, inputs=fingerprint)
     BuildRecords(host, notices).remember(dockerfile, made)
     return made

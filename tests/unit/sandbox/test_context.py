@@ -80,20 +80,20 @@ def test_size_counts_what_is_sent(tmp_path: Path) -> None:
     folder = make_tree(tmp_path, "a", "big/1", "big/2", "skip/1", "keep/skip")
     os.mkfifo(tmp_path / "fifo")
     os.symlink("/", tmp_path / "root")
-    size = measure_context(folder, parse_ignore("skip"), now=Clock())
+    size = measure_context(folder, (".",), parse_ignore("skip"), now=Clock())
     assert size == ContextSize(files=6, size_bytes=20, is_whole=True, largest=("big", 10))
     assert not size.is_large
 
 
 def test_folder_with_an_exception_below_is_still_entered(tmp_path: Path) -> None:
     folder = make_tree(tmp_path, "a/b", "a/c", "d")
-    assert measure_context(folder, parse_ignore("*\n!a/c"), now=Clock()).files == 1
+    assert measure_context(folder, (".",), parse_ignore("*\n!a/c"), now=Clock()).files == 1
 
 
 def test_walk_ends_early_rather_than_keep_anybody_waiting(tmp_path: Path) -> None:
     """B19: a warning within 3 seconds, however large the folder is."""
     folder = make_tree(tmp_path, *(f"{number}" for number in range(600)))
-    size = measure_context(folder, parse_ignore(""), now=Clock(step_s=0.9))
+    size = measure_context(folder, (".",), parse_ignore(""), now=Clock(step_s=0.9))
     assert (size.files, size.is_whole, size.is_large) == (256, False, True)
     assert describe_size(size) == "Docker gets more than 0 MB in 256 files for the build"
 

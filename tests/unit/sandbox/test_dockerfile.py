@@ -199,6 +199,7 @@ def test_tag_and_digest_are_those_of_the_bytes() -> None:
         ("FROM a\nRUN --mount=type=bind,target=/x true\n", Inputs(bases=("a",), sources=(".",))),
         ("FROM a\nRUN --mount=target=/x true\n", Inputs(bases=("a",), sources=(".",))),
         ("FROM a\nRUN --mount=type=cache,target=/x true\n", Inputs(bases=("a",), sources=())),
+        ("FROM a\nRUN true \\\\\nCOPY x /d\n", Inputs(bases=("a",), sources=(".",))),
         ("FROM a\nCOPY <<EOF /d\nFROM b\nEOF\n", Inputs(bases=("a",), sources=())),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -309,21 +309,96 @@ def test_record_of_another_shape_is_none(entry: object, project: Project) -> Non
 
 
 def test_large_context_is_warned_of_before_the_build(project: Project) -> None:
-    """B19: a sparse file of 300 MB stands for node_modules."""
+    """B19: a sparse file stands for node_modules; what no line copies is no part of it."""
     project.write()
+    everything = Dockerfile(data=b"FROM base:1\nCOPY . /t\n")
     with open(Path(project.host.cwd, "big"), "wb") as file:
-        file.truncate(300_000_000)
-    make_image(
-        DOCKERFILE, project.host, BuildOptions(network=False), docker=docker_that_builds(), notices=project.notices
-    )
-    assert project.notices.warnings == [
-        "Docker gets 300 MB in 3 files for the build; the most of it is in big (300 MB)"
-    ]
+        file.truncate(220_000_000)
+
+    def warnings(dockerfile: Dockerfile) -> list[str]:
+        docker = docker_that_builds(dockerfile=dockerfile)
+        make_image(dockerfile, project.host, BuildOptions(network=False), docker=docker, notices=project.notices)
+        return project.notices.warnings
+
+    assert warnings(DOCKERFILE) == []
+    told = ["Docker gets 220 MB in 3 files for the build; the most of it is in big (220 MB)"]
+    assert warnings(everything) == told
     Path(project.host.cwd, ".dockerignore").write_text("big\n")
-    make_image(
-        DOCKERFILE, project.host, BuildOptions(network=False), docker=docker_that_builds(), notices=project.notices
+    assert warnings(everything) == told
+
+
+def test_folder_that_is_exchanged_and_put_back_while_it_is_built_is_never_sent(project: Project) -> None:
+    """R-36, S-6: who may write the folder above can put another one in the place of the project for a moment."""
+    project.write()
+    here = Path(project.host.cwd)
+    status = here.stat()
+    host = replace(project.host, cwd_id=(status.st_dev, status.st_ino))
+    away, other = here.parent / "away", here.parent / "other"
+    other.mkdir()
+    (other / "tool.sh").write_text("a secret of somebody else")
+    sent: list[str] = []
+
+    def exchange(_: FakePending) -> None:
+        here.rename(away)
+        here.symlink_to(other)
+
+    def put_back(client: FakePending) -> None:
+        here.unlink()
+        away.rename(here)
+        Path(client.args[client.args.index("--iidfile") + 1]).write_text(ID)
+        sent.extend(f"{path.name}: {path.read_text()}" for path in Path(client.args[-1]).iterdir())
+
+    docker = (
+        FakeDocker()
+        .on("image", "inspect", has="base:1", stdout=BASE, react=exchange)
+        .on("image", "inspect", has=BASE, stdout=json.dumps([{"Id": BASE, "Config": None}]))
+        .on("build", react=put_back)
+        .on("image", "inspect", has=ID, stdout=image(ID))
     )
-    assert len(project.notices.warnings) == 1
+    make_image(DOCKERFILE, host, BuildOptions(network=False), docker=docker, notices=project.notices)
+    assert sent == ["tool.sh: echo one\n"]
+
+
+def test_folder_that_is_another_one_already_is_not_built(project: Project) -> None:
+    """R-36, S-6."""
+    project.write()
+    host = replace(project.host, cwd_id=(1, 2))
+    with pytest.raises(SandboxConfigError, match="is another folder than the one in which odek was started"):
+        make_image(DOCKERFILE, host, BuildOptions(network=False), docker=FakeDocker(), notices=project.notices)
+
+
+@pytest.mark.parametrize(
+    ("first", "triggers", "network", "sent"),
+    [
+        ("", [], True, {"tool.sh"}),
+        ("# syntax=docker/dockerfile:1.7\n", [], True, {"tool.sh"}),
+        ("# syntax=me/mine\n", [], True, {"tool.sh", "Dockerfile.odek"}),
+        ("# escape=`\n", [], True, {"tool.sh", "Dockerfile.odek"}),
+        ("", ["COPY . /all"], True, {"tool.sh", "Dockerfile.odek"}),
+        ("", [], False, {"tool.sh"}),
+    ],
+)
+def test_build_is_sent_what_it_may_read(
+    first: str, triggers: list[str], network: bool, sent: set[str], project: Project
+) -> None:
+    """R-36: what the lines copy; everything only where they do not tell."""
+    dockerfile = Dockerfile(data=first.encode() + TEXT)
+    project.write(dockerfile.data)
+    names: set[str] = set()
+
+    def react(client: FakePending) -> None:
+        Path(client.args[client.args.index("--iidfile") + 1]).write_text(ID)
+        names.update(os.listdir(client.args[-1]))
+
+    docker = (
+        FakeDocker()
+        .on("image", "inspect", has="base:1", stdout=BASE)
+        .on("image", "inspect", has=BASE, stdout=json.dumps([{"Id": BASE, "Config": {"OnBuild": triggers}}]))
+        .on("build", react=react)
+        .on("image", "inspect", has=ID, stdout=image(ID, dockerfile))
+    )
+    make_image(dockerfile, project.host, BuildOptions(network=network), docker=docker, notices=project.notices)
+    assert names == sent
 
 
 def test_ignore_file_that_is_a_fifo_stops_the_build(project: Project) -> None:

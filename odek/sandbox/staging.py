@@ -1,0 +1,176 @@
+"""The files that a build reads, copied to a folder of odek's own before Docker's client sees them (R-36, B19).
+
+The client is told a name and packs what the name leads to at each moment: whoever may write the folder
+above the project can put another folder, or a link, in its place and take it away again while the client
+reads. The copy is taken through descriptors of the very folder that was approved, follows no link, and
+holds no more than the Dockerfile asks for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from odek.sandbox.context import IGNORE_FILE, Ignore, fixed_part
+from odek.sandbox.errors import SandboxConfigError
+from odek.text import visible
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_CHUNK_BYTES = 1 << 20
+_EVERYTHING = "."
+_MAX_DEPTH = 200  # each level costs an open descriptor
+
+
+def stage(folder: int, sources: tuple[str, ...], ignore: Ignore, target: str) -> None:
+    """Copy `sources` of the folder behind the descriptor `folder` to the new folder `target`, with modes and times.
+
+    Links stay links; what is neither file, folder nor link is left out. What `ignore` leaves out is, too,
+    and its file comes along for the builder's own reading. Raises SandboxConfigError.
+    """
+    os.mkdir(target, 0o700)
+    copy = _Copy(target=target, ignore=ignore, own=_identity(os.stat(target)))
+    parts = {fixed_part(source) for source in sources}
+    if any(_passes_link(folder, part) for part in parts):
+        parts = {_EVERYTHING}  # a builder follows it inside of the folder; what is behind it is needed, too
+    outermost = sorted(part for part in parts if parts.isdisjoint(_above(part)))
+    for part in (*outermost, *(() if _EVERYTHING in parts or IGNORE_FILE in parts else (IGNORE_FILE,))):
+        copy.take(folder, part)
+
+
+@dataclass(slots=True)
+class _Copy:
+    target: str
+    ignore: Ignore
+    own: tuple[int, int]
+    """device and inode of the target: it may lie in the folder that is copied"""
+    made: set[str] = field(default_factory=set)
+    """folders in the target"""
+
+    def take(self, folder: int, part: str) -> None:
+        """Copy what is at `part`, relative to `folder`; nothing when it is not there: the builder will say so."""
+        try:
+            with closing(_Descent(folder)) as here:
+                *above, name = part.split("/")
+                for component in above:
+                    here.enter(component)
+                self._entry(here.descriptor, name, "" if part == _EVERYTHING else part)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _refused(part, error) from error
+
+    def _entry(self, folder: int, name: str, path: str) -> None:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            is_folder = stat.S_ISDIR(status.st_mode)
+            left_out = path not in ("", IGNORE_FILE) and self.ignore.is_exact and self.ignore.leaves_out(path)
+            if left_out and not (is_folder and self.ignore.has_exceptions):
+                return
+            if is_folder:
+                self._folder(folder, name, path, is_made=not left_out)
+                return
+            self._make(os.path.dirname(path))
+            if stat.S_ISREG(status.st_mode):
+                self._file(folder, name, path)
+            elif stat.S_ISLNK(status.st_mode):
+                os.symlink(os.readlink(name, dir_fd=folder), self._place(path))
+        except FileNotFoundError:  # gone meanwhile
+            return
+        except OSError as error:
+            raise _refused(path or ".", error) from error
+
+    def _folder(self, folder: int, name: str, path: str, *, is_made: bool) -> None:
+        if path.count("/") >= _MAX_DEPTH:
+            raise OSError(errno.ENAMETOOLONG, f"folders lie in each other more than {_MAX_DEPTH} deep")
+        descriptor = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            status = os.fstat(descriptor)
+            if _identity(status) == self.own:
+                return
+            if is_made:
+                self._make(path)
+            for inner in sorted(os.listdir(descriptor)):
+                self._entry(descriptor, inner, f"{path}/{inner}" if path else inner)
+        finally:
+            os.close(descriptor)
+        place = self._place(path)
+        if path and os.path.isdir(place):
+            os.chmod(place, stat.S_IMODE(status.st_mode))
+            os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def _file(self, folder: int, name: str, path: str) -> None:
+        source = os.open(name, _FILE, dir_fd=folder)
+        try:
+            status = os.fstat(source)
+            if not stat.S_ISREG(status.st_mode):  # exchanged since it was looked at
+                return
+            copy = os.open(self._place(path), _NEW_FILE, 0o600)
+            try:
+                while data := os.read(source, _CHUNK_BYTES):
+                    while data := data[os.write(copy, data) :]:
+                        pass
+                os.fchmod(copy, stat.S_IMODE(status.st_mode))
+                os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+            finally:
+                os.close(copy)
+        finally:
+            os.close(source)
+
+    def _make(self, path: str) -> None:
+        if path not in self.made:
+            os.makedirs(self._place(path), exist_ok=True)
+            self.made.add(path)
+
+    def _place(self, path: str) -> str:
+        return os.path.join(self.target, path)
+
+
+class _Descent:
+    """A descriptor that goes down folder by folder, through no link."""
+
+    def __init__(self, folder: int) -> None:
+        self.descriptor = os.open(".", _FOLDER, dir_fd=folder)
+
+    def enter(self, name: str) -> None:
+        below = os.open(name, _FOLDER, dir_fd=self.descriptor)
+        os.close(self.descriptor)
+        self.descriptor = below
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def _passes_link(folder: int, part: str) -> bool:
+    """Return whether `part` is or leads over a link, as far as it is there."""
+    with closing(_Descent(folder)) as here:
+        for component in part.split("/"):
+            try:
+                if stat.S_ISLNK(os.stat(component, dir_fd=here.descriptor, follow_symlinks=False).st_mode):
+                    return True
+                here.enter(component)
+            except OSError:
+                return False
+    return False
+
+
+def _above(part: str) -> set[str]:
+    """Return the paths of the folders that hold `part`."""
+    parts = part.split("/")
+    above = {"/".join(parts[:number]) for number in range(1, len(parts))}
+    return above if part == _EVERYTHING else above | {_EVERYTHING}
+
+
+def _refused(path: str, error: OSError) -> SandboxConfigError:
+    return SandboxConfigError(
+        f'"{visible(path)}" cannot be copied for the build: {error.strerror}',
+        hint=f"name in {IGNORE_FILE} what the build does not need; TMPDIR names the folder for the copy",
+    )
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
