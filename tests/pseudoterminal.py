@@ -71,6 +71,11 @@ class AtTerminal:
             raise AssertionError(f"odek does not end; the terminal shows {self.rest()!r}") from None
         return Outcome(code=self._process.returncode, stdout=stdout, stderr=stderr)
 
+    @property
+    def modes(self) -> list[object]:
+        """the settings of the terminal, as `stty -g` shows them"""
+        return termios.tcgetattr(self._slave)
+
     def rest(self) -> str:
         """Return what the terminal shows now and was not read yet."""
         shown = b""

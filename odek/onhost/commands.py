@@ -27,6 +27,11 @@ TRAILING_OUTPUT_S = 0.1  # B02: for what is still in the pipe when the shell has
 MARK_VARIABLE = "ODEK_COMMAND_ID"
 _KEPT_PIPES = 16  # background jobs whose output is drained at the same time
 
+# Commands have no terminal. Some editors would wait all the same, for keys that cannot come, and git starts one where a
+# message is missing (B06); an editor that changes nothing would make `git rebase -i` rewrite history.
+_NO_EDITOR = "echo 'no terminal for an editor: pass the text as an argument, or set GIT_EDITOR' >&2; false"
+_NO_TERMINAL = {"TERM": "dumb", "GIT_EDITOR": _NO_EDITOR, "GIT_SEQUENCE_EDITOR": _NO_EDITOR}
+
 # The command arrives on stdin, because one argument holds at most 128 KiB (B14), and is gone from
 # the shell's variables before it runs. The dot keeps trailing newlines out of the substitution's
 # hands; `command -p` finds cat where PATH is broken or starts in the workspace.
@@ -142,7 +147,7 @@ class HostExecutor:
         started = time.monotonic()
         running = Running(
             ("/bin/sh", "-c", script, "sh"),
-            env={**self._env, MARK_VARIABLE: mark},
+            env={**self._env, **_NO_TERMINAL, MARK_VARIABLE: mark},
             stdin=request.command.encode(),
             cwd=self.workspace,
             limit_bytes=OUTPUT_LIMIT_BYTES,

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odek.errors import ExecutableMissing
-from odek.sandbox.docker import Docker, call
+from odek.process import Completed
+from odek.sandbox.docker import Docker, call, quote
+from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.spec import SandboxSpec
+from odek.text import visible
 
 EVENTS_TIMEOUT_S = 5.0
 _KILLED = 137  # 128 + SIGKILL
@@ -32,6 +35,34 @@ count pids.events max processes
 count pids/pids.events max processes
 true
 """
+
+
+# What podman says in its own name, and the option of every sandbox that it does not know (measured on 5.8.6).
+_PODMAN = re.compile(r"podman|unknown mount option", re.IGNORECASE)
+
+
+def explain_no_start(spec: SandboxSpec, done: Completed, *, waited_s: float | None) -> SandboxConfigError:
+    """Return why a container did not start; `waited_s`: it took longer than that. Pure.
+
+    Docker's words choose between two sentences and decide nothing: the run stops with either (D-11).
+    """
+    if waited_s is not None:
+        return SandboxConfigError(
+            f"Docker did not start the sandbox within {waited_s:.0f} seconds",
+            hint="restart Docker, or try again when the machine is less busy",
+            detail=quote(done),
+        )
+    if _PODMAN.search(done.stderr.text):
+        return SandboxConfigError(
+            "podman answers in place of Docker, and cannot run the sandbox",
+            hint="put the docker client first on PATH, with a Docker engine from 20.10 on",
+            detail=quote(done),
+        )
+    return SandboxConfigError(
+        f'Docker did not start the sandbox from image "{visible(spec.image)}"',
+        hint="the image must hold `sh` for this machine's processor; the settings in force: `odek config view`",
+        detail=quote(done),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

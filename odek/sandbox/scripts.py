@@ -19,19 +19,20 @@ CHECKED = 42
 # volume its place below the workspace and its target. Stdin: HOME of the commands, which may be a secret.
 # Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
 # shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
-# the file that the attempt leaves in the workspace.
+# the file that the attempt leaves in the workspace; in a folder that is another one, it could not, so none is made.
 # A volume is what was checked if it is the same file as the one in the workspace: Docker goes by names,
 # and a folder can be exchanged for a link between check and mount.
 CHECK = """\
 command -v cat >/dev/null || { echo missing=cat; exit 1; }
 HOME=$(cat; echo x)
 HOME=${HOME%x}
-[ -e "/workspace/$1" ] && echo nonce=seen
-[ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) echo nonce=seen ;; esac
+seen=
+[ -e "/workspace/$1" ] && seen=1
+[ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) seen=1 ;; esac
 attempt() { true 2>/dev/null >"$1" && echo "$2=writable"; }
 attempt "$HOME/.odek-$1" home && rm -f "$HOME/.odek-$1"
 [ -d /dev/shm ] && [ -w /dev/shm ] && echo spare=writable
-attempt "/workspace/$1.w" workspace
+[ "$seen" ] && echo nonce=seen && attempt "/workspace/$1.w" workspace
 while read -r key id rest; do
   case $key in Uid:) echo "uid=$id" ;; Gid:) echo "gid=$id" ;; esac
 done </proc/self/status

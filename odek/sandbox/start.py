@@ -26,6 +26,7 @@ from odek.sandbox.argv import (
     run_argv,
 )
 from odek.sandbox.container import Container
+from odek.sandbox.diagnosis import explain_no_start
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote, read_array
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
@@ -123,7 +124,9 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
         by_words = number <= _ATTEMPTS_ON_WORDS and _NAME_TAKEN in done.stderr.text
         if not by_words and not _taken_by_another(name, docker, nonce):
             late = world.clock() - started >= START_TIMEOUT_S
-            raise explain_refusal(spec.plan, docker) or _start_error(spec, done, late=late)
+            raise explain_refusal(spec.plan, docker) or explain_no_start(
+                spec, done, waited_s=START_TIMEOUT_S if late else None
+            )
     raise SandboxConfigError(
         f"the container names odek-{world.owner.pid}-1 to -{_MAX_NAMES} are all taken",
         hint="look at `docker ps --all` and remove what is not needed",
@@ -169,20 +172,6 @@ def _taken_by_another(name: str, docker: Docker, nonce: str) -> bool:
     """Whether a container of that name exists that we did not make (B09)."""
     done = call(docker, *inspect_argv(name))
     return done.code == 0 and nonce_of(_read_inspect(done)) != nonce
-
-
-def _start_error(spec: SandboxSpec, done: Completed, *, late: bool) -> SandboxConfigError:
-    if late:
-        return SandboxConfigError(
-            f"Docker did not start the sandbox within {START_TIMEOUT_S:.0f} seconds",
-            hint="restart Docker, or try again when the machine is less busy",
-            detail=quote(done),
-        )
-    return SandboxConfigError(
-        f'Docker did not start the sandbox from image "{visible(spec.image)}"',
-        hint="the image must hold `sh` for this machine's processor; the settings in force: `odek config view`",
-        detail=quote(done),
-    )
 
 
 def _read_inspect(done: Completed) -> dict[str, Any]:

@@ -11,9 +11,10 @@
 
 A rule answers a call that begins with its `argv`; the first one counts that has not been used up.
 Its other keys, all optional: `has` (a text that one argument must hold), `stdout`, `stderr`, `code`,
-`delay_s` (before anything else), `hang` (never ends), `hold` (ends with its stdin), `times` (how
-often it may be used), `real` (path of a docker program that carries out the call; what the rule
-prints comes before; `delay_s` after it is `delay_after_s`). A call without a rule ends with 99.
+`delay_s` (before anything else), `hang` (never ends), `hold` (ends with its stdin), `unread` (ends
+without reading it), `times` (how often it may be used), `real` (path of a docker program that carries
+out the call; what the rule prints comes before; `delay_s` after it is `delay_after_s`). A call without
+a rule ends with 99.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def play(folder: str, argv: list[str]) -> int:
         data = sys.stdin.buffer.read()
     elif rule.get("hang"):
         time.sleep(3600)
+        data = b""
+    elif rule.get("unread"):
         data = b""
     else:
         data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()

@@ -186,14 +186,17 @@ def test_run_says_when_the_workspace_is_gone(tmp_path: Path) -> None:
 
 
 def test_child_sees_the_scrubbed_environment(tmp_path: Path) -> None:
-    """F-7: keys and passwords of odek and its user do not reach commands."""
-    env = {"PATH": "/usr/bin:/bin", "ODEK_API_KEY": "sk-1", "GITHUB_TOKEN": "t", "EDITOR": "vi"}
+    """F-7: keys and passwords of odek and its user do not reach commands; B06: what they are told of a terminal."""
+    env = {"PATH": "/usr/bin:/bin", "ODEK_API_KEY": "sk-1", "GITHUB_TOKEN": "t", "EDITOR": "vi", "TERM": "xterm"}
     host = HostExecutor(cwd=os.path.realpath(tmp_path), env=env, new_id=lambda: "id")
     seen = dict(line.split("=", 1) for line in host.run("/usr/bin/env", timeout_s=LONG_S).output.text.splitlines())
     shell_own = {"PWD", "OLDPWD", "SHLVL", "_"}
+    editor = seen.pop("GIT_EDITOR")
+    assert (seen.pop("GIT_SEQUENCE_EDITOR"), editor.endswith("; false")) == (editor, True)
     assert {name: value for name, value in seen.items() if name not in shell_own} == {
         "PATH": "/usr/bin:/bin",
         "EDITOR": "vi",
+        "TERM": "dumb",
         "ODEK_COMMAND_ID": "id",
     }
 
