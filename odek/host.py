@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -84,6 +85,14 @@ def start_of(pid: int) -> str | None:
     """Return when the living process `pid` was started, in clock ticks since the boot; None when there is none."""
     found = read_identity(pid)
     return found.start_ticks if found else None
+
+
+def home_of_owner(folder: str) -> str:
+    """Return the home, as the machine's list of users has it, of who owns `folder`; "" when that is not known."""
+    try:
+        return pwd.getpwuid(os.stat(folder).st_uid).pw_dir
+    except (OSError, KeyError):
+        return ""
 
 
 def which(program: str, host: Host) -> str | None:

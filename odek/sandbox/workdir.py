@@ -11,23 +11,38 @@ from odek.text import visible
 
 # Folders whose content is the machine, not a project: programs that everybody runs, sockets, state.
 _SYSTEM_TREES = (
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys",
-    "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin",
-    "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin", "/var/lib/containerd", "/var/lib/docker", "/var/spool/cron",
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/run", "/sbin", "/snap",
+    "/sys", "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/libx32", "/usr/sbin",
+    "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin",
+    "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/kubelet", "/var/lib/rancher",
+    "/var/lib/systemd", "/var/lock", "/var/run", "/var/snap/docker", "/var/spool/cron",
+    "/Applications", "/Library", "/System", "/private/etc", "/private/var/db", "/private/var/run",
 )  # fmt: skip
 _SYSTEM_FOLDERS = frozenset(
-    ("/", "/home", "/opt", "/srv", "/usr", "/usr/local", "/usr/share", "/var", "/var/lib", "/var/log", "/var/spool")
-)
+    (
+        "/", "/home", "/opt", "/root", "/srv", "/usr", "/usr/local", "/usr/share", "/var", "/var/lib", "/var/log",
+        "/var/snap", "/var/spool", "/Users", "/Volumes", "/private", "/private/var",
+    )
+)  # fmt: skip
+# Below a home: keys, what is run at the next login, and where Docker of that user keeps itself.
+_OF_A_HOME = (
+    ".ssh", ".gnupg", ".aws", ".kube", ".password-store", ".config/systemd", ".config/autostart", ".local/bin",
+    ".local/share/systemd", ".local/share/docker", ".local/share/containers", ".local/share/keyrings",
+    ".colima", ".lima", ".orbstack", ".rd", "Library/LaunchAgents", "Library/Keychains",
+)  # fmt: skip
 _NOT_SYSTEM = ("/dev/shm/", "/run/media/")
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 
 
-def check_workdir(workdir: str, *, home: str, docker_host: str, docker_config: str = "") -> None:
-    """Refuse to share a folder that holds the keys to the machine or to odek itself.
+def check_workdir(
+    workdir: str, *, home: str, docker_host: str, docker_config: str = "", home_of_owner: str = ""
+) -> None:
+    """Refuse to share a folder that holds the keys to the machine, to a user's account or to odek itself.
 
     `workdir` has its links resolved. `docker_host` and `docker_config` are the variables DOCKER_HOST
-    and DOCKER_CONFIG, "" where they are not set. Raises SandboxConfigError.
+    and DOCKER_CONFIG, `home_of_owner` is the home of who owns the folder; "" where there is none.
+    Raises SandboxConfigError.
     """
     hint = "change into the folder of a project"
     require_mountable(workdir, "the working directory")
@@ -50,11 +65,33 @@ def check_workdir(workdir: str, *, home: str, docker_host: str, docker_config: s
             "that it runs on this host",
             hint="keep them outside the project: DOCKER_CONFIG names another folder",
         )
+    for whose in dict.fromkeys((home, home_of_owner)):
+        _check_home(workdir, whose, hint=hint)
     sockets = (*_DOCKER_SOCKETS, docker_host.removeprefix("unix://") if docker_host.startswith("unix://") else "")
     for socket in sockets:
         if socket and _inside(os.path.realpath(socket), workdir):
             raise SandboxConfigError(
                 f'"{visible(workdir)}" holds the Docker socket {visible(socket)}: sharing it hands over the machine',
+                hint=hint,
+            )
+
+
+def _check_home(workdir: str, home: str, *, hint: str) -> None:
+    """Refuse a home, what holds one, and those parts of one that a sandbox must not write."""
+    if not home.startswith("/"):
+        return
+    if _inside(os.path.realpath(home), workdir):
+        raise SandboxConfigError(
+            f'"{visible(workdir)}" is or holds the home {visible(home)}: sharing it would hand over keys and '
+            "start files",
+            hint=hint,
+        )
+    for name in _OF_A_HOME:
+        part = os.path.realpath(os.path.join(home, name))
+        if _inside(part, workdir) or _inside(workdir, part):
+            raise SandboxConfigError(
+                f'"{visible(workdir)}" is, is in or holds {visible(os.path.join(home, name))}: that holds keys, or '
+                "programs that are run later",
                 hint=hint,
             )
 

@@ -16,7 +16,7 @@ from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings
 from odek.config.variables import expand_marked, variables_in
-from odek.host import Host, read_identity, start_of
+from odek.host import Host, home_of_owner, read_identity, start_of
 from odek.onhost.files import PathWalk
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
 from odek.sandbox.build import Build, BuildOptions
@@ -90,7 +90,13 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
 
 def _check_workdir(host: Host) -> None:
     docker_host, docker_config = (host.env.get(name, "") for name in ("DOCKER_HOST", "DOCKER_CONFIG"))
-    check_workdir(host.cwd, home=host.home, docker_host=docker_host, docker_config=docker_config)
+    check_workdir(
+        host.cwd,
+        home=host.home,
+        docker_host=docker_host,
+        docker_config=docker_config,
+        home_of_owner=home_of_owner(host.cwd),
+    )
 
 
 def approval_request(

@@ -88,9 +88,9 @@ def test_container_has_no_privileges_seen_from_inside(sandboxed: Odek) -> None:
 
 
 def test_only_the_working_directory_is_shared(sandboxed: Odek, docker_engine: Engine, tmp_path: Path) -> None:
-    """S-6 Of the host's files only the working directory is shared. Not if that is `/`, a system folder, your home, or
-    holds the Docker socket or the settings of Docker's client. What is put in its place, or in that of a volume, while
-    odek asks and pulls is not shared either.
+    """S-6 Of the host's files only the working directory is shared. Not if that is `/`, a system folder, anybody's home
+    or the keys and start-up files in it, or holds the Docker socket or the settings of Docker's client. What is put in
+    its place, or in that of a volume, while odek asks, builds and pulls is not shared either.
     """
     (tmp_path / "beside").write_text(CANARY)
     seen = inspect_during(sandboxed, docker_engine)
@@ -103,7 +103,7 @@ def test_only_the_working_directory_is_shared(sandboxed: Odek, docker_engine: En
     assert (CANARY in beside, "docker.sock" in socket_there.replace("ls: /var/run/docker.sock", "")) == (False, False)
 
 
-@pytest.mark.parametrize("folder", ["/", "/etc", "/usr", "/var", "/home", "/run", "/dev", "/proc", "HOME"])
+@pytest.mark.parametrize("folder", ["/", "/etc", "/usr", "/var", "/home", "/run", "/dev", "/proc", "/root", "HOME"])
 def test_folder_that_no_sandbox_may_see(folder: str, sandboxed: Odek) -> None:
     """S-6: started there, odek stops; it does not share a part of it instead."""
     cwd = sandboxed.home if folder == "HOME" else Path(folder)

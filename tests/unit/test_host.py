@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import pwd
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from odek.host import Host, project_root, trusted_path, which
+from odek.host import Host, home_of_owner, project_root, trusted_path, which
 
 
 def host(cwd: Path, path: str | None) -> Host:
@@ -88,3 +89,9 @@ def test_a_repository_that_holds_the_home_is_no_project(project: Path) -> None:
     at_home = replace(host(work, f"{project}/bin"), home=str(project))
     assert project_root(at_home) == str(work)
     assert trusted_path(at_home) == f"{project}/bin"
+
+
+def test_home_of_who_owns_a_folder_is_looked_up(tmp_path: Path) -> None:
+    """S-6: HOME says nothing about somebody else's folder."""
+    assert home_of_owner(str(tmp_path)) == pwd.getpwuid(os.getuid()).pw_dir
+    assert home_of_owner(str(tmp_path / "missing")) == ""

@@ -72,7 +72,8 @@ def test_folder_whose_name_docker_would_change_is_refused_with_the_characters(na
     "workdir",
     ["/", "/etc", "/etc/ssh", "/dev", "/dev/disk", "/proc", "/proc/self", "/sys/fs", "/boot/grub", "/home", "/usr",
     "/usr/local", "/var", "/run", "/run/user/1000", "/run/user/1000/podman", "/run/media", "/usr/bin", "/usr/lib/x",
-    "/usr/local/bin", "/var/lib", "/var/lib/docker/volumes/x", "/var/log"],
+    "/usr/local/bin", "/var/lib", "/var/lib/docker/volumes/x", "/var/log", "/root", "/var/run/x", "/nix/store/x",
+    "/var/snap", "/var/lib/containers/storage", "/Users", "/private/etc/x", "/Library/LaunchDaemons", "/opt", "/srv"],
 )  # fmt: skip
 def test_folder_of_the_system_is_refused(workdir: str) -> None:
     with pytest.raises(SandboxConfigError, match="is part of the system"):
@@ -117,6 +118,44 @@ def test_folder_that_holds_a_linked_state_folder_is_refused(tmp_path: Path) -> N
     (home / ".odek").symlink_to(dotfiles / "odek")
     with pytest.raises(SandboxConfigError, match=r"holds ~/\.odek"):
         check_workdir(str(dotfiles), home=str(home), docker_host="")
+
+
+@pytest.mark.parametrize(
+    ("workdir", "home", "home_of_owner", "words"),
+    [
+        ("/home/v", "/home/u", "/home/v", "is or holds the home /home/v"),
+        ("/data/people", "/home/u", "/data/people/v", "is or holds the home /data/people/v"),
+        ("/home/u", "/tmp/x", "/home/u", "is or holds the home /home/u"),
+        ("/var/lib/jenkins", "/tmp", "/var/lib/jenkins", "is or holds the home /var/lib/jenkins"),
+        ("/home/u/.ssh", "/home/u", "", "holds /home/u/.ssh: "),
+        ("/home/u/.ssh/keys", "/home/u", "", "holds /home/u/.ssh: "),
+        ("/root/.ssh", "/home/u", "/root", "holds /root/.ssh: "),
+        ("/home/u/.config", "/home/u", "/home/u", "holds /home/u/.config/systemd: "),
+        ("/home/u/.config/autostart", "/home/u", "/home/u", "holds /home/u/.config/autostart: "),
+        ("/home/u/.local", "/home/u", "/home/u", "holds /home/u/.local/bin: "),
+        ("/home/u/.local/share/docker/overlay2/x", "/home/u", "", "holds /home/u/.local/share/docker: "),
+        ("/Users/u/Library", "/Users/u", "/Users/u", "holds /Users/u/Library/LaunchAgents: "),
+        ("/home/u/p", "/home/u", "/home/u", ""),
+        ("/home/u/.config/nvim", "/home/u", "/home/u", ""),
+        ("/home/u/.sshx", "/home/u", "/home/u", ""),
+        ("/home/v/p", "/home/u", "/home/v", ""),
+        ("/root/p", "/home/u", "/root", ""),
+        ("/srv/.ssh", "/home/u", "/root", ""),
+        ("/srv/p", "/home/u", "/", ""),
+        ("/srv/p", "", "", ""),
+    ],
+)
+def test_home_of_anybody_and_what_it_hangs_on_are_not_shared(
+    workdir: str, home: str, home_of_owner: str, words: str
+) -> None:
+    """S-6: whatever HOME says; a project in a home is."""
+    if not words:
+        check_workdir(workdir, home=home, docker_host="", home_of_owner=home_of_owner)
+        return
+    with pytest.raises(SandboxConfigError) as refused:
+        check_workdir(workdir, home=home, docker_host="", home_of_owner=home_of_owner)
+    assert words in refused.value.message
+    assert refused.value.hint == "change into the folder of a project"
 
 
 def test_any_folder_is_shared_when_there_is_no_home() -> None:
