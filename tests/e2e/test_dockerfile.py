@@ -196,3 +196,23 @@ def test_every_action_explains_itself(action: str, odek: Odek) -> None:
     outcome = odek.run("sandbox", *action.split(), "--help")
     assert (outcome.code, outcome.stderr) == (0, "")
     assert outcome.stdout.startswith("usage: odek sandbox")
+
+
+def test_folder_that_may_not_be_read_is_named(built: Built) -> None:
+    """B19: in the way of a COPY it stops the build, by its name, and at no other place does it matter."""
+    closed = built.odek.cwd / "closed"
+    closed.mkdir()
+    (closed / "f").write_text("x")
+    closed.chmod(0)
+    if os.geteuid() == 0:  # root reads everything, unless that right is taken away
+        drop = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search")
+        built.odek.argv = (*drop, *built.odek.argv)
+    try:
+        built.write("COPY closed /c")
+        refused, server = run_script(built.odek, text("never said"), env=APPROVED)
+        assert (refused.code, server.requests, "closed" in refused.stderr) == (1, [], True), refused.stderr
+        built.write()
+        outcome, _ = run_script(built.odek, text("done"), env=APPROVED)
+        assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
+    finally:
+        closed.chmod(0o755)

@@ -305,6 +305,36 @@ def test_names_of_others_are_passed_over(boxes: Boxes, docker_engine: Engine, ba
         docker_engine.run("rm", "--force", foreign)
 
 
+def test_two_of_one_pid_at_the_same_moment_get_a_sandbox_each(
+    boxes: Boxes, docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    """B09: as from two PID namespaces on one daemon; neither works in the other's, nor removes it."""
+    others = []
+    for number in range(3):
+        folder = tmp_path / f"work{number}"
+        folder.mkdir()
+        others.append(Boxes(engine=docker_engine, image=base_image, workdir=folder))
+    together = threading.Barrier(len(others))
+    seen: dict[int, str] = {}
+
+    def work(number: int) -> None:
+        (others[number].workdir / "whose").write_text(str(number))
+        together.wait(30)
+        seen[number] = output(others[number].start(), "cat whose")
+
+    try:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(len(others))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == {number: str(number) for number in range(len(others))}
+        assert len(boxes.existing(os.getpid())) == len(others)
+    finally:
+        for other in others:
+            other.close()
+
+
 def test_container_reaches_no_file_of_the_host_but_its_folder(box: Container, boxes: Boxes, tmp_path: Path) -> None:
     """R-44, R-33: a link in the folder leads nowhere outside."""
     (tmp_path / "secret").write_text("hostsecret")
