@@ -16,7 +16,7 @@ from odek.sandbox.container import Container
 def boxes(docker_engine: Engine, base_image: str, tmp_path: Path) -> Iterator[Boxes]:
     """Starts sandboxes on a scratch folder."""
     workdir = tmp_path / "work"
-    workdir.mkdir()
+    workdir.mkdir(exist_ok=True)  # the program under test may work there, too
     made = Boxes(engine=docker_engine, image=base_image, workdir=workdir)
     yield made
     made.close()
