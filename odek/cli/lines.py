@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Protocol
 
+from odek.cli.signals import Resumed, resumption
 from odek.errors import UsageError
 
 LINE_LIMIT_BYTES = 1 << 20
@@ -92,16 +93,25 @@ class EditedLines:
             self.remember(entry)
 
     def read(self, prompt: str) -> str | None:
-        entry = ""
+        entry = begun = ""
         while True:
             try:
-                line = input(prompt)
+                line = self._input(prompt, begun)
             except EOFError:
                 return None
+            except Resumed:  # after Ctrl-Z and fg the prompt stands above what the shell wrote
+                begun = self._readline.get_line_buffer()
+                continue
             if not line.endswith("\\"):
                 return entry + line
             entry += line[:-1] + "\n"
-            prompt = "… "
+            prompt, begun = "… ", ""
+
+    def _input(self, prompt: str, begun: str) -> str:
+        """Read a line that begins with `begun`. Raises EOFError, and Resumed after a stop."""
+        self._readline.set_startup_hook((lambda: self._readline.insert_text(begun)) if begun else None)
+        with resumption():
+            return input(prompt)
 
     def remember(self, entry: str) -> None:
         if entry == self._last:

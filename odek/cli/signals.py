@@ -45,7 +45,19 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
         _first = now
         raise Interrupted(number)
     if now - _first > _SAME_KEYPRESS_S:
-        os._exit(EXIT_SIGNAL_BASE + number)
+        _leave(number)
+
+
+def _leave(number: int) -> None:
+    """End this process at once; at a terminal say so, on a line of its own below what stands there."""
+    for handled in HANDLED:  # a terminal that takes no line must not hold up a third signal
+        signal.signal(handled, signal.SIG_DFL)
+    try:
+        if os.isatty(2):
+            os.write(2, f"\nodek: stopped at once by {signal.Signals(number).name}\n".encode())
+    except OSError:
+        pass  # the terminal is gone
+    os._exit(EXIT_SIGNAL_BASE + number)
 
 
 @contextmanager
@@ -58,6 +70,25 @@ def alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Resumed(Exception):
+    """This process was stopped, as by Ctrl-Z, and goes on."""
+
+
+@contextmanager
+def resumption() -> Iterator[None]:
+    """Raise Resumed in the block when this process goes on after a stop, unless a signal is ending it already."""
+    before = signal.signal(signal.SIGCONT, _resumed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCONT, before)
+
+
+def _resumed(_number: int, _frame: FrameType | None) -> None:
+    if _first is None:
+        raise Resumed
 
 
 def _out_of_time(number: int, _frame: FrameType | None) -> None:

@@ -7,6 +7,7 @@ and whether stderr is a terminal.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from odek.cli.waiting import Waiting
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+_COLUMNS = 80  # of a terminal that does not tell
 
 
 class Terminal:
@@ -61,6 +64,11 @@ class Terminal:
         """
         self.stream(text if text.endswith("\n") else text + "\n")
 
+    @property
+    def answer_columns(self) -> int:
+        """how wide the terminal is that stdout is; 0: it is none"""
+        return _columns_of(self._stdout)
+
     def stream(self, text: str) -> None:
         """Print `text` as a part of the answer; errors as for `answer`."""
         self.stop_waiting()
@@ -91,7 +99,7 @@ class Terminal:
             if self._waiting is None:
                 from odek.cli.waiting import Waiting
 
-                self._waiting = Waiting(self._write)
+                self._waiting = Waiting(self._write, lambda: _columns_of(self._stderr) or _COLUMNS)
             self._waiting.start(what)
 
     def stop_waiting(self) -> None:
@@ -135,6 +143,8 @@ class Terminal:
             self.line(f"odek: hint: {visible_lines(error.hint)}")
 
     def interrupted(self, number: int) -> None:
+        if self._live and number == signal.SIGINT:
+            self.line()  # the terminal has written ^C
         self.line(f"odek: stopped by {signal.Signals(number).name}")
 
     def bug(self, error: BaseException, *, debug: bool, code: int) -> int:
@@ -158,3 +168,11 @@ class Terminal:
     def abandon_output(self) -> None:
         """Nobody reads stdout any more: keep the interpreter from complaining about it at exit."""
         abandon(self._stdout)
+
+
+def _columns_of(stream: TextIO) -> int:
+    """Return how wide the terminal is now; 0 when it does not tell, or is none."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0

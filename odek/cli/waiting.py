@@ -13,9 +13,10 @@ _TICK_S = 0.5
 class Waiting:
     """Shows "waiting for the model, 3 s" on the last line of a terminal until something happens."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` puts text on the terminal as it is, without a line end."""
+    def __init__(self, write: Callable[[str], None], columns: Callable[[], int]) -> None:
+        """`write` puts text on the terminal as it is, without a line end; `columns` is its width now."""
         self._write = write
+        self._columns = columns
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
         self._what = ""
@@ -44,7 +45,14 @@ class Waiting:
         while not done.wait(_TICK_S):
             seconds = time.monotonic() - started
             if seconds >= _PATIENCE_S:
-                self._write(f"\r{what}, {seconds:.0f} s\x1b[K")
+                self._write(f"\r{render_waiting(what, seconds, self._columns())}\x1b[K")
                 shown = True
         if shown:
             self._write("\r\x1b[K")
+
+
+def render_waiting(what: str, seconds: float, columns: int) -> str:
+    """Return what is shown, on one line: a longer one would stay when the next takes its place. Pure."""
+    took = f", {seconds:.0f} s"
+    room = max(columns - 1, 0)
+    return (what[: max(room - len(took), 0)] + took)[:room]

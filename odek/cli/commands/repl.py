@@ -83,7 +83,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         stack.enter_context(box.open(before))
         lines = _lines(log, host, terminal)
         if lines.interactive:
-            terminal.note(f"odek {__version__}; /help lists the commands")
+            terminal.line(f"odek {__version__}; /help lists the commands")
         return Repl(
             box=box,
             kept=kept,

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from odek.cli.terminal import Terminal
+from odek.cli.waiting import render_waiting
 from odek.errors import OdekError
 
 
@@ -45,6 +46,29 @@ def test_answer_goes_to_stdout_and_everything_else_to_stderr() -> None:
         "a line\nodek: a note\nodek: warning: a warning\nodek: hint: a hint\n"
         "odek: error: an error\n    words\n    of others\nodek: hint: what to do\nodek: stopped by SIGTERM\n"
     )
+
+
+@pytest.mark.parametrize(("number", "shown"), [(2, "\nodek: stopped by SIGINT\n"), (15, "odek: stopped by SIGTERM\n")])
+def test_ctrl_c_is_told_below_what_the_terminal_wrote_of_it(number: int, shown: str) -> None:
+    terminal, _, stderr = made(env={"TERM": "xterm"}, is_terminal=True)
+    terminal.interrupted(number)
+    assert stderr.getvalue() == shown
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (80, "waiting for the model, 12 s"),
+        (28, "waiting for the model, 12 s"),
+        (27, "waiting for the mode, 12 s"),
+        (6, ", 12 "),
+        (1, ""),
+        (0, ""),
+    ],
+)
+def test_what_is_waited_for_stays_on_one_line(columns: int, shown: str) -> None:
+    """A line as wide as the terminal could not be taken back."""
+    assert render_waiting("waiting for the model", 12.4, columns) == shown
 
 
 def test_words_of_others_are_made_visible() -> None:
