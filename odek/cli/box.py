@@ -39,6 +39,8 @@ class Box:
         self._stack = ExitStack()
         self.opened: Session
         self.agent: Agent
+        self.lost = False
+        """whether the container of `opened` is gone"""
 
     @contextmanager
     def open(self, history: Sequence[Message]) -> Iterator[None]:
@@ -58,6 +60,7 @@ class Box:
             raise UsageError(
                 "commands run on this host; there is no sandbox to start again", hint="/exit, then `odek repl`"
             )
+        self.lost = True
         self._stack.close()
         self._profile = replace(self._profile, pinned=True)
         self._open(self.agent.messages)
@@ -90,7 +93,7 @@ class Box:
                 trusted=self._trusted,
             )
         )
-        self.opened, self.agent = opened, opened.agent
+        self.opened, self.agent, self.lost = opened, opened.agent, False
 
     def _new_model(self, settings: Settings) -> Model:
         self._switch.model = make_model(settings, self._host, notify=self._terminal.aside)

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "/exit": "leave; the session can be continued (also /quit and Ctrl-D)",
 }
 _ENDS = ("/exit", "/quit")
+_TURN_CANCELLED = "the turn was cancelled; what was done so far stays in the conversation"
 
 
 class Repl:
@@ -91,8 +92,9 @@ class Repl:
 
     def _read(self) -> str | None:
         if self._lines.interactive:
-            status = render_status(self._box.opened, self._kept.turns)
-            self._terminal.line(self._terminal.style(status, "dim" if self._box.opened.facts else "yellow"))
+            status = render_status(self._box.opened, self._kept.turns, lost=self._box.lost)
+            calm = self._box.opened.facts and not self._box.lost
+            self._terminal.line(self._terminal.style(status, "dim" if calm else "yellow"))
         try:
             return self._lines.read(f"odek {self._kept.turns + 1}> ")
         except UsageError as error:
@@ -101,11 +103,12 @@ class Repl:
 
     def _answer(self, entry: str) -> None:
         """Do what `entry` says; whatever fails in it, the conversation goes on."""
+        word, _, rest = entry.strip().partition(" ")
+        is_command = word.startswith("/") and "/" not in word[1:]
         try:
             self._lines.remember(entry)
             self._remember(entry)
-            word, _, rest = entry.strip().partition(" ")
-            if word.startswith("/") and "/" not in word[1:]:
+            if is_command:
                 self._command(word, rest.strip())
             else:
                 self._turn(entry)
@@ -113,8 +116,9 @@ class Repl:
             self._end_line()
             self._require_ctrl_c(interruption)
             self._terminal.line()
-            self._terminal.note("the turn was cancelled; what was done so far stays in the conversation")
+            self._terminal.note(f"{entry.strip()} was cancelled" if is_command else _TURN_CANCELLED)
         except SandboxLost as error:
+            self._box.lost = True
             self._tell(error, hint="nothing was moved to this host; /sandbox restart begins with a new container")
         except OdekError as error:
             self._tell(error)
@@ -134,7 +138,7 @@ class Repl:
             case "/help", "":
                 self._terminal.line(render_help(COMMANDS))
             case "/info", "":
-                self._terminal.line(render_info(opened, self._kept.summary, self._host.cwd))
+                self._terminal.line(render_info(opened, self._kept.summary, self._host.cwd, lost=self._box.lost))
             case "/cost", "":
                 self._terminal.line(render_cost(opened, self._kept.summary))
             case "/model", "":
@@ -143,7 +147,7 @@ class Repl:
                 self._box.use_model(name)
                 self._terminal.note(f"the model is {visible(name)} from now on")
             case "/sandbox", "":
-                self._terminal.line(render_place(opened))
+                self._terminal.line(render_place(opened, lost=self._box.lost))
             case "/sandbox", "restart":
                 self._box.restart()
                 self._kept.follow(self._box)

@@ -10,18 +10,21 @@ from odek.session.transcript import Summary
 from odek.text import plural, visible
 
 _HOST = "commands run ON THIS HOST, without a sandbox"
+_LOST = "the sandbox is gone: /sandbox restart begins a new one"
 
 
-def render_status(opened: Session, turns: int) -> str:
+def render_status(opened: Session, turns: int, *, lost: bool) -> str:
     """Return the line before a prompt: where commands run, which model answers, how far it has come."""
     facts = opened.facts
-    place = f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
+    place = _LOST if lost else f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
     return f"── {place} · {visible(opened.settings.model.model)} · {plural(turns, 'turn')}"
 
 
-def render_place(opened: Session) -> str:
+def render_place(opened: Session, *, lost: bool) -> str:
     """Return all that is known of the place."""
     facts = opened.facts
+    if lost:
+        return _LOST
     if facts is None:
         return f"{_HOST}: {visible(opened.executor.workspace)}"
     rows = (
@@ -36,7 +39,7 @@ def render_place(opened: Session) -> str:
     return _table(rows)
 
 
-def render_info(opened: Session, summary: Summary | None, cwd: str) -> str:
+def render_info(opened: Session, summary: Summary | None, cwd: str, *, lost: bool) -> str:
     """Return what the conversation is; `summary` is None before its first turn."""
     model = opened.settings.model
     rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
@@ -47,7 +50,8 @@ def render_info(opened: Session, summary: Summary | None, cwd: str) -> str:
             ("task", summary.header.task),
             ("created", summary.header.created_at),
         ]
-    rows += [("folder", cwd), ("place", f"sandbox {opened.facts.name}" if opened.facts else _HOST)]
+    place = _LOST if lost else f"sandbox {opened.facts.name}" if opened.facts else _HOST
+    rows += [("folder", cwd), ("place", place)]
     return _table(rows)
 
 

@@ -139,6 +139,24 @@ def test_paste_of_several_lines_is_one_entry(on_host: Odek) -> None:
 
 
 @needs_line_editing
+def test_line_that_was_begun_before_a_stop_goes_on(on_host: Odek) -> None:
+    """R-80: Ctrl-Z and fg; what the shell wrote in between stands above the prompt and the line."""
+    with ModelServer(text("got it")) as server, Talk(on_host, "repl", "--base-url", server.base_url) as talk:
+        talk.see(PROMPT.format(1))
+        talk.type("half ü")
+        talk.see("half ü")
+        os.kill(talk.pid, signal.SIGSTOP)
+        os.kill(talk.pid, signal.SIGCONT)
+        talk.see(PROMPT.format(1) + "half ü")
+        talk.say(" and half")
+        talk.see("got it")
+        talk.see(PROMPT.format(2))
+        talk.say("/exit")
+        assert talk.end()[0] == 0
+        assert spoken(server) == [("user", "half ü and half")]
+
+
+@needs_line_editing
 def test_conversation_under_a_locale_of_bytes(on_host: Odek) -> None:
     """B47: LANG=C; what is typed arrives as it was meant, the answer is shown as far as it can be."""
     env = {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -285,10 +303,10 @@ def test_sandbox_that_is_lost_is_started_again_and_never_the_host(sandboxed: Ode
         talk.say("first")
         talk.see("odek: error: the sandbox was lost")
         talk.see("/sandbox restart begins with a new container")
-        talk.see(PROMPT.format(2))
+        assert "── the sandbox is gone" in talk.see(PROMPT.format(2))
         talk.say("/sandbox restart")
         talk.see("odek: sandbox network=none")
-        talk.see(PROMPT.format(2))
+        assert "── sandbox odek-" in talk.see(PROMPT.format(2))
         talk.say("second")
         talk.see("back")
         talk.see(PROMPT.format(3))
