@@ -224,9 +224,10 @@ class StateFolder:
         return StateError(f'"{visible(self.path(name))}" is in use by {by}', hint="wait for it to end, then try again")
 
     def _failed(self, name: str, verb: str, error: OSError) -> StateError:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         return StateError(
             f'"{visible(self.path(name))}" cannot be {verb}: {error.strerror}',
-            hint="check the disk and the file's mode",
+            hint="free some space" if full else "check the disk and the file's mode",
         )
 
 

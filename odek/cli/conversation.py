@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from odek.bootstrap import Profile, intent_of
+from odek.cli.keeper import Keeper
 from odek.cli.terminal import Terminal
 from odek.config.layers import Layer, Value
 from odek.config.settings import Settings, Source
@@ -57,7 +58,7 @@ def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None])
 def tell_damaged(listing: Listing, warn: Callable[[str], None]) -> None:
     """Name what lies among the sessions and cannot be used."""
     for damaged in listing.damaged:
-        warn(f'the session file "{visible(damaged.name)}" is passed over: {damaged.reason}')
+        warn(f"a session is passed over: {damaged.reason}")
 
 
 def require_place(
@@ -85,6 +86,9 @@ def model_layer(transcript: Transcript) -> tuple[Layer, ...]:
     return (Layer(source=Source.FLAG, origin="the session", values={"model": value}),)
 
 
-def tell_where_it_is(stack: ExitStack, recorder: Recorder, terminal: Terminal) -> None:
-    """Say, when `stack` ends, how to go on with the session."""
-    stack.callback(terminal.note, f"session saved; go on with: odek continue --id {visible(recorder.id)} TASK")
+def tell_where_it_is(
+    stack: ExitStack, recorder: Recorder, keeper: Keeper, terminal: Terminal, *, command: str = "continue --id {} TASK"
+) -> None:
+    """Say, when `stack` ends, whether the session is saved and which `command` goes on with it."""
+    go_on = f"odek {command.format(visible(recorder.id))}"
+    stack.callback(lambda: terminal.note(f"{keeper.outcome}; go on with: {go_on}"))

@@ -63,6 +63,11 @@ class Keeper:
         finally:
             self.save()
 
+    @property
+    def outcome(self) -> str:
+        """what became of the session, for the person who leaves it"""
+        return "session saved" if self._failure is None else "session saved in part"
+
     def require_saved(self) -> None:
         """Raise StateError when something could not be stored."""
         if self._failure is not None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from odek.cli.box import Box
+from odek.cli.conversation import tell_where_it_is
 from odek.cli.keeper import Keeper
 from odek.cli.terminal import Terminal
 from odek.errors import StateError
 from odek.session.recorder import Recorder
 from odek.session.store import SessionStore
 from odek.session.transcript import Summary
-from odek.text import visible
 
 
 class Kept:
@@ -29,8 +29,7 @@ class Kept:
     def go_on(self, recorder: Recorder) -> None:
         """Go on with a session that is open already."""
         self._recorder = recorder
-        hint = f"session saved; go on with: odek repl --id {visible(recorder.id)}"
-        self._stack.callback(self._terminal.note, hint)
+        tell_where_it_is(self._stack, recorder, self._keeper, self._terminal, command="repl --id {}")
 
     @property
     def turns(self) -> int:

@@ -50,7 +50,7 @@ class CommandParser(argparse.ArgumentParser):
         """`actions` are the words that may follow the command, for completion."""
         super().__init__(
             prog=f"odek {command}",
-            usage=f"odek {command} {usage}",
+            usage=f"odek {command} {usage}".rstrip(),
             description=summary[:1].upper() + summary[1:] + ".",
             epilog="\n".join(("Examples:", *(f"  {example}" for example in examples))) if examples else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -62,10 +62,10 @@ class CommandParser(argparse.ArgumentParser):
         self.keys: tuple[str, ...] = ()
 
     def error(self, message: str) -> NoReturn:
-        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        names = [flag[2:] for flag in self._option_string_actions if flag.startswith("--")]
         unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split(" ")[0]
-        near = difflib.get_close_matches(unknown, flags, n=1) if unknown != message else []
-        hint = f"did you mean {near[0]}?" if near else f"`odek {self.command} --help` lists the options"
+        near = difflib.get_close_matches(unknown.lstrip("-"), names, n=1) if unknown != message else []
+        hint = f"did you mean --{near[0]}?" if near else f"`odek {self.command} --help` lists the options"
         raise UsageError(clip(visible(message), 300), hint=hint)
 
     def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse calls it

@@ -12,31 +12,42 @@ from odek.session.transcript import Entry, Summary, Transcript
 from odek.text import clip, plural, visible, visible_lines
 
 _TASK_WIDTH = 50
+_ID_LENGTH = 17  # the date and eight digits, where there is no room for all
 _MODEL_WIDTH = 24
 _RESULT_LENGTH = 200
 _AGES = ((60, "second", 1), (3600, "minute", 60), (86_400, "hour", 3600), (float("inf"), "day", 86_400))
 
 
-def render_listing(sessions: Sequence[Summary], *, now_s: float) -> str:
-    """Return a table, one session a line, ids in full (F-34)."""
-    rows = [("ID", "TURNS", "PLACE", "MODEL", "USED", "TASK")]
-    for summary in sessions:
-        header, state = summary.header, summary.state
-        rows.append(
-            (
-                visible(header.id),
-                str(state.turns),
-                "sandbox" if header.sandbox else "host",
-                clip(visible(state.model), _MODEL_WIDTH) or "-",
-                _age(now_s - parse_time(state.updated_at)),
-                clip(visible(header.task), _TASK_WIDTH),
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    return "\n".join(
-        "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5])).rstrip()
-        for row in rows
+def render_listing(sessions: Sequence[Summary], *, now_s: float, columns: int = 0) -> str:
+    """Return a table, one session a line, ids in full (F-34).
+
+    Where that is wider than a terminal of `columns`, ids are cut to what tells them apart, tasks at its edge.
+    """
+    rows = [("ID", "TURNS", "PLACE", "MODEL", "USED", "TASK"), *(_row(summary, now_s) for summary in sessions)]
+    lines = _aligned(rows)
+    if not columns or max(map(len, lines)) <= columns:
+        return "\n".join(lines)
+    length = _ID_LENGTH
+    while len({row[0][:length] for row in rows}) < len(rows):
+        length += 1
+    return "\n".join(clip(line, columns) for line in _aligned([(row[0][:length], *row[1:]) for row in rows]))
+
+
+def _row(summary: Summary, now_s: float) -> tuple[str, ...]:
+    header, state = summary.header, summary.state
+    return (
+        visible(header.id),
+        str(state.turns),
+        "sandbox" if header.sandbox else "host",
+        clip(visible(state.model), _MODEL_WIDTH) or "-",
+        _age(now_s - parse_time(state.updated_at)),
+        clip(visible(header.task), _TASK_WIDTH),
     )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def listing_json(sessions: Sequence[Summary], damaged: Sequence[Unreadable]) -> dict[str, Any]:

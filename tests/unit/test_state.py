@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -198,6 +199,14 @@ def test_failed_write_leaves_the_old_file_and_no_other(folder: StateFolder, tmp_
     with pytest.raises(StateError, match="cannot be written: Is a directory"):
         folder.write(NAME, b"new")
     assert [entry.name for entry in path.parent.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [(errno.ENOSPC, "free some space"), (errno.EDQUOT, "free some space"), (errno.EROFS, "check the disk and")],
+)
+def test_full_disk_is_told_apart(number: int, hint: str, folder: StateFolder) -> None:
+    assert folder._failed(NAME, "written", OSError(number, "no")).hint.startswith(hint)
 
 
 def test_full_disk_leaves_the_old_file_and_no_other(folder: StateFolder, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         profile = Profile(command="continue", pinned=before.header.sandbox)
         require_place(before, profile, settings, host, here=parsed.here, warn=terminal.warn)
         tell_session(settings, terminal, recorder.id, turn=before.state.turns + 1, sandboxed=before.header.sandbox)
-        tell_where_it_is(stack, recorder, terminal)
+        tell_where_it_is(stack, recorder, keeper, terminal)
         opened = stack.enter_context(
             session(
                 profile,

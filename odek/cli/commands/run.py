@@ -67,7 +67,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             )
             keeper.keep(opened.agent, recorder)
             tell_session(settings, terminal, recorder.id)
-            tell_where_it_is(stack, recorder, terminal)
+            tell_where_it_is(stack, recorder, keeper, terminal)
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(whole, model=settings.model.model, cwd=host.cwd)
         if not settings.json:

@@ -17,7 +17,8 @@ from odek.session.cleanup import CleanupPlan, plan_cleanup
 from odek.session.store import SessionStore
 from odek.text import plural, visible
 
-_ACTIONS = ("list", "show", "export", "trim", "delete", "cleanup")
+_FORMS = ("list", "show [ID]", "export [ID]", "trim ID N", "delete ID…", "cleanup DAYS")
+_ACTIONS = tuple(form.split()[0] for form in _FORMS)
 _SHOWN = 20
 
 
@@ -26,7 +27,7 @@ def parser() -> CommandParser:
     made = CommandParser(
         "session",
         COMMANDS["session"][1],
-        usage="list | show [ID] | export [ID] | trim ID N | delete ID… | cleanup DAYS",
+        usage=" | ".join(_FORMS),
         examples=(
             "odek session list",
             "odek session show 20260715-0000",
@@ -79,8 +80,9 @@ def _find(store: SessionStore, text: str, terminal: Terminal) -> str:
 def _misunderstood(action: str) -> UsageError:
     said = "say what to do with which session"
     if action in _ACTIONS:
-        said = f"odek session {action} takes other words than these"
-    elif action:
+        form = next(form for form in _FORMS if form.split()[0] == action)
+        return UsageError(f"odek session {action} takes other words than these", hint=f"odek session {form}")
+    if action:
         said = f'"{visible(action)}" is no action of odek session'
     return UsageError(said, hint=f"one of: {', '.join(_ACTIONS)}; `odek session --help` explains them")
 
@@ -92,7 +94,8 @@ def _list(store: SessionStore, terminal: Terminal, *, everything: bool, as_json:
     if as_json:
         terminal.answer(json.dumps(listing_json(shown, listing.damaged), indent=2))
         return
-    terminal.answer(render_listing(shown, now_s=time.time()) if shown else "No sessions found.")
+    table = render_listing(shown, now_s=time.time(), columns=terminal.answer_columns) if shown else "No sessions found."
+    terminal.answer(table)
     if len(shown) < len(listing.sessions):
         terminal.note(f"{len(listing.sessions) - len(shown)} older ones: odek session list --all")
 

@@ -87,6 +87,7 @@ def test_flags_and_words_may_be_mixed(arguments: str, task: list[str], flags: di
         ),
         (("--no-sand",), "unrecognized arguments: --no-sand", "did you mean --no-sandbox?"),
         (("--mod", "m"), "unrecognized arguments: --mod m", "did you mean --model?"),
+        (("--foo",), "unrecognized arguments: --foo", HELP),
         (("--zzz",), "unrecognized arguments: --zzz", HELP),
         (("--model",), "argument --model: expected one argument", HELP),
         (

@@ -190,6 +190,7 @@ def test_every_step_is_on_the_disk_before_the_next(tmp_path: Path) -> None:
     stored = sessions.store.read(FIRST_ID)
     assert history(stored) == tuple(agent.messages[1:])
     assert (stored.state.turns, stored.system, warnings) == (1, "be brief", [])
+    assert keeper.outcome == "session saved"
 
 
 @pytest.mark.parametrize("ending", [Interrupted(2), StateError("gone")], ids=["signal", "error"])
@@ -222,4 +223,5 @@ def test_disk_that_is_full_is_told_once_and_does_not_end_the_turn(tmp_path: Path
         with pytest.raises(StateError) as unsaved:
             keeper.require_saved()
     assert unsaved.value.message.endswith("was removed while it was in use")
+    assert keeper.outcome == "session saved in part"
     assert len(warnings) == 1

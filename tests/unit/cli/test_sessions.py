@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -62,7 +62,7 @@ def test_listing_shows_ids_models_and_what_is_damaged(desk: Desk) -> None:
     assert row.endswith("look\\x1b[2J around")
     assert [line.index(word) for line, word in ((head, "TURNS"), (row, " 1 "))] == [43, 42]
     reason = f'"{desk.sessions.path}/empty.jsonl" is damaged: it is empty'
-    assert warned == f'odek: warning: the session file "empty.jsonl" is passed over: {reason}\n'
+    assert warned == f"odek: warning: a session is passed over: {reason}\n"
     listed = json.loads(desk.run("list", "--json")[0])
     assert [entry["id"] for entry in listed["sessions"]] == [FIRST_ID]
     assert [entry["file"] for entry in listed["damaged"]] == ["empty.jsonl"]
@@ -87,6 +87,24 @@ def test_age_of_a_session(seconds: float, age: str, desk: Desk) -> None:
     desk.sessions.make(SYSTEM, user("x"))
     (summary,) = desk.sessions.store.list().sessions
     assert age in render_listing((summary,), now_s=NOON + seconds)
+
+
+@pytest.mark.parametrize(
+    ("ids", "shown"),
+    [
+        ((f"20260715-{'a1' * 16}", f"20260715-{'b2' * 16}"), ["20260715-a1a1a1a1", "20260715-b2b2b2b2"]),
+        (("made-by-another-tool-1", "made-by-another-tool-2"), ["made-by-another-tool-1", "made-by-another-tool-2"]),
+    ],
+)
+def test_listing_on_a_narrow_terminal_keeps_to_its_lines(ids: tuple[str, ...], shown: list[str], desk: Desk) -> None:
+    """F-34: ids as short as tells them apart; in full where there is room."""
+    desk.sessions.make(*HELLO, task="find out why " * 5)
+    (summary,) = desk.sessions.store.list().sessions
+    sessions = [replace(summary, header=replace(summary.header, id=session_id)) for session_id in ids]
+    lines = render_listing(sessions, now_s=NOON, columns=70).splitlines()
+    assert [line.split()[0] for line in lines] == ["ID", *shown]
+    assert [len(line) for line in lines[1:]] == [70, 70]
+    assert render_listing(sessions, now_s=NOON, columns=200) == render_listing(sessions, now_s=NOON)
 
 
 def test_show_prints_a_conversation_safely(desk: Desk) -> None:
