@@ -240,7 +240,7 @@ def test_damaged_files_are_told_and_hide_nothing(odek: Odek) -> None:
     outcome = take_turn(odek, "continue")
     assert outcome.code == 0
     told = [line for line in outcome.stderr.splitlines() if "is passed over" in line]
-    assert [re.findall(r'/(20990101-.)', line)[0] for line in told] == [f"20990101-{letter}" for letter in "abcd"]
+    assert [re.findall(r"/(20990101-.)", line)[0] for line in told] == [f"20990101-{letter}" for letter in "abcd"]
 
 
 def test_secrets_are_in_no_file_and_no_request(sandboxed: Odek, base_image: str) -> None:
