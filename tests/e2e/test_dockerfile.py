@@ -17,7 +17,7 @@ import pytest
 from engine import Engine
 from fakes.model_server import ModelServer, calls, text
 from program import Odek
-from scene import run_script, tool_results
+from scene import listener_on_the_host, run_script, tool_results
 
 APPROVED = {"ODEK_APPROVE_PROJECT_SANDBOX": "1"}
 PATIENCE_S = 60.0
@@ -196,6 +196,15 @@ def test_every_action_explains_itself(action: str, odek: Odek) -> None:
     outcome = odek.run("sandbox", *action.split(), "--help")
     assert (outcome.code, outcome.stderr) == (0, "")
     assert outcome.stdout.startswith("usage: odek sandbox")
+
+
+def test_base_of_a_build_is_pulled_without_the_switch(built: Built) -> None:
+    """B17, D-2: what docs/SANDBOXING.md does not promise; the daemon asks the registry before any RUN step."""
+    with listener_on_the_host("127.0.0.1") as (port, came):
+        (built.odek.cwd / "Dockerfile.odek").write_text(f"FROM 127.0.0.1:{port}/base:1\nRUN true\n")
+        outcome, server = run_script(built.odek, text("never said"), env=APPROVED)
+        assert (outcome.code, server.requests, came != []) == (1, [], True), outcome.stderr
+    assert "Dockerfile.odek could not be built" in outcome.stderr
 
 
 def test_folder_that_may_not_be_read_is_named(built: Built) -> None:
