@@ -204,7 +204,7 @@ def test_base_of_a_build_is_pulled_without_the_switch(built: Built) -> None:
         (built.odek.cwd / "Dockerfile.odek").write_text(f"FROM 127.0.0.1:{port}/base:1\nRUN true\n")
         outcome, server = run_script(built.odek, text("never said"), env=APPROVED)
         assert (outcome.code, server.requests, came != []) == (1, [], True), outcome.stderr
-    assert "Dockerfile.odek could not be built" in outcome.stderr
+    assert f"odek: pulling image 127.0.0.1:{port}/base:1\n" in outcome.stderr
 
 
 def test_folder_that_may_not_be_read_is_named(built: Built) -> None:
