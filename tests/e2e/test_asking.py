@@ -119,7 +119,7 @@ HOSTILE = "sh -c 'echo x'\r\x1b[2K  Command: ls\x1b]52;c;ZXZpbA==\x07\x1b[8m\u20
 
 
 def test_hostile_texts_cannot_rewrite_the_card(on_host: Odek) -> None:
-    """R-64, B32, F-59: in the command and in the model's reason."""
+    """Runtime 9.5 (9), R-64, B32, F-59: in the command and in the model's reason."""
     operator(on_host, action="prompt")
     with Asking(on_host, shell(HOSTILE, HOSTILE), flags=HOST) as asking:
         shown = asking.see(NO_TRUST)

@@ -126,7 +126,6 @@ def test_a_long_conversation_is_trimmed_and_goes_on(on_host: Odek) -> None:
     script = [refuse_beyond(60_000, calls(("read_file", {"path": "f"})))] * 44
     outcome, server = run_script(on_host, *script, refuse_beyond(60_000, text("done")))
     assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
-    assert server.broken == []
     refused = [request for request in server.requests if len(request.body) > 60_000]
     assert 1 <= len(refused) <= 4
     for request in server.requests[1:]:
@@ -222,7 +221,6 @@ def test_budget_ends_a_task_with_a_code_of_its_own(
     assert words == ("    half done" if requests == 4 else "    I read it")
     assert used.startswith("    used: ")
     assert hint.startswith("odek: hint: ")
-    assert server.broken == []
 
 
 def test_runtime_ends_a_command_that_is_running(sandboxed: Odek) -> None:

@@ -47,7 +47,7 @@ def shell_description(request: ServedRequest) -> str:
 
 
 def test_answer_is_all_of_stdout_and_the_block_ends_what_the_model_is_told(sandboxed: Odek, base_image: str) -> None:
-    """R-39, R-70, R-71, R-81: answer, startup line, environment block, tool result, all of them exact."""
+    """Runtime 9.5 (1), R-39, R-70, R-71, R-81: answer, startup line, environment block, tool result, all exact."""
     command = "pwd; id -u; cat marker; echo written >made; echo problem >&2; exit 3"
     (sandboxed.cwd / "marker").write_text("seen\n")
     outcome, server = run_script(sandboxed, calls(("shell", {"command": command})), text("one\ntwo ü 🙂"))
@@ -96,7 +96,7 @@ def test_block_tells_a_read_only_workspace_and_the_bridge(sandboxed: Odek, base_
 
 
 def test_container_is_gone_when_the_run_has_ended(sandboxed: Odek, docker_engine: Engine) -> None:
-    """R-38: after an answer, and after an error of the model."""
+    """Runtime 9.5 (1), R-38: after an answer, and after an error of the model."""
     for last, code in ((text("done"), 0), (status(400, {"error": {"message": "no"}}), 1)):
         outcome, server = run_script(sandboxed, calls(("shell", {"command": "true"})), last)
         name = re.search(r"- Container: (\S+)\n", system_prompt(server.requests[0]))
@@ -121,6 +121,33 @@ def test_json_events_parse_line_by_line(sandboxed: Odek) -> None:
     assert (outcome.code, events[-1]["answer"]) == (0, "the\nanswer")
     assert "\x1b" not in outcome.stdout + outcome.stderr
     assert "●" not in outcome.stderr
+
+
+def test_events_of_a_run_line_by_line(odek: Odek) -> None:
+    """R-81: every line of a run that is kept, byte for byte but for what is drawn by lot."""
+    script = (calls(("shell", {"command": "echo hi"}), content="so"), text("bye"))
+    outcome, _ = run_script(odek, *script, flags=("--no-sandbox", "--session", "--json"))
+    lines = re.sub(r"[0-9a-f]{32}|(?<=_)[0-9a-f]{16}|(?<=\"id\": \")20[0-9]{6}", "N", outcome.stdout).splitlines()
+    stop, call = (
+        '"stop": "tool_calls", ',
+        '{"id": "call_1", "name": "shell", "arguments": "{\\"command\\": \\"echo hi\\"}"',
+    )
+    usage = '"usage": {"input_tokens": %d, "output_tokens": %d, "cached_tokens": 0}'
+    result = r"<untrusted_content_N source=\"$ echo hi\">\nhi\n</untrusted_content_N>\nexit code: 0"
+    assert [line for line in lines if not line.startswith('{"event": "text"')] == [
+        '{"event": "session", "id": "N-N", "turn": 1}',
+        '{"event": "model_asked", "iteration": 1}',
+        '{"event": "model_replied", "iteration": 1, "content": "so", "tool_calls": [' + call + "}], "
+        + stop + usage % (100, 10) + "}",
+        '{"event": "tool_started", ' + call[1:] + ', "title": "shell: echo hi"}',
+        '{"event": "tool_finished", "id": "call_1", "name": "shell", "failed": false, "result": "' + result + '"}',
+        '{"event": "model_asked", "iteration": 2}',
+        '{"event": "model_replied", "iteration": 2, "content": "bye", "tool_calls": [], "stop": "stop", '
+        + usage % (100, 10) + "}",
+        '{"event": "finished", "answer": "bye", "iterations": 2, ' + usage % (200, 20) + "}",
+    ]  # fmt: skip
+    pieces = [json.loads(line)["text"] for line in lines if line.startswith('{"event": "text"')]
+    assert "".join(pieces) == "sobye"
 
 
 def test_hostile_text_never_reaches_the_terminal_raw(sandboxed: Odek) -> None:

@@ -16,6 +16,7 @@ from engine import Engine
 from fakes.model_server import ModelServer, calls, status, text
 from program import Odek, Outcome
 from scene import DEAD_SOCKET
+from talk import Talk
 
 
 def operator(odek: Odek, **settings: object) -> Odek:
@@ -55,7 +56,7 @@ def take_turn(odek: Odek, *arguments: str, env: Mapping[str, str] | None = None,
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
 def test_session_goes_on_after_any_signal_in_the_middle_of_a_call(number: signal.Signals, sandboxed: Odek) -> None:
-    """B44, F-58: finished results are kept, the others say that they were interrupted, and nothing is run again.
+    """Runtime 9.5 (2), B44, F-58: finished results are kept, the others told as interrupted, nothing is run again.
 
     The server of the tests refuses what a strict provider would: a call without its result and the like.
     """
@@ -84,6 +85,25 @@ def test_session_goes_on_after_any_signal_in_the_middle_of_a_call(number: signal
     else:
         assert "three\n" in results[2]
     assert [(entry["turns"], entry["sandbox"]) for entry in listed(sandboxed)] == [(2, True)]
+
+
+def test_session_goes_on_after_its_terminal_was_closed(sandboxed: Odek) -> None:
+    """Runtime 9.5 (2), B44: SIGHUP by the kernel; the model gets complete pairs."""
+    commands = ("echo one", "echo two >ran; sleep 60")
+    script = (calls(*(("shell", {"command": command}) for command in commands)), text("went on"))
+    with ModelServer(*script) as server:
+        with Talk(sandboxed, "run", "--session", "--base-url", server.base_url, "the task") as talk:
+            deadline = time.monotonic() + 30
+            while not (sandboxed.cwd / "ran").exists():
+                assert time.monotonic() < deadline, "the commands do not run"
+                time.sleep(0.05)
+            talk.close()
+            assert talk.end()[0] == 129
+        outcome = sandboxed.run("continue", "--base-url", server.base_url, "go on")
+        assert (outcome.code, outcome.stdout) == (0, "went on\n"), outcome.stderr
+        sent = messages(server)
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert ["interrupted" in str(message["content"]) for message in sent[3:5]] == [False, True]
 
 
 def test_each_turn_is_stored_once_and_under_a_fresh_system_message(sandboxed: Odek) -> None:
@@ -190,7 +210,7 @@ def test_another_folder_is_refused_unless_confirmed(sandboxed: Odek, tmp_path: P
 
 
 def test_two_turns_at_once_on_one_session(odek: Odek) -> None:
-    """B45: the second is refused with the holder's pid, and nothing of the first is lost."""
+    """Runtime 9.5 (7), B45: the second is refused with the holder's pid, and nothing of the first is lost."""
     operator(odek, sandbox=False)
     take_turn(odek, "run", "--session")
     with ModelServer(text("first", delay_s=3)) as server:
@@ -210,22 +230,22 @@ def test_two_turns_at_once_on_one_session(odek: Odek) -> None:
 
 
 def test_many_sessions_at_once_are_all_there(odek: Odek) -> None:
-    """F-99, B45."""
+    """Runtime 9.5 (7), F-99, B45."""
     operator(odek, sandbox=False)
-    with ModelServer(*[text("ok")] * 12) as server:
+    with ModelServer(*[text("ok")] * 20) as server:
         threads = [
             threading.Thread(
                 target=odek.run, args=("run", "--session", "--base-url", server.base_url, f"task {number}")
             )
-            for number in range(12)
+            for number in range(20)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     found = listed(odek)
-    assert sorted(str(entry["task"]) for entry in found) == sorted(f"task {number}" for number in range(12))
-    assert len({entry["id"] for entry in found}) == 12
+    assert sorted(str(entry["task"]) for entry in found) == sorted(f"task {number}" for number in range(20))
+    assert len({entry["id"] for entry in found}) == 20
 
 
 def test_damaged_files_are_told_and_hide_nothing(odek: Odek) -> None:

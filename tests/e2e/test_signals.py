@@ -100,7 +100,7 @@ def test_nothing_is_left_whenever_a_signal_arrives(
 def test_command_ends_with_odek(
     number: signal.Signals, sleeper: tuple[Odek, list[str], str], docker_engine: Engine
 ) -> None:
-    """R-38, B01: a signal while a command runs ends the command inside the container, its children too."""
+    """Runtime 9.5 (2), R-38, B01: a signal while a command runs ends it inside the container, its children too."""
     odek, arguments, word = sleeper
     process = odek.start(*arguments)
     wait_for_command(odek, word)
@@ -113,7 +113,7 @@ def test_command_ends_with_odek(
 
 @pytest.mark.parametrize("ending", ["ctrl-c", "closed"])
 def test_terminal_ends_a_run(ending: str, sleeper: tuple[Odek, list[str], str], docker_engine: Engine) -> None:
-    """R-38: Ctrl-C at the terminal, and the terminal that is closed."""
+    """Runtime 9.5 (2), R-38: Ctrl-C at the terminal, and the terminal that is closed."""
     odek, arguments, word = sleeper
     pid, terminal = pty.fork()
     if pid == 0:

@@ -1,4 +1,7 @@
-"""A model that says what a test tells it to, and remembers what it was asked."""
+"""A model that says what a test tells it to, and remembers what it was asked.
+
+It refuses what a provider would (request_rules), in both dialects.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from fakes.request_rules import broken_rules
+
+from odek.model import wire
+from odek.model.anthropic import AnthropicDialect
+from odek.model.dialect import RequestOptions
+from odek.model.openai import OpenAiDialect
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
 NO_USAGE = Usage()
@@ -30,6 +39,7 @@ class ScriptedModel:
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         self.requests.append(ModelRequest(messages=tuple(messages), tools=tuple(tools)))
+        _require_acceptable(messages, tools)
         if len(self.requests) > len(self._replies):
             raise AssertionError(f"unscripted call {len(self.requests)} of the model; last: {messages[-1]!r}")
         reply = self._replies[len(self.requests) - 1]
@@ -64,3 +74,11 @@ def call_reply(
         for number, (name, arguments) in enumerate(texts, start=1)
     )
     return Reply(message=Message(role="assistant", content=content, tool_calls=tool_calls), usage=usage, stop=stop)
+
+
+def _require_acceptable(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> None:
+    """Fail when a provider would refuse what would be sent to it."""
+    options = RequestOptions(model="m")
+    for path, dialect in (("/chat/completions", OpenAiDialect(options)), ("/messages", AnthropicDialect(options))):
+        broken = broken_rules(path, wire.encode_body(dialect.body(messages, tools)))
+        assert not broken, f"requests that a provider would refuse: {broken}"

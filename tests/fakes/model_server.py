@@ -7,7 +7,8 @@
 `text` and `calls` are streamed when the request asks for it, and sent as one JSON object when not.
 `status`, `events` and `raw` give full control. In place of an answer a function may stand that
 gets the request and returns an answer. A request beyond the script is answered with status 500
-and makes `assert_all_used` fail; so does one that a real provider would refuse (request_rules).
+and makes `assert_all_used` fail. A request that a real provider would refuse (request_rules) fails
+the test at the end of the block, whatever else the test looks at.
 A request to /messages is answered as Anthropic would. A GET (of the list of models) takes its
 answer from `models`; without one it is answered with 404.
 """
@@ -187,11 +188,17 @@ class ModelServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        if kind is None:
+            self.assert_none_broken()
+
+    def assert_none_broken(self) -> None:
+        """Fail when a request came that a real provider would refuse."""
+        assert not self.broken, f"requests that a provider would refuse: {self.broken}"
 
     def assert_all_used(self) -> None:
         """Fail when a request came that was not scripted, or one that was did not come."""
         assert not self.unscripted, f"unscripted requests: {[request.body[:2000] for request in self.unscripted]}"
-        assert not self.broken, f"requests that a provider would refuse: {self.broken}"
+        self.assert_none_broken()
         assert not self._script, f"{len(self._script)} scripted answers were not asked for"
 
     def answer(self, request: ServedRequest) -> Answer:

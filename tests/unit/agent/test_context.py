@@ -20,7 +20,7 @@ from odek.model.types import Message, ToolCall, ToolSpec
 
 SYSTEM = Message(role="system", content="system")
 TASK = Message(role="user", content="task")
-TOOL = ToolSpec(name="t", description="d", parameters={"type": "object"})
+TOOL = ToolSpec(name="t", description="d", parameters={"type": "object", "properties": {}})
 NOTICE = (
     "\n\n[odek] {} of this conversation no longer fit and are left out here. What was done in them is done; look at "
     "the files again for what you need to know."

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
 import threading
+from pathlib import Path
 
 import pytest
+from fakes.layering import make_layers
 
 from odek.agent.events import Event, Finished, ModelAsked, ModelReplied, TextArrived, ToolFinished, ToolStarted, Warned
-from odek.cli.narrator import JsonNarrator, Narrator, preview
+from odek.cli.narrator import JsonNarrator, Narrator, preview, tell_session
 from odek.cli.terminal import Terminal
+from odek.config.resolve import resolve
 from odek.model.types import Message, Reply, ToolCall, Usage
 
 ATTACK = "\x1b]0;pwn\x07\x1b[2K\r\u202e\u200b"
@@ -174,6 +178,53 @@ def test_exit_code_of_a_success_is_not_told_twice(text: str, succeeded: bool, sh
 
 def test_long_line_is_cut() -> None:
     assert preview("x" * 1000, limit=1) == (("x" * 159 + "…",), 0)
+
+
+USAGE = '{"input_tokens": 10, "output_tokens": 2, "cached_tokens": 0}'
+LINES = (
+    '{"event": "model_asked", "iteration": 1}',
+    '{"event": "text", "text": "\\u00fc"}',
+    '{"event": "model_replied", "iteration": 1, "content": "I will look\\u00fc", "tool_calls": [{"id": "call_1", '
+    '"name": "shell", "arguments": "{\\"command\\": \\"make\\"}"}], "stop": "tool_calls", "usage": ' + USAGE + "}",
+    '{"event": "tool_started", "id": "call_1", "name": "shell", "arguments": "{\\"command\\": \\"make\\"}", '
+    '"title": "shell: make"}',
+    '{"event": "tool_finished", "id": "call_1", "name": "shell", "failed": true, "result": '
+    '"<untrusted_content_0123456789abcdef source=\\"$ make\\">\\none\\u00fc\\n\\n+added\\n-removed\\n'
+    '</untrusted_content_0123456789abcdef>\\nexit code: 2"}',
+    '{"event": "warning", "text": "careful\\u00fc"}',
+    '{"event": "finished", "answer": "done\\u00fc", "iterations": 2, "usage": ' + USAGE + "}",
+)
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
+
+
+def test_events_are_these_bytes() -> None:
+    """R-81: what programs read stays as it is; a change here breaks them."""
+    stdout = io.StringIO()
+    narrator = JsonNarrator(Terminal(stdout, io.StringIO()))
+    for event in story(hostile="ü"):
+        narrator(event)
+    assert stdout.getvalue().splitlines() == list(LINES)
+
+
+def test_every_event_is_documented_with_its_fields() -> None:
+    """R-81: kinds in the order of their table, fields as they are sent; `session` is told by `tell_session`."""
+    table = DOCUMENT.read_text(encoding="utf-8").partition("\n## Events\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE)
+    documented = {kind: re.findall(r"`(\w+)`", re.sub(r" \(each [^)]*\)", "", fields)) for kind, fields in rows[1:]}
+    sent = {event.pop("event"): list(event) for event in map(json.loads, LINES)}
+    assert documented == {"session": ["id", "turn"], **sent}
+    (call,) = json.loads(LINES[2])["tool_calls"]
+    assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
+    usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
+    assert f"`usage` holds {' and '.join(usage.rsplit(', ', 1))}." in table
+
+
+def test_kept_conversation_is_told_as_an_event() -> None:
+    """R-81: the first line of a conversation that is kept."""
+    stdout = io.StringIO()
+    settings = resolve(make_layers(flags={"json": True}))
+    tell_session(settings, Terminal(stdout, io.StringIO()), "20260715-x", turn=2, sandboxed=True)
+    assert stdout.getvalue() == '{"event": "session", "id": "20260715-x", "turn": 2}\n'
 
 
 def test_story_for_machines() -> None:

@@ -177,7 +177,7 @@ def cases(table: dict[str, str]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "level"), cases(EXAMPLES))
 def test_class_is_the_documented_one(command: str, level: str) -> None:
-    """R-84: the examples of the specification, with the classes of 5.3.3 where they differ."""
+    """Runtime 9.5 (5), R-84: every row of 5.3.2, with the classes of 5.3.3 where they differ."""
     assert label(command) == level
 
 
@@ -284,7 +284,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(("command", "level"), FAULTS.items())
 def test_fault_of_the_predecessor_is_none_of_ours(command: str, level: str) -> None:
-    """F-80, F-81, F-83 to F-86, F-88 to F-91, F-93."""
+    """Runtime 9.5 (5), 8.2: F-80, F-81, F-83 to F-86, F-88 to F-91, F-93."""
     assert label(command) == level
 
 

@@ -105,7 +105,7 @@ def test_sandbox_has_a_table_of_its_own(command: str, offline: str, online: str)
     ],
 )
 def test_operator_settings_win_over_the_table(policy: Policy, command: str, expected: str) -> None:
-    """F-82, F-92: deny beats allow, `blocked` is final, the allowlist is exact."""
+    """Runtime 9.5 (5), F-82, F-92: deny beats allow, `blocked` is final, the allowlist is exact."""
     assert action(command, policy) == expected
 
 

@@ -40,7 +40,7 @@ A = '{"command":"echo A"}'
 B = '{"command":"echo B"}'
 HALF = '{"command":"rm -rf /workspace/bu'
 ASK = (Message(role="user", content="go"),)
-SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object"})
+SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object", "properties": {}})
 KEY = "sk-secret-0123456789"
 KEY_HINT = (
     "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY or the provider's own variable; "
@@ -117,7 +117,7 @@ def test_streamed_reply_and_its_request() -> None:
         "model": "m",
         "messages": [{"role": "user", "content": "go"}],
         "tools": [
-            {"type": "function", "function": {"name": "shell", "description": "Run.", "parameters": {"type": "object"}}}
+            {"type": "function", "function": {"name": "shell", "description": "Run.", "parameters": SHELL.parameters}}
         ],
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -614,10 +614,11 @@ def test_fake_server_answers_unstreamed_requests_as_json(given: Step) -> None:
     """The fake is used by other tests: what it does is pinned here."""
     import http.client
 
+    asked = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
     with ModelServer(given) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
         for code in (200, 500):
-            connection.request("POST", "/v1/chat/completions", body=b"{}")
+            connection.request("POST", "/v1/chat/completions", body=asked)
             response = connection.getresponse()
             assert response.status == code
             body = json.loads(response.read())

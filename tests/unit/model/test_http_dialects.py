@@ -14,7 +14,7 @@ from odek.model.http import WINDOW_LOOKUP_TOKENS, HttpModel, ProviderName
 from odek.model.types import Message, ToolSpec
 
 ASK = (Message(role="user", content="go"),)
-SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object"})
+SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object", "properties": {}})
 BOTH = pytest.mark.parametrize("provider", ["openai", "anthropic"])
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 
