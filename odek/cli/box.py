@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from odek.agent.events import Sink
 from odek.agent.loop import Agent
+from odek.attachments import Attachment
 from odek.bootstrap import Profile, Session, make_model
 from odek.cli.session import session
 from odek.cli.terminal import Terminal
@@ -26,13 +27,22 @@ class Box:
     """Holds the session that is open at present, and its agent."""
 
     def __init__(
-        self, profile: Profile, layers: Sequence[Layer], host: Host, terminal: Terminal, *, sink: Sink
+        self,
+        profile: Profile,
+        layers: Sequence[Layer],
+        host: Host,
+        terminal: Terminal,
+        *,
+        sink: Sink,
+        files: Sequence[Attachment] = (),
     ) -> None:
+        """`files` are in every container of this conversation."""
         self._profile = profile
         self._layers = tuple(layers)
         self._host = host
         self._terminal = terminal
         self._sink = sink
+        self._files = files
         self._switch = _Switch()
         self._trusted: set[str] = set()
         """what the person said once holds in the next container, too"""
@@ -89,6 +99,7 @@ class Box:
                 self._terminal,
                 sink=self._sink,
                 history=history,
+                attachments=self._files,
                 new_model=self._new_model,
                 trusted=self._trusted,
             )

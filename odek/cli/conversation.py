@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
+from odek.attachments import Attachment, outside, read_named
 from odek.bootstrap import Profile, intent_of
 from odek.cli.keeper import Keeper
 from odek.cli.terminal import Terminal
@@ -14,11 +17,12 @@ from odek.config.layers import Layer, Value
 from odek.config.settings import Settings, Source
 from odek.errors import OdekError, StateError, UsageError
 from odek.host import Host
+from odek.sandbox.spec import ATTACHMENTS
 from odek.session.catalog import Listing
 from odek.session.files import SessionFolder
 from odek.session.recorder import Recorder
 from odek.session.store import SessionStore
-from odek.session.transcript import Transcript
+from odek.session.transcript import GivenFile, Transcript
 from odek.text import visible
 
 _PREFIX_LENGTH = 4  # of an id that is cut short, the date counted
@@ -75,6 +79,50 @@ def require_place(
     if intent_of(profile, settings).sandboxed and not here:
         raise OdekError(said, hint="change into that folder, or let the sandbox have this one with --here")
     warn(said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierFiles:
+    """Files from outside that were given with earlier turns of a sandboxed session."""
+
+    files: tuple[Attachment, ...]
+    """those that are still what they were; the new sandbox has them, too"""
+    gone: tuple[str, ...]
+    """where the others stood in the sandbox"""
+
+    def told(self, task: str) -> str:
+        """Return `task` with a word to the model on what it cannot find any more."""
+        return f"[no longer in the sandbox: {', '.join(self.gone)}]\n\n{task}" if self.gone else task
+
+
+def given_files(attachments: Sequence[Attachment]) -> tuple[GivenFile, ...]:
+    """Return what a session keeps of `attachments`: of those in the working directory nothing."""
+    return tuple(
+        GivenFile(path=file.path, sha256=hashlib.sha256(file.data).hexdigest()) for file in outside(attachments)
+    )
+
+
+def earlier_files(
+    transcript: Transcript, attachments: Sequence[Attachment], host: Host, *, warn: Callable[[str], None]
+) -> EarlierFiles:
+    """Return the files of earlier turns, but for those in whose place `attachments` stand. What is gone is told."""
+    given = [file for entry in transcript.entries for file in entry.files] if transcript.header.sandbox else []
+    places = {os.path.basename(file.path): file for file in given}
+    taken = {file.placed_name for file in outside(attachments)}
+    files: list[Attachment] = []
+    gone: list[str] = []
+    for name, file in places.items():
+        if name in taken:
+            continue
+        found = outside(read_named((file.path,), cwd=host.cwd, home=host.home, warn=lambda _: None))
+        if given_files(found) == (file,):
+            files += found
+        else:
+            warn(
+                f'"{visible(file.path)}", given with an earlier turn, is gone or has changed: the sandbox lacks it now'
+            )
+            gone.append(visible(f"{ATTACHMENTS}/{name}"))
+    return EarlierFiles(files=tuple(files), gone=tuple(gone))
 
 
 def model_layer(transcript: Transcript) -> tuple[Layer, ...]:

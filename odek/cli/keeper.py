@@ -16,6 +16,7 @@ from odek.errors import StateError
 
 if TYPE_CHECKING:
     from odek.session.recorder import Recorder
+    from odek.session.transcript import GivenFile
 
 
 class Keeper:
@@ -53,11 +54,11 @@ class Keeper:
                 self._warn(f"this step is not saved: {error.message}")
             self._failure = error
 
-    def take_turn(self, task: str, *, model: str, cwd: str) -> str:
+    def take_turn(self, task: str, *, model: str, cwd: str, files: tuple[GivenFile, ...] = ()) -> str:
         """Let the agent work on `task` as a turn of its own and return the answer; saved, however it ends."""
         assert self._agent is not None
         if self._recorder is not None:
-            self._recorder.begin_turn(model=model, cwd=cwd)
+            self._recorder.begin_turn(model=model, cwd=cwd, files=files)
         try:
             return self._agent.run(task)
         finally:

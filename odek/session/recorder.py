@@ -20,6 +20,7 @@ from odek.session.messages import Redact, redact_message
 from odek.session.reading import parse_file
 from odek.session.transcript import (
     Entry,
+    GivenFile,
     State,
     Transcript,
     count_turns,
@@ -81,6 +82,7 @@ class Recorder:
         """what holds once the file has this size"""
         self._system_seen = ("", "")
         self._model, self._cwd = transcript.state.model, transcript.state.cwd
+        self._files: tuple[GivenFile, ...] = ()
         self._usage_before = transcript.state.usage
 
     @property
@@ -93,12 +95,12 @@ class Recorder:
         self._settle()
         return self._now.state
 
-    def begin_turn(self, *, model: str, cwd: str) -> None:
-        """Let the next message of the user begin a turn, made with `model` (its full name) in `cwd`."""
+    def begin_turn(self, *, model: str, cwd: str, files: tuple[GivenFile, ...] = ()) -> None:
+        """Let the next message of the user begin a turn, made with `model` (its full name) in `cwd`, with `files`."""
         self._settle()
         self._now = replace(self._now, turn_pending=True)
         self._usage_before = self._now.state.usage
-        self._model, self._cwd = model, cwd
+        self._model, self._cwd, self._files = model, cwd, files
 
     def record(self, messages: Sequence[Message], usage: Usage) -> None:
         """Store what is new in `messages`, the whole conversation; `usage` is that of this turn so far.
@@ -176,9 +178,9 @@ class Recorder:
             if begins:
                 pending = False
                 starts.append(place)
-            entries.append(
-                Entry(message=redact_message(message, self._around.redact), starts_turn=begins, at=at if begins else "")
-            )
+            redacted = redact_message(message, self._around.redact)
+            turn = Entry(message=redacted, starts_turn=True, at=at, files=self._files)
+            entries.append(turn if begins else Entry(message=redacted))
         return tuple(entries), tuple(starts)
 
     def _append(self, lines: bytes, after: _Progress, *, turns: int) -> None:

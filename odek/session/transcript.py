@@ -11,7 +11,7 @@ Lines are JSON objects with a "kind":
 
     session   first line: format, id, created_at, task, sandbox; unknown fields under "extra"
     system    the system message; the last one counts
-    turn      a message of the user that begins a turn, with its time
+    turn      a message of the user that begins a turn, with its time and the files given with it from elsewhere
     message   any other message
     undo      the last turn is taken back
     state     updated_at, turns, model, cwd, usage; ends a write
@@ -67,6 +67,16 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenFile:
+    """A file from outside the working directory that was given with a turn, as it was then."""
+
+    path: str
+    """absolute, on this machine"""
+    sha256: str
+    """hex"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One message of the conversation, other than the leading system message."""
 
@@ -74,6 +84,7 @@ class Entry:
     starts_turn: bool = False
     at: str = ""
     """when the turn began, RFC 3339; "" when it is not known or none begins here"""
+    files: tuple[GivenFile, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -123,7 +134,8 @@ def entry_line(entry: Entry) -> bytes:
     """Return the line of one message."""
     message = encode_message(entry.message, entry.extra)
     if entry.starts_turn:
-        return to_line({"kind": "turn", "at": entry.at, "message": message})
+        files = [{"path": file.path, "sha256": file.sha256} for file in entry.files]
+        return to_line({"kind": "turn", "at": entry.at, "message": message, **({"files": files} if files else {})})
     return to_line({"kind": "message", "message": message})
 
 
@@ -176,7 +188,16 @@ def read_entry(fields: Mapping[str, Any]) -> Entry:
     message, extra = decode_message(fields.get("message"))
     if fields.get("kind") != "turn":
         return Entry(message=message, extra=extra)
-    return Entry(message=message, starts_turn=True, at=read_text(fields, "at", default=""), extra=extra)
+    at, files = read_text(fields, "at", default=""), _read_files(fields.get("files", []))
+    return Entry(message=message, starts_turn=True, at=at, files=files, extra=extra)
+
+
+def _read_files(value: object) -> tuple[GivenFile, ...]:
+    if not isinstance(value, list):
+        raise ValueError('its field "files" is no list')
+    return tuple(
+        GivenFile(path=read_text(file, "path"), sha256=read_text(file, "sha256")) for file in map(read_object, value)
+    )
 
 
 def to_line(value: Mapping[str, Any]) -> bytes:

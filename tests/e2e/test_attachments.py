@@ -96,6 +96,31 @@ def test_files_are_where_the_model_is_told_they_are(flags: tuple[str, ...], sand
     ]
 
 
+def test_files_of_earlier_turns_are_in_later_containers(sandboxed: Odek, beside: Path) -> None:
+    """R-43, D-3: after `continue` and after a restart; one that has changed is told to the user and the model."""
+    for name in ("same", "changes"):
+        (beside / name).write_text(f"content of {name}\n")
+    look = calls(("shell", {"command": "cat /ctx/same; cat /ctx/changes"}))
+    with ModelServer(text("1st"), *(look, text("2nd")) * 2, *(look, text("3rd")) * 2) as server:
+        url = ("--base-url", server.base_url)
+        files = f"{beside}/same,{beside}/changes"
+        assert sandboxed.run("run", "--session", *url, "--ctx", files, "a task").code == 0
+        assert sandboxed.run("continue", *url, "go on").code == 0
+        (beside / "changes").write_text("other content\n")
+        later = sandboxed.run("continue", *url, "go on")
+        (session,) = (sandboxed.home / ".odek" / "sessions").glob("*.jsonl")
+        talked = sandboxed.run("repl", "--id", session.stem, *url, stdin="one\n/sandbox restart\ntwo\n")
+        server.assert_all_used()
+        both, *rest = tool_results(server)
+        sent = [message["content"] for message in server.requests[-1].json["messages"] if message["role"] == "user"]
+    assert (later.code, talked.code) == (0, 0), later.stderr + talked.stderr
+    assert "content of same\ncontent of changes\n" in both
+    assert [("content of same\n" in result, "content of changes" in result) for result in rest] == [(True, False)] * 3
+    told = f'"{beside}/changes", given with an earlier turn, is gone or has changed: the sandbox lacks it now\n'
+    assert [told in outcome.stderr for outcome in (later, talked)] == [True, True]
+    assert sent[1:3] == ["go on", "[no longer in the sandbox: /ctx/changes]\n\ngo on"]
+
+
 def test_no_place_is_made_for_files_that_the_mount_shows(sandboxed: Odek) -> None:
     (sandboxed.cwd / "a").write_text("x")
     script = (calls(("shell", {"command": "ls -d /ctx"}), ("read_file", {"path": "/ctx/a"})),)

@@ -6,7 +6,9 @@ from contextlib import ExitStack
 
 from odek.bootstrap import Profile
 from odek.cli.conversation import (
+    earlier_files,
     find_session,
+    given_files,
     model_layer,
     open_store,
     require_place,
@@ -73,6 +75,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         before = recorder.transcript
         profile = Profile(command="continue", pinned=before.header.sandbox)
         require_place(before, profile, settings, host, here=parsed.here, warn=terminal.warn)
+        earlier = earlier_files(before, attachments, host, warn=terminal.warn)
         tell_session(settings, terminal, recorder.id, turn=before.state.turns + 1, sandboxed=before.header.sandbox)
         tell_where_it_is(stack, recorder, keeper, terminal)
         opened = stack.enter_context(
@@ -83,13 +86,15 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
                 terminal,
                 sink=keeper,
                 history=history(before),
-                attachments=attachments,
+                attachments=(*earlier.files, *attachments),
             )
         )
         keeper.keep(opened.agent, recorder)
-        whole = render(task, attachments, opened)
+        whole = earlier.told(render(task, attachments, opened))
         with unread_stdin(words, settings.ctx, terminal):
-            answer = keeper.take_turn(whole, model=opened.settings.model.model, cwd=host.cwd)
+            answer = keeper.take_turn(
+                whole, model=opened.settings.model.model, cwd=host.cwd, files=given_files(attachments)
+            )
         if not settings.json:
             terminal.answer(answer)
         keeper.require_saved()

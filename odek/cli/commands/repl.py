@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from odek import __version__
+from odek.attachments import Attachment
 from odek.bootstrap import Profile
 from odek.cli.box import Box
-from odek.cli.conversation import find_session, model_layer, open_store, require_place
+from odek.cli.conversation import earlier_files, find_session, model_layer, open_store, require_place
 from odek.cli.inputlog import InputLog
 from odek.cli.keeper import Keeper
 from odek.cli.kept import Kept
@@ -72,14 +73,16 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         kept = Kept(store, keeper, stack, terminal, cwd=host.cwd)
         profile = Profile(command="repl")
         before: tuple[Message, ...] = ()
+        files: tuple[Attachment, ...] = ()
         if parsed.id:
             recorder = stack.enter_context(store.open(find_session(store, parsed.id, warn=terminal.warn)))
             profile = _resume(recorder, settings, host, terminal, here=parsed.here)
             kept.go_on(recorder)
             before = history(recorder.transcript)
+            files = earlier_files(recorder.transcript, (), host, warn=terminal.warn).files
             layers += model_layer(recorder.transcript)
         log = InputLog(StateFolder(home=host.home, uid=host.uid), redact=redact, warn=terminal.warn)
-        box = Box(profile, (*layers, flags), host, terminal, sink=keeper)
+        box = Box(profile, (*layers, flags), host, terminal, sink=keeper, files=files)
         stack.enter_context(box.open(before))
         lines = _lines(log, host, terminal)
         if lines.interactive:

@@ -59,7 +59,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         keeper.keep(opened.agent, None)
         whole = render(task, attachments, opened)
         if parsed.session:
-            from odek.cli.conversation import open_store, tell_where_it_is  # most runs keep nothing
+            from odek.cli.conversation import given_files, open_store, tell_where_it_is  # most runs keep nothing
 
             store = open_store(host, terminal, opened.redact)
             recorder = stack.enter_context(
@@ -69,7 +69,12 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             tell_session(settings, terminal, recorder.id)
             tell_where_it_is(stack, recorder, keeper, terminal)
         with unread_stdin(words, settings.ctx, terminal):
-            answer = keeper.take_turn(whole, model=settings.model.model, cwd=host.cwd)
+            answer = keeper.take_turn(
+                whole,
+                model=settings.model.model,
+                cwd=host.cwd,
+                files=given_files(attachments) if parsed.session else (),
+            )
         if not settings.json:
             terminal.answer(answer)
         keeper.require_saved()

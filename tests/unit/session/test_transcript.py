@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fakes.sessions import NOON_TEXT, calls, check_pairing, interrupted, result, said, user
 
@@ -10,6 +12,7 @@ from odek.session.groups import history, pair_results
 from odek.session.reading import Parsed, parse_ends, parse_file
 from odek.session.transcript import (
     Entry,
+    GivenFile,
     Header,
     State,
     Summary,
@@ -189,6 +192,17 @@ def test_file_without_a_header_is_damaged(first: bytes, reason: str) -> None:
 def test_header_without_a_sandbox_bit_counts_as_sandboxed() -> None:
     """R-2: what is not said is the closed side."""
     assert parse_file(header_line(HEADER).replace(b',"sandbox":true', b"")).transcript.header == HEADER
+
+
+def test_files_of_a_turn_are_kept_with_it() -> None:
+    """R-43, B47: where each lay and what it was, whatever its name is; a turn of an older odek has none."""
+    files = (GivenFile(path="/etc/hosts", sha256="00"), GivenFile(path="/we\udcffird", sha256="ff"))
+    whole = replace(WHOLE, entries=(replace(turn("x"), files=files), turn("y")))
+    data = encode_file(whole)
+    assert b',"files":[{"path":"/etc/hosts","sha256":"00"},{"path":"/we\\udcffird","sha256":"ff"}]}\n' in data
+    assert parse_file(data).transcript == replace(whole, state=replace(whole.state, turns=2))
+    with pytest.raises(ValueError, match=r"^line 3 cannot be read$"):
+        parse_file(data.replace(b'"path":"/etc/hosts"', b'"path":3') + state_line(state(2)))
 
 
 def test_last_system_message_and_last_state_count() -> None:
