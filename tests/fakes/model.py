@@ -80,5 +80,5 @@ def _require_acceptable(messages: Sequence[Message], tools: Sequence[ToolSpec]) 
     """Fail when a provider would refuse what would be sent to it."""
     options = RequestOptions(model="m")
     for path, dialect in (("/chat/completions", OpenAiDialect(options)), ("/messages", AnthropicDialect(options))):
-        broken = broken_rules(path, wire.encode_body(dialect.body(messages, tools)))
+        broken = broken_rules(path, wire.encode_body(dialect.body(messages, tools, stream=True)))
         assert not broken, f"requests that a provider would refuse: {broken}"

@@ -18,7 +18,7 @@ from odek.model.http import WINDOW_LOOKUP_TOKENS, HttpModel
 from odek.model.profiles import parse_window
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
-SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object"})
+SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object", "properties": {}})
 LS = '{"command": "ls"}'
 OVERFLOW = {
     "llama.cpp": {
