@@ -63,10 +63,6 @@ class AtTerminal:
         """Press keys; "\\x03" is Ctrl-C, "\\x04" the end of input."""
         os.write(self._master, keys.encode())
 
-    def attributes(self) -> list[int | list[bytes | int]]:
-        """Return the settings of the terminal, as `stty -g` shows them."""
-        return termios.tcgetattr(self._slave)
-
     def end(self) -> Outcome:
         """Wait for the end of the run."""
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import pytest
 from engine import Engine
 from fakes.model_server import ModelServer, calls, text
 from program import Odek
-from pseudoterminal import AtTerminal
 from scene import run_script, tool_results
 
 HALF = "\ud83d"  # of a surrogate pair
@@ -132,23 +130,6 @@ def test_large_result_is_whole_text_with_its_exit_code(place: str, odek: Odek) -
     assert "exit code: 4, " in results[1]
 
 
-def test_output_that_is_no_text_ends_nothing(place: str, odek: Odek) -> None:
-    """B03: run, kept, shown and continued; the terminal never gets an escape sequence of a command."""
-    command = r"printf 'a\377\376\000b\r\nc\033]0;pwn\007'; head -c 200000 /dev/urandom; exit 3"
-    with ModelServer(calls(("shell", {"command": command})), text("done"), text("went on")) as server:
-        url = ("--base-url", server.base_url)
-        ran = odek.run("run", "--session", *url, "a task")
-        shown = odek.run("session", "show", "--full")
-        went_on = odek.run("continue", *url, "go on")
-        server.assert_all_used()
-        (result,) = tool_results(server)
-    assert [(outcome.code, outcome.stdout) for outcome in (ran, went_on)] == [(0, "done\n"), (0, "went on\n")]
-    assert "a\ufffd\ufffd\\x00b\nc\\x1b]0;pwn\\x07" in result
-    assert (re.search(r"\nexit code: 3\n", f"{result}\n") is not None, shown.code, place) == (True, 0, place)
-    for outcome in (ran, shown, went_on):
-        assert "\x1b" not in outcome.stdout + outcome.stderr
-
-
 def test_endless_output_stays_out_of_memory(place: str, odek: Odek) -> None:
     """B04, R-41: both ends, the true size, the exit code; and a stop at the time limit."""
     wanted = (
@@ -172,31 +153,6 @@ def test_endless_output_stays_out_of_memory(place: str, odek: Odek) -> None:
     assert counted.endswith("last\n</" + counted.rpartition("</")[2])
     assert "\nexit code: 3\nthe whole output had 300000011 bytes" in counted
     assert "\ntimed out after 2 s\n" in stopped
-
-
-def test_program_that_wants_a_terminal_gets_none(place: str, odek: Odek) -> None:
-    """B06: editors, pagers and password prompts that open /dev/tty fail at once; the user's terminal is as before."""
-    commands = ["read a </dev/tty", "vi f </dev/tty", "less /etc/passwd", "test -t 0"]
-    if place == "host":
-        for arguments in (("init", "-q"), *(("commit", "-q", "--allow-empty", "-m", word) for word in ("one", "two"))):
-            identity = ("-c", "user.name=n", "-c", "user.email=e@example.com")
-            subprocess.run(["git", *identity, *arguments], cwd=odek.cwd, check=True, env=odek.env())
-        commands += ["git -c user.name=n -c user.email=e@x commit --allow-empty", "git rebase -i HEAD~1"]
-        commands = [command for command in commands if shutil.which(command.split()[0]) or command[:4] == "read"]
-    script = calls(*(("shell", {"command": f"{command}; echo rc=$?", "timeout": 20}) for command in commands))
-    with ModelServer(script, text("done")) as server:
-        with AtTerminal(odek, "run", "--base-url", server.base_url, "a task", env={"TERM": "xterm"}) as terminal:
-            before = terminal.attributes()
-            outcome = terminal.end()
-            assert (terminal.attributes(), terminal.rest()) == (before, "")
-        results = dict(zip(commands, tool_results(server), strict=True))
-    assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
-    assert [command for command, result in results.items() if "timed out" in result] == []
-    zero = [command for command, result in results.items() if "rc=0" in result]
-    assert zero in ([], ["less /etc/passwd"])  # a pager without a terminal is cat
-    if place == "host":
-        log = subprocess.run(["git", "log", "--format=%s"], cwd=odek.cwd, capture_output=True, text=True, check=True)
-        assert log.stdout == "two\none\n"
 
 
 def test_half_a_character_of_the_model_breaks_nothing(odek: Odek) -> None:

@@ -33,12 +33,13 @@ ACCEPTANCE = {
     "e2e/test_long_run.py::test_a_long_conversation_is_trimmed_and_goes_on",
 }
 FAULTS = {
-    "B03": "e2e/test_acceptance.py::test_output_that_is_no_text_ends_nothing",
+    "B03": "e2e/test_raw_output.py::test_bytes_that_are_no_text_survive_a_session",
     "B04": "e2e/test_acceptance.py::test_endless_output_stays_out_of_memory "
     "integration/test_container_stop.py::test_endless_output_is_counted_in_bounded_memory",
     "B05": "e2e/test_run.py::test_command_that_reads_stdin_sees_its_end "
     "e2e/test_repl.py::test_line_typed_while_a_command_reads_is_the_next_entry",
-    "B06": "e2e/test_acceptance.py::test_program_that_wants_a_terminal_gets_none",
+    "B06": "e2e/test_terminal_programs.py::test_commands_in_the_sandbox_have_no_terminal "
+    "e2e/test_terminal_programs.py::test_commands_on_the_host_have_no_terminal",
     "B14": "integration/test_container_commands.py::test_command_of_any_length_runs "
     "unit/onhost/test_commands.py::test_run_takes_commands_of_any_length",
     "B37": "e2e/test_project.py::test_file_that_cannot_be_read_as_meant_ends_the_run",
