@@ -40,11 +40,11 @@ def needed(content: bytes) -> Version:
 
 def _needed_names(content: bytes) -> Iterator[bytes]:
     """Yield the text from each name in the section of needed versions on."""
-    sections = _sections(content)
-    for kind, offset, _, link, count in sections:
+    found = sections(content)
+    for kind, offset, _, link, count in found:
         if kind != _NEEDED_VERSIONS:
             continue
-        names = sections[link][1]
+        names = found[link][1]
         entry = offset
         for _ in range(count):
             _, versions, _, first, following = struct.unpack_from("<HHIII", content, entry)
@@ -56,7 +56,7 @@ def _needed_names(content: bytes) -> Iterator[bytes]:
             entry += following
 
 
-def _sections(content: bytes) -> list[tuple[int, int, int, int, int]]:
+def sections(content: bytes) -> list[tuple[int, int, int, int, int]]:
     """Return (type, offset, size, link, info) of every section."""
     (table,) = struct.unpack_from("<Q", content, 0x28)
     size, number = struct.unpack_from("<HH", content, 0x3A)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from program import Odek, program_kind
 from recording import allow_everything, record
+from talk import Talk
 
 GONE_WITHIN_S = 10.0
 
@@ -69,6 +70,31 @@ def test_tmp_that_cannot_be_used_is_one_sentence_that_helps(mounts: str, reason:
     assert (done.returncode, done.stdout) == (255, "")
     assert re.match(r"odek \d+ error: " + re.escape(reason), done.stderr), done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def without(library: str) -> str:
+    """Return shell lines that put an empty file in the place of the machine's library: who asks for it, fails."""
+    places = [place for place in Path("/").glob(f"*lib*/**/{library}") if place.is_file()]
+    return "\n".join(f"mount --bind /dev/null {place}" for place in places)
+
+
+def test_it_brings_its_own_libz(odek: Odek) -> None:
+    """The bootloader could do with one of the machine; it must not, also where all is looked up at once."""
+    done = with_mounts(odek, f"{without('libz.so.1')}\nexport LD_BIND_NOW=1", "selftest")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_conversation_needs_no_readline_of_the_machine(odek: Odek, tmp_path: Path) -> None:
+    """The terminal's own line editing has to do."""
+    recording = record(tmp_path, "true")
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("only root can mount")
+    script = f'{without("libreadline.so.8")}\nexec "$@"'
+    odek.argv = ("unshare", "--mount", "sh", "-ec", script, "sh", *odek.argv)
+    with Talk(odek, "repl", "--no-sandbox", "--base-url", recording) as talk:
+        talk.see("odek 1> ")
+        talk.type("\x04")
+        assert talk.end()[0] == 0
 
 
 def test_another_temporary_folder_helps(odek: Odek) -> None:
