@@ -79,7 +79,8 @@ def test_messages_are_replaced_in_their_place(bootloader: ModuleType) -> None:
     before = b"code\0" + b"\0".join(old.rstrip(b"\0") for old in bootloader.MESSAGES) + b"\0more"
     after = bootloader.reword(before)
     assert len(after) == len(before)
-    assert after.startswith(b"code\0odek %d error: \0") and after.endswith(b"\0more")
+    assert after.startswith(b"code\0odek %d error: \0")
+    assert after.endswith(b"\0more")
     assert not any(old in after for old in bootloader.MESSAGES)
     with pytest.raises(bootloader.UnknownBootloader, match="PYI"):
         bootloader.reword(after)
