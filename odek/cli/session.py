@@ -50,9 +50,11 @@ def session(
     facts = None
     with ExitStack() as stack:
         try:
+            terminal.wait_for("starting")
             opened = open_session(
                 profile, layers, host, world, stack, sink=sink, history=history, attachments=attachments
             )
+            terminal.stop_waiting()
             facts = opened.facts
             yield opened
         except SandboxLost as error:

@@ -155,6 +155,7 @@ def test_line_that_was_begun_before_a_stop_goes_on(on_host: Odek) -> None:
         talk.see(PROMPT.format(1))
         talk.type("half ü")
         talk.see("half ü")
+        time.sleep(0.2)  # as with Ctrl-C: a person stops what waits for a key
         os.kill(talk.pid, signal.SIGSTOP)
         os.kill(talk.pid, signal.SIGCONT)
         talk.see(PROMPT.format(1) + "half ü")
@@ -351,6 +352,23 @@ def test_trust_survives_a_new_container(sandboxed: Odek, base_image: str) -> Non
         talk.type("\x04")
         talk.end()
         assert ["ran" in said for role, said in spoken(server) if role == "tool"] == [True, True]
+
+
+def test_slow_start_is_told_and_leaves_nothing_on_the_line(
+    sandboxed: Odek, docker_engine: Engine, tmp_path: Path
+) -> None:
+    """R-81: whatever takes longer than a second."""
+    shim = tmp_path / "shim" / "docker"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\n[ "$1" != run ] || sleep 3\nexec {docker_engine.client} "$@"\n')
+    shim.chmod(0o755)
+    env = {"PATH": f"{shim.parent}:{os.environ['PATH']}"}
+    with ModelServer() as server, Talk(sandboxed, "repl", "--base-url", server.base_url, env=env) as talk:
+        talk.see("\rstarting, ")
+        talk.see(" s\rodek: sandbox network=none")
+        talk.see(PROMPT.format(1))
+        talk.say("/exit")
+        assert talk.end()[0] == 0
 
 
 def test_session_in_use_is_refused_with_the_holder(on_host: Odek) -> None:
