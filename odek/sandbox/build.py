@@ -143,7 +143,10 @@ def may_read_more(dockerfile: Dockerfile, bases: tuple[tuple[str, str], ...], do
     return any(image is None or image.triggers for image in images)
 
 
-_BASE_HINT = "without a registry, bring the image with `docker load`, or build on one that is there (`docker image ls`)"
+_BASE_HINT = (
+    "without a registry, bring the image with `odek sandbox image load`, or build on one that is there "
+    "(`docker image ls`)"
+)
 
 
 def find_changed_bases(build: Build, docker: Docker) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from odek.text import visible
 
 DEFAULT_TAG = "odek-busybox:local"
 IMPORT_TIMEOUT_S = 120.0
+_HINT = "give the path of a static busybox with --busybox PATH"
 _MAX_BYTES = 64 << 20
 _ELF_MACHINES = {3: "386", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64", 21: "ppc64le", 22: "s390x"}
 _PT_INTERP = 3
@@ -57,7 +58,11 @@ def build_busybox_image(
         stdin=archive, timeout_s=IMPORT_TIMEOUT_S,
     )  # fmt: skip
     if done.code != 0:
-        raise SandboxConfigError(f"Docker did not import the image {visible(tag)}", detail=quote(done))
+        raise SandboxConfigError(
+            f"Docker did not import the image {visible(tag)}",
+            hint="`docker system df` shows what takes Docker's room",
+            detail=quote(done),
+        )
     return done.stdout.text.strip()
 
 
@@ -80,7 +85,7 @@ def check_static_elf(data: bytes, path: str) -> str:
     except (ValueError, KeyError, IndexError, struct.error):
         raise SandboxConfigError(
             f'"{visible(path)}" is not a program for a processor that odek knows',
-            hint="give the path of a static busybox with --busybox PATH",
+            hint=_HINT,
         ) from None
     if _PT_INTERP in kinds:
         raise SandboxConfigError(
@@ -121,10 +126,10 @@ def _read_binary(path: str) -> bytes:
     except OSError as error:
         raise SandboxConfigError(
             f'cannot read "{visible(path)}": {error.strerror}',
-            hint="give the path of a static busybox with --busybox PATH",
+            hint=_HINT,
         ) from error
     if len(data) > _MAX_BYTES:
-        raise SandboxConfigError(f'"{visible(path)}" is too large to be a busybox')
+        raise SandboxConfigError(f'"{visible(path)}" is too large to be a busybox', hint=_HINT)
     return data
 
 
@@ -132,10 +137,12 @@ def _programs(path: str, env: Mapping[str, str]) -> tuple[str, ...]:
     try:
         done = run((path, "--list"), env=env, timeout_s=10.0)
     except ExecutableMissing as error:
-        raise SandboxConfigError(error.message, hint="give the path of a static busybox with --busybox PATH") from error
+        raise SandboxConfigError(error.message, hint=_HINT) from error
     names = tuple(name for name in done.stdout.text.split() if name and "/" not in name)
     if done.code != 0 or "sh" not in names:
         raise SandboxConfigError(
-            f'"{visible(path)}" is not a busybox with a shell: `--list` does not name `sh`', detail=quote(done)
+            f'"{visible(path)}" is not a busybox with a shell: `--list` does not name `sh`',
+            hint=_HINT,
+            detail=quote(done),
         )
     return names

@@ -51,7 +51,7 @@ def obtain_image(
     if choice.is_id:
         raise ImageUnavailable(
             f'no local image has the ID "{choice.ref}" ({choice.origin})',
-            hint="an image named by its ID is never pulled: bring it with `docker load` or `docker import`",
+            hint="an image named by its ID is never pulled: bring it with `odek sandbox image load FILE --id ID`",
         )
     pulled = _pull(choice.ref, docker, notify, clock)
     if pulled.code != 0 or pulled.timed_out:
@@ -150,7 +150,19 @@ def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> Sandb
     why = f"within {PULL_TIMEOUT_S / 60:.0f} minutes" if pulled.timed_out else "by Docker"
     return ImageUnavailable(
         f'image "{visible(choice.ref)}" could not be pulled {why} ({choice.origin})',
-        hint="check the image's name; without a registry, `odek sandbox image bootstrap` makes a small local image "
-        "for --sandbox-image",
+        hint=_hint_without(choice),
         detail=quote(pulled),
+    )
+
+
+def _hint_without(choice: ImageChoice) -> str:
+    """Return what to do about an image that cannot be pulled; the machine may reach no registry, for good."""
+    if choice.local_ids:
+        return (
+            "without a registry, carry it here (`odek sandbox image save FILE` where there is one, then `odek sandbox "
+            "image load FILE --id ID`), or let --sandbox-image name what `odek sandbox image bootstrap` makes"
+        )
+    return (
+        "check its name; without a registry, carry it here: `odek sandbox image save FILE --image NAME` where there is "
+        "one, then `odek sandbox image load FILE --id ID`"
     )

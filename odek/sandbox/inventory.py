@@ -35,11 +35,14 @@ class Box:
     """time of day in UTC, as the engine writes it"""
 
 
+_TRY_AGAIN = "try again; `docker ps` must list the containers"
+
+
 def list_boxes(docker: Docker, *, me: Owner, start_of: Callable[[int], str | None]) -> tuple[Box, ...]:
     """Return all containers with our label, running or not. Raises SandboxConfigError."""
     listed = call(docker, *list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))
     if listed.code != 0:
-        raise SandboxConfigError("Docker does not list the containers", detail=quote(listed))
+        raise SandboxConfigError("Docker does not list the containers", hint=_TRY_AGAIN, detail=quote(listed))
     owners = dict(parse_listing(listed.stdout.text))
     if not owners:
         return ()
@@ -48,7 +51,9 @@ def list_boxes(docker: Docker, *, me: Owner, start_of: Callable[[int], str | Non
     try:
         found = json.loads(inspected.stdout.data)
     except ValueError:
-        raise SandboxConfigError("Docker does not tell about the containers", detail=quote(inspected)) from None
+        raise SandboxConfigError(
+            "Docker does not tell about the containers", hint=_TRY_AGAIN, detail=quote(inspected)
+        ) from None
     leftovers = choose_leftovers(tuple(owners.items()), me=me, start_of=start_of)
     return tuple(describe_box(raw, owners.get(raw.get("Id")), me=me, leftovers=leftovers) for raw in found)
 
@@ -98,7 +103,11 @@ def remove_boxes(boxes: Sequence[Box], docker: Docker) -> None:
         return
     done = call(docker, *remove_argv(*(box.id for box in boxes)))
     if done.code != 0:
-        raise SandboxConfigError("Docker did not remove every container", detail=quote(done))
+        raise SandboxConfigError(
+            "Docker did not remove every container",
+            hint="`odek sandbox ls` shows what is left; try again when Docker is less busy",
+            detail=quote(done),
+        )
 
 
 def _standing(full_id: str, owner: Owner | None, *, me: Owner, leftovers: Sequence[str]) -> Standing:

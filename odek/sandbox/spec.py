@@ -173,7 +173,9 @@ def parse_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> tuple[tuple
                 hint="the shell or odek itself uses it; choose another name",
             )
         if "\0" in value:
-            raise SandboxConfigError(f'the value of "{name}" holds a NUL byte ({origin}: sandbox_env)')
+            raise SandboxConfigError(
+                f'the value of "{name}" holds a NUL byte ({origin}: sandbox_env)', hint="no variable can hold one"
+            )
     return pairs
 
 

@@ -19,6 +19,7 @@ from odek.text import visible
 
 TRANSFER_TIMEOUT_S = 1800.0
 _PROGRESS_EVERY_S = 5.0
+_NAME_ONE = "name the file that `odek sandbox image save` wrote"
 _DIGEST_AT_END = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
 
@@ -50,14 +51,25 @@ def save_image(
     try:
         done = _follow(save_argv(ref, part), f"saving {visible(choice.ref)}", docker, notify)
         if done.code != 0 or done.timed_out:
-            raise SandboxConfigError(f'Docker did not save the image to "{visible(path)}"', detail=quote(done))
+            raise SandboxConfigError(
+                f'Docker did not save the image to "{visible(path)}"',
+                hint="name a file where there is room and which you may write",
+                detail=quote(done),
+            )
         with open(part, "rb") as file:
             image = read_archive(file, shown=path)
         if image_id not in image.ids:
-            raise SandboxConfigError(f'Docker saved another image than {image_id} to "{visible(path)}"')
+            raise SandboxConfigError(
+                f'Docker saved another image than {image_id} to "{visible(path)}"',
+                hint="its name was given to another image meanwhile, or its store saves a part; name it with --image",
+                detail="\n".join(["in the file:", *sorted(image.ids)]),
+            )
         os.replace(part, path)
     except OSError as error:
-        raise SandboxConfigError(f'cannot write "{visible(path)}": {error.strerror}') from error
+        raise SandboxConfigError(
+            f'cannot write "{visible(path)}": {error.strerror}',
+            hint="name a file where there is room and which you may write",
+        ) from error
     finally:
         if os.path.lexists(part):
             os.unlink(part)
@@ -65,26 +77,40 @@ def save_image(
 
 
 def load_image(
-    path: str, expected: tuple[str, ...], docker: Docker, *, name: str, notify: Callable[[str], None]
+    path: str,
+    expected: tuple[str, ...],
+    docker: Docker,
+    *,
+    name: str,
+    notify: Callable[[str], None],
+    unknown_on: str = "",
 ) -> tuple[str, ArchivedImage]:
     """Load the image in the file `path` and return its ID, one of `expected`, and what is in the file.
 
     Before Docker sees the file, every digest in it is computed anew; the ID that Docker then shows
     is what counts. `name`: what to call an image that comes without a name, "" for nothing.
+    `unknown_on`: the processor for which the right image may well have an ID that is not in `expected`.
     Raises SandboxConfigError.
     """
     image, status = _read_file(path)
     wanted = [image_id for image_id in expected if image_id in image.ids]
     if not wanted:
+        wrong = f'"{visible(path)}" holds another image than the expected one'
+        if unknown_on:
+            wrong = f'"{visible(path)}" cannot be told to hold the pinned default: its ID on {unknown_on} is not known'
         raise SandboxConfigError(
-            f'"{visible(path)}" holds another image than the expected one',
+            wrong,
             hint="compare with the ID that `odek sandbox image save` printed, and give that one with --id",
             detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
         )
     _refuse_moved_names(image, docker)
     done = _follow(load_argv(path), f"loading {visible(path)}", docker, notify)
     if done.code != 0 or done.timed_out:
-        raise SandboxConfigError(f'Docker did not load "{visible(path)}"', detail=quote(done))
+        raise SandboxConfigError(
+            f'Docker did not load "{visible(path)}"',
+            hint="`docker system df` shows what takes Docker's room",
+            detail=quote(done),
+        )
     loaded = next((image_id for image_id in wanted if find_image(image_id, docker) == image_id), "")
     if not loaded or _identity(os.stat(path)) != _identity(status):
         raise SandboxConfigError(
@@ -100,12 +126,12 @@ def load_image(
 def _read_file(path: str) -> tuple[ArchivedImage, os.stat_result]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would be waited for
-            raise SandboxConfigError(f'"{visible(path)}" is not a regular file')
+            raise SandboxConfigError(f'"{visible(path)}" is not a regular file', hint=_NAME_ONE)
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             return read_archive(file, shown=path), status
     except OSError as error:
-        raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}') from error
+        raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}', hint=_NAME_ONE) from error
 
 
 def _refuse_moved_names(image: ArchivedImage, docker: Docker) -> None:

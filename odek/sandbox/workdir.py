@@ -148,7 +148,10 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
             missing = True
             break
         except OSError as error:
-            raise SandboxConfigError(f'volume "{visible(text)}": {error.strerror} {where}') from error
+            raise SandboxConfigError(
+                f'volume "{visible(text)}": "{visible(current)}" cannot be looked at: {error.strerror} {where}',
+                hint="name another folder, or open this one to you",
+            ) from error
         if stat.S_ISLNK(mode):
             raise SandboxConfigError(
                 f'volume "{visible(text)}": "{visible(current)}" is a symbolic link {where}',
@@ -156,7 +159,8 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
             )
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise SandboxConfigError(
-                f'volume "{visible(text)}": "{visible(current)}" is neither a file nor a folder {where}'
+                f'volume "{visible(text)}": "{visible(current)}" is neither a file nor a folder {where}',
+                hint="only files and folders can be mounted",
             )
     return Mount(source=path, target=target), missing
 

@@ -180,8 +180,11 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
 
 def default_choice() -> ImageChoice:
     """Return the pinned default, with the IDs it has where `docker load` brought it (R-35, D-12)."""
-    pin = default_image()
-    ids = parse_default_digests(_packaged(DIGESTS_FILE), pin=pin)
+    try:
+        pin = default_image()
+        ids = parse_default_digests(_packaged(DIGESTS_FILE), pin=pin)
+    except SandboxConfigError as error:
+        raise SandboxConfigError(error.message, hint="this copy of odek is damaged: install it again") from error
     return ImageChoice(ref=pin, origin="the pinned default", chosen_by_project=False, local_ids=ids)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from loading import load_script
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.pin import parse_default_digests
@@ -20,15 +18,6 @@ FOLDER = ROOT / "odek" / "sandbox"
 PIN = re.compile(r"[a-z0-9./-]+:[A-Za-z0-9_.-]+@sha256:[0-9a-f]{64}")
 INDEX, CONFIG, MANIFEST = (f"sha256:{digit * 64}" for digit in "123")
 PINNED = f"alpine:3.22@{INDEX}"
-
-
-def load_script(name: str) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "scripts" / name))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 def test_default_is_pinned_by_tag_and_digest() -> None:

@@ -82,9 +82,9 @@ def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if parsed.id and parsed.image:
         raise UsageError("--id and --image exclude each other", hint="give one of them")
     docker = _ready_docker(host)
-    choice, expected = _expected(parsed.id, parsed.image, docker)
+    choice, expected, unknown_on = _expected(parsed.id, parsed.image, docker)
     name = "" if choice.is_id else name_of(choice.ref)
-    image_id, image = load_image(path, expected, docker, name=name, notify=terminal.note)
+    image_id, image = load_image(path, expected, docker, name=name, notify=terminal.note, unknown_on=unknown_on)
     terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
     if find_choice(default_choice(), docker) != image_id:
         terminal.note(f"use it with --sandbox-image {image_id}")
@@ -102,13 +102,15 @@ def bootstrap_image(host: Host, terminal: Terminal, *, busybox: str, tag: str) -
     return build_busybox_image(path, tag, _ready_docker(host), env=host.env, notify=terminal.note)
 
 
-def _expected(image_id: str, reference: str, docker: Docker) -> tuple[ImageChoice, tuple[str, ...]]:
-    """Return the image to expect, and the IDs that it may have in a store."""
+def _expected(image_id: str, reference: str, docker: Docker) -> tuple[ImageChoice, tuple[str, ...], str]:
+    """Return the image to expect, the IDs that it may have in a store, and, if that is not all of them, the
+    processor for which the rest is not known; else ""."""
     if not image_id and not reference:
         choice = default_choice()
         machine = daemon_machine(docker)
         known = tuple(known_id for machine_of, known_id in choice.local_ids if machine_of in ("", machine))
-        return choice, known
+        is_known = any(machine_of == machine for machine_of, _ in choice.local_ids)
+        return choice, known, "" if is_known else machine
     origin = "--id" if image_id else "--image"
     choice = ImageChoice(
         ref=parse_reference(image_id or reference, origin=origin), origin=origin, chosen_by_project=False
@@ -119,7 +121,7 @@ def _expected(image_id: str, reference: str, docker: Docker) -> tuple[ImageChoic
         raise UsageError(
             "a name says nothing about the content of an image (--image)", hint="give NAME@sha256:…, or --id sha256:…"
         )
-    return choice, (choice.ref.rpartition("@")[2],)
+    return choice, (choice.ref.rpartition("@")[2],), ""
 
 
 def _one_file(words: list[str], host: Host, action: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fakes.docker import FakeDocker
 
@@ -113,6 +115,24 @@ def test_pull_whose_client_was_killed_never_leads_to_the_host() -> None:
     docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=-9)
     with pytest.raises(SandboxConfigError, match=r'ended by signal 9 while it pulled "alpine:3\.22"'):
         obtain_image(CHOICE, docker, notify=print)
+
+
+@pytest.mark.parametrize(
+    ("local_ids", "words"),
+    [
+        ((), "check its name; without a registry, carry it here: `odek sandbox image save FILE --image NAME`"),
+        ((("", f"sha256:{'1' * 64}"),), "let --sandbox-image name what `odek sandbox image bootstrap` makes"),
+    ],
+)
+def test_failed_pull_says_how_an_image_comes_to_a_machine_without_a_registry(
+    local_ids: tuple[tuple[str, str], ...], words: str
+) -> None:
+    """D-12: on a machine that never reaches one, "try again" is no help."""
+    docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=1).on("version", stdout="amd64\n")
+    with pytest.raises(ImageUnavailable) as refused:
+        obtain_image(replace(CHOICE, local_ids=local_ids), docker, notify=lambda _: None)
+    assert words in refused.value.hint
+    assert "`odek sandbox image load FILE --id ID`" in refused.value.hint
 
 
 def test_pull_that_never_ends_is_given_up_with_news_in_between() -> None:

@@ -139,6 +139,20 @@ def test_other_image_than_the_expected_one_never_reaches_docker(tmp_path: Path) 
     assert refused.value.detail.splitlines() == ["in the file:", ID, "expected:", OTHER]
 
 
+def test_default_whose_id_nobody_knows_is_not_called_another_image(tmp_path: Path) -> None:
+    """D-12: the digests that are shipped may not hold this processor; then only the ID that was carried along tells."""
+    path = tmp_path / "x.tar"
+    path.write_bytes(archive(["alpine:3.22"]))
+    with pytest.raises(SandboxConfigError) as refused:
+        load_image(str(path), (OTHER,), FakeDocker(), name="alpine:3.22", notify=ignore, unknown_on="riscv64")
+    assert refused.value.message == (
+        f'"{path}" cannot be told to hold the pinned default: its ID on riscv64 is not known'
+    )
+    assert refused.value.hint == (
+        "compare with the ID that `odek sandbox image save` printed, and give that one with --id"
+    )
+
+
 def test_changed_file_never_reaches_docker(tmp_path: Path) -> None:
     """D-12."""
     with pytest.raises(SandboxConfigError, match="no image that can be trusted"):
