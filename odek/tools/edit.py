@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from odek.redact import MARK
 from odek.text import clip
 
 MAX_MATCHES = 10_000
@@ -56,6 +57,19 @@ def find_changes(text: str, old: str, new: str, *, replace_all: bool) -> tuple[C
         _smallest_change(text, start, end, _with_line_ends(text, start, end, new) if adapt else new)
         for start, end in matches
     )
+
+
+def require_no_new_marks(before: str, after: str) -> None:
+    """Raise EditError when `after` holds the mark of a secret that was taken out more often than `before`.
+
+    Who wrote it has read it where the file has the secret itself, which would be lost.
+    """
+    if after.count(MARK) > before.count(MARK):
+        raise EditError(
+            f"the new text holds {MARK} where the file does not: in what you read it stands for a secret that is in "
+            "the file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; if "
+            "you mean the word itself, write it with a command"
+        )
 
 
 def compare_texts(before: str, after: str) -> tuple[Change, ...]:
@@ -249,6 +263,11 @@ def _missing(text: str, old: str) -> str:
     """Say that `old` is not there, and where its first line is, give or take blanks."""
     first = next((line.strip() for line in old.split("\n") if line.strip()), "")
     numbers = [number for number, line in enumerate(text.split("\n"), 1) if first and line.strip() == first]
+    if MARK in old:
+        return (
+            f"old_string was not found: {MARK} stands for a secret that is in the file and is not shown; choose a "
+            "passage beside it"
+        )
     message = "old_string was not found; it must be exactly as in the file, blanks included"
     if not numbers:
         return message

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.approval.operation import Operation
+from odek.errors import FileRefused
 from odek.executor import Executor
 from odek.model.types import ToolSpec
+from odek.redact import MARK
 from odek.text import visible
-from odek.tools.edit import Change, EditError, apply_changes, find_changes, render_diff
+from odek.tools.edit import Change, EditError, apply_changes, find_changes, render_diff, require_no_new_marks
 from odek.tools.excerpt import DEFAULT_LINES, MAX_LINES, take_excerpt
 from odek.tools.registry import Gate, ToolResult, Unasked, Wrap, failure, render_json
 from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, Workspace, decode_text
@@ -112,8 +114,19 @@ class WriteFileTool:
         data = arguments["content"].encode()
         if len(data) > CONTENT_LIMIT_BYTES:
             return failure(f"content has {len(data)} bytes; at most {CONTENT_LIMIT_BYTES} can be written at once")
+        try:
+            require_no_new_marks(self._present(path) if MARK.encode() in data else "", arguments["content"])
+        except EditError as error:
+            return failure(f'"{visible(path)}" is not written: {error}')
         self._workspace.write(path, data, replacing=None, gate=self._gate, change=arguments["content"])
         return ToolResult(text=render_json({"success": True, "path": self._workspace.place(path), "bytes": len(data)}))
+
+    def _present(self, path: str) -> str:
+        """Return what is in the file, "" when there is none that can be read."""
+        try:
+            return self._workspace.read(path).decode(errors="replace")
+        except FileRefused:
+            return ""
 
     def operations(self, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
         """Return what a call would do; where links lead, it is asked about when it is known."""
@@ -165,13 +178,15 @@ class Edited:
 
 
 def edit_file(text: str, patch: Mapping[str, Any]) -> Edited:
-    """Return what `patch` (PATCH_PARAMETERS) makes of `text`. Raises EditError when it cannot be done exactly."""
+    """Return what `patch` (PATCH_PARAMETERS) makes of `text`. Raises EditError when it cannot be done exactly, or
+    would put the mark of a secret in the place of one."""
     changes = find_changes(
         text, patch["old_string"], patch.get("new_string", ""), replace_all=patch.get("replace_all", False)
     )
     after = apply_changes(text, changes)
     if after == text:
         raise EditError("it reads like this already")
+    require_no_new_marks(text, after)
     if len(after.encode()) > FILE_LIMIT_BYTES:
         raise EditError(f"it would have more than {FILE_LIMIT_BYTES} bytes")
     return Edited(before=text, after=after, changes=changes)

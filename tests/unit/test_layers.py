@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "executor": GROUND | {"listing", "process"},
     "onhost": GROUND | {"process", "redact", "listing", "together"},
     "agent": GROUND | {"model", "calloff"},
-    "tools": GROUND | {"process", "listing", "model", "danger", "approval", "executor"},
+    "tools": GROUND | {"redact", "process", "listing", "model", "danger", "approval", "executor"},
     "isolation": GROUND | {"sandbox"},
     "environment": GROUND | {"sandbox", "agent"},
     "attachments": GROUND | {"onhost"},

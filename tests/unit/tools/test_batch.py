@@ -95,6 +95,12 @@ def test_batch_patch_changes_all_files_in_order() -> None:
         (("nope", "x", "y"), '"nope" does not exist'),
         (("bin", "x", "y"), '"bin" is binary: NUL byte at offset 0'),
         (("~/f", "x", "y"), '"~/f" leaves the workspace'),
+        (
+            ("b", "x", "[REDACTED]"),
+            '"b": the new text holds [REDACTED] where the file does not: in what you read it stands for a secret that '
+            "is in the file and is not shown, and writing it would destroy the secret. Leave those passages out of the "
+            "edit; if you mean the word itself, write it with a command",
+        ),
     ],
 )
 def test_batch_patch_changes_nothing_when_one_patch_does_not_fit(wrong: tuple[str, str, str], why: str) -> None:

@@ -8,9 +8,12 @@ from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate
 
 from odek.errors import FileRefused
+from odek.model.types import ToolCall
+from odek.redact import Redactor
 from odek.tools.arguments import ArgumentError, parse_arguments
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
-from odek.tools.registry import ToolResult
+from odek.tools.redacted import RedactedToolbox
+from odek.tools.registry import Toolbox, ToolResult
 
 
 def wrap(text: str, *, source: str) -> str:
@@ -294,3 +297,81 @@ def test_file_that_the_gate_refuses_is_not_written() -> None:
         with pytest.raises(FileRefused, match=r"^no$"):
             tool.call({"path": "a", **arguments})
     assert executor.files == {"a": b"x"}
+
+
+SECRET = b"user: me\npassword: hunter2hunter2\n"
+MARKED = "user: me\npassword: [REDACTED]\n"
+WHY = (
+    "the new text holds [REDACTED] where the file does not: in what you read it stands for a secret that is in the "
+    "file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; if you mean the "
+    "word itself, write it with a command"
+)
+
+
+def error_of(result: ToolResult) -> str:
+    assert result.failed
+    return str(json.loads(result.text)["error"])
+
+
+@pytest.mark.parametrize("path", ["a.txt", "new.txt"])
+def test_mark_of_a_secret_is_not_written_in_the_place_of_the_secret(path: str) -> None:
+    """F-50: a model that writes back what it was shown would destroy what was taken out; nobody is asked about it."""
+    executor, gate = FakeExecutor(files={"a.txt": SECRET}), FakeGate()
+    result = write_tool(executor, gate).call({"path": path, "content": MARKED})
+    assert error_of(result) == f'"{path}" is not written: {WHY}'
+    assert (executor.files, gate.asked) == ({"a.txt": SECRET}, [])
+
+
+@pytest.mark.parametrize(
+    ("before", "content"),
+    [
+        (MARKED.encode(), MARKED),
+        (MARKED.encode(), "[REDACTED]"),
+        (b"\xff[REDACTED]", "[REDACTED]\n"),
+        (SECRET, "password: [redacted]\n"),
+    ],
+)
+def test_word_that_the_file_holds_already_may_stay(before: bytes, content: str) -> None:
+    executor = FakeExecutor(files={"a.txt": before})
+    assert not write_tool(executor).call({"path": "a.txt", "content": content}).failed
+    assert executor.files == {"a.txt": content.encode()}
+
+
+def test_mark_that_the_file_holds_once_is_not_written_twice() -> None:
+    """F-50: one is the word itself, the other stands for a secret."""
+    executor = FakeExecutor(files={"a.txt": b"# [REDACTED] is our mark\n" + SECRET})
+    assert "is not written" in error_of(
+        write_tool(executor).call({"path": "a.txt", "content": "# [REDACTED] is our mark\n" + MARKED})
+    )
+
+
+def test_patch_keeps_its_hands_off_what_was_taken_out() -> None:
+    """F-50: neither by its new text nor by an old text that was never in the file; beside it, it works."""
+    executor = FakeExecutor(files={"a.txt": SECRET})
+    tool = patch_tool(executor)
+    new = {"path": "a.txt", "old_string": "user: me", "new_string": "user: you\ntoken: [REDACTED]"}
+    assert error_of(tool.call(new)) == f'"a.txt" is unchanged: {WHY}'
+    old = {"path": "a.txt", "old_string": MARKED, "new_string": "x"}
+    assert error_of(tool.call(old)) == (
+        '"a.txt" is unchanged: old_string was not found: [REDACTED] stands for a secret that is in the file and is not '
+        "shown; choose a passage beside it"
+    )
+    assert executor.files == {"a.txt": SECRET}
+    assert not tool.call({"path": "a.txt", "old_string": "user: me", "new_string": "user: you"}).failed
+    assert executor.files == {"a.txt": b"user: you\npassword: hunter2hunter2\n"}
+
+
+def test_what_a_model_was_shown_of_a_secret_does_not_come_back_into_the_file() -> None:
+    """F-50: the way round: read through the redaction, write the very same lines."""
+    executor = FakeExecutor(files={"a.txt": SECRET})
+    tools = RedactedToolbox(
+        Toolbox((ReadFileTool(executor=executor, wrap=wrap), write_tool(executor))), Redactor(["hunter2hunter2"])
+    )
+    shown = tools.call(ToolCall(id="1", name="read_file", arguments=json.dumps({"path": "a.txt"}))).text
+    lines = [line.partition("|")[2] for line in shown.split("\n") if "|" in line]
+    assert lines == MARKED.splitlines()
+    content = "\n".join(lines) + "\n"
+    written = tools.call(
+        ToolCall(id="2", name="write_file", arguments=json.dumps({"path": "a.txt", "content": content}))
+    )
+    assert (written.failed, executor.files) == (True, {"a.txt": SECRET})
