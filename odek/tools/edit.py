@@ -67,8 +67,8 @@ def require_no_new_marks(before: str, after: str) -> None:
     if after.count(MARK) > before.count(MARK):
         raise EditError(
             f"the new text holds {MARK} where the file does not: in what you read it stands for a secret that is in "
-            "the file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; if "
-            "you mean the word itself, write it with a command"
+            "the file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; "
+            "if you mean the word itself, write it with a command"
         )
 
 

@@ -303,8 +303,8 @@ SECRET = b"user: me\npassword: hunter2hunter2\n"
 MARKED = "user: me\npassword: [REDACTED]\n"
 WHY = (
     "the new text holds [REDACTED] where the file does not: in what you read it stands for a secret that is in the "
-    "file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; if you mean the "
-    "word itself, write it with a command"
+    "file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; if you mean "
+    "the word itself, write it with a command"
 )
 
 
