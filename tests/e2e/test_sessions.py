@@ -97,6 +97,7 @@ def test_session_goes_on_after_its_terminal_was_closed(sandboxed: Odek) -> None:
             while not (sandboxed.cwd / "ran").exists():
                 assert time.monotonic() < deadline, "the commands do not run"
                 time.sleep(0.05)
+            talk.see("└ ok")  # the commands run side by side: the first may end after the second has begun
             talk.close()
             assert talk.end()[0] == 129
         outcome = sandboxed.run("continue", "--base-url", server.base_url, "go on")
