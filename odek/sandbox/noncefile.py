@@ -6,6 +6,7 @@ import os
 import stat
 import time
 
+from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.workdir import open_workdir
 
 _PREFIX = ".odek-nonce-"
@@ -27,6 +28,8 @@ class NonceFile:
         self._made = False
         self.inode = ""
         """set when no file could be made"""
+        self.owners: tuple[int | None, int | None] = (None, None)
+        """of odek's file and of the container's, as they were when removed"""
 
     def make(self) -> None:
         """Make the file, or learn the inode. Raises SandboxConfigError when the folder is gone or another."""
@@ -48,12 +51,36 @@ class NonceFile:
         if folder is None:
             return
         made, self._made = self._made, False
+        self.owners = (_owner(self.name, folder) if made else None, _owner(f"{self.name}.w", folder))
         for name in (self.name, f"{self.name}.w")[0 if made else 1 :]:
             try:
                 os.unlink(name, dir_fd=folder)
             except OSError:
                 pass
         os.close(folder)
+
+
+def require_known_owner(owners: tuple[int | None, int | None], uid: str) -> None:
+    """Compare the owner of the container's file, as this machine sees it, with `uid`, that of the commands there. Pure.
+
+    Raises SandboxConfigError when it is neither that one nor the one of odek's own files: such an engine maps users,
+    and the folder would fill with files of a stranger's (R-31, B11).
+    """
+    own, theirs = owners
+    if theirs is None or theirs == own or str(theirs) == uid:
+        return
+    raise SandboxConfigError(
+        f"files that commands make would belong to user {theirs} of this machine, and not to {uid}: "
+        "this Docker engine maps users to others",
+        hint="in a rootless engine set sandbox_user to 0:0, which is you there; else use one without userns-remap",
+    )
+
+
+def _owner(name: str, folder: int) -> int | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+    except OSError:
+        return None
 
 
 def _remove_stale(folder: int) -> None:

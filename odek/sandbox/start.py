@@ -31,7 +31,7 @@ from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote, re
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.networks import connect_rest, explain_refusal, service_names
-from odek.sandbox.noncefile import NonceFile
+from odek.sandbox.noncefile import NonceFile, require_known_owner
 from odek.sandbox.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
 from odek.sandbox.services import ServiceNames
 from odek.sandbox.spec import SandboxSpec
@@ -100,6 +100,7 @@ def _prove(
     observed = _read_check(checked)
     _require_match(spec, inspected, nonce)
     _require_working(spec, observed, checked)
+    require_known_owner(marker.owners, observed.get("uid", ""))
     services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
     for note in services.notes:
         world.notify(note)

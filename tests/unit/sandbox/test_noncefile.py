@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.noncefile import NonceFile
+from odek.sandbox.noncefile import NonceFile, require_known_owner
 
 
 def age(path: Path, seconds: float) -> None:
@@ -135,3 +135,35 @@ def test_removal_that_fails_is_no_error(tmp_path: Path) -> None:
     (tmp_path / marker.name).mkdir()
     marker.remove()
     assert os.listdir(tmp_path) == [marker.name]
+
+
+def test_owners_of_both_files_are_remembered(tmp_path: Path) -> None:
+    """R-31, B11."""
+    marker = NonceFile(str(tmp_path), "n0")
+    marker.make()
+    (tmp_path / f"{marker.name}.w").touch()
+    marker.remove()
+    assert marker.owners == (os.getuid(), os.getuid())
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "known"),
+    [
+        (1000, 1000, True),
+        (0, 1000, True),  # another sandbox_user
+        (501, 501, True),  # a virtual machine that shows all files as the user's
+        (65534, 65534, True),  # a network file system that knows nobody
+        (1000, None, True),  # nothing was written
+        (None, 1000, True),
+        (1000, 100999, False),  # a rootless engine
+        (0, 200000, False),  # userns-remap
+        (None, 100999, False),
+    ],
+)
+def test_engine_that_maps_users_to_strangers_is_refused(own: int | None, theirs: int | None, known: bool) -> None:
+    """R-31, B11: never a file of a wrong owner; the commands run as 1000 in there."""
+    if known:
+        require_known_owner((own, theirs), "1000")
+    else:
+        with pytest.raises(SandboxConfigError, match=f"would belong to user {theirs} of this machine, and not to 1000"):
+            require_known_owner((own, theirs), "1000")

@@ -125,6 +125,20 @@ def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
     assert (os.listdir(scene.spec.workdir), scene.said) == ([], [])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_start_looks_at_the_owner_of_what_the_container_writes(scene: Scene) -> None:
+    """R-31, B11: nothing is left of the attempt."""
+
+    def write(_: object) -> None:
+        path = Path(scene.spec.workdir, f".odek-nonce-{MARKER}.w")
+        path.touch()
+        os.chown(path, 200000, 200000)
+
+    scene.docker.on("exec", has=scripts.CHECK, code=42, stdout=SEEN, react=write)
+    script(scene, "check")
+    scene.fails("would belong to user 200000 of this machine")
+
+
 def test_nonce_file_is_there_while_the_container_looks_and_gone_afterwards(scene: Scene) -> None:
     """R-37."""
     there: list[list[str]] = []
