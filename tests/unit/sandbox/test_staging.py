@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.sandbox.context import parse_ignore
+from odek.sandbox.context import Ignore, parse_ignore
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.staging import stage
 
@@ -164,3 +164,31 @@ def test_folders_without_end_are_named(project: Path) -> None:
     (project / "src" / "/".join("d" * 201)).mkdir(parents=True)
     with pytest.raises(SandboxConfigError, match=r"/d\" cannot be copied for the build: folders lie in each other"):
         staged(project, "src")
+
+
+class Exchanging(Ignore):
+    """Puts a link in the place of a folder or file at the moment when `a` is looked at, which is the first."""
+
+    __slots__ = ("link", "place")
+
+    def leaves_out(self, path: str) -> bool:
+        if path == "a" and not self.place.is_symlink():
+            self.place.rename(self.place.parent / "away")
+            self.place.symlink_to(self.link)
+        return False
+
+
+@pytest.mark.parametrize(("exchanged", "source"), [("src", "src/b"), ("src", "src"), ("src/b", "src/b")])
+def test_link_that_is_put_there_meanwhile_is_not_followed(exchanged: str, source: str, project: Path) -> None:
+    """R-36, S-6: between the look at a name and its use."""
+    secret = project.parent / "secret"
+    secret.mkdir()
+    (secret / "b").write_text("secret")
+    ignore = Exchanging()
+    object.__setattr__(ignore, "place", project / exchanged)
+    object.__setattr__(ignore, "link", secret if exchanged == "src" else secret / "b")
+    folder = os.open(project, os.O_RDONLY)
+    stage(folder, ("a", source), ignore, str(project.parent / "copy"))
+    os.close(folder)
+    copied = [path for path in (project.parent / "copy").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert [path.read_text() for path in copied] == ["a"]
