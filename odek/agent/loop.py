@@ -177,7 +177,7 @@ class Agent:
         The refusal may have told how large the window is.
         """
         fitting = self._fitting(tools, estimate_tokens(view, tools))
-        return fitting if fitting != self._cut else shrink(self.messages, self._cut)
+        return fitting if cut_view(self.messages, fitting) != view else shrink(self.messages, self._cut)
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         return self._model.complete(view, tools, lambda text: self._sink(TextArrived(text=text)))

@@ -111,10 +111,13 @@ class Refusals:
 
         An option that somebody asked for is not among those that may be left out.
         """
-        if option in self._refused or option not in self._optional or not is_refusal(error, *words):
-            return False
+        return option in self._optional and is_refusal(error, *words) and self.add_known(option)
+
+    def add_known(self, option: str) -> bool:
+        """Note that `option` is refused; return whether that is news."""
+        news = option not in self._refused
         self._refused.add(option)
-        return True
+        return news
 
 
 def is_refusal(error: ModelError, *words: str) -> bool:

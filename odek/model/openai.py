@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,10 @@ from odek.model.calls import NewId
 from odek.model.dialect import Refusals, RequestOptions
 from odek.model.errors import ModelError
 from odek.model.types import Message, Reply, ToolSpec
+
+# llama-cpp-python says with a 500 that a message is not of the form that it wants
+_CHECKED = (400, 422, 500)
+_WANTS_TEXT = re.compile(r"\bcontent\b.{0,80}\b(?:valid|be a|expected a) string\b")
 
 
 class OpenAiDialect:
@@ -43,6 +48,7 @@ class OpenAiDialect:
             thinking_budget=options.thinking_budget,
             stream=stream,
             caching=options.caching or False,
+            null_content="null content" not in self._refusals,
         )
         if "stream_options" in self._refusals:
             body.pop("stream_options", None)
@@ -50,6 +56,8 @@ class OpenAiDialect:
 
     def learn(self, error: ModelError) -> bool:
         """See Dialect. Reasoning models refuse a temperature, old servers `stream_options`."""
+        if error.status in _CHECKED and _WANTS_TEXT.search(error.detail):
+            return self._refusals.add_known("null content")
         return (
             self._refusals.add("stream_options", error, "stream_options")
             or self._refusals.add("temperature", error, "temperature")

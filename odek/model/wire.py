@@ -33,15 +33,17 @@ def request_body(
     thinking_budget: int,
     stream: bool,
     caching: bool = False,
+    null_content: bool = True,
 ) -> dict[str, Any]:
     """Return the body of a request.
 
     `temperature` None or below zero is not sent. `thinking` is "", "enabled", "disabled" or a
     level; `thinking_budget` counts tokens and matters to "enabled" only. Any other `thinking`
     raises ValueError (settings have been checked before). `caching` marks the system message and
-    the first words of the user for providers that cache on demand only.
+    the first words of the user for providers that cache on demand only. `null_content` tells whether a
+    message that holds only calls has a content of null or of "": some servers refuse the one, some the other.
     """
-    entries = [_message_json(message) for message in messages]
+    entries = [_message_json(message, no_content=None if null_content else "") for message in messages]
     body: dict[str, Any] = {"model": model, "messages": entries}
     if caching:
         _mark_for_cache(entries)
@@ -178,11 +180,10 @@ def parse_usage(raw: object) -> Usage:
     )
 
 
-def _message_json(message: Message) -> dict[str, Any]:
-    # null beside tool calls: an empty text is refused by some servers
+def _message_json(message: Message, *, no_content: str | None) -> dict[str, Any]:
     entry: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        entry["content"] = message.content or None
+        entry["content"] = message.content or no_content
         entry["tool_calls"] = [_call_json(call) for call in message.tool_calls]
     if message.role == "tool":
         entry["tool_call_id"] = message.tool_call_id

@@ -431,6 +431,16 @@ def test_refusal_that_tells_the_window_is_enough_to_fit_into_it() -> None:
     assert estimate_tokens(model.requests[1].messages, ()) <= 8192 * 3 / 4
 
 
+def test_task_that_is_too_long_by_itself_is_sent_once() -> None:
+    """B42 (4): there is nothing to leave out, and nothing is said to be."""
+    events: list[Event] = []
+    model = LearningModel([TOO_LONG])
+    agent = Agent(model=model, tools=Tools({}), sink=events.append, max_iterations=2, system="system text")
+    with pytest.raises(OdekError):
+        agent.run("x" * 100_000)
+    assert events == [ModelAsked(iteration=1)]
+
+
 def test_overflow_that_never_ends_is_an_error_after_three_tries() -> None:
     """B42 (4)"""
     replies, outcomes = steps(9)

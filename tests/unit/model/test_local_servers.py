@@ -165,3 +165,29 @@ def test_windows_in_their_lists_of_models() -> None:
     told = {"models": [{"name": "/m.gguf", "type": "model"}], "object": "list", "data": [entry]}
     silent = {"object": "list", "data": [{"id": "/m.gguf", "object": "model", "owned_by": "me", "permissions": []}]}
     assert (parse_window(told, "m"), parse_window(silent, "m")) == (1024, None)
+
+
+def test_llama_cpp_python_wants_text_beside_calls_even_if_there_is_none() -> None:
+    """R-82: it refuses null with a 500 that quotes its checks; others refuse an empty text, so null comes first."""
+    refusal = (
+        "2 validation errors:\n  {'type': 'literal_error', 'loc': ('body', 'messages', 1, "
+        "'ChatCompletionRequestSystemMessage', 'role'), 'msg': \"Input should be 'system'\", 'input': 'assistant'}\n"
+        "  {'type': 'string_type', 'loc': ('body', 'messages', 1, 'ChatCompletionRequestAssistantMessage', 'content'), "
+        "'msg': 'Input should be a valid string', 'input': None}\n"
+    )
+    error = {"message": refusal, "type": "internal_server_error", "param": None, "code": None}
+    call = ToolCall(id="call__0", name="shell", arguments=LS)
+    messages = (
+        Message(role="user", content="go"),
+        Message(role="assistant", tool_calls=(call,)),
+        Message(role="tool", content="x", tool_call_id=call.id, name="shell"),
+    )
+    done = events(python(content="done"), python("stop"))
+    notices: list[str] = []
+    with ModelServer(status(500, {"error": error}), done, done) as server:
+        model = client(server, notices)
+        for _ in range(2):
+            assert model.complete(messages, (SHELL,), lambda _: None).message.content == "done"
+    server.assert_all_used()
+    assert [request.json["messages"][1]["content"] for request in server.requests] == [None, "", ""]
+    assert notices == []
