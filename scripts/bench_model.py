@@ -1,0 +1,115 @@
+"""A model's server for scripts/bench: it notes when requests come in and how large odek is by then."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+WINDOW_TOKENS = 200_000  # of today's large models: a session of 10 000 messages does not fit
+_CALLS_AT_ONCE = 32
+_CALL = {"name": "file_info", "arguments": '{"path": "."}'}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request, as the server saw it."""
+
+    arrived_s: float
+    since_answer_s: float
+    """since the answer before, or since odek was started"""
+    resident_mb: float
+    """of odek, when the request arrived"""
+
+
+def steps_until(messages: int, *, begun_with: int = 0) -> list[int]:
+    """Return for each reply how many calls it holds, so that a session grows to about `messages`."""
+    replies = []
+    count = begun_with + 1
+    while count < messages:
+        replies.append(max(min(messages - count - 1, _CALLS_AT_ONCE), 1))
+        count += 1 + replies[-1]
+    return replies
+
+
+@dataclass(slots=True)
+class ModelServer:
+    """Runs odek against itself; a server for one run at a time."""
+
+    requests: list[Request] = field(default_factory=list)
+    replies: list[int] = field(default_factory=list)
+    """calls in each reply to come; behind the last one stands the final answer"""
+    pid: int = 0
+    answered_s: float = 0.0
+    http: ThreadingHTTPServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+
+    def run(self, argv: Sequence[str], replies: Sequence[int], *, env: dict[str, str], cwd: str) -> list[Request]:
+        """Run odek with `argv`, answer it with `replies`, and return its requests; a failure ends the benchmark."""
+        self.requests, self.replies = [], list(replies)
+        self.answered_s = time.perf_counter()
+        process = subprocess.Popen(
+            argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self.pid = process.pid
+        _, stderr = process.communicate()
+        if process.returncode:
+            sys.exit(f"bench: {' '.join(argv)} ended with {process.returncode}\n{stderr.decode(errors='replace')}")
+        return self.requests
+
+    def note(self) -> None:
+        now = time.perf_counter()
+        self.requests.append(
+            Request(arrived_s=now, since_answer_s=now - self.answered_s, resident_mb=resident_mb(self.pid))
+        )
+
+    def answer(self) -> bytes:
+        """Return the next answer."""
+        calls = self.replies.pop(0) if self.replies else 0
+        entries = [{"id": f"call_{number}", "type": "function", "function": _CALL} for number in range(calls)]
+        message = {"role": "assistant", "content": "" if calls else "done", "tool_calls": entries}
+        return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: ModelServer
+
+    def do_POST(self) -> None:
+        self.owner.note()
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = self.owner.answer()
+        self.owner.answered_s = time.perf_counter()
+        self._send(answer)
+
+    def do_GET(self) -> None:
+        self._send(json.dumps({"data": [{"id": "m", "context_length": WINDOW_TOKENS}]}).encode())
+
+    def _send(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def resident_mb(pid: int) -> float:
+    """Return the memory of a process that is in use now."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
