@@ -186,9 +186,13 @@ def shorten(text: str, limit: int) -> str:
 
 
 def _message_tokens(message: Message) -> int:
-    texts = (message.content, message.reasoning, message.reasoning_state, message.name, message.tool_call_id)
-    calls = sum(CALL_TOKENS + _text_tokens(call.name) + _text_tokens(call.arguments) for call in message.tool_calls)
-    return MESSAGE_TOKENS + calls + sum(map(_text_tokens, texts))
+    tokens = MESSAGE_TOKENS
+    for text in (message.content, message.reasoning, message.reasoning_state, message.name, message.tool_call_id):
+        if text:  # most of them are empty, and a long conversation is counted at each step
+            tokens += _text_tokens(text)
+    for call in message.tool_calls:
+        tokens += CALL_TOKENS + _text_tokens(call.name) + _text_tokens(call.arguments)
+    return tokens
 
 
 def _tool_tokens(tool: ToolSpec) -> int:

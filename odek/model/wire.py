@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from odek.model.calls import CallAssembly, NewId, is_object, parse_calls
@@ -211,6 +212,7 @@ def _call_json(call: ToolCall) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=8192)  # the calls of a conversation are sent again with every request
 def valid_arguments(arguments: str) -> str:
     """Return the arguments of a past call as JSON text of an object, whatever the model had written.
 

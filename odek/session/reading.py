@@ -45,9 +45,12 @@ def parse_file(data: bytes) -> Parsed:
     header = parse_header(lines[0])
     reader = _Reader(header)
     size = len(lines[0]) + 1
+    states = [number for number, line in enumerate(lines, start=1) if line.startswith(STATE_MARK)]
+    superseded = frozenset(states[:-2])  # half of a long file; the last one may be torn, and then the one before counts
     for number, line in enumerate(lines[1:], start=2):
         try:
-            reader.take(read_object(parse_json(line)))
+            if number not in superseded:
+                reader.take(read_object(parse_json(line)))
         except ValueError as error:
             later = lines[number:-1] if data.endswith(b"\n") else lines[number:]
             if any(line.startswith(STATE_MARK) for line in later):

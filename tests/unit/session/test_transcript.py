@@ -160,6 +160,15 @@ def test_damage_in_the_last_write_is_dropped(torn: bytes, ending: bytes) -> None
     )
 
 
+def test_states_that_two_others_follow_are_not_even_read() -> None:
+    """R-85: a step adds one, so that they are half of the lines of a long session."""
+    old = b'{"kind":"state",spoiled\n'
+    parsed = parse_file(
+        data := header_line(HEADER) + old + state_line(state(1)) + entry_line(turn("x")) + state_line(state(2))
+    )
+    assert (parsed.transcript.entries, parsed.size_bytes, parsed.torn_bytes) == ((turn("x"),), len(data), 0)
+
+
 @pytest.mark.parametrize("tail", [state_line(state(2)) * 2, state_line(state(2)) + b'{"kind'])
 def test_damage_before_the_last_write_is_reported_with_its_line(tail: bytes) -> None:
     """R-85: nothing that was saved is thrown away without a word."""
