@@ -12,14 +12,15 @@ import platform
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING
 
 from odek import changes, environment, isolation
 from odek.agent.budget import Budget
 from odek.agent.events import Sink
-from odek.agent.loop import Agent, Alarm
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
 from odek.approval.gate import Approver
@@ -39,10 +40,12 @@ from odek.sandbox.facts import ContainerFacts
 from odek.setup.model import make_model as make_model
 from odek.setup.sandbox import Draft, Notices, draft_sandbox, start_sandbox
 from odek.setup.secrets import known_secrets
-from odek.setup.tools import explain_tool_names, make_toolbox
+from odek.setup.toolnames import explain_tool_names
 from odek.text import visible
-from odek.tools.redacted import RedactedToolbox
-from odek.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from odek.agent.loop import Agent, Alarm
+    from odek.tools.registry import Toolbox
 
 _MAX_INSTRUCTIONS_BYTES = 256 << 10
 
@@ -124,6 +127,9 @@ def open_session(
     redact = Redactor(known_secrets(settings, host))
     place = _open_place(profile, settings, intent, layers, host, world, stack, outside(attachments))
     block = _environment_block(place, host, world)
+    from odek.agent.loop import Agent
+    from odek.tools.redacted import RedactedToolbox
+
     tools = RedactedToolbox(_toolbox(settings, intent, place, host, world, block), redact)
     new_agent = partial(
         Agent,
@@ -187,6 +193,7 @@ def _open_place(
     if settings.no_sandbox and profile.pinned:
         world.notices.warn("ODEK_NO_SANDBOX does not move a session to this host: it was begun in a sandbox")
     draft = replace(draft_sandbox(settings, host, world.notices), attachments=bool(files))
+    Thread(target=_import_rest, daemon=True).start()
     try:
         container = start_sandbox(
             draft,
@@ -209,6 +216,16 @@ def _open_place(
         container.attach(file.placed_name, file.data)
     world.notices.note(startup_line(container.facts))
     return _Place(executor=container, facts=container.facts, container=container)
+
+
+def _import_rest() -> None:
+    """Import what is needed when the sandbox is up, and for its first command, while Docker makes it ready."""
+    with suppress(ImportError):  # said where it is needed
+        import odek.agent.loop
+        import odek.danger.classify
+        import odek.setup.danger
+        import odek.setup.tools
+        import odek.tools.redacted  # noqa: F401
 
 
 def _fall_back_or_raise(error: SandboxError, firmness: isolation.Firmness, notices: Notices) -> None:
@@ -258,6 +275,8 @@ def _environment_block(place: _Place, host: Host, world: World) -> str:
 def _toolbox(
     settings: Settings, intent: isolation.Intent, place: _Place, host: Host, world: World, block: str
 ) -> Toolbox:
+    from odek.setup.tools import make_toolbox
+
     return make_toolbox(
         settings,
         place.executor,

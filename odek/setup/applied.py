@@ -12,7 +12,7 @@ from odek.config.settings import Settings
 from odek.config.view import view
 from odek.isolation import Intent
 from odek.sandbox.facts import ContainerFacts
-from odek.setup.tools import disabled_tools
+from odek.setup.toolnames import disabled_tools
 
 
 def applied_settings(settings: Settings, intent: Intent, facts: ContainerFacts | None) -> dict[str, object]:

@@ -67,7 +67,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "argparse": ("cli/parser.py",),
     "signal": ("cli/", "process.py", "onhost/processes.py", "onhost/commands.py"),
     "termios": ("cli/",),
-    "threading": ("cli/waiting.py", "agent/parallel.py"),
+    "threading": ("cli/waiting.py", "agent/parallel.py", "bootstrap.py"),
     "asyncio": (),
     "pickle": (),
 }

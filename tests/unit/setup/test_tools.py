@@ -21,7 +21,8 @@ from odek.config.settings import DangerSettings
 from odek.errors import ConfigError
 from odek.model.types import ToolCall
 from odek.sandbox.network import Network
-from odek.setup.tools import NAMES, explain_tool_names, make_gatekeeper, make_toolbox, real_path
+from odek.setup.toolnames import NAMES, explain_tool_names
+from odek.setup.tools import make_gatekeeper, make_toolbox, real_path
 from odek.tools.registry import Toolbox, ToolResult
 
 

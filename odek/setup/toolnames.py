@@ -1,0 +1,46 @@
+"""Which tools there are by name, and what the settings say of them; the tools themselves take a while to load."""
+
+from __future__ import annotations
+
+import difflib
+
+from odek.config.settings import Settings
+from odek.errors import ConfigError
+from odek.text import clip, visible
+
+NAMES = (
+    "shell", "parallel_shell", "read_file", "batch_read", "write_file", "patch", "batch_patch", "search_files", "glob",
+    "file_info", "tree", "diff", "head_tail", "checksum", "json_query", "config_view",
+)  # fmt: skip
+"""of all tools there are; the toolbox is made too late to tell a misspelt one before Docker is asked"""
+_NEAR = 0.75
+
+
+def explain_tool_names(settings: Settings) -> tuple[str, ...]:
+    """Return warnings about what the settings say of tools. Pure.
+
+    Raises ConfigError for a name that is nearly one of a tool: what somebody counts on would not be in force (F-2).
+    """
+    warnings: list[str] = []
+    for key, names in (("tools.enabled", settings.tools_enabled or ()), ("tools.disabled", settings.tools_disabled)):
+        origin = settings.origin_of(key)
+        for name in names:
+            if name in NAMES:
+                continue
+            near = difflib.get_close_matches(name.lower(), NAMES, n=1, cutoff=_NEAR)
+            unknown = f'there is no tool "{visible(clip(name, 60))}" ({origin})'
+            if near:
+                raise ConfigError(unknown, hint=f'did you mean "{near[0]}"?')
+            warnings.append(unknown)
+    return tuple(warnings)
+
+
+def disabled_tools(settings: Settings) -> tuple[str, ...]:
+    """Return the tools that are taken away. Pure.
+
+    Whoever takes `shell` away wants no commands: `parallel_shell` goes with it, unless it was asked for by name.
+    """
+    disabled = settings.tools_disabled
+    if "shell" in disabled and "parallel_shell" not in (*disabled, *(settings.tools_enabled or ())):
+        return (*disabled, "parallel_shell")
+    return disabled
