@@ -61,7 +61,8 @@ def test_start_that_docker_calls_a_success_is_proven(
     """Docker facts 7.7, 7.15, R-37: `run --detach` succeeds though nothing runs; an entrypoint swallows the command."""
     entrypoint = odd_images.make('ENTRYPOINT ["/bin/busybox", "false"]')
     for image, command in ((base_image, "nosuchprogram"), (entrypoint, "sleep")):
-        started = docker_engine.run("run", "--detach", "--init", image, command, "1000", check=False)
+        run = ("run", "--detach", "--init", "--network", "none")
+        started = docker_engine.run(*run, image, command, "1000", check=False)
         identity = started.stdout.strip()
         try:
             assert (started.returncode, docker_engine.run("wait", identity).stdout != "0\n") == (0, True)
