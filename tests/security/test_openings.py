@@ -116,18 +116,18 @@ def test_volumes_from_outside_are_refused(
     volume: str, sandboxed: Odek, tmp_path: Path, docker_engine: Engine, base_image: str
 ) -> None:
     """`sandbox_volumes` stay in the working directory: absolute paths, `..` and links are refused; Docker takes all."""
-    for folder in (tmp_path / "outside" / "deep", sandboxed.cwd / "inside"):
-        folder.mkdir(parents=True)
-        for place in {folder, folder.parent if folder.name == "deep" else folder}:
-            (place / "key").write_text(CANARY)
-    (sandboxed.cwd / "link").symlink_to(tmp_path / "outside")
-    settings_of_the_operator(sandboxed, sandbox_volumes=[volume.format(outside=tmp_path / "outside")])
+    outside, inside = tmp_path / "outside", sandboxed.cwd / "inside"
+    (outside / "deep").mkdir(parents=True)
+    inside.mkdir()
+    for folder in (outside, outside / "deep", inside):
+        (folder / "key").write_text(CANARY)
+    (sandboxed.cwd / "link").symlink_to(outside)
+    wanted = volume.format(outside=outside)
+    settings_of_the_operator(sandboxed, sandbox_volumes=[wanted])
     assert "sandbox_volumes" in refused(sandboxed)
-    source = os.path.join(sandboxed.cwd, volume.format(outside=tmp_path / "outside").partition(":")[0])
-    mount = ("--network", "none", "--volume", f"{source}:/data")
-    assert (
-        docker_engine.run("run", "--rm", "--network", "none", *mount, base_image, "cat", "/data/key").stdout == CANARY
-    )
+    option = os.path.join(sandboxed.cwd, wanted)
+    shown = docker_engine.run("run", "--rm", "--network", "none", "--volume", option, base_image, "cat", "/data/key")
+    assert shown.stdout == CANARY
     settings_of_the_operator(sandboxed, sandbox_volumes=["./inside:/data"])
     assert CANARY in printed(sandboxed, "cat /data/key")
 
