@@ -21,8 +21,9 @@ CANARY = "canary-7f3"
 
 
 def output_of(odek: Odek, *commands: str, flags: tuple[str, ...] = ()) -> list[str]:
-    """Run commands in one sandbox and return what each printed, without the fence."""
-    script = (calls(*(("shell", {"command": command, "timeout": 20}) for command in commands)), text("done"))
+    """Run commands in one sandbox, one after the other, and return what each printed, without the fence."""
+    # each in a reply of its own: commands of one reply run side by side, and some of these kill what they reach
+    script = (*(calls(("shell", {"command": command, "timeout": 20})) for command in commands), text("done"))
     outcome, server = run_script(odek, *script, flags=flags)
     assert outcome.code == 0, outcome.stderr
     results = tool_results(server)
