@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -32,6 +34,7 @@ from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError, SandboxEr
 from odek.sandbox.network import Network
 from odek.sandbox.spec import Limits, SandboxSpec
 
+ROOT = Path(__file__).parents[2]
 RUN = Profile(command="run")
 IMAGE = {"sandbox_image": "some/image:1"}
 CHECKED = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
@@ -414,3 +417,13 @@ def test_every_sandbox_error_is_judged_by_the_table() -> None:
     assert issubclass(SandboxConfigError, SandboxError)
     assert not issubclass(ApprovalDenied, SandboxError)
     assert not issubclass(ConfigError, SandboxError)
+
+
+def test_tools_and_loop_are_not_loaded_before_docker_is_asked() -> None:
+    """They take as long as a docker call; they are imported while Docker starts the sandbox."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import odek.bootstrap; "
+        "print(sorted({'odek.agent.loop', 'odek.tools.shell', 'odek.danger.classify'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
