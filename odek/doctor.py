@@ -6,21 +6,22 @@ sandbox in the end, because nothing else proves that one can be had.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from odek.errors import OdekError
 from odek.process import Completed
 from odek.sandbox.docker import quote
+from odek.sandbox.engine import Engine, Needs, limits_hint, require_fit
 from odek.sandbox.facts import ContainerFacts
 from odek.text import visible
 
 Verdict = Literal["ok", "warn", "fail"]
 OLDEST_ENGINE = (20, 10)  # D-13
+OLDEST_PODMAN = (4, 3)  # of the answers that podman.py knows
 
-INFO_ARGV = ("info", "--format", "{{json .}}")
 CLIENT_ARGV = ("version", "--format", "{{.Client.Version}}")
 
 
@@ -47,24 +48,19 @@ def judge_client(executable: str | None, path: str) -> Check:
     )
 
 
-def judge_versions(client: str, server: str) -> Check:
+def judge_versions(client: str, server: str, engine: Engine) -> Check:
     """Return whether client and engine are new enough."""
+    oldest = OLDEST_PODMAN if engine.podman else OLDEST_ENGINE
     seen = f"client {visible(client)}, engine {visible(server)}"
-    old = [who for who, version in (("client", client), ("engine", server)) if _version(version) < OLDEST_ENGINE]
+    old = [who for who, version in (("client", client), ("engine", server)) if _version(version) < oldest]
     if old:
         return Check(
-            name="versions", verdict="fail", seen=seen, mend=f"update the {' and the '.join(old)} to 20.10 or newer"
+            name="versions",
+            verdict="fail",
+            seen=seen,
+            mend=f"update the {' and the '.join(old)} to {'.'.join(map(str, oldest))} or newer",
         )
     return Check(name="versions", verdict="ok", seen=seen)
-
-
-def read_info(done: Completed) -> Mapping[str, Any]:
-    """Return what `docker info` says, {} when it says nothing that can be read."""
-    try:
-        value = json.loads(done.stdout.data)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def judge_security(info: Mapping[str, Any]) -> Check:
@@ -81,41 +77,31 @@ def judge_security(info: Mapping[str, Any]) -> Check:
     return Check(name="security", verdict="ok", seen=seen)
 
 
-def judge_identity(info: Mapping[str, Any]) -> Check:
-    """Return whether users in the container are those of this machine."""
-    options = " ".join(map(str, info.get("SecurityOptions") or []))
-    for sign, what in (("rootless", "a rootless engine"), ("name=userns", "an engine with remapped users")):
-        if sign in options:
-            return Check(
-                name="users",
-                verdict="warn",
-                seen=f"{what}: your uid in the container is another one on this machine",
-                mend="if files cannot be written, set sandbox_user to 0:0, which is you in such an engine",
-            )
-    return Check(name="users", verdict="ok", seen="the uid in the container is the one of this machine")
+def judge_engine(engine: Engine) -> Check:
+    """Return whether a sandbox can be had of this kind of engine, and whose its files are."""
+    try:
+        require_fit(engine, Needs())
+    except OdekError as error:
+        return Check(name="engine", verdict="fail", seen=error.message, mend=error.hint)
+    kind = "podman" if engine.podman else "Docker"
+    whose = "rootless: uid 0 in the container is who runs it, and commands get that uid" if engine.rootless else (
+        "the uid in the container is the one of this machine"
+    )  # fmt: skip
+    return Check(name="engine", verdict="ok", seen=f"{kind}, {whose}")
 
 
-def judge_limits(info: Mapping[str, Any]) -> Check:
-    """Return whether the engine can enforce the limits."""
-    missing = [
-        name
-        for name, key in (
-            ("memory", "MemoryLimit"),
-            ("swap", "SwapLimit"),
-            ("cpus", "CpuCfsQuota"),
-            ("pids", "PidsLimit"),
-        )
-        if info.get(key) is False
-    ]
-    version = visible(str(info.get("CgroupVersion", "?")))
-    if missing:
+def judge_limits(info: Mapping[str, Any], engine: Engine) -> Check:
+    """Return whether the engine can enforce the limits; that on processes is always asked for."""
+    seen = f"control groups v{visible(str(info.get('CgroupVersion', '?')))}"
+    if engine.unenforced:
         return Check(
             name="limits",
-            verdict="warn",
-            seen=f"control groups v{version}; not enforced: {', '.join(missing)}",
-            mend="a run that asks for such a limit will be refused; enable the controller in the kernel",
+            verdict="fail" if "sandbox_pids_limit" in engine.unenforced else "warn",
+            seen=f"{seen}; not enforced: {', '.join(engine.unenforced)}",
+            mend=f"a run that asks for such a limit is refused; {limits_hint(engine)}",
         )
-    return Check(name="limits", verdict="ok", seen=f"control groups v{version}: memory, swap, cpus, pids")
+    swap = "" if info.get("SwapLimit") is not False else "; swap counts for itself"
+    return Check(name="limits", verdict="ok", seen=f"{seen}: processes, memory, CPUs{swap}")
 
 
 def judge_place(env: Mapping[str, str], info: Mapping[str, Any]) -> Check:

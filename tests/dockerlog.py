@@ -12,7 +12,7 @@ for argument in "$@"; do printf '%s\\0' "$argument"; done >{calls}/$$.part
 mv {calls}/$$.part {calls}/$$.call
 exec {program} "$@"
 """
-READING = ("version", "network ls", "network inspect", "image inspect", "inspect", "ps")
+READING = ("version", "info", "network ls", "network inspect", "image inspect", "inspect", "ps")
 """the calls that change nothing"""
 
 

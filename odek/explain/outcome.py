@@ -93,7 +93,9 @@ def _commands(asked: Asked, look: Look) -> Iterator[tuple[str, ...]]:
     elif look.version and not look.image_id and not asked.draft.image.is_id:
         yield docker, *pull_argv(asked.draft.image.ref)
     env, image_id = asked.settings.sandbox.env, look.image_id or IMAGE_ID
-    spec = sandbox_spec(asked.draft, asked.settings, asked.host, plan=look.plan, image_id=image_id, env=env)
+    spec = sandbox_spec(
+        asked.draft, asked.settings, asked.host, engine=look.engine, plan=look.plan, image_id=image_id, env=env
+    )
     labels = tuple((key, _PLACEHOLDERS.get(key, value)) for key, value in asked.owner.labels(NONCE))
     yield docker, *run_argv(spec, name=NAME, labels=labels)
     for network in look.plan.rest:

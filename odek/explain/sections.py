@@ -14,6 +14,7 @@ from odek.config.variables import variables_in
 from odek.errors import OdekError
 from odek.explain.types import ApprovalState, Asked, Entry, Look, Section
 from odek.isolation import Intent, decide, explain_stop
+from odek.sandbox.engine import own_user
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
 from odek.sandbox.network import Network
 from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE
@@ -36,7 +37,7 @@ def sandbox_sections(asked: Asked, look: Look) -> tuple[Section, ...]:
         _network(asked, look),
         _limits(asked),
         _mounts(asked),
-        _user(asked),
+        _user(asked, look),
         _env(asked),
         _approval(look),
     )
@@ -152,14 +153,16 @@ def _mounts(asked: Asked) -> Section:
     )
 
 
-def _user(asked: Asked) -> Section:
+def _user(asked: Asked, look: Look) -> Section:
     settings, env = asked.settings, dict(asked.settings.sandbox.env)
-    user_origin = settings.origin_of("sandbox_user") if settings.sandbox.user else "who started odek"
+    user = asked.draft.user or own_user(look.engine, uid=asked.host.uid, gid=asked.host.gid)
+    started = "who started odek" + (", who is uid 0 in a rootless engine" if look.engine.rootless else "")
+    user_origin = settings.origin_of("sandbox_user") if settings.sandbox.user else started
     home_origin = "sandbox_env" if "HOME" in env else "default"
     return Section(
         name="user",
         entries=(
-            Entry(name="user", value=asked.draft.user, origin=user_origin),
+            Entry(name="user", value=user, origin=user_origin),
             Entry(name="home", value=None if "HOME" in env else DEFAULT_HOME, origin=home_origin),
         ),
     )

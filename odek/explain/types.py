@@ -12,6 +12,7 @@ from odek.config.settings import Settings
 from odek.errors import OdekError
 from odek.host import Host
 from odek.isolation import Firmness, Intent
+from odek.sandbox.engine import DOCKER, Engine
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.owner import Owner
 from odek.setup.sandbox import Draft
@@ -41,8 +42,9 @@ class Look:
     """path of the docker client; "" when there is none"""
     version: str = ""
     """of the daemon; "" when it does not answer"""
+    engine: Engine = DOCKER
     failure: OdekError | None = None
-    """why the daemon cannot be used"""
+    """why the daemon cannot be used, or not for this"""
     plan: NetworkPlan | None = None
     """None: the networks could not be looked up"""
     plan_failure: OdekError | None = None

@@ -44,8 +44,8 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", spec.helper_user,
-        "--tmpfs", f"/tmp:{tmpfs_options(spec.user)}",
-        *(("--tmpfs", f"{ATTACHMENTS}:{tmpfs_options(spec.user)}") if spec.attachments else ()),
+        "--tmpfs", f"/tmp:{tmpfs_options(spec)}",
+        *(("--tmpfs", f"{ATTACHMENTS}:{tmpfs_options(spec)}") if spec.attachments else ()),
         "--mount", bind_option(Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly)),
         *(item for volume in spec.volumes for item in ("--mount", bind_option(volume))),
         "--workdir", WORKSPACE,
@@ -76,13 +76,14 @@ def bind_option(mount: Mount) -> str:
     return f'type=bind,"source={source}","target={target}"{readonly}'
 
 
-def tmpfs_options(user: str) -> str:
-    """Return the options of the tmpfs on /tmp: no programs, no setuid, writable for `user`.
+def tmpfs_options(spec: SandboxSpec) -> str:
+    """Return the options of the tmpfs on /tmp: no programs, no setuid, writable for the commands' user.
 
     runc 1.1 gives the tmpfs the mode that /tmp has in the image and ignores `mode=`; owning it
-    makes it writable all the same. A user known only by name cannot be put in here.
+    makes it writable all the same. A user known only by name cannot be put in here, and podman
+    refuses owners.
     """
-    uid, _, gid = user.partition(":")
+    uid, _, gid = ("", "", "") if spec.engine.podman else spec.user.partition(":")
     owner = f",uid={uid}" if uid.isdigit() else ""
     group = f",gid={gid}" if gid.isdigit() else ""
     return f"rw,noexec,nosuid,nodev,mode=1777{owner}{group}"

@@ -15,6 +15,7 @@ from odek.errors import ExecutableMissing
 from odek.process import Completed
 from odek.sandbox.docker import Docker, call, quote
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.proof import unseen_error
 from odek.sandbox.spec import SandboxSpec
 from odek.text import visible
 
@@ -37,8 +38,7 @@ true
 """
 
 
-# What podman says in its own name, and the option of every sandbox that it does not know (measured on 5.8.6).
-_PODMAN = re.compile(r"podman|unknown mount option", re.IGNORECASE)
+_NO_SUCH_FOLDER = ("bind source path does not exist:", "statfs")  # of Docker, of podman
 
 
 def explain_no_start(spec: SandboxSpec, done: Completed, *, waited_s: float | None) -> SandboxConfigError:
@@ -52,12 +52,8 @@ def explain_no_start(spec: SandboxSpec, done: Completed, *, waited_s: float | No
             hint="restart Docker, or try again when the machine is less busy",
             detail=quote(done),
         )
-    if _PODMAN.search(done.stderr.text):
-        return SandboxConfigError(
-            "podman answers in place of Docker, and cannot run the sandbox",
-            hint="put the docker client first on PATH, with a Docker engine from 20.10 on",
-            detail=quote(done),
-        )
+    if any(f"{words} {spec.workdir}" in done.stderr.text for words in _NO_SUCH_FOLDER):
+        return unseen_error(spec)
     return SandboxConfigError(
         f'Docker did not start the sandbox from image "{visible(spec.image)}"',
         hint="the image must hold `sh` for this machine's processor; the settings in force: `odek config view`",
@@ -139,6 +135,8 @@ def find_cause(container: str, docker: Docker, *, since_s: float, now_s: float) 
             timeout_s=EVENTS_TIMEOUT_S,
         )  # fmt: skip
     except ExecutableMissing:
+        return ""
+    if "template:" in done.stderr.text:  # podman's events have other fields
         return ""
     if done.timed_out or done.code != 0:
         return "the Docker daemon does not answer any more"

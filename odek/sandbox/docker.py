@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from odek.errors import ExecutableMissing, NoProcess
 from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
+from odek.sandbox.podman import NOTICE
 from odek.text import visible_lines
 
 PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
@@ -197,5 +198,5 @@ def quote(done: Completed) -> str:
     stdout comes after stderr because the runtime's refusals arrive there.
     """
     text = visible_lines("\n".join(part for part in (done.stderr.text.strip(), done.stdout.text.strip()) if part))
-    lines = [line[:500] for line in text.splitlines() if line.strip()]
+    lines = [line[:500] for line in text.splitlines() if line.strip() and not line.startswith(NOTICE)]
     return "\n".join(lines[-_QUOTED_LINES:])

@@ -72,7 +72,7 @@ def require_known_owner(owners: tuple[int | None, int | None], uid: str) -> None
     raise SandboxConfigError(
         f"files that commands make would belong to user {theirs} of this machine, and not to {uid}: "
         "this Docker engine maps users to others",
-        hint="in a rootless engine set sandbox_user to 0:0, which is you there; else use one without userns-remap",
+        hint="leave sandbox_user out, and use an engine of your own, without userns-remap",
     )
 
 

@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from odek.sandbox.argv import LABEL, NONCE_LABEL
 
 _FIELDS = ("pid", "start", "boot", "pidns", "uid")
-LIST_TEMPLATE = "{{.ID}}\t" + "\t".join(f'{{{{json (.Label "io.odek.{field}")}}}}' for field in _FIELDS)
+LIST_TEMPLATE = '{{$text := eq (printf "%T" .Labels) "string"}}{{.ID}}' + "".join(
+    f'\t{{{{if $text}}}}{{{{json (.Label "io.odek.{field}")}}}}'
+    f'{{{{else}}}}{{{{json (index .Labels "io.odek.{field}")}}}}{{{{end}}}}'
+    for field in _FIELDS
+)
 """one line a container: its full ID, then the fields of its owner, quoted: an image can bring labels
-of its own, and one with a line end in it must not become a line"""
+of its own, and one with a line end in it must not become a line. podman has a map of labels where
+Docker has a text of them all and a function that looks one up"""
 
 _FULL_ID = re.compile(r"[0-9a-f]{64}")
 _NUMBER = re.compile(r"[0-9]{1,10}")

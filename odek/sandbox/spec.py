@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
+from odek.sandbox.engine import DOCKER, Engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.scripts import CALL_VARIABLE
@@ -48,6 +49,12 @@ class Limits:
     nano_cpus: int | None = None
     """billionths of a CPU, Docker's own unit"""
 
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """the settings that they come from"""
+        memory = ("sandbox_memory",) if self.memory_bytes is not None else ()
+        return ("sandbox_pids_limit", *memory, *(("sandbox_cpus",) if self.nano_cpus is not None else ()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
@@ -82,6 +89,8 @@ class SandboxSpec:
     """existing networks, in the order in which they are connected"""
     attachments: bool = False
     """whether there is a second tmpfs, for files from outside the workspace"""
+    engine: Engine = DOCKER
+    """what kind of engine is to start it"""
     workdir_id: tuple[int, int] | None = None
     """device and inode that `workdir` must still have; None: not known"""
 

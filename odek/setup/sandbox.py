@@ -22,6 +22,7 @@ from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
 from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker, probe
+from odek.sandbox.engine import Engine, Needs, meet_engine, own_user
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
@@ -56,6 +57,7 @@ class Draft:
     networks: NetworkRequest
     limits: Limits
     user: str
+    """as asked for; "" for who started odek, which is another uid in some engines"""
     volumes: tuple[Mount, ...]
     missing_folders: tuple[str, ...]
     """volume sources that must be made"""
@@ -82,7 +84,7 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
             memory_bytes=parse_memory(sandbox.memory, origin=origin("sandbox_memory")) if sandbox.memory else None,
             nano_cpus=parse_cpus(sandbox.cpus, origin=origin("sandbox_cpus")) if sandbox.cpus else None,
         ),
-        user=parse_user(sandbox.user, origin=origin("sandbox_user")) if sandbox.user else f"{host.uid}:{host.gid}",
+        user=parse_user(sandbox.user, origin=origin("sandbox_user")) if sandbox.user else "",
         volumes=tuple(mount for mount, _ in resolved),
         missing_folders=tuple(mount.source for mount, missing in resolved if missing),
     )
@@ -145,14 +147,14 @@ def start_sandbox(
     """
     plan = NetworkPlan(mode=draft.networks.mode)
     if draft.networks.attaches:
-        probe(docker, sleep=sleep)
+        engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
         plan = inspect_networks(draft.networks, docker)
         for note in service_names(plan, "", docker).notes:
             notices.note(note)  # two checkouts behind one name are pointed out before the question
     _approve(approval_request(overrides, plan, host, draft.dockerfile), settings, host, approver, notices)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     if not draft.networks.attaches:
-        probe(docker, sleep=sleep)
+        engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
     image_id = obtain(
         draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
@@ -164,8 +166,13 @@ def start_sandbox(
     for folder in draft.missing_folders:
         _make_folder(folder, host, notices)
     _require_same_volumes(draft, settings, host)
-    spec = sandbox_spec(draft, settings, host, plan=plan, image_id=image_id, env=env)
+    spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image_id=image_id, env=env)
     return start(spec, docker, _surroundings(host, new_nonce, notices))
+
+
+def needs_of(draft: Draft, settings: Settings) -> Needs:
+    """Return what `draft` asks of its engine. Pure."""
+    return Needs(limits=draft.limits.settings, readonly=settings.sandbox.readonly, attaches=draft.networks.attaches)
 
 
 def _require_same_volumes(draft: Draft, settings: Settings, host: Host) -> None:
@@ -233,7 +240,14 @@ def _approve(
 
 
 def sandbox_spec(
-    draft: Draft, settings: Settings, host: Host, *, plan: NetworkPlan, image_id: str, env: tuple[tuple[str, str], ...]
+    draft: Draft,
+    settings: Settings,
+    host: Host,
+    *,
+    engine: Engine,
+    plan: NetworkPlan,
+    image_id: str,
+    env: tuple[tuple[str, str], ...],
 ) -> SandboxSpec:
     """Return the sandbox that is started: `draft` with what only Docker and the gate could tell. Pure."""
     return SandboxSpec(
@@ -244,7 +258,8 @@ def sandbox_spec(
         workdir=host.cwd,
         workdir_id=host.cwd_id,
         readonly=settings.sandbox.readonly,
-        user=draft.user,
+        user=draft.user or own_user(engine, uid=host.uid, gid=host.gid),
+        engine=engine,
         home=dict(env).get("HOME", DEFAULT_HOME),
         limits=draft.limits,
         env=env,

@@ -21,6 +21,7 @@ NETWORK = f"odek-e2e-hang-{os.getpid()}"
 # what hangs → what odek is asked for, so that it comes to that call
 CALLS: dict[str, tuple[str, ...]] = {
     "version": (),
+    "info": (),
     "image": (),
     "pull": ("--sandbox-image", DEAD_REGISTRY),
     "network": ("--sandbox-networks", NETWORK),

@@ -62,7 +62,7 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
             "PidMode": "",
             "IpcMode": "private",
             "SecurityOpt": ["no-new-privileges"],
-            "Tmpfs": {"/tmp": tmpfs_options(spec.user)},
+            "Tmpfs": {"/tmp": tmpfs_options(spec)},
         },
         "Mounts": [
             {"Type": "bind", "Source": source, "Destination": target, "RW": writable}

@@ -15,6 +15,7 @@ import pytest
 from fakes.approver import Answers
 from fakes.containers import CONTAINER_ID, FACTS, IMAGE_ID, inspected
 from fakes.docker import FakeDocker, FakePending
+from fakes.engines import INFO
 from fakes.layering import make_host, make_layers
 from fakes.model import ScriptedModel, text_reply
 
@@ -135,7 +136,7 @@ def nothing(_: object) -> None:
 
 def script_start(docker: FakeDocker, spec: SandboxSpec) -> None:
     """Let docker answer as an engine does that starts what `spec` asks for."""
-    docker.on("version", stdout="28.0.0\n")
+    docker.on("version", stdout="28.0.0\n").on("info", stdout=INFO)
     docker.on("image", "inspect", stdout=f"{IMAGE_ID}\n")
     docker.on("ps")
     docker.on("run", stdout=f"{scripts.READY}\n", hold=True)
@@ -153,7 +154,7 @@ def test_a_session_is_opened_in_this_order(bench: Bench) -> None:
     bench.answers = Answers("y")
     session = bench.open(project=IMAGE)
     assert bench.log == [
-        *("model", "ask", "docker version", "docker image"),
+        *("model", "ask", "docker version", "docker info", "docker image"),
         *("docker ps", "docker run", "docker inspect", "docker exec"),
     ]
     assert isinstance(session.executor, Container)
@@ -189,7 +190,7 @@ def test_container_ends_with_the_stack(bench: Bench) -> None:
 @pytest.mark.parametrize("trouble", [Interrupted(15), ExecutableMissing("docker is gone")], ids=str)
 def test_nothing_is_left_when_a_start_fails_half_way(step: str, trouble: BaseException, bench: Bench) -> None:
     """R-38: whatever goes wrong after `docker run`, the lease is let go of, and the container is removed by name."""
-    bench.docker.on("version", stdout="28.0.0\n").on("image", "inspect", stdout=f"{IMAGE_ID}\n")
+    bench.docker.on("version", stdout="28.0.0\n").on("info", stdout=INFO).on("image", "inspect", stdout=f"{IMAGE_ID}\n")
     bench.docker.on("ps", has="nonce", stdout=f"{CONTAINER_ID}\n").on("ps")
     bench.docker.on("run", stdout=f"{scripts.READY}\n", hold=True)
     bench.docker.on(step, raises=trouble)

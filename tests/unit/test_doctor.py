@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -12,17 +11,17 @@ from odek.doctor import (
     Check,
     failed_call,
     judge_client,
-    judge_identity,
+    judge_engine,
     judge_leftovers,
     judge_limits,
     judge_place,
     judge_sandbox,
     judge_security,
     judge_versions,
-    read_info,
     render_checks,
 )
 from odek.process import Completed, Output
+from odek.sandbox.engine import Engine
 
 
 def done(text: str, code: int = 0, stderr: str = "") -> Completed:
@@ -45,7 +44,13 @@ def done(text: str, code: int = 0, stderr: str = "") -> Completed:
 )
 def test_engines_and_clients_before_20_10_are_told(client: str, server: str, verdict: str) -> None:
     """D-13: engines and clients from 20.10 on."""
-    assert judge_versions(client, server).verdict == verdict
+    assert judge_versions(client, server, Engine()).verdict == verdict
+
+
+@pytest.mark.parametrize(("version", "verdict"), [("4.3.1", "ok"), ("5.8.6", "ok"), ("3.4.4", "fail")])
+def test_versions_of_podman_are_its_own(version: str, verdict: str) -> None:
+    """D-13."""
+    assert judge_versions(version, version, Engine(podman=True)).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -57,11 +62,15 @@ def test_engines_and_clients_before_20_10_are_told(client: str, server: str, ver
         (judge_security({"SecurityOptions": ["seccomp"]}), "ok"),
         (judge_security({"SecurityOptions": ["name=apparmor"]}), "warn"),
         (judge_security({}), "warn"),
-        (judge_identity({"SecurityOptions": ["name=rootless"]}), "warn"),
-        (judge_identity({"SecurityOptions": ["name=userns"]}), "warn"),
-        (judge_identity({}), "ok"),
-        (judge_limits({"MemoryLimit": True, "PidsLimit": True, "CgroupVersion": "2"}), "ok"),
-        (judge_limits({"PidsLimit": False}), "warn"),
+        (judge_engine(Engine()), "ok"),
+        (judge_engine(Engine(rootless=True)), "ok"),
+        (judge_engine(Engine(podman=True)), "ok"),
+        (judge_engine(Engine(remapped=True)), "fail"),
+        (judge_engine(Engine(service=True)), "fail"),
+        (judge_limits({"CgroupVersion": "2"}, Engine()), "ok"),
+        (judge_limits({"SwapLimit": False}, Engine()), "ok"),
+        (judge_limits({}, Engine(unenforced=("sandbox_cpus",))), "warn"),
+        (judge_limits({}, Engine(unenforced=("sandbox_pids_limit",))), "fail"),
         (judge_place({}, {"Name": "vm"}), "ok"),
         (judge_place({"DOCKER_HOST": "unix:///run/docker.sock"}, {}), "ok"),
         (judge_place({"DOCKER_HOST": "tcp://10.0.0.1:2375"}, {}), "warn"),
@@ -77,15 +86,6 @@ def test_each_finding_has_its_verdict_and_a_remedy_where_it_is_not_ok(check: Che
     assert check.verdict == verdict
     assert bool(check.mend) == (verdict != "ok")
     assert "\x1b" not in check.seen
-
-
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", "template error"])
-def test_an_info_that_cannot_be_read_is_empty(text: str) -> None:
-    assert read_info(done(text)) == {}
-
-
-def test_an_info_is_read() -> None:
-    assert read_info(done(json.dumps({"Name": "vm"}))) == {"Name": "vm"}
 
 
 def test_findings_are_lines_with_what_to_do_below() -> None:

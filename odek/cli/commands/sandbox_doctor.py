@@ -18,24 +18,23 @@ from odek.config.resolve import resolve
 from odek.config.settings import Settings, Source
 from odek.doctor import (
     CLIENT_ARGV,
-    INFO_ARGV,
     Check,
     failed_call,
     judge_client,
-    judge_identity,
+    judge_engine,
     judge_leftovers,
     judge_limits,
     judge_place,
     judge_sandbox,
     judge_security,
     judge_versions,
-    read_info,
     render_checks,
 )
 from odek.errors import OdekError
 from odek.host import Host, which
 from odek.sandbox.busybox import DEFAULT_TAG
 from odek.sandbox.docker import Docker, call, probe
+from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
 from odek.sandbox.images import find_choice, find_image
 from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 
@@ -75,16 +74,17 @@ def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Chec
     except OdekError as error:
         yield Check(name="daemon", verdict="fail", seen=error.message, mend=error.hint)
         return
-    yield judge_versions(call(docker, *CLIENT_ARGV).stdout.text.strip(), server)
     asked = call(docker, *INFO_ARGV)
     info = read_info(asked)
     if not info:
         yield failed_call("info", asked, "`docker info` must answer")
         return
+    engine = read_engine(info)
+    yield judge_versions(call(docker, *CLIENT_ARGV).stdout.text.strip(), server, engine)
     yield judge_place(host.env, info)
     yield judge_security(info)
-    yield judge_identity(info)
-    yield judge_limits(info)
+    yield judge_engine(engine)
+    yield judge_limits(info, engine)
     boxes = find_boxes(docker, host)
     yield judge_leftovers(tuple(box.name for box in boxes if box.standing == "left behind"))
     yield from _sandbox(settings, host, docker, terminal)

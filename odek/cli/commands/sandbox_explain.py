@@ -28,12 +28,13 @@ from odek.host import Host, which
 from odek.isolation import require_allowed
 from odek.sandbox.build import is_ours
 from odek.sandbox.docker import Docker, probe
+from odek.sandbox.engine import DOCKER, Engine, learn_engine, require_fit
 from odek.sandbox.errors import SandboxError
 from odek.sandbox.images import find_choice
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.networks import inspect_networks
 from odek.setup.image import BuildRecords, Notices
-from odek.setup.sandbox import approval_request, draft_sandbox, owner_of
+from odek.setup.sandbox import approval_request, draft_sandbox, needs_of, owner_of
 from odek.state import StateFolder
 
 
@@ -86,7 +87,7 @@ def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: 
 
 def _look(asked: Asked, docker: Docker, notices: Notices) -> Look:
     """Ask Docker and the store. What cannot be found out is part of the answer, not an error."""
-    version, failure = _probe(docker)
+    version, engine, failure = _meet(asked, docker)
     plan, plan_failure = _plan(asked, docker) if version else (None, None)
     if plan is None and not asked.draft.networks.attaches:
         plan = NetworkPlan(mode=asked.draft.networks.mode)
@@ -95,6 +96,7 @@ def _look(asked: Asked, docker: Docker, notices: Notices) -> Look:
     return Look(
         client=which("docker", asked.host) or "",
         version=version,
+        engine=engine,
         failure=failure,
         plan=plan,
         plan_failure=plan_failure,
@@ -114,11 +116,15 @@ def _image_id(asked: Asked, docker: Docker, notices: Notices) -> str:
     return known.image_id if known is not None and is_ours(known, dockerfile, docker) else ""
 
 
-def _probe(docker: Docker) -> tuple[str, SandboxError | None]:
+def _meet(asked: Asked, docker: Docker) -> tuple[str, Engine, SandboxError | None]:
+    version, engine = "", DOCKER
     try:
-        return probe(docker, sleep=time.sleep), None
+        version = probe(docker, sleep=time.sleep)
+        engine = learn_engine(docker)
+        require_fit(engine, needs_of(asked.draft, asked.settings))
     except SandboxError as error:
-        return "", error
+        return version, engine, error
+    return version, engine, None
 
 
 def _plan(asked: Asked, docker: Docker) -> tuple[NetworkPlan | None, SandboxError | None]:

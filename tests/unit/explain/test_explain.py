@@ -23,6 +23,7 @@ from odek.explain.outcome import explain_host, explain_sandbox
 from odek.explain.text import explanation_to_json, fill, render_explanation, shell_word
 from odek.explain.types import Asked, Explanation, Look
 from odek.sandbox.argv import build_argv, run_argv
+from odek.sandbox.engine import Engine
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.owner import Owner
@@ -161,7 +162,9 @@ def test_command_is_the_one_that_a_start_runs(tmp_path: Path) -> None:
     case = Case(tmp_path, flags={"sandbox_networks": ["app_default,back"], "sandbox_network": "bridge"})
     explanation = case.explain(APP, BACK)
     plan = NetworkPlan(mode="bridge", attached=(APP, BACK))
-    spec = sandbox_spec(case.asked.draft, case.settings, case.host, plan=plan, image_id=IMAGE_ID, env=())
+    spec = sandbox_spec(
+        case.asked.draft, case.settings, case.host, engine=Engine(), plan=plan, image_id=IMAGE_ID, env=()
+    )
     labels = (
         ("io.odek.sandbox", "1"),
         ("io.odek.nonce", "NONCE"),
@@ -323,6 +326,16 @@ def test_all_problems_are_listed_in_the_order_of_a_run(tmp_path: Path) -> None:
         "the Docker daemon is not reachable",
         "unset",
     )
+
+
+def test_engine_decides_whom_commands_run_as_and_whether_they_do(tmp_path: Path) -> None:
+    """R-31, D-13, B11: as a start does."""
+    refused = SandboxConfigError("this engine cannot enforce sandbox_pids_limit")
+    explanation = Case(tmp_path).explain(engine=Engine(rootless=True), failure=refused)
+    assert (explanation.outcome, explanation.why) == ("stop", refused.message)
+    assert sections(explanation)["user"]["user"] == ("0:0", "who started odek, who is uid 0 in a rootless engine")
+    (run,) = explanation.commands
+    assert "rw,noexec,nosuid,nodev,mode=1777,uid=0,gid=0" in run[run.index("--tmpfs") + 1]
 
 
 def test_without_networks_known_there_is_no_command(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import pytest
 
 from odek.sandbox import argv, scripts
+from odek.sandbox.engine import Engine
 from odek.sandbox.network import Network
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
 
@@ -118,7 +120,12 @@ def test_cpus_are_written_exactly(nano: int, text: str) -> None:
 )
 def test_tmpfs_belongs_to_the_user_of_the_commands(user: str, owner: str) -> None:
     """R-30: writable whatever mode the image's /tmp has."""
-    assert argv.tmpfs_options(user) == f"rw,noexec,nosuid,nodev,mode=1777{owner}"
+    spec = SandboxSpec(
+        image="i", image_id=IMAGE, network="none", workdir="/w", readonly=False, user=user, home="/", limits=Limits()
+    )
+    assert argv.tmpfs_options(spec) == f"rw,noexec,nosuid,nodev,mode=1777{owner}"
+    podman = replace(spec, engine=Engine(podman=True))  # D-13: it refuses owners
+    assert argv.tmpfs_options(podman) == "rw,noexec,nosuid,nodev,mode=1777"
 
 
 HOSTILE = [

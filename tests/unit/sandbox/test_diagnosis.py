@@ -125,6 +125,12 @@ def test_a_daemon_that_does_not_answer_is_the_cause() -> None:
     assert find_cause(CONTAINER_ID, docker, since_s=0, now_s=1) == "the Docker daemon does not answer any more"
 
 
+def test_events_that_have_other_fields_tell_nothing() -> None:
+    """D-13: podman's; its client would be called a daemon that is gone."""
+    docker = FakeDocker().on("events", code=125, stderr="Error: template: events:1:2: can't evaluate field Action\n")
+    assert find_cause(CONTAINER_ID, docker, since_s=0, now_s=1) == ""
+
+
 def test_says_nothing_without_a_client() -> None:
     docker = FakeDocker()
     docker.on("events", raises=ExecutableMissing("gone"))

@@ -41,11 +41,13 @@ def test_labels_name_the_process() -> None:
 
 
 def test_template_has_one_quoted_field_for_each_part_of_the_owner() -> None:
-    """R-38: quoted, so that no label can begin a line or a field of its own."""
-    assert LIST_TEMPLATE == (
-        '{{.ID}}\t{{json (.Label "io.odek.pid")}}\t{{json (.Label "io.odek.start")}}\t{{json (.Label "io.odek.boot")}}'
-        '\t{{json (.Label "io.odek.pidns")}}\t{{json (.Label "io.odek.uid")}}'
-    )
+    """R-38, D-13: quoted, so that no label can begin a line or a field of its own; podman has a map of labels."""
+    head, *fields = LIST_TEMPLATE.split("\t")
+    assert head == '{{$text := eq (printf "%T" .Labels) "string"}}{{.ID}}'
+    assert fields == [
+        f'{{{{if $text}}}}{{{{json (.Label "{label}")}}}}{{{{else}}}}{{{{json (index .Labels "{label}")}}}}{{{{end}}}}'
+        for label in ("io.odek.pid", "io.odek.start", "io.odek.boot", "io.odek.pidns", "io.odek.uid")
+    ]
 
 
 def test_listing_is_read_line_by_line() -> None:

@@ -12,16 +12,18 @@ from typing import Any
 import pytest
 from fakes.containers import CONTAINER_ID, FACTS, SPEC, inspected
 from fakes.docker import FakeDocker, FakePending
+from fakes.engines import podman_inspect
 
 from odek.errors import ExecutableMissing, Interrupted
 from odek.sandbox import scripts
 from odek.sandbox.argv import run_argv
 from odek.sandbox.container import Container
-from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.engine import Engine
+from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.sandbox.network import Network
 from odek.sandbox.owner import LIST_TEMPLATE, Owner
 from odek.sandbox.spec import Mount, SandboxSpec
-from odek.sandbox.start import START_TIMEOUT_S, Surroundings, start
+from odek.sandbox.start import PATIENCE_S, START_TIMEOUT_S, Surroundings, start
 
 OWNER = Owner(pid=7, start="42", boot="boot-1", pidns="pid:[1]", uid=1000)
 NONCE, MARKER = "f00d", "0002"
@@ -267,6 +269,31 @@ def test_container_that_does_not_prove_itself_is_taken_down(code: int, check: st
     assert scene.docker.called("rm")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        'docker: invalid mount config for type "bind": bind source path does not exist: {}.\n',
+        "Error: statfs {}: no such file or directory\n",
+    ],
+    ids=["Docker", "podman"],
+)
+def test_folder_that_the_daemon_has_not_is_named_as_the_cause(words: str, scene: Scene) -> None:
+    """B22, R-37: a remote daemon, or odek in a container of its own; the words choose a sentence, no more."""
+    scene.docker.on("run", code=125, stderr=words.format(scene.spec.workdir))
+    scene.docker.on("inspect", code=1, stdout="[]\n")
+    script(scene, "run", "inspect", left="")
+    refused = scene.fails(f'^the Docker daemon does not see "{scene.spec.workdir}"')
+    assert "same path outside" in refused.hint
+
+
+def test_answers_of_podman_prove_a_container_too(scene: Scene) -> None:
+    """D-13, R-37."""
+    scene.spec = replace(scene.spec, engine=Engine(podman=True))
+    scene.docker.on("inspect", stdout=shown(scene.spec, lambda value: value.update(podman_inspect(value))))
+    script(scene, "inspect")
+    assert scene.start().facts == FACTS
+
+
 def test_check_that_hangs_is_given_up(scene: Scene) -> None:
     """B23."""
     scene.docker.on("exec", has=scripts.CHECK, hang=True)
@@ -368,16 +395,51 @@ def test_run_that_says_it_is_ready_and_ends_is_a_failure(scene: Scene) -> None:
 
 
 def test_run_that_never_says_a_word_is_given_up(scene: Scene) -> None:
-    """B23: in bounded time, client killed, container looked for before and after."""
-    scene.docker.on("run", hang=True)
+    """B23: the daemon answers, so it is slow and not absent; client killed, container looked for before and after."""
+    scene.docker.on("run", hang=True).on("version", stdout="1\n")
     scene.docker.on("inspect", code=1)
     script(scene, "run", "inspect")
     before = scene.docker.now()
     scene.fails(rf"^Docker did not start the sandbox within {START_TIMEOUT_S:.0f} seconds$")
     assert scene.docker.now() - before < START_TIMEOUT_S + 5
+    assert scene.said == ["Docker is still preparing the container"]
     assert scene.leases[0].killed
     assert len(scene.docker.called(*OURS)) == 2
     assert len(scene.docker.called("rm")) == 2
+
+
+def test_slow_start_is_waited_for(scene: Scene) -> None:
+    """B23: a cold engine, or one that unpacks a big image."""
+
+    def get_ready_late(lease: FakePending) -> None:
+        lease.out, pump = [], lease.pump
+        begun = scene.docker.now()
+
+        def late(timeout_s: float) -> None:
+            if scene.docker.now() - begun > PATIENCE_S + 1 and not lease.stdout.data:
+                lease.out.append(READY.encode())
+            pump(timeout_s)
+
+        lease.pump = late  # type: ignore[method-assign]
+
+    scene.docker.on("run", hold=True, react=get_ready_late).on("version", stdout="1\n")
+    script(scene, "run")
+    assert scene.start().facts == FACTS
+    assert scene.said == ["Docker is still preparing the container"]
+
+
+@pytest.mark.parametrize("answer", [{"hang": True}, {"code": 1, "stderr": "Cannot connect"}], ids=["hangs", "is gone"])
+def test_start_that_hangs_because_the_daemon_does_ends_within_half_a_minute(
+    answer: dict[str, Any], scene: Scene
+) -> None:
+    """B23, D-11: nothing answers any more, the removal included; no fall back."""
+    scene.docker.on("run", hang=True).on("version", **answer).on(*OURS, hang=True)
+    script(scene, "run", "ours")
+    before = scene.docker.now()
+    with pytest.raises(SandboxLost, match="stopped answering while the sandbox was started"):
+        scene.start()
+    assert scene.docker.now() - before <= 30
+    scene.assert_nothing_left()
 
 
 def test_name_of_another_container_is_left_alone_and_the_next_one_taken(scene: Scene) -> None:

@@ -12,6 +12,7 @@ import pytest
 from fakes.approver import Answers
 from fakes.containers import IMAGE_ID, inspected
 from fakes.docker import FakeDocker
+from fakes.engines import INFO, PODMAN, REMAPPED, ROOTLESS, podman_inspect
 from fakes.layering import make_host, make_layers
 
 from odek.config.layers import Layer
@@ -20,8 +21,10 @@ from odek.errors import ConfigError, OdekError
 from odek.host import Host
 from odek.sandbox import scripts
 from odek.sandbox.container import Container
+from odek.sandbox.engine import read_engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
+from odek.sandbox.podman import docker_info
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
 from odek.setup.sandbox import Draft, approval_request, draft_sandbox, start_sandbox
 
@@ -76,6 +79,7 @@ class Setup:
         proofs = "".join(f"volume{number}=same\n" for number, _ in enumerate(spec.volumes, start=1))
         return (
             self.docker.on("version", stdout="28.0.0\n")
+            .on("info", stdout=INFO)
             .on("image", "inspect", stdout=f"{IMAGE_ID}\n")
             .on("ps")
             .on("run", stdout=f"{scripts.READY}\n", hold=True)
@@ -176,7 +180,60 @@ def test_container_is_started_as_the_settings_ask_for(
     """R-30 to R-32: the inspected container would not match anything else."""
     setup.script(setup.spec(**changes))
     assert setup.start(**operator(**values)).facts.image_id == IMAGE_ID
-    assert setup.steps == ["version", "image inspect", "ps", "run", "inspect", "exec"]
+    assert setup.steps == ["version", "info", "image inspect", "ps", "run", "inspect", "exec"]
+
+
+@pytest.mark.parametrize(
+    ("info", "values", "user"),
+    [
+        (ROOTLESS, {}, "0:0"),
+        (ROOTLESS, {"sandbox_user": "12:34"}, "12:34"),
+        (PODMAN, {}, f"{os.getuid()}:{os.getgid()}"),
+    ],
+)
+def test_commands_run_as_who_the_engine_takes_for_the_user(
+    info: dict[str, Any], values: dict[str, object], user: str, setup: Setup
+) -> None:
+    """R-31, D-13, B11: in a rootless engine that is uid 0; who asks for another user gets that one."""
+    engine = read_engine(docker_info(info))
+    spec = setup.spec(user=user, engine=engine)
+    shown = inspected(spec, name="odek-1-1", nonce=NONCE)
+    setup.docker.on("info", stdout=json.dumps(info))
+    setup.docker.on("inspect", stdout=json.dumps([podman_inspect(shown) if engine.podman else shown]))
+    setup.script(spec)
+    setup.start(**operator(**values))
+    (check,) = setup.docker.called("exec")
+    assert check[check.index("--user") + 1] == user
+    (run,) = setup.docker.called("run")
+    assert (",uid=" in run[run.index("--tmpfs") + 1]) == (not engine.podman)
+
+
+@pytest.mark.parametrize(
+    ("info", "values", "words"),
+    [
+        (REMAPPED, {}, "remaps users"),
+        (ROOTLESS, {"sandbox_cpus": "1"}, "cannot enforce sandbox_cpus"),
+        ({"ServerVersion": "4.3.1", "Plugins": {"Log": ["k8s-file"]}}, {}, "podman's service"),
+        ([], {}, "does not describe itself"),
+    ],
+)
+def test_engine_that_cannot_give_the_sandbox_stops_the_run_before_an_image_is_looked_for(
+    info: object, values: dict[str, object], words: str, setup: Setup
+) -> None:
+    """D-13, R-30, B11: nothing is pulled, built or made for it."""
+    setup.docker.on("version", stdout="1\n").on("info", stdout=json.dumps(info))
+    with pytest.raises(SandboxConfigError, match=words):
+        setup.start(**operator(**values))
+    assert setup.steps == ["version", "info"]
+
+
+def test_networks_that_the_engine_cannot_attach_are_refused_before_anybody_is_asked(setup: Setup) -> None:
+    """D-13, R-60."""
+    setup.docker.on("version", stdout="4.3.1\n").on("info", stdout=json.dumps(PODMAN))
+    answers = Answers()
+    with pytest.raises(SandboxConfigError, match="networks cannot be attached"):
+        setup.start(answers, **operator(), project={"sandbox_networks": ["back"]})
+    assert answers.prompts == []
 
 
 def test_missing_folders_are_made_when_all_else_is_decided_and_said_so(setup: Setup) -> None:
@@ -198,7 +255,7 @@ def test_folder_that_became_a_link_under_way_stops_the_run(setup: Setup, tmp_pat
         cache.mkdir(exist_ok=True)
         (cache / name).mkdir() if name == "data" else None
         setup.docker = FakeDocker()
-        setup.docker.on("version", stdout="1\n")
+        setup.docker.on("version", stdout="1\n").on("info", stdout=INFO)
 
         def exchange(_: object, cache: Path = cache) -> None:
             cache.rename(cache.with_name("old"))
@@ -215,15 +272,15 @@ def test_folder_that_became_a_link_under_way_stops_the_run(setup: Setup, tmp_pat
 def test_working_directory_that_was_exchanged_stops_the_run_before_anything_is_made(setup: Setup) -> None:
     """R-37, S-6: nothing of another folder is sent to a build either."""
     setup.host = replace(setup.host, cwd_id=(1, 2))
-    setup.docker.on("version", stdout="1\n")
+    setup.docker.on("version", stdout="1\n").on("info", stdout=INFO)
     with pytest.raises(SandboxConfigError, match="another folder than the one in which odek was started"):
         setup.start(**operator())
-    assert [call.args[0] for call in setup.docker.calls] == ["version"]
+    assert [call.args[0] for call in setup.docker.calls] == ["version", "info"]
 
 
 def test_no_folder_is_made_when_the_image_cannot_be_had(setup: Setup) -> None:
     """R-7, R-33."""
-    setup.docker.on("version", stdout="1\n").on("image", "inspect", code=1).on("pull", code=1)
+    setup.docker.on("version", stdout="1\n").on("info", stdout=INFO).on("image", "inspect", code=1).on("pull", code=1)
     with pytest.raises(OdekError, match="could not be pulled"):
         setup.start(**operator(sandbox_volumes=["new:/data"]))
     assert os.listdir(setup.host.cwd) == []
@@ -233,7 +290,7 @@ def test_folder_that_cannot_be_made_stops_the_run(setup: Setup) -> None:
     """R-33: a file has come in between; a sentence, no bug."""
     blocker = Path(setup.host.cwd, "new")
 
-    setup.docker.on("version", stdout="1\n")
+    setup.docker.on("version", stdout="1\n").on("info", stdout=INFO)
     setup.docker.on("image", "inspect", stdout=IMAGE_ID, react=lambda _: blocker.touch())
     with pytest.raises(SandboxConfigError, match=r'the folder ".*/new/x" cannot be made for sandbox_volumes'):
         setup.start(**operator(sandbox_volumes=["new/x:/data"]))
@@ -262,8 +319,8 @@ def test_networks_are_looked_at_before_the_question_and_again_after_it(setup: Se
     assert BACK.id in answers.prompts[0]
     assert (box.facts.network, box.facts.networks) == ("attached", (BACK,))
     assert setup.steps == [
-        "version", "network ls", "network inspect", "network inspect", "image inspect", "network ls", "network inspect",
-        "ps", "run", "inspect", "exec", "network inspect",
+        "version", "info", "network ls", "network inspect", "network inspect", "image inspect", "network ls",
+        "network inspect", "ps", "run", "inspect", "exec", "network inspect",
     ]  # fmt: skip
     assert len(setup.warnings) == 1
     assert "internal" in setup.warnings[0][0]
@@ -276,7 +333,7 @@ def test_network_that_was_made_anew_during_the_question_stops_the_run(setup: Set
     setup.docker.on("network", "ls", stdout=f"{other.id}\t{other.name}\n")
     setup.docker.on("network", "inspect", "--", BACK.id, stdout=shown(BACK))
     setup.docker.on("network", "inspect", "--", other.id, stdout=shown(other))
-    setup.docker.on("version", stdout="1\n").on("image", "inspect", stdout=IMAGE_ID)
+    setup.docker.on("version", stdout="1\n").on("info", stdout=INFO).on("image", "inspect", stdout=IMAGE_ID)
     with pytest.raises(SandboxConfigError, match="no longer those that were approved"):
         setup.start(Answers("y"), **operator(), project={"sandbox_networks": ["back"]})
     assert setup.docker.called("run") == []

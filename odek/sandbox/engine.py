@@ -1,0 +1,144 @@
+"""What kind of engine answers, and what follows from it for a sandbox (D-13, R-30, R-31, B11).
+
+Not every engine that takes Docker's commands keeps Docker's promises: a rootless one gives uid 0 of a
+container the files of whoever runs it and everybody else's to nobody; one with remapped users gives
+every file to a stranger; some cannot enforce a limit and say so nowhere but here. Each is either used
+as it must be, or refused in one sentence before anything is started.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odek.process import Completed
+from odek.sandbox.docker import Docker, call, probe, quote
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.podman import docker_info
+
+INFO_ARGV = ("info", "--format", "{{json .}}")
+
+_CONTROLLERS = (
+    ("PidsLimit", "sandbox_pids_limit"),
+    ("MemoryLimit", "sandbox_memory"),
+    ("CpuCfsQuota", "sandbox_cpus"),
+)
+_PODMAN_LOGS = "k8s-file"  # a log driver that Docker has never had
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """How an engine differs from a Docker daemon that root runs for this machine, which is the default."""
+
+    podman: bool = False
+    """podman's own client under the name of docker: some of its options and answers are worded otherwise"""
+    service: bool = False
+    """Docker's client, but podman's service behind it"""
+    rootless: bool = False
+    """uid 0 in a container is who runs the engine, every other uid is one that nobody here has"""
+    remapped: bool = False
+    """no uid in a container is anybody here (userns-remap)"""
+    unenforced: tuple[str, ...] = ()
+    """the settings whose limits it cannot enforce"""
+
+
+DOCKER = Engine()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a sandbox asks of its engine."""
+
+    limits: tuple[str, ...] = ()
+    """the settings whose limits are to hold"""
+    readonly: bool = False
+    attaches: bool = False
+    """whether existing networks are to be attached"""
+
+
+def meet_engine(docker: Docker, needs: Needs, *, sleep: Callable[[float], None]) -> Engine:
+    """Return the engine that answers, when it gives what a sandbox needs.
+
+    Raises as `probe`, `learn_engine` and `require_fit` do.
+    """
+    probe(docker, sleep=sleep)
+    engine = learn_engine(docker)
+    require_fit(engine, needs)
+    return engine
+
+
+def learn_engine(docker: Docker) -> Engine:
+    """Ask the engine what it is. Raises SandboxConfigError when it does not say."""
+    done = call(docker, *INFO_ARGV)
+    info = read_info(done)
+    if not info:
+        raise SandboxConfigError(
+            "the Docker engine does not describe itself",
+            hint="`docker info` must answer; restart Docker",
+            detail=quote(done),
+        )
+    return read_engine(info)
+
+
+def read_info(done: Completed) -> Mapping[str, Any]:
+    """Return what `docker info` says, in Docker's words; {} when it says nothing that can be read. Pure."""
+    text = done.stdout.text
+    try:
+        value = json.loads(text[max(text.find("{"), 0) :])  # a client may chatter before it (B25)
+    except (ValueError, RecursionError):
+        return {}
+    return docker_info(value) if isinstance(value, dict) and done.code == 0 else {}
+
+
+def read_engine(info: Mapping[str, Any]) -> Engine:
+    """Return the kind of engine that `read_info` has found. Pure."""
+    options = [str(option) for option in info.get("SecurityOptions") or ()]
+    plugins = info.get("Plugins")
+    logs = plugins.get("Log") if isinstance(plugins, Mapping) else None
+    podman = info.get("Client") == "podman"
+    return Engine(
+        podman=podman,
+        service=not podman and isinstance(logs, list) and _PODMAN_LOGS in logs,
+        rootless=any(option.startswith("name=rootless") for option in options),
+        remapped=any(option.startswith("name=userns") for option in options),
+        unenforced=tuple(setting for key, setting in _CONTROLLERS if info.get(key) is False),
+    )
+
+
+def own_user(engine: Engine, *, uid: int, gid: int) -> str:
+    """Return the uid:gid by which the user with `uid` and `gid` goes in the containers of `engine`. Pure."""
+    return "0:0" if engine.rootless else f"{uid}:{gid}"
+
+
+def require_fit(engine: Engine, needs: Needs) -> None:
+    """Refuse an engine that cannot give the sandbox that is asked for. Pure. Raises SandboxConfigError."""
+    if engine.service:
+        raise SandboxConfigError(
+            "podman's service behind Docker's client is not supported",
+            hint="use podman's own client under the name docker (package podman-docker), or a Docker engine",
+        )
+    if engine.podman and needs.attaches:
+        raise SandboxConfigError(
+            "networks cannot be attached to a sandbox of podman's: it does not tell which ones a container is on",
+            hint='use --sandbox-network "bridge" or "none", or a Docker engine',
+        )
+    if engine.remapped and not needs.readonly:
+        raise SandboxConfigError(
+            "this Docker engine remaps users (userns-remap): files from the sandbox would belong to a stranger",
+            hint="use --sandbox-readonly, or an engine without userns-remap",
+        )
+    missing = [setting for setting in engine.unenforced if setting in needs.limits]
+    if missing:
+        raise SandboxConfigError(f"this engine cannot enforce {' and '.join(missing)}", hint=limits_hint(engine))
+
+
+def limits_hint(engine: Engine) -> str:
+    """Return how an engine gets to enforce limits. Pure."""
+    if engine.rootless:
+        return (
+            "a rootless engine needs control groups v2, with the controllers cpu, memory and pids delegated to your "
+            "user by systemd (Delegate= of user@.service)"
+        )
+    return "switch the control group's controller on in the kernel; `docker info` warns of what is missing"

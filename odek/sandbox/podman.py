@@ -1,0 +1,52 @@
+"""podman through `podman-docker` answers in words of its own: those that count, put into Docker's. Pure.
+
+Recorded from podman 4.3 (tests/fakes/podman.py); what is in Docker's words already goes through unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+NOTICE = "Emulate Docker CLI using podman."
+"""begins a line that the package's wrapper prints on stderr at every call"""
+
+
+def docker_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what `info` says as Docker would; podman's is told by "Client": "podman"."""
+    host = info.get("host")
+    if not isinstance(host, Mapping):
+        return info
+    security = host.get("security")
+    security = security if isinstance(security, Mapping) else {}
+    controllers = host.get("cgroupControllers")
+    controllers = controllers if isinstance(controllers, list) else []
+    options = (("name=seccomp", "seccompEnabled"), ("name=rootless", "rootless"))
+    return {
+        "Client": "podman",
+        "Name": host.get("hostname", ""),
+        "CgroupVersion": str(host.get("cgroupVersion", "")).removeprefix("v"),
+        "SecurityOptions": [option for option, key in options if security.get(key) is True],
+        "PidsLimit": "pids" in controllers,
+        "MemoryLimit": "memory" in controllers,
+        "SwapLimit": "memory" in controllers,
+        "CpuCfsQuota": "cpu" in controllers,
+    }
+
+
+def docker_inspect(inspected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `inspect` shows of a container as Docker would.
+
+    podman lists the dropped capabilities one by one; what proves that none is left are the sets that
+    the container really got. Its "private" process namespace is Docker's default, and its "shareable"
+    memory is private until somebody on the host starts a container that joins it.
+    """
+    host = inspected.get("HostConfig")
+    host = dict(host) if isinstance(host, Mapping) else {}
+    if all(inspected.get(caps, ["?"]) in ([], None) for caps in ("EffectiveCaps", "BoundingCaps")):
+        host["CapDrop"] = ["ALL"]
+    if host.get("PidMode") == "private":
+        host["PidMode"] = ""
+    if host.get("IpcMode") == "shareable":
+        host["IpcMode"] = "private"
+    return {**inspected, "Image": f"sha256:{inspected.get('Image')}", "HostConfig": host}

@@ -1,0 +1,160 @@
+"""Is the container that was started the one that was asked for? Looked at from outside and from inside (R-37).
+
+From outside `inspect` tells what the engine has made of the options; from inside a command of the
+right user tells what it sees. What that command wrote tells whose its files are on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from odek.process import Completed
+from odek.sandbox import scripts
+from odek.sandbox.argv import exec_argv, inspect_argv
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote, read_array
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.networks import service_names
+from odek.sandbox.noncefile import NonceFile, require_known_owner
+from odek.sandbox.podman import docker_inspect
+from odek.sandbox.services import ServiceNames
+from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.verify import mismatches
+from odek.text import visible
+
+_SPARE_HOME = "/dev/shm"
+
+
+def prove(
+    spec: SandboxSpec, name: str, marker: NonceFile, docker: Docker, *, nonce: str, notify: Callable[[str], None]
+) -> ContainerFacts:
+    """Return what is true of the container `name`. Raises SandboxConfigError when it is not the one asked for.
+
+    `nonce` is the one of the start that made it; `notify` takes a sentence for the user.
+    """
+    with ExitStack() as cleanup:
+        cleanup.callback(marker.remove)
+        marker.make()
+        inspecting = docker.start(*inspect_argv(name))
+        cleanup.callback(inspecting.close)
+        arguments = (marker.name, marker.inode, *_volume_arguments(spec))
+        asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
+        checked = call(docker, *asking, stdin=spec.home.encode("utf-8", "surrogateescape"))
+        inspected = read_inspect(inspecting.wait(CALL_TIMEOUT_S))
+    observed = _read_check(checked)
+    _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
+    _require_working(spec, observed, checked)
+    require_known_owner(marker.owners, observed.get("uid", ""))
+    services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
+    for note in services.notes:
+        notify(note)
+    return _facts(spec, inspected, observed, services, notify)
+
+
+def read_inspect(done: Completed) -> dict[str, Any]:
+    """Return the one container that an `inspect` shows. Raises SandboxConfigError."""
+    value = read_array(done)
+    if done.code == 0 and value is not None and len(value) == 1:
+        return value[0]
+    raise SandboxConfigError(
+        "Docker does not tell the state of the container it has just started",
+        hint="the image may have ended at once; `docker events` shows what happens",
+        detail=quote(done),
+    )
+
+
+def _read_check(done: Completed) -> dict[str, str]:
+    pairs = (line.partition("=") for line in done.stdout.text.splitlines())
+    return {key: value for key, equals, value in pairs if equals}
+
+
+def _require_match(spec: SandboxSpec, inspected: dict[str, Any], nonce: str) -> None:
+    wrong = mismatches(inspected, spec, nonce=nonce)
+    if wrong:
+        raise SandboxConfigError(
+            "the sandbox that Docker started is not the one that was asked for",
+            hint="this engine does not enforce a setting; change the setting or the engine",
+            detail="\n".join(visible(line) for line in wrong),
+        )
+
+
+def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Completed) -> None:
+    if checked.code != scripts.CHECKED:
+        if "missing" in observed:
+            raise SandboxConfigError(
+                f'image "{visible(spec.image)}" has no `{visible(observed["missing"])}`',
+                hint="use an image with the usual shell programs",
+            )
+        raise SandboxConfigError(
+            f'commands cannot run in image "{visible(spec.image)}" as user "{visible(spec.user)}"',
+            hint="the user must exist in the image when given by name, and /workspace must be open to it",
+            detail=quote(checked),
+        )
+    if observed.get("uid") == spec.helper_user.partition(":")[0]:
+        raise SandboxConfigError(
+            f'user "{visible(spec.user)}" of image "{visible(spec.image)}" is the one that odek\'s own processes need',
+            hint="choose another user for the commands with sandbox_user, by number",
+        )
+    if observed.get("nonce") != "seen":
+        raise unseen_error(spec)
+    for number, volume in enumerate(spec.volumes, start=1):
+        if observed.get(f"volume{number}") != "same":
+            raise SandboxConfigError(
+                f'"{visible(volume.target)}" in the sandbox is not "{visible(volume.source)}" of the working directory',
+                hint="a folder on the way was exchanged while the sandbox was started, or is closed to its user",
+            )
+
+
+def unseen_error(spec: SandboxSpec) -> SandboxConfigError:
+    """Return the refusal of a daemon that has other files than odek: elsewhere, or around odek's own container."""
+    return SandboxConfigError(
+        f'the Docker daemon does not see "{visible(spec.workdir)}": on its machine it is another folder, or none',
+        hint="use a daemon that shares this file system (DOCKER_HOST, `docker context ls`); from within a container, "
+        "the folder must have the same path outside",
+    )
+
+
+def _volume_arguments(spec: SandboxSpec) -> tuple[str, ...]:
+    pairs = ((os.path.relpath(volume.source, spec.workdir), volume.target) for volume in spec.volumes)
+    return tuple(text for pair in pairs for text in pair)
+
+
+def _facts(
+    spec: SandboxSpec,
+    inspected: dict[str, Any],
+    observed: dict[str, str],
+    services: ServiceNames,
+    notify: Callable[[str], None],
+) -> ContainerFacts:
+    home = spec.home
+    if observed.get("home") != "writable":
+        if observed.get("spare") != "writable":
+            raise SandboxConfigError(
+                f'HOME "{visible(home)}" of image "{visible(spec.image)}" is not open to user "{visible(spec.user)}"',
+                hint="give the sandbox a HOME that is, with sandbox_env, or another sandbox_user",
+            )
+        notify(f"HOME {visible(home)} is not writable in this image; commands get HOME={_SPARE_HOME}")
+        home = _SPARE_HOME
+    writable = observed.get("workspace") == "writable"
+    user = f"{observed.get('uid', '?')}:{observed.get('gid', '?')}"
+    if not writable and not spec.readonly:
+        notify(f"the working directory is not writable for the sandbox user {user}: commands can only read it")
+    return ContainerFacts(
+        name=str(inspected.get("Name", "")).removeprefix("/"),
+        id=str(inspected.get("Id", "")),
+        image=spec.image,
+        image_id=spec.image_id,
+        user=user,
+        home=home,
+        network=spec.plan.label,
+        internet=spec.plan.internet,
+        networks=spec.attached,
+        service_names=services.names,
+        shared_names=services.shared,
+        pids_limit=spec.limits.pids,
+        readonly=spec.readonly,
+        workspace_writable=writable,
+    )

@@ -1,0 +1,106 @@
+"""Podman under the name of docker, as the package podman-docker gives it; where podman is there and works."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from boxes import PROGRAMS
+from engine import find_static_busybox
+from program import Odek
+from recorded import write_recording
+from scene import Scene
+
+from odek.sandbox.busybox import image_archive
+
+IMAGE = "localhost/odek-test-podman:1"
+WRAPPER = """\
+#!/bin/sh
+echo "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg." >&2
+command=$1
+shift
+[ "$command" != run ] || set -- {limits} "$@"
+exec {podman} --runtime {runtime} "$command" "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Podman:
+    """A `docker` that is podman."""
+
+    folder: Path
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([self.folder / "docker", *arguments], input=stdin, capture_output=True, timeout=120)
+
+    def containers(self) -> list[str]:
+        listed = self.run("ps", "--all", "--filter", "label=io.odek.sandbox=1", "--format", "{{.Names}}")
+        return listed.stdout.decode().split()
+
+
+@pytest.fixture
+def podman(tmp_path: Path) -> Podman:
+    """The podman of this machine, with a runtime that starts containers here."""
+    program, busybox = shutil.which("podman"), find_static_busybox()
+    if program is None or busybox is None:
+        pytest.skip("no podman, or no static busybox")
+    # podman asks for more open files and processes than this process may have, and gives up
+    limits = " ".join(
+        f"--ulimit {name}={min(1024, resource.getrlimit(limit)[1] % 2**63)}"
+        for name, limit in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
+    )
+    made = Podman(tmp_path / "bin")
+    made.folder.mkdir()
+    words = ""
+    for runtime in filter(shutil.which, ("crun", "runc")):
+        (made.folder / "docker").write_text(WRAPPER.format(podman=program, runtime=runtime, limits=limits))
+        (made.folder / "docker").chmod(0o755)
+        made.run("import", "-", IMAGE, stdin=image_archive(busybox.read_bytes(), PROGRAMS))
+        tried = made.run("run", "--rm", "--init", "--ulimit", "core=0", "--network", "none", IMAGE, "sh", "-c", "true")
+        if tried.returncode == 0:
+            return made
+        words = tried.stderr.decode()
+    pytest.skip(f"podman starts no container here: {words}")
+
+
+@pytest.fixture
+def on_podman(podman: Podman, scene: Scene) -> Odek:
+    scene.operator(sandbox_image=IMAGE)
+    return scene.odek
+
+
+def test_run_on_podman_is_right_or_refused(podman: Podman, on_podman: Odek, tmp_path: Path) -> None:
+    """D-13, B11: files belong to who started odek, and the container goes; or one sentence says what does not work."""
+    model = write_recording(
+        tmp_path / "model.jsonl", "cat marker.txt >new.txt", "echo home >$HOME/f; cat new.txt $HOME/f; kill -9 -1",
+        expect="seen\nhome\n",
+    )  # fmt: skip
+    (on_podman.cwd / "marker.txt").write_text("seen\n")
+    done = on_podman.run("run", "--sandbox", "--base-url", model, "a task", env={"PATH": podman.path})
+    said = json.loads(podman.run("info", "--format", "{{json .}}").stdout)
+    if "pids" not in said["host"]["cgroupControllers"]:
+        assert (done.code, "this engine cannot enforce sandbox_pids_limit" in done.stderr) == (1, True), done
+        assert os.listdir(on_podman.cwd) == ["marker.txt"]
+    else:
+        assert (done.code, done.stdout) == (0, "done\n"), done
+        written = on_podman.cwd / "new.txt"
+        assert (written.read_text(), written.stat().st_uid) == ("seen\n", os.getuid())
+    assert podman.containers() == []
+
+
+def test_networks_are_refused_on_podman(podman: Podman, on_podman: Odek) -> None:
+    """D-13: in one sentence, before anything is started."""
+    flags = ("--sandbox-networks", "backend", "--base-url", "http://127.0.0.1:1")
+    done = on_podman.run("run", *flags, "a task", env={"PATH": podman.path})
+    assert (done.code, done.stdout) == (1, "")
+    assert "networks cannot be attached to a sandbox of podman's" in done.stderr

@@ -1,0 +1,148 @@
+"""What kind of engine answers, from what engines really say, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fakes.docker import FakeDocker, completed
+from fakes.engines import (
+    DOCKER,
+    INFO,
+    PODMAN,
+    PODMAN_ROOTLESS_V1,
+    PODMAN_SERVICE,
+    REMAPPED,
+    ROOTLESS,
+    ROOTLESS_V1,
+)
+
+from odek.sandbox.engine import Engine, Needs, learn_engine, meet_engine, own_user, read_engine, read_info, require_fit
+from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
+
+PIDS, MEMORY, CPUS = LIMITS = ("sandbox_pids_limit", "sandbox_memory", "sandbox_cpus")
+EVERYTHING = Needs(limits=LIMITS, attaches=True)
+PLAIN = Needs(limits=(PIDS,))
+
+
+def said(info: object) -> Any:
+    return completed(stdout=json.dumps(info))
+
+
+@pytest.mark.parametrize(
+    ("info", "engine"),
+    [
+        (DOCKER, Engine()),
+        (ROOTLESS, Engine(rootless=True, unenforced=(CPUS,))),
+        (ROOTLESS_V1, Engine(rootless=True, unenforced=LIMITS)),
+        (REMAPPED, Engine(remapped=True)),
+        (PODMAN, Engine(podman=True)),
+        (PODMAN_ROOTLESS_V1, Engine(podman=True, rootless=True, unenforced=LIMITS)),
+        (PODMAN_SERVICE, Engine(service=True)),
+        ({"Name": "vm"}, Engine()),
+        ({"SecurityOptions": None, "Plugins": None}, Engine()),
+        ({"Plugins": {"Log": None}}, Engine()),
+        ({"Plugins": ["k8s-file"]}, Engine()),
+        ({"host": {"security": None, "cgroupControllers": None}}, Engine(podman=True, unenforced=LIMITS)),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else repr(value),
+)
+def test_engines_are_told_apart(info: dict[str, Any], engine: Engine) -> None:
+    """D-13, B11: rootless Docker from podman, and both from the ordinary one."""
+    assert read_engine(read_info(said(info))) == engine
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "template error", "{" * 5000, "[" * 5000 + "{"])
+def test_info_that_cannot_be_read_is_empty(text: str) -> None:
+    assert read_info(completed(stdout=text)) == {}
+
+
+def test_info_of_a_call_that_failed_is_empty() -> None:
+    """D-11: what is printed beside a failure counts for nothing."""
+    assert read_info(completed(stdout=INFO, code=1)) == {}
+
+
+def test_chatter_before_an_info_is_passed_over() -> None:
+    """B25."""
+    assert read_info(completed(stdout=f"What's next:\n    View it\n{INFO}")) == DOCKER
+
+
+@pytest.mark.parametrize(
+    ("engine", "needs"),
+    [
+        (Engine(), EVERYTHING),
+        (Engine(rootless=True), EVERYTHING),
+        (Engine(rootless=True, unenforced=(CPUS,)), Needs(limits=(PIDS, MEMORY))),
+        (Engine(podman=True), PLAIN),
+        (Engine(podman=True, rootless=True), PLAIN),
+        (Engine(remapped=True), Needs(limits=(PIDS,), readonly=True)),
+    ],
+)
+def test_engine_that_gives_what_is_needed_is_used(engine: Engine, needs: Needs) -> None:
+    """D-13."""
+    require_fit(engine, needs)
+
+
+@pytest.mark.parametrize(
+    ("engine", "needs", "words"),
+    [
+        (Engine(remapped=True), PLAIN, "remaps users"),
+        (Engine(service=True), PLAIN, "podman's service behind Docker's client"),
+        (Engine(podman=True), EVERYTHING, "networks cannot be attached"),
+        (Engine(unenforced=LIMITS), PLAIN, "this engine cannot enforce sandbox_pids_limit$"),
+        (Engine(unenforced=LIMITS), EVERYTHING, "sandbox_pids_limit and sandbox_memory and sandbox_cpus$"),
+        (Engine(rootless=True, unenforced=(CPUS,)), EVERYTHING, "this engine cannot enforce sandbox_cpus$"),
+    ],
+)
+def test_engine_that_cannot_is_refused_in_one_sentence(engine: Engine, needs: Needs, words: str) -> None:
+    """D-13, R-30, B11."""
+    with pytest.raises(SandboxConfigError, match=words) as refused:
+        require_fit(engine, needs)
+    assert refused.value.hint != ""
+    assert "\n" not in refused.value.message
+
+
+def test_way_to_get_limits_depends_on_the_engine() -> None:
+    hints = []
+    for rootless in (False, True):
+        with pytest.raises(SandboxConfigError) as refused:
+            require_fit(Engine(rootless=rootless, unenforced=(PIDS,)), PLAIN)
+        hints.append("user@.service" in refused.value.hint)
+    assert hints == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("engine", "user"),
+    [
+        (Engine(), "1000:100"),
+        (Engine(podman=True), "1000:100"),
+        (Engine(rootless=True), "0:0"),
+        (Engine(podman=True, rootless=True), "0:0"),
+    ],
+)
+def test_who_started_odek_has_another_uid_in_a_rootless_engine(engine: Engine, user: str) -> None:
+    """R-31, B11: any other would be a subordinate uid that can neither read nor write as the user does."""
+    assert own_user(engine, uid=1000, gid=100) == user
+
+
+def test_engine_is_asked_after_the_probe() -> None:
+    """D-11: only the probe finds no daemon; one that does not describe itself is refused."""
+    docker = FakeDocker().on("version", stdout="1\n").on("info", stdout=INFO)
+    assert meet_engine(docker, EVERYTHING, sleep=docker.sleep) == Engine()
+    assert [call.args for call in docker.calls] == [
+        ("version", "--format", "{{.Server.Version}}"),
+        ("info", "--format", "{{json .}}"),
+    ]
+    down = FakeDocker().on("version", code=1)
+    with pytest.raises(DaemonUnreachable):
+        meet_engine(down, EVERYTHING, sleep=down.sleep)
+
+
+@pytest.mark.parametrize("answer", [{"stdout": ""}, {"stdout": INFO, "code": 1}, {"hang": True}])
+def test_engine_that_does_not_describe_itself_is_refused(answer: dict[str, Any]) -> None:
+    """D-11, B23: never read as "no daemon", in bounded time."""
+    docker = FakeDocker().on("info", **answer)
+    with pytest.raises(SandboxConfigError, match="the Docker engine does not describe itself"):
+        learn_engine(docker)
+    assert docker.now() - 1000 <= 30

@@ -1,0 +1,61 @@
+"""podman's own words, put into Docker's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes.containers import NONCE, SPEC, inspected
+from fakes.docker import completed
+from fakes.engines import podman_inspect
+
+from odek.sandbox.docker import quote
+from odek.sandbox.engine import Engine
+from odek.sandbox.podman import docker_inspect
+from odek.sandbox.verify import mismatches
+
+PODMAN_SPEC = replace(SPEC, engine=Engine(podman=True))
+
+
+def test_container_as_asked_for_has_no_mismatch() -> None:
+    """D-13, R-37: what podman 4.3 shows of it."""
+    shown = podman_inspect(inspected(PODMAN_SPEC))
+    assert mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE) == ()
+    assert len(mismatches(shown, PODMAN_SPEC, nonce=NONCE)) == 4
+
+
+@pytest.mark.parametrize(
+    ("top", "host", "words"),
+    [
+        ({"EffectiveCaps": ["CAP_CHOWN"]}, {}, "dropped capabilities"),
+        ({"BoundingCaps": ["CAP_CHOWN"]}, {}, "dropped capabilities"),
+        ({"EffectiveCaps": ""}, {}, "dropped capabilities"),
+        ({}, {"PidMode": "host"}, "process namespace"),
+        ({}, {"IpcMode": "host"}, "memory namespace"),
+        ({}, {"PidsLimit": 0}, "process limit"),
+        ({"Image": "0" * 64}, {}, "image"),
+        ({"Image": None}, {}, "image"),
+        ({"HostConfig": None}, {}, "privileged"),
+    ],
+)
+def test_container_that_differs_is_still_found_out(top: dict[str, Any], host: dict[str, Any], words: str) -> None:
+    """R-30, R-37: only the words are translated."""
+    shown = podman_inspect(inspected(PODMAN_SPEC)) | top
+    if host:
+        shown["HostConfig"] |= host
+    found = mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE)
+    assert any(line.startswith(words) for line in found), found
+
+
+@pytest.mark.parametrize("missing", ["EffectiveCaps", "BoundingCaps"])
+def test_capabilities_that_are_not_told_are_not_taken_as_dropped(missing: str) -> None:
+    """R-30: fails closed."""
+    shown = podman_inspect(inspected(PODMAN_SPEC))
+    del shown[missing]
+    assert any("capabilities" in line for line in mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE))
+
+
+def test_notice_of_the_wrapper_is_not_repeated() -> None:
+    notice = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n"
+    assert quote(completed(stderr=f"{notice}Error: no such thing\n")) == "Error: no such thing"
