@@ -9,8 +9,8 @@ from odek.errors import ConfigError
 from odek.text import clip, visible
 
 NAMES = (
-    "shell", "parallel_shell", "read_file", "batch_read", "write_file", "patch", "batch_patch", "search_files", "glob",
-    "file_info", "tree", "diff", "head_tail", "checksum", "json_query", "config_view",
+    "parallel_shell", "read_file", "batch_read", "write_file", "patch", "batch_patch", "search_files", "glob",
+    "file_info", "tree", "diff", "head_tail", "checksum", "json_query", "config_view", "shell",
 )  # fmt: skip
 """of all tools there are; the toolbox is made too late to tell a misspelt one before Docker is asked"""
 _NEAR = 0.75

@@ -58,13 +58,6 @@ def make_toolbox(
 
     return Toolbox(
         (
-            ShellTool(
-                executor=executor,
-                gate=gate,
-                wrap=wrap,
-                environment_block=environment_block,
-                parallel=facts is not None,  # on the host, one at a time, under the eyes of whoever allowed it
-            ),
             ParallelShellTool(executor=executor, gate=gate, wrap=wrap),
             asked(ReadFileTool(executor=executor, wrap=wrap)),
             asked(BatchReadTool(executor=executor, wrap=wrap)),
@@ -80,6 +73,14 @@ def make_toolbox(
             ChecksumTool(executor=executor, wrap=wrap),
             asked(JsonQueryTool(executor=executor, wrap=wrap)),
             ConfigViewTool(applied=applied, wrap=wrap),
+            # last, because it names the container: what stands before it is the same in every run, and can be cached
+            ShellTool(
+                executor=executor,
+                gate=gate,
+                wrap=wrap,
+                environment_block=environment_block,
+                parallel=facts is not None,  # on the host, one at a time, under the eyes of whoever allowed it
+            ),
         ),
         enabled=settings.tools_enabled,
         disabled=disabled_tools(settings),

@@ -59,10 +59,16 @@ def test_all_tools_are_offered_in_both_places(sandboxed: bool) -> None:
     assert tuple(spec.name for spec in toolbox(sandboxed=sandboxed).specs) == NAMES
 
 
+def test_all_tools_but_the_last_are_the_same_in_every_run() -> None:
+    """R-70, R-82: only the shell's description tells of the container; a provider can cache what stands before it."""
+    specs = toolbox(sandboxed=True).specs
+    assert [spec.name for spec in specs if "BLOCK" in spec.description] == [specs[-1].name] == ["shell"]
+
+
 def test_operator_chooses_among_them() -> None:
     """R-83."""
     tools = toolbox(operator={"tools": {"enabled": ["shell", "glob", "tree"], "disabled": ["tree"]}})
-    assert [spec.name for spec in tools.specs] == ["shell", "glob"]
+    assert [spec.name for spec in tools.specs] == ["glob", "shell"]
 
 
 @pytest.mark.parametrize(
