@@ -7,6 +7,8 @@ import os
 import resource
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +28,7 @@ echo "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet 
 command=$1
 shift
 [ "$command" != run ] || set -- {limits} "$@"
-exec {podman} --runtime {runtime} "$command" "$@"
+exec {podman} --root {store}/root --runroot {store}/run --storage-driver vfs --runtime {runtime} "$command" "$@"
 """
 
 
@@ -49,8 +51,8 @@ class Podman:
 
 
 @pytest.fixture
-def podman(tmp_path: Path) -> Podman:
-    """The podman of this machine, with a runtime that starts containers here."""
+def podman(tmp_path: Path) -> Iterator[Podman]:
+    """The podman of this machine, with a runtime that starts containers here, and a store of the test's own."""
     program, busybox = shutil.which("podman"), find_static_busybox()
     if program is None or busybox is None:
         pytest.skip("no podman, or no static busybox")
@@ -59,17 +61,23 @@ def podman(tmp_path: Path) -> Podman:
         f"--ulimit {name}={min(1024, resource.getrlimit(limit)[1] % 2**63)}"
         for name, limit in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
     )
-    made = Podman(tmp_path / "bin")
-    made.folder.mkdir()
-    words = ""
-    for runtime in filter(shutil.which, ("crun", "runc")):
-        (made.folder / "docker").write_text(WRAPPER.format(podman=program, runtime=runtime, limits=limits))
-        (made.folder / "docker").chmod(0o755)
-        made.run("import", "-", IMAGE, stdin=image_archive(busybox.read_bytes(), PROGRAMS))
-        tried = made.run("run", "--rm", "--init", "--ulimit", "core=0", "--network", "none", IMAGE, "sh", "-c", "true")
-        if tried.returncode == 0:
-            return made
-        words = tried.stderr.decode()
+    with tempfile.TemporaryDirectory(prefix="odek-", ignore_cleanup_errors=True) as store:  # podman wants a short path
+        made = Podman(tmp_path / "bin")
+        made.folder.mkdir()
+        words = ""
+        for runtime in filter(shutil.which, ("crun", "runc")):
+            (made.folder / "docker").write_text(
+                WRAPPER.format(podman=program, runtime=runtime, limits=limits, store=store)
+            )
+            (made.folder / "docker").chmod(0o755)
+            made.run("import", "-", IMAGE, stdin=image_archive(busybox.read_bytes(), PROGRAMS))
+            tried = made.run(
+                "run", "--rm", "--init", "--ulimit", "core=0", "--network", "none", IMAGE, "sh", "-c", "true"
+            )
+            if tried.returncode == 0:
+                yield made
+                return
+            words = tried.stderr.decode()
     pytest.skip(f"podman starts no container here: {words}")
 
 
