@@ -65,7 +65,10 @@ def test_the_zip_starts_on_a_minimal_python_and_says_what_is_missing() -> None:
     assert (code, stdout) == (1, "")
     first, hint = stderr.splitlines()
     assert re.fullmatch(r"odek: error: this Python \(3\.\d+\.\d+, /usr/bin/python3\) has no module \w+", first), first
-    assert hint == "odek: hint: install all of it (Debian: apt-get install python3), or use odek's binary, which needs none"
+    assert (
+        hint
+        == "odek: hint: install all of it (Debian: apt-get install python3), or use odek's binary, which needs none"
+    )
 
 
 def test_the_zip_without_a_python_is_one_sentence() -> None:

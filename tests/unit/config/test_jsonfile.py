@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rights import may_become_others
 
 from odek.config.jsonfile import LIMIT_BYTES, kind_of, parse_config, quoted, read_config
 from odek.errors import ConfigError
@@ -167,7 +168,7 @@ def _make(kind: str, path: Path, listener: socket.socket) -> None:
 def unprivileged() -> Iterator[Path]:
     """A folder of a user to whom permissions mean something, while the test runs as that user."""
     with tempfile.TemporaryDirectory() as folder:
-        root = os.geteuid() == 0
+        root = may_become_others()
         if root:
             os.chown(folder, 65534, 65534)
             os.seteuid(65534)
