@@ -201,7 +201,7 @@ def _run(
 
 
 def _last_line(text: str) -> str:
-    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    lines = [line.strip() for line in re.split(r"[\r\n]+", _STYLE.sub("", text)) if line.strip()]
     return visible(clip(lines[-1], 100)) if lines else ""
 
 

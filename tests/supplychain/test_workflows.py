@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -91,6 +94,28 @@ def test_no_expression_stands_in_a_command(path: Path) -> None:
     for command in re.findall(r"^( *)(?:- )?run: \|?\n?((?:.*\n)(?:\1 {2,}.*\n|\n)*)", text_of(path), re.MULTILINE):
         for line in command[1].splitlines():
             assert "${{" not in line or re.match(r" *[A-Z_]+: ", line), line
+
+
+def commands_of(path: Path) -> list[str]:
+    """Return what each `run:` gives to a shell."""
+    step = r"^( *)(?:- )?run: (?:\|\n((?:\1 +\S.*\n|\n)+)|(.+)\n)"
+    return [textwrap.dedent(block or line) for _, block, line in re.findall(step, text_of(path) + "\n", re.MULTILINE)]
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck here")
+@pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=name_of)
+def test_commands_are_sound_shell(path: Path) -> None:
+    commands = commands_of(path)
+    assert len(commands) == len(re.findall(r"^ *(?:- )?run:", text_of(path), re.MULTILINE)) > 0
+    for command in commands:
+        checked = subprocess.run(
+            # the runner gives the variables; `sh` is what the action asks for, and no step needs more
+            ["shellcheck", "--shell", "sh", "--exclude", "SC2154", "-"],
+            input=command,
+            capture_output=True,
+            text=True,
+        )
+        assert checked.returncode == 0, f"{command}\n{checked.stdout}"
 
 
 def test_what_a_workflow_calls_is_there() -> None:

@@ -136,7 +136,7 @@ def test_progress_is_told_from_either_stream_and_made_visible() -> None:
     with pytest.raises(SandboxConfigError, match="was not built within 30 minutes"):
         run_build(docker)
     notes: list[str] = []
-    docker = FakeDocker().on("build", stderr="#5 [2/3] RUN x\r\n#5 1.0 \x1b[2Jhi\n", hang=True)
+    docker = FakeDocker().on("build", stderr="#5 [2/3] RUN x\r\n\x1b[91m#5 1.0 \x1b[2Jhi\n\x1b[0m\n", hang=True)
     with pytest.raises(SandboxConfigError):
         build_image(DOCKERFILE, "/w", docker, OFFLINE, notify=notes.append, now=docker.now)
     assert notes[1] == f"building {DOCKERFILE.tag}: 3 s, #5 1.0 \\x1b[2Jhi"
