@@ -32,6 +32,16 @@ def test_version_as_json_says_what_it_is(odek: Odek) -> None:
     assert sorted(facts) == ["kind", "libc", "machine", "path", "platform", "python", "sha256", "version"]
 
 
+LARGEST = {"zip": 1_500_000, "binary": 20_000_000}
+
+
+def test_file_is_no_larger_than_it_may_be(odek: Odek) -> None:
+    """What build/zipapp.py and build/binary.py say; for the zip, there is what could go."""
+    if program_kind() == "source":
+        pytest.skip("the source is no file")
+    assert Path(odek.argv[0]).stat().st_size <= LARGEST[program_kind()]
+
+
 def test_selftest_finds_nothing_wrong(odek: Odek) -> None:
     """It imports every module: what an artifact lacks shows here."""
     outcome = odek.run("selftest")
