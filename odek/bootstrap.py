@@ -7,9 +7,7 @@ clients, executors and tools.
 
 from __future__ import annotations
 
-import os
 import platform
-import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
@@ -37,6 +35,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker
 from odek.sandbox.errors import SandboxError
 from odek.sandbox.facts import ContainerFacts
+from odek.setup.instructions import read_instructions
 from odek.setup.model import make_model as make_model
 from odek.setup.sandbox import Draft, Notices, draft_sandbox, start_sandbox
 from odek.setup.secrets import known_secrets
@@ -46,8 +45,6 @@ from odek.text import visible
 if TYPE_CHECKING:
     from odek.agent.loop import Agent, Alarm
     from odek.tools.registry import Toolbox
-
-_MAX_INSTRUCTIONS_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,29 +321,8 @@ def _system_prompt(
     )
     return system_prompt(
         identity=settings.system or None,
-        project_instructions=None if settings.no_agents else _read_instructions(host, world.notices),
+        project_instructions=None if settings.no_agents else read_instructions(host.cwd, world.notices),
         facts=facts,
         environment_block=block,
         nonce=partial(world.random_hex, 8),
     )
-
-
-def _read_instructions(host: Host, notices: Notices) -> str | None:
-    """Return the text of ./AGENTS.md: a regular file, no link, of at most 256 KiB."""
-    try:
-        descriptor = os.open(os.path.join(host.cwd, "AGENTS.md"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        notices.warn(f"AGENTS.md is not read: {error.strerror}; it must be a file, not a link")
-        return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        notices.warn("AGENTS.md is not read: it is not a regular file")
-        return None
-    with open(descriptor, "rb") as file:
-        data = file.read(_MAX_INSTRUCTIONS_BYTES + 1)
-    if len(data) > _MAX_INSTRUCTIONS_BYTES:
-        notices.warn(f"AGENTS.md is not read: it is larger than {_MAX_INSTRUCTIONS_BYTES >> 10} KiB")
-        return None
-    return data.decode("utf-8", errors="replace")

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from odek.approval.gate import Approver, require_approval
-from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
-from odek.approval.store import ApprovalStore
+from odek.approval.gate import Approver
+from odek.approval.request import ApprovalRequest
 from odek.config.settings import Override, Settings
-from odek.config.variables import expand_marked, variables_in
+from odek.config.variables import expand_marked
 from odek.host import Host, home_of_owner, read_identity, start_of
 from odek.onhost.files import PathWalk
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
@@ -43,9 +41,9 @@ from odek.sandbox.spec import (
 )
 from odek.sandbox.start import Surroundings, start
 from odek.sandbox.workdir import check_workdir, require_same_workdir, resolve_volume
+from odek.setup.asking import approval_request, approve
 from odek.setup.image import Notices as Notices
 from odek.setup.image import choose_image, make_image, obtain, require_buildable
-from odek.state import StateFolder
 from odek.text import visible
 
 
@@ -101,32 +99,6 @@ def _check_workdir(host: Host) -> None:
     )
 
 
-def approval_request(
-    overrides: Sequence[Override], plan: NetworkPlan, host: Host, dockerfile: Dockerfile | None = None
-) -> ApprovalRequest:
-    """Return what the project asks the operator for: its overrides, networks by their full IDs, and the
-    build of `dockerfile`. Pure."""
-    asked = {override.key: override.value for override in overrides}
-    env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
-    by_project = "sandbox_networks" in asked or "sandbox_compose_project" in asked
-    return ApprovalRequest(
-        project_dir=host.cwd,
-        image=str(asked.get("sandbox_image", "")),
-        network=str(asked.get("sandbox_network", "")),
-        networks=tuple(
-            ApprovedNetwork(
-                name=network.name, id=network.id, internal=network.internal, compose_project=network.compose_project
-            )
-            for network in (plan.attached if by_project else ())
-        ),
-        compose_project=str(asked.get("sandbox_compose_project", "")),
-        env=tuple(EnvOverride(key=key, value=value, variables=variables_in(value)) for key, value in env),
-        volumes=tuple(str(volume) for volume in asked.get("sandbox_volumes", ())),
-        user=str(asked.get("sandbox_user", "")),
-        dockerfile_sha256=dockerfile.sha256 if dockerfile else "",
-    )
-
-
 def start_sandbox(
     draft: Draft,
     settings: Settings,
@@ -151,7 +123,7 @@ def start_sandbox(
         plan = inspect_networks(draft.networks, docker)
         for note in service_names(plan, "", docker).notes:
             notices.note(note)  # two checkouts behind one name are pointed out before the question
-    _approve(approval_request(overrides, plan, host, draft.dockerfile), settings, host, approver, notices)
+    approve(approval_request(overrides, plan, host, draft.dockerfile), settings, host, approver, notices)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     if not draft.networks.attaches:
         engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
@@ -221,22 +193,10 @@ def build_sandbox_image(
     if not settings.build_network:
         require_buildable(dockerfile)
     request = ApprovalRequest(project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256)
-    _approve(request, settings, host, approver, notices)
+    approve(request, settings, host, approver, notices)
     probe(docker, sleep=sleep)
     options = BuildOptions(network=settings.build_network, no_cache=no_cache)
     return make_image(dockerfile, host, options, docker=docker, notices=notices)
-
-
-def _approve(
-    request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, notices: Notices
-) -> None:
-    require_approval(
-        request,
-        approver=approver,
-        store=ApprovalStore(StateFolder(home=host.home, uid=host.uid)),
-        approved_by_environment=settings.approve_project_sandbox,
-        notify=notices.note,
-    )
 
 
 def sandbox_spec(

@@ -33,8 +33,9 @@ from odek.sandbox.errors import SandboxError
 from odek.sandbox.images import find_choice
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.networks import inspect_networks
+from odek.setup.asking import approval_request
 from odek.setup.image import BuildRecords, Notices
-from odek.setup.sandbox import approval_request, draft_sandbox, needs_of, owner_of
+from odek.setup.sandbox import draft_sandbox, needs_of, owner_of
 from odek.state import StateFolder
 
 

@@ -27,7 +27,8 @@ from odek.sandbox.engine import Engine
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.owner import Owner
-from odek.setup.sandbox import approval_request, draft_sandbox, sandbox_spec
+from odek.setup.asking import approval_request
+from odek.setup.sandbox import draft_sandbox, sandbox_spec
 
 PROFILE = Profile(command="run")
 A, B = "a" * 64, "b" * 64

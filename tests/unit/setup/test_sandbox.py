@@ -26,7 +26,8 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.podman import docker_info
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
-from odek.setup.sandbox import Draft, approval_request, draft_sandbox, start_sandbox
+from odek.setup.asking import approval_request
+from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 
 NONCE = "ab" * 16
 SEEN = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"

@@ -1,0 +1,56 @@
+"""What a project asks the operator for, and the operator's word on it (R-60, R-61)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from odek.approval.gate import Approver, require_approval
+from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
+from odek.approval.store import ApprovalStore
+from odek.config.settings import Override, Settings
+from odek.config.variables import variables_in
+from odek.host import Host
+from odek.sandbox.network import NetworkPlan
+from odek.sandbox.recipe import Dockerfile
+from odek.setup.image import Notices
+from odek.state import StateFolder
+
+
+def approval_request(
+    overrides: Sequence[Override], plan: NetworkPlan, host: Host, dockerfile: Dockerfile | None = None
+) -> ApprovalRequest:
+    """Return what the project asks the operator for: its overrides, networks by their full IDs, and the
+    build of `dockerfile`. Pure."""
+    asked = {override.key: override.value for override in overrides}
+    env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
+    by_project = "sandbox_networks" in asked or "sandbox_compose_project" in asked
+    return ApprovalRequest(
+        project_dir=host.cwd,
+        image=str(asked.get("sandbox_image", "")),
+        network=str(asked.get("sandbox_network", "")),
+        networks=tuple(
+            ApprovedNetwork(
+                name=network.name, id=network.id, internal=network.internal, compose_project=network.compose_project
+            )
+            for network in (plan.attached if by_project else ())
+        ),
+        compose_project=str(asked.get("sandbox_compose_project", "")),
+        env=tuple(EnvOverride(key=key, value=value, variables=variables_in(value)) for key, value in env),
+        volumes=tuple(str(volume) for volume in asked.get("sandbox_volumes", ())),
+        user=str(asked.get("sandbox_user", "")),
+        dockerfile_sha256=dockerfile.sha256 if dockerfile else "",
+    )
+
+
+def approve(
+    request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, notices: Notices
+) -> None:
+    """Return when `request` may be granted. Raises ApprovalDenied and StateError."""
+    require_approval(
+        request,
+        approver=approver,
+        store=ApprovalStore(StateFolder(home=host.home, uid=host.uid)),
+        approved_by_environment=settings.approve_project_sandbox,
+        notify=notices.note,
+    )
