@@ -6,7 +6,7 @@ odek.spec and entry.py. Then the result is checked, and only a good one is put i
 Two builds with the same Python and the same libraries of the system are equal byte for byte (R-91): the
 hash seed is fixed; folder, time, umask and locale do not matter.
 
-Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` 4.0 (33 ms), of which most is writing
+Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` 3.6 (31 ms), of which most is writing
 16 MB. With PyInstaller's runtime hooks, which odek.spec leaves out, it was 4.8.
 """
 
