@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import marshal
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ from types import ModuleType
 
 import pytest
 from recipes import load_recipe
+from recorded import write_recording
 
 ROOT = Path(__file__).resolve().parents[2]
 ZIPAPP = ROOT / "build" / "zipapp.py"
@@ -291,6 +293,34 @@ def test_build_goes_on_when_a_found_python_cannot_compile(
     _, compiled = builder.build(source, [PYTHON, "/bin/false"], strict=False)
     assert [one.magic for one in compiled] == [importlib.util.MAGIC_NUMBER.hex()]
     assert "left out: /bin/false" in capsys.readouterr().err
+
+
+CONVERSATIONS = {
+    "run": ["run", "--session", "task"],
+    "json": ["run", "--json", "task"],
+}
+
+
+@pytest.mark.parametrize("words", CONVERSATIONS.values(), ids=CONVERSATIONS)
+def test_what_a_conversation_imports_is_compiled_ahead(builder: ModuleType, words: list[str], tmp_path: Path) -> None:
+    """R-91: nothing that `run` needs has to be compiled at their start."""
+    package = builder.find_package(ROOT)
+    compiled = builder.compile_package(PYTHON, {**package, "odekload.py": ROOT / "build" / "boot" / "odekload.py"})
+    _, start_modules = marshal.loads(compiled.start)
+    _, _, modules, _ = marshal.loads(compiled.run)
+    script = "import sys, odek.cli.main as m\ntry: m.main(sys.argv[1:])\nfinally: print(*sys.modules)"
+    done = subprocess.run(
+        [PYTHON, "-c", script, *words, "--no-sandbox", "--base-url", write_recording(tmp_path / "model", "true")],
+        env={"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {name for name in done.stdout.splitlines()[-1].split() if name.partition(".")[0] == "odek"}
+    assert {"odek.agent.loop", "odek.setup.tools", "odek.danger.classify"} <= imported
+    assert imported - {*start_modules, *modules} == set()
 
 
 def test_launcher_and_restart_start_the_same_code() -> None:
