@@ -2,9 +2,9 @@
 # The head of the one-file odek: finds a Python for the zip archive that follows this text, and becomes it.
 #
 # A checkout that odek is started in must not supply the interpreter (R-92). Passed over on PATH are
-# empty and relative entries, entries that really lie inside the current folder, and the shims of
-# version managers, which obey files of the checkout (.python-version, .tool-versions). What such a
-# manager installed is used when nothing else is there.
+# empty and relative entries, entries that really lie inside the current folder or the repository around
+# it (as odek.host has it), and the shims of version managers, which obey files of the checkout
+# (.python-version, .tool-versions). What such a manager installed is used when nothing else is there.
 #
 # The first interpreter gets the names of the others: if it is too old, it passes the run on
 # (boot.py). So a suitable one costs no extra start, and there is one rule for where to look.
@@ -30,6 +30,23 @@ has_links() { # may the path $1 lead elsewhere than it says?
     return 1
 }
 
+find_here() { # sets here to the folder whose programs are those of the checkout
+    here=${PWD:-.}
+    ! has_links "$here" || here=$(pwd -P 2>/dev/null) || here=/
+    here=/${here#"${here%%[!/]*}"} # some shells keep both slashes of "//folder"
+    above=$here
+    while [ -n "$above" ]; do
+        case ${HOME-}/ in
+        "$above"/*) break ;;
+        esac
+        if [ -e "$above/.git" ] || [ -h "$above/.git" ]; then
+            here=$above
+            break
+        fi
+        above=${above%/*}
+    done
+}
+
 inside_here() {
     case $1 in
     /bin | /usr/bin | /usr/local/bin) return 1 ;;
@@ -37,10 +54,8 @@ inside_here() {
     # a process each, only where a look does not do
     real=$1
     ! has_links "$1" || real=$(cd -P -- "$1" 2>/dev/null && pwd -P) || return 0
-    if [ -z "$here" ]; then
-        here=${PWD:-.}
-        ! has_links "$here" || here=$(pwd -P 2>/dev/null) || here=/
-    fi
+    real=/${real#"${real%%[!/]*}"}
+    [ -n "$here" ] || find_here
     [ "$here" != / ] || return 1
     case $real/ in
     "$here"/*) return 0 ;;
@@ -86,7 +101,7 @@ done
 found=$plain$numbered$managed
 found=${found#:}
 if [ -z "$found" ]; then
-    echo "odek: error: no Python 3.10 or newer on PATH (folders inside the current one do not count)" >&2
+    echo "odek: error: no Python 3.10 or newer on PATH (folders of the current project do not count)" >&2
     exit 127
 fi
 python=${found%%:*}

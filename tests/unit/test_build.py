@@ -398,10 +398,18 @@ def test_runs_isolated_with_its_arguments(
     assert (facts["by_loader"], facts["by_pkgutil"]) == ("a note\n", "a note\n")
 
 
-@pytest.mark.parametrize("shell", [name for name in ("dash", "bash", "busybox") if shutil.which(name)])
+SHELLS = [name for name in ("dash", "bash", "busybox", "zsh") if shutil.which(name)]
+
+
+def as_sh(shell: str) -> list[str]:
+    """Return the command that starts `shell` as it is where /bin/sh leads to it."""
+    arguments = {"busybox": ["sh"], "bash": ["--posix"], "zsh": ["--emulate", "sh"]}
+    return [shutil.which(shell) or "", *arguments.get(shell, [])]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_launcher_runs_in_every_shell(shell: str, built: Path, bin_folder: Path, tmp_path: Path) -> None:
-    program = [shutil.which(shell) or "", *(["sh"] if shell == "busybox" else [])]
-    done = start(*program, built, "x", path=bin_folder, cwd=tmp_path)
+    done = start(*as_sh(shell), built, "x", path=bin_folder, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (7, "")
 
 
@@ -621,6 +629,43 @@ def test_hostile_folder_is_not_run(
     assert (done.returncode, done.stderr) == (7, "")
 
 
+@pytest.mark.parametrize("pwd", ["{here}", "/{here}", "{here}/../checkout", "/nowhere"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_hostile_folder_is_not_run_however_a_shell_writes_it(
+    shell: str, pwd: str, hostile: Path, marker: Path, built: Path, bin_folder: Path
+) -> None:
+    """R-92: after `cd //folder`, bash keeps both slashes, and by `cd -P //folder` as well."""
+    path = f"{hostile}/bin:/{hostile}/bin:{hostile}/../checkout/bin:/proc/self/cwd/bin:{bin_folder}"
+    env = {"PWD": pwd.replace("{here}", str(hostile))}
+    done = start(*as_sh(shell), built, "x", path=path, cwd=hostile, env=env)
+    assert not marker.exists(), marker.read_text()
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+@pytest.mark.parametrize("git", ["folder", "file", "link"])
+def test_repository_around_the_folder_is_not_run_either(
+    git: str, hostile: Path, marker: Path, built: Path, bin_folder: Path
+) -> None:
+    """R-92: a sandbox of the folder above can have put an interpreter into it."""
+    {"folder": Path.mkdir, "file": Path.touch, "link": lambda path: path.symlink_to("nowhere")}[git](hostile / ".git")
+    below = hostile / "a" / "b"
+    below.mkdir(parents=True)
+    done = start(built, "x", path=f"{hostile}:{hostile}/bin:{bin_folder}", cwd=below)
+    assert not marker.exists(), marker.read_text()
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_repository_that_holds_the_home_is_the_users_own(built: Path, tmp_path: Path) -> None:
+    """Dotfiles kept in a repository do not take ~/.local/bin away; host.project_root has the same rule."""
+    home = tmp_path / "home"
+    (home / ".git").mkdir(parents=True)
+    (home / "project").mkdir()
+    (home / "bin").mkdir()
+    (home / "bin" / "python3").symlink_to(PYTHON)
+    done = start(built, "x", path=home / "bin", cwd=home / "project", env={"HOME": str(home)})
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 def test_hostile_folder_is_not_run_by_python_and_file(
     hostile: Path, marker: Path, built: Path, bin_folder: Path
 ) -> None:
@@ -637,7 +682,7 @@ def test_hostile_folder_is_not_searched_when_nothing_else_is_there(hostile: Path
     assert (done.returncode, done.stdout, done.stderr) == (
         127,
         "",
-        "odek: error: no Python 3.10 or newer on PATH (folders inside the current one do not count)\n",
+        "odek: error: no Python 3.10 or newer on PATH (folders of the current project do not count)\n",
     )
 
 
@@ -684,5 +729,5 @@ def test_no_python_is_one_sentence(path: str, built: Path, tmp_path: Path) -> No
     assert (done.returncode, done.stdout, done.stderr) == (
         127,
         "",
-        "odek: error: no Python 3.10 or newer on PATH (folders inside the current one do not count)\n",
+        "odek: error: no Python 3.10 or newer on PATH (folders of the current project do not count)\n",
     )
