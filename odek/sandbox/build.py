@@ -11,7 +11,8 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from odek.process import Capture, Completed
@@ -164,16 +165,35 @@ def describe_staleness(changed_bases: tuple[str, ...], *, files_changed: bool, t
     return f"stale image {tag}: {' and '.join(reasons)}; `odek sandbox build` (or build --no-cache) makes it anew"
 
 
-def scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a new folder that nobody else can look into. Raises SandboxConfigError."""
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """Make a folder that nobody else can look into, for the block. Raises SandboxConfigError."""
     try:
-        return tempfile.TemporaryDirectory(prefix="odek-build-")
+        made = tempfile.TemporaryDirectory(prefix="odek-build-")
     except OSError as error:
         raise SandboxConfigError(
             "no temporary folder can be made for the build",
             hint="make room in /tmp, or let TMPDIR name a folder with room",
             detail=visible(str(error.strerror)),
         ) from error
+    with made as folder:
+        try:
+            yield folder
+        finally:
+            make_removable(folder)
+
+
+def make_removable(folder: str) -> None:
+    """Let the owner write every folder below `folder`; nobody else must be able to.
+
+    Pythons from before 2024 would do it at removal and by the names of links as well: what a link in a
+    closed folder leads to, anywhere on this machine, got another mode (CVE-2023-6597).
+    """
+    for parent, names, _ in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
 
 
 def _run(

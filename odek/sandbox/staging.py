@@ -32,7 +32,10 @@ def stage(folder: int, sources: tuple[str, ...], ignore: Ignore, target: str) ->
     Links stay links; what is neither file, folder nor link is left out. What `ignore` leaves out is, too,
     and its file comes along for the builder's own reading. Raises SandboxConfigError.
     """
-    os.mkdir(target, 0o700)
+    try:
+        os.mkdir(target, 0o700)
+    except OSError as error:
+        raise _refused(".", error) from error
     copy = _Copy(target=target, ignore=ignore, own=_identity(os.stat(target)))
     parts = {fixed_part(source) for source in sources}
     if any(_passes_link(folder, part) for part in parts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from fakes.docker import FakeDocker, FakePending
@@ -17,7 +18,9 @@ from odek.sandbox.build import (
     describe_staleness,
     find_changed_bases,
     is_ours,
+    make_removable,
     obtain_bases,
+    scratch_folder,
 )
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.sandbox.recipe import Dockerfile
@@ -232,3 +235,24 @@ def test_staleness_is_one_line(bases: tuple[str, ...], files: bool, line: str) -
     advice = "`odek sandbox build` (or build --no-cache) makes it anew"
     whole = f"stale image t:1: {line}; {advice}" if line else ""
     assert describe_staleness(bases, files_changed=files, tag="t:1") == whole
+
+
+def test_scratch_folder_is_removed_with_closed_folders_and_what_links_lead_to_is_left_alone(tmp_path: Path) -> None:
+    """R-36, B19: what a sandbox put into the project must not change a mode on this machine (CVE-2023-6597)."""
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    scratch = tmp_path / "scratch"
+    closed = scratch / "context" / "closed" / "deep"
+    closed.mkdir(parents=True)
+    (closed / "link").symlink_to(outside)
+    for folder in (closed, closed.parent):
+        folder.chmod(0o555)
+    make_removable(str(scratch))
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (closed, closed.parent, outside)}
+    assert modes == {"deep": 0o700, "closed": 0o700, "outside": 0o755}
+
+
+def test_scratch_folder_is_gone_after_the_block() -> None:
+    with scratch_folder() as folder:
+        (Path(folder) / "closed").mkdir(mode=0o111)
+    assert not Path(folder).exists()

@@ -192,3 +192,11 @@ def test_link_that_is_put_there_meanwhile_is_not_followed(exchanged: str, source
     os.close(folder)
     copied = [path for path in (project.parent / "copy").rglob("*") if path.is_file() and not path.is_symlink()]
     assert [path.read_text() for path in copied] == ["a"]
+
+
+def test_place_that_cannot_be_made_is_told(project: Path) -> None:
+    """A full disk is no fault of odek, and is told as any other reason."""
+    (project.parent / "copy").write_text("in the way")
+    with pytest.raises(SandboxConfigError) as caught:
+        staged(project, "a")
+    assert caught.value.message == '"." cannot be copied for the build: File exists'
