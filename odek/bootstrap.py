@@ -73,8 +73,8 @@ class World:
     """random lower-case hex digits, twice as many as the bytes asked for"""
     sleep: Callable[[float], None] = time.sleep
     alarm: Alarm = lambda _: nullcontext()
-    trusted: set[str] = field(default_factory=set)
-    """classes of danger that the person trusts until odek ends; outlives the sessions of a conversation"""
+    trusted: dict[str, set[str]] = field(default_factory=dict)
+    """boundary → classes of danger that the person trusts there until odek ends; outlives a conversation's sessions"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,8 +44,8 @@ class Box:
         self._sink = sink
         self._files = files
         self._switch = _Switch()
-        self._trusted: set[str] = set()
-        """what the person said once holds in the next container, too"""
+        self._trusted: dict[str, set[str]] = {}
+        """what the person said once holds in the next container, too, if its boundary is the same"""
         self._stack = ExitStack()
         self.opened: Session
         self.agent: Agent

@@ -33,7 +33,7 @@ def session(
     history: Sequence[Message] = (),
     attachments: Sequence[Attachment] = (),
     new_model: Callable[[Settings], Model] | None = None,
-    trusted: set[str] | None = None,
+    trusted: dict[str, set[str]] | None = None,
 ) -> Iterator[Session]:
     """Open a session in the real world; its container ends with the block, however that ends."""
     world = World(
@@ -44,7 +44,7 @@ def session(
         random_hex=random_hex,
         sleep=time.sleep,
         alarm=signals.alarm,
-        trusted=set() if trusted is None else trusted,
+        trusted={} if trusted is None else trusted,
     )
     began_s = time.time()
     facts = None

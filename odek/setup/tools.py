@@ -44,12 +44,12 @@ def make_toolbox(
     wrap: Wrap,
     environment_block: str,
     applied: Callable[[], Mapping[str, object]],
-    trusted: set[str] | None = None,
+    trusted: dict[str, set[str]] | None = None,
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
-    `applied` is what `config_view` shows, `trusted` as for Gatekeeper. Tools that reach the network are left to the
-    commands that they would be: those run in the container, by its network, or not at all (F-64).
+    `applied` is what `config_view` shows, `trusted` is as for `make_gatekeeper`. Tools that reach the network are left
+    to the commands that they would be: those run in the container, by its network, or not at all (F-64).
     """
     gate = make_gatekeeper(settings.dangerous, facts, host, approver, trusted)
 
@@ -93,20 +93,25 @@ def make_gatekeeper(
     facts: ContainerFacts | None,
     host: Host,
     approver: Approver | None,
-    trusted: set[str] | None = None,
+    trusted: dict[str, set[str]] | None = None,
 ) -> Gatekeeper:
-    """Return the gatekeeper of a session in the sandbox of `facts`, or on the host."""
+    """Return the gatekeeper of a session in the sandbox of `facts`, or on the host.
+
+    `trusted` holds, by boundary, the classes that the person trusts until odek ends, and is added to: what was
+    said of one sandbox holds in the next, unless that reaches other networks, and never on the host.
+    """
+    boundary = f"sandbox {_networks(facts)}" if facts else HOST
     return Gatekeeper(
         load=partial(_load_regime, danger, facts, host, interactive=approver is not None),
         surroundings=Surroundings(
             place=f"sandbox {facts.name}, {_networks(facts)}" if facts else HOST,
-            boundary=f"sandbox {_networks(facts)}" if facts else HOST,
+            boundary=boundary,
             sandboxed=facts is not None,
             shared=SHARED if facts else "",
             real_path=partial(real_path, host.cwd),
         ),
         question=Question(approver) if approver else None,
-        trusted=trusted,
+        trusted=None if trusted is None else trusted.setdefault(boundary, set()),
     )
 
 

@@ -20,6 +20,7 @@ from odek.config.resolve import resolve
 from odek.config.settings import DangerSettings
 from odek.errors import ConfigError
 from odek.model.types import ToolCall
+from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import Network
 from odek.setup.toolnames import NAMES, explain_tool_names
 from odek.setup.tools import make_gatekeeper, make_toolbox, real_path
@@ -228,6 +229,22 @@ def test_card_names_the_networks_of_the_container(networks: tuple[str, ...], sho
     gate.check(operations[2])
     assert approver.prompts[0].startswith(f"2 operations need approval (sandbox {shown})\n")
     assert f"\n  runs on: sandbox odek-7-1, {shown}\n" in approver.prompts[1]
+
+
+def test_trust_holds_in_the_next_sandbox_with_the_same_networks_only() -> None:
+    """Runtime 5.6: nobody was asked about other networks, nor about the host."""
+    attached = (Network(name="a", id="a" * 64, internal=True),)
+    trusted: dict[str, set[str]] = {}
+
+    def said(facts: ContainerFacts | None, answer: str) -> str | None:
+        danger, host = DangerSettings(action="prompt"), bare_host("/workspace")
+        gate = make_gatekeeper(danger, facts, host, Answers(answer), trusted)
+        return gate.check(Operation(kind="command", subject="make"))
+
+    assert said(FACTS, "t") is None
+    assert said(replace(FACTS, name="odek-7-2"), "n") is None
+    assert said(replace(FACTS, network="attached", networks=attached), "n") is not None
+    assert said(None, "n") is not None
 
 
 def test_links_are_followed_for_the_question(tmp_path: Path) -> None:
