@@ -149,7 +149,7 @@ class Terminal:
 
     def bug(self, error: BaseException, *, debug: bool, code: int) -> int:
         """Report what should never happen; return `code`."""
-        self.line(f"odek: internal error: {type(error).__name__}: {visible(str(error))}")
+        self.line(f"odek: internal error: {type(error).__name__}: {visible(str(error))} (in {_place_of(error)})")
         if debug:
             import traceback
 
@@ -168,6 +168,18 @@ class Terminal:
     def abandon_output(self) -> None:
         """Nobody reads stdout any more: keep the interpreter from complaining about it at exit."""
         abandon(self._stdout)
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the innermost function of odek that `error` came through: code without lines knows that much."""
+    place = "odek"
+    step = error.__traceback__
+    while step is not None:
+        module = str(step.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] == "odek":
+            place = f"{module}.{step.tb_frame.f_code.co_name}"
+        step = step.tb_next
+    return place
 
 
 def _columns_of(stream: TextIO) -> int:

@@ -100,7 +100,9 @@ class Recorder:
         self._settle()
         self._now = replace(self._now, turn_pending=True)
         self._usage_before = self._now.state.usage
-        self._model, self._cwd, self._files = model, cwd, files
+        self._model, self._cwd = model, cwd
+        # a path that holds a secret is found no more, and that is told when the session goes on
+        self._files = tuple(replace(file, path=self._around.redact(file.path)) for file in files)
 
     def record(self, messages: Sequence[Message], usage: Usage) -> None:
         """Store what is new in `messages`, the whole conversation; `usage` is that of this turn so far.

@@ -11,6 +11,7 @@ import pytest
 from odek.cli.terminal import Terminal
 from odek.cli.waiting import render_waiting
 from odek.errors import OdekError
+from odek.sandbox.context import Ignore, measure_context
 
 
 class Failing(io.StringIO):
@@ -127,13 +128,18 @@ def test_message_that_cannot_be_written_ends_nothing(number: int) -> None:
 
 
 @pytest.mark.parametrize("debug", [True, False])
-def test_bug_is_reported_with_its_place_only_on_request(debug: bool) -> None:
+def test_bug_is_reported_with_its_place_and_all_the_way_there_on_request(debug: bool) -> None:
+    """Somebody may not be able to make it happen again."""
+
+    def broken() -> float:
+        raise ValueError("a reason")
+
     terminal, _, stderr = made()
     with pytest.raises(ValueError, match="reason") as raised:
-        raise ValueError("a reason")
+        measure_context("/", (), Ignore(), now=broken)
     assert terminal.bug(raised.value, debug=debug, code=3) == 3
     shown = stderr.getvalue()
-    assert shown.startswith("odek: internal error: ValueError: a reason\n")
+    assert shown.startswith("odek: internal error: ValueError: a reason (in odek.sandbox.context.measure_context)\n")
     assert ("Traceback" in shown, "ODEK_DEBUG=1" in shown) == (debug, not debug)
 
 

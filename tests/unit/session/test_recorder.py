@@ -17,7 +17,7 @@ from odek.model.types import Message, Usage
 from odek.session.files import GrowingFile
 from odek.session.groups import history
 from odek.session.recorder import Recorder, Surroundings
-from odek.session.transcript import Transcript
+from odek.session.transcript import GivenFile, Transcript
 
 NONE = Usage()
 
@@ -158,7 +158,7 @@ def test_undone_turn_is_gone_and_the_next_follows_what_is_left(sessions: Session
 
 
 def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
-    """R-85, F-50: redaction of every text, arguments and the label included."""
+    """R-85, F-50: redaction of every text, arguments, the label and paths of files included."""
     sessions = Sessions(tmp_path, redact=lambda text: text.replace("hunter2", "[redacted]"))
     secret = Message(
         role="assistant",
@@ -167,12 +167,13 @@ def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
         tool_calls=(replace(calls("a").tool_calls[0], arguments='{"command":"echo hunter2"}'),),
     )
     with sessions.store.create(task="use hunter2", model="m", sandbox=True, cwd="/") as recorder:
+        recorder.begin_turn(model="m", cwd="/", files=(GivenFile(path="/srv/hunter2/notes", sha256="00"),))
         spoken_now = [Message(role="system", content="hunter2"), user("hunter2"), secret, result("a", "hunter2")]
         recorder.record(spoken_now, NONE)
         before = sessions.file().stat().st_size
         recorder.record(spoken_now, NONE)
     data = sessions.file().read_bytes()
-    assert (data.count(b"hunter2"), data.count(b"[redacted]"), len(data)) == (0, 7, before)
+    assert (data.count(b"hunter2"), data.count(b"[redacted]"), len(data)) == (0, 8, before)
 
 
 class FailingFile(GrowingFile):
