@@ -12,7 +12,7 @@ import stat
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odek import trusted
 from odek.text import clip, visible
@@ -61,7 +61,7 @@ class _Folder:
 
 
 def look(folder: str, *, now_ns: int) -> Look:
-    """Return what counts in `folder`, an absolute path without links. What cannot be read is passed over.
+    """Return what counts in `folder`, an absolute path without links; a folder that cannot be listed counts as such.
 
     Links are followed where they stand for something that counts and lead to something in `folder`. Of a
     tree too large to look through, the folders nearest to the top are taken; those that count, before all
@@ -115,7 +115,15 @@ def _folders_above(path: str) -> Iterator[str]:
 
 def _look_into(here: _Folder, top: str, found: dict[str, Mark]) -> Iterator[_Folder]:
     """Put what counts in `here` into `found`, and yield the folders in it that are to be looked into."""
-    entries = [(entry.name.casefold(), entry) for entry in _entries(os.path.join(top, here.path))]
+    try:
+        with os.scandir(os.path.join(top, here.path)) as listing:
+            entries = [(entry.name.casefold(), entry) for entry in listing]
+    except PermissionError:
+        # who knows the name of a file in it, as git and editors do, can open that all the same
+        found.update((path or ".", _closed(mark)) for path, mark in _marked(here.path, top).items())
+        return
+    except OSError:
+        return
     is_git = here.is_git or trusted.is_repository(frozenset(name for name, _ in entries))
     if is_git and here.path:  # a repository by any other name counts as well
         found.update(_marked(here.path, top))
@@ -171,13 +179,9 @@ def _mark_of(status: os.stat_result) -> Mark:
     return Mark(identity=(status.st_dev, status.st_ino, *when), ctime_ns=status.st_ctime_ns)
 
 
+def _closed(mark: Mark) -> Mark:
+    return replace(mark, identity=(*mark.identity, -1))
+
+
 def _is_inside(path: str, top: str) -> bool:
     return os.path.realpath(path).startswith(top.rstrip("/") + "/")
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rights import may_become_others
 
 from odek import trusted
 from odek.changes import MAX_FOLDERS, Look, Mark, compare, describe, look
@@ -259,3 +261,28 @@ def test_describes_with_escapes_and_a_bound(tmp_path: Path) -> None:
     assert "\x1b" not in told
     put(tmp_path, *(f"{number}/.envrc" for number in range(19)))
     assert describe(before, see(tmp_path)).endswith(" and 8 more")
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [(".git/hooks", (".git/hooks",)), ("sub/.vscode", ("sub/.vscode",)), ("sub", ("sub",)), ("", (".", ".git"))],
+)
+def test_folder_that_can_no_longer_be_listed_is_told(place: str, told: tuple[str, ...]) -> None:
+    """B55: what is in it is used by its name; one that was closed before is none of the run's doing."""
+
+    def plant(folder: Path) -> None:
+        put(folder / place, "pre-commit")
+        (folder / place).chmod(0o311)
+
+    user = os.geteuid()
+    os.seteuid(65534 if may_become_others() else user)  # root may list every folder
+    try:
+        with tempfile.TemporaryDirectory() as name:  # pytest's own folder is closed to others
+            folder = Path(name)
+            put(folder, ".git/HEAD", ".git/config")
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            assert changes(folder, plant) == told
+            assert changes(folder, lambda _: None) == ()
+            (folder / place).chmod(0o755)
+    finally:
+        os.seteuid(user)
