@@ -80,7 +80,7 @@ class _Copy:
             self._make(os.path.dirname(path))
             if stat.S_ISREG(status.st_mode):
                 self._file(folder, name, path)
-            elif stat.S_ISLNK(status.st_mode):
+            elif stat.S_ISLNK(status.st_mode) and path != IGNORE_FILE:  # the client would follow that one
                 os.symlink(os.readlink(name, dir_fd=folder), self._place(path))
         except FileNotFoundError:  # gone meanwhile
             return

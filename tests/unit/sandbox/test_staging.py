@@ -194,6 +194,12 @@ def test_link_that_is_put_there_meanwhile_is_not_followed(exchanged: str, source
     assert [path.read_text() for path in copied] == ["a"]
 
 
+def test_rules_that_have_become_a_link_do_not_come_along(project: Path) -> None:
+    """B13: Docker's client follows it, to a FIFO for example, for which it would wait."""
+    (project / ".dockerignore").symlink_to("/dev/zero")
+    assert sorted(staged(project, "a")) == ["a"]
+
+
 def test_place_that_cannot_be_made_is_told(project: Path) -> None:
     """A full disk is no fault of odek, and is told as any other reason."""
     (project.parent / "copy").write_text("in the way")
