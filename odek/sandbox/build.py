@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from odek.process import Capture, Completed
@@ -28,6 +30,8 @@ from odek.text import clip, visible, visible_lines
 LABEL = "io.odek.dockerfile"
 BUILD_TIMEOUT_S = 1800.0
 PROGRESS_EVERY_S = 3.0
+_SCRATCH = "odek-build-"
+_STALE_S = 86_400.0  # no build takes that long
 _OUTPUT_BYTES = 1 << 20
 _DETAIL_LINES = 20
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})\s*")
@@ -169,7 +173,8 @@ def describe_staleness(changed_bases: tuple[str, ...], *, files_changed: bool, t
 def scratch_folder() -> Iterator[str]:
     """Make a folder that nobody else can look into, for the block. Raises SandboxConfigError."""
     try:
-        made = tempfile.TemporaryDirectory(prefix="odek-build-")
+        remove_stale(tempfile.gettempdir(), now_s=time.time())
+        made = tempfile.TemporaryDirectory(prefix=_SCRATCH)
     except OSError as error:
         raise SandboxConfigError(
             "no temporary folder can be made for the build",
@@ -181,6 +186,23 @@ def scratch_folder() -> Iterator[str]:
             yield folder
         finally:
             make_removable(folder)
+
+
+def remove_stale(parent: str, *, now_s: float) -> None:
+    """Remove from `parent` the scratch folders, copies of projects in them, of an odek that was killed long ago.
+
+    `now_s` is wall-clock time. Nobody else can make a folder that belongs to this user.
+    """
+    with suppress(OSError):
+        for name in os.listdir(parent):
+            path = os.path.join(parent, name)
+            if not name.startswith(_SCRATCH):
+                continue
+            status = os.lstat(path)
+            is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            if is_own and now_s - status.st_mtime > _STALE_S:
+                make_removable(path)
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def make_removable(folder: str) -> None:

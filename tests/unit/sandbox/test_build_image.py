@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from odek.sandbox.build import (
     is_ours,
     make_removable,
     obtain_bases,
+    remove_stale,
     scratch_folder,
 )
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
@@ -256,3 +259,20 @@ def test_scratch_folder_is_gone_after_the_block() -> None:
     with scratch_folder() as folder:
         (Path(folder) / "closed").mkdir(mode=0o111)
     assert not Path(folder).exists()
+
+
+def test_scratch_folders_of_a_killed_odek_are_removed_a_day_later(tmp_path: Path) -> None:
+    """R-38: also after a second Ctrl-C. What a name like theirs leads to is left alone."""
+    outside = tmp_path / "outside"
+    for folder in (outside, tmp_path / "odek-build-old", tmp_path / "odek-build-new"):
+        (folder / "context").mkdir(parents=True)
+    (tmp_path / "odek-build-link").symlink_to(outside)
+    (tmp_path / "odek-build-file").write_text("x")
+    now_s = time.time()
+    for name in ("odek-build-old", "odek-build-link", "odek-build-file", "outside"):
+        os.utime(tmp_path / name, (now_s - 90_000, now_s - 90_000), follow_symlinks=False)
+    remove_stale(str(tmp_path), now_s=now_s)
+    left = ["odek-build-file", "odek-build-link", "odek-build-new", "outside"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
+    assert (outside / "context").is_dir()
+    remove_stale(str(tmp_path / "missing"), now_s=now_s)
