@@ -45,11 +45,15 @@ def read_task(words: list[str], *, command: str) -> str:
     return text
 
 
-def read_attachments(task: str, names: Sequence[str], host: Host, terminal: Terminal) -> tuple[Attachment, ...]:
+def read_attachments(
+    task: str, names: Sequence[str], host: Host, terminal: Terminal, *, words: Sequence[str] = ()
+) -> tuple[Attachment, ...]:
     """Return the files named with --ctx and those that `task` refers to, each once. Raises UsageError.
 
-    A "-" among `names` is stdin, read to its end.
+    A "-" among `names` is stdin, read to its end; not when `words`, of which the task was read, took it.
     """
+    if STDIN in names and list(words) == [STDIN]:
+        raise UsageError("stdin cannot be both the task and a file", hint="give the task in words, or take out --ctx -")
     named = read_named(names, cwd=host.cwd, home=host.home, warn=terminal.warn)
     if STDIN in names:
         data = _read_stdin()

@@ -209,6 +209,22 @@ def test_stdin_goes_with_a_task_that_asks_for_it(odek: Odek) -> None:
     assert ["nothing came by stdin" in outcome.stderr for outcome in outcomes] == [False, False, True, False, False]
 
 
+@pytest.mark.parametrize("command", ["run", "continue"])
+def test_stdin_is_not_given_twice(command: str, odek: Odek) -> None:
+    """Runtime 2.2: the task took all of it."""
+    with ModelServer(*([text("done")] if command == "continue" else [])) as server:
+        where = ("--base-url", server.base_url)
+        if command == "continue":
+            assert odek.run("run", "--no-sandbox", "--session", *where, "task").code == 0
+        outcome = odek.run(command, *where, "--ctx", "-", "-", stdin="+line\n")
+        server.assert_all_used()
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr == (
+        "odek: error: stdin cannot be both the task and a file\n"
+        "odek: hint: give the task in words, or take out --ctx -\n"
+    )
+
+
 @pytest.mark.parametrize("kind", ["pipe that stays open", "file", "null", "late"])
 def test_stdin_that_nobody_asked_for_is_never_waited_for(kind: str, odek: Odek) -> None:
     """Runtime 2.2: the stdin of a CI runner may never end. What comes while the model works is told as well."""

@@ -68,7 +68,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if settings.no_color:
         terminal.without_color()
     store = open_store(host, terminal, Redactor(known_secrets(settings, host)))
-    attachments = read_attachments(task, settings.ctx, host, terminal)
+    attachments = read_attachments(task, settings.ctx, host, terminal, words=words)
     keeper = Keeper(choose_sink(settings, terminal), terminal.warn)
     with ExitStack() as stack:
         recorder = stack.enter_context(store.open(find_session(store, parsed.id, warn=terminal.warn)))

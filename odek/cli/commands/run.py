@@ -50,7 +50,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = resolve(layers)
     if settings.no_color:
         terminal.without_color()
-    attachments = read_attachments(task, settings.ctx, host, terminal)
+    attachments = read_attachments(task, settings.ctx, host, terminal, words=words)
     keeper = Keeper(choose_sink(settings, terminal), terminal.warn)
     with (
         session(PROFILE, layers, host, terminal, sink=keeper, attachments=attachments) as opened,
