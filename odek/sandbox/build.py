@@ -31,6 +31,7 @@ LABEL = "io.odek.dockerfile"
 BUILD_TIMEOUT_S = 1800.0
 PROGRESS_EVERY_S = 3.0
 _SCRATCH = "odek-build-"
+_SCRATCH_NAME = re.compile(_SCRATCH + "[a-z0-9_]{8}")  # as tempfile makes them
 _STALE_S = 86_400.0  # no build takes that long
 _OUTPUT_BYTES = 1 << 20
 _DETAIL_LINES = 20
@@ -191,15 +192,16 @@ def scratch_folder() -> Iterator[str]:
 def remove_stale(parent: str, *, now_s: float) -> None:
     """Remove from `parent` the scratch folders, copies of projects in them, of an odek that was killed long ago.
 
-    `now_s` is wall-clock time. Nobody else can make a folder that belongs to this user.
+    `now_s` is wall-clock time. Nobody else can make a folder that belongs to this user; and what the user
+    made by hand has hardly both such a name and the mode of a folder of tempfile's.
     """
     with suppress(OSError):
         for name in os.listdir(parent):
             path = os.path.join(parent, name)
-            if not name.startswith(_SCRATCH):
+            if not _SCRATCH_NAME.fullmatch(name):
                 continue
             status = os.lstat(path)
-            is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            is_own = status.st_mode == stat.S_IFDIR | 0o700 and status.st_uid == os.getuid()
             if is_own and now_s - status.st_mtime > _STALE_S:
                 make_removable(path)
                 shutil.rmtree(path, ignore_errors=True)

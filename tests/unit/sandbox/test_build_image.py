@@ -262,17 +262,21 @@ def test_scratch_folder_is_gone_after_the_block() -> None:
 
 
 def test_scratch_folders_of_a_killed_odek_are_removed_a_day_later(tmp_path: Path) -> None:
-    """R-38: also after a second Ctrl-C. What a name like theirs leads to is left alone."""
+    """R-38: also after a second Ctrl-C. What a link leads to and a folder of the user's are left alone."""
     outside = tmp_path / "outside"
-    for folder in (outside, tmp_path / "odek-build-old", tmp_path / "odek-build-new"):
-        (folder / "context").mkdir(parents=True)
-    (tmp_path / "odek-build-link").symlink_to(outside)
-    (tmp_path / "odek-build-file").write_text("x")
+    old, new = "odek-build-0ld_aaaa", "odek-build-new_aaaa"
+    of_the_user = ("odek-build-scripts", "odek-build-longer_name", "odek-build-open_mod")
+    for name in ("outside", old, new, *of_the_user):
+        (tmp_path / name / "context").mkdir(parents=True)
+        (tmp_path / name).chmod(0o755 if name.endswith("open_mod") else 0o700)
+    (tmp_path / "odek-build-link_aaa").symlink_to(outside)
+    (tmp_path / "odek-build-file_aaa").write_text("x")
     now_s = time.time()
-    for name in ("odek-build-old", "odek-build-link", "odek-build-file", "outside"):
-        os.utime(tmp_path / name, (now_s - 90_000, now_s - 90_000), follow_symlinks=False)
+    for path in tmp_path.iterdir():
+        if path.name != new:
+            os.utime(path, (now_s - 90_000, now_s - 90_000), follow_symlinks=False)
+    before = {path.name for path in tmp_path.iterdir()}
     remove_stale(str(tmp_path), now_s=now_s)
-    left = ["odek-build-file", "odek-build-link", "odek-build-new", "outside"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == left
+    assert before - {path.name for path in tmp_path.iterdir()} == {old}
     assert (outside / "context").is_dir()
     remove_stale(str(tmp_path / "missing"), now_s=now_s)
