@@ -20,9 +20,13 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A terminal's Ctrl-C can arrive twice, at a wrapper and at its child, within a millisecond; a
 # person's second Ctrl-C takes longer. The binary always has a wrapper, its bootloader, which passes
 # signals on when it gets to it: on a busy machine that has taken more than a tenth of a second.
-_SAME_KEYPRESS_S = 0.5 if getattr(sys, "frozen", False) else 0.1
+_TWINS_S = 0.1
+_SAME_KEYPRESS_S = 0.5 if getattr(sys, "frozen", False) else _TWINS_S
 
 _first: float | None = None
+"""when the signal came that is ending what is at work; None: nothing is being ended"""
+_latest = (0, 0.0)
+"""the signal that counted last, and when it came; also of an earlier turn"""
 
 
 def install() -> None:
@@ -39,8 +43,16 @@ def rearm() -> None:
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    global _first
-    now = time.monotonic()
+    global _first, _latest
+    try:
+        now = time.monotonic()
+    except SystemError:
+        # between two Ctrl-C at once, `input` calls this while the exception of the first is on its way, and
+        # nothing can be called then; this one stands for it
+        raise Interrupted(number) from None
+    if number == _latest[0] and now - _latest[1] <= _TWINS_S:
+        return
+    _latest = (number, now)
     if _first is None:
         _first = now
         raise Interrupted(number)

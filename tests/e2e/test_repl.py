@@ -258,6 +258,24 @@ def test_ctrl_c_twice_leaves(sandboxed: Odek, docker_engine: Engine) -> None:
     wait_until(lambda: not docker_engine.containers_of(talk.pid), "the container is still there")
 
 
+def test_ctrl_c_that_arrives_twice_at_once_is_one(on_host: Odek) -> None:
+    """A wrapper passes on what the terminal has sent already; the second one meets the exception of the first."""
+    with ModelServer(text("x")) as server, Talk(on_host, "repl", "--base-url", server.base_url) as talk:
+        talk.see(PROMPT.format(1))
+        for _ in range(20):
+            talk.type("half a line")
+            talk.see("half a line")
+            time.sleep(0.2)  # as press_ctrl_c does; and a later Ctrl-C is one of its own
+            os.kill(talk.pid, signal.SIGINT)
+            os.kill(talk.pid, signal.SIGINT)
+            talk.see("Ctrl-C once more leaves")
+            talk.see(PROMPT.format(1))
+            talk.say("/help")  # takes it back
+            talk.see(PROMPT.format(1))
+        talk.say("/exit")
+        assert talk.end()[0] == 0
+
+
 @pytest.mark.parametrize("ending", ["closed", "SIGTERM"])
 def test_conversation_that_is_ended_from_outside(
     ending: str, sandboxed: Odek, docker_engine: Engine, word: str

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek, pid_of_odek
+from program import Odek, pid_of_odek, program_kind
 
 GONE_WITHIN_S = 10.0  # generous: a loaded engine takes its time; what matters is that it happens
 SETTLED_S = 1.0  # how long nothing may appear any more: a client that was under way could still create something
@@ -88,10 +88,12 @@ def test_nothing_is_left_whenever_a_signal_arrives(
         time.sleep(moment_s * (1 + 0.15 * SIGNALS.index(number)))
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=20)
+        # in the binary, Python meets a Ctrl-C in PyInstaller's first lines before anything of odek's does
+        early = program_kind() == "binary" and number == signal.SIGINT and "pyimod" in stderr
         # the system ends a process that has no handler yet, odek ends itself with the shell's number
-        assert process.returncode in (-number, 128 + number), (moment_s, stderr)
+        assert early or process.returncode in (-number, 128 + number), (moment_s, stderr)
         assert stdout == ""
-        if "ODEK_BIN" in os.environ:  # started from source, an import can be interrupted with a traceback
+        if "ODEK_BIN" in os.environ and not early:  # started from source, an import can be interrupted with a traceback
             assert "Traceback" not in stderr
     assert_all_gone(docker_engine, pids, word, settled_s=SETTLED_S)
 
