@@ -14,7 +14,7 @@ PIN = f"alpine:3.22@{DIGEST}"
 @pytest.mark.parametrize(
     "text",
     [
-        "alpine", "alpine:3.22", PIN, f"alpine@{DIGEST}", DIGEST, "docker.io/library/alpine:3.22",
+        "alpine", "alpine:3.22", PIN, f"alpine@{DIGEST}", DIGEST, "registry.example/library/alpine:3.22",
         "localhost:5000/a/b:c",
         "registry.example.com:443/team/tool_x/y.z:V1.0-rc_1", "python:3.12-slim", "cafe", "a__b", "a---b",
         "127.0.0.1:5000/x",
