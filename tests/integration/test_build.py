@@ -18,6 +18,7 @@ import pytest
 from engine import Engine
 from fakes.approver import Answers
 from fakes.layering import make_host, make_layers
+from fakes.notices import Notes
 
 from odek.config.resolve import resolve
 from odek.errors import Interrupted
@@ -33,21 +34,6 @@ from odek.setup.image import choose_image, obtain
 from odek.setup.sandbox import build_sandbox_image
 
 CANARY = "canary-in-the-environment-file"
-
-
-@dataclass
-class Notes:
-    """Satisfies odek.setup.image.Notices."""
-
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-    def warn(self, text: str, hint: str = "") -> None:
-        del hint
-        self.warnings.append(text)
 
 
 class Builders:

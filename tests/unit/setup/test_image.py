@@ -12,6 +12,7 @@ import pytest
 from fakes.approver import Answers
 from fakes.docker import FakeDocker, FakePending
 from fakes.layering import make_host, make_layers
+from fakes.notices import Notes
 
 from odek.config.resolve import resolve
 from odek.config.settings import Settings
@@ -29,21 +30,6 @@ FETCHES = TEXT + b"ADD http://127.0.0.1/x /x\n"
 DOCKERFILE = Dockerfile(data=TEXT)
 ID, OTHER, BASE = (f"sha256:{digit * 64}" for digit in "123")
 SWITCH = {"ODEK_SANDBOX_BUILD_NETWORK": "1"}
-
-
-@dataclass
-class Notes:
-    """Satisfies odek.setup.image.Notices."""
-
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-    def warn(self, text: str, hint: str = "") -> None:
-        del hint
-        self.warnings.append(text)
 
 
 @dataclass
