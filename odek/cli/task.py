@@ -32,7 +32,7 @@ from odek.text import plural
 
 def read_task(words: list[str], *, command: str) -> str:
     """Return what is to be done; a sole "-" reads it from stdin. Raises UsageError when there is nothing."""
-    if words == [STDIN]:
+    if _comes_by_stdin(words):
         text = from_stdin(_read_stdin()).data.decode("utf-8", errors="replace")
         if not text.strip():
             raise UsageError(
@@ -52,7 +52,7 @@ def read_attachments(
 
     A "-" among `names` is stdin, read to its end; not when `words`, of which the task was read, took it.
     """
-    if STDIN in names and list(words) == [STDIN]:
+    if STDIN in names and _comes_by_stdin(words):
         raise UsageError("stdin cannot be both the task and a file", hint="give the task in words, or take out --ctx -")
     named = read_named(names, cwd=host.cwd, home=host.home, warn=terminal.warn)
     if STDIN in names:
@@ -75,7 +75,7 @@ def unread_stdin(words: Sequence[str], names: Sequence[str], terminal: Terminal)
     It is never read and never waited for: a pipe that stays open for ever holds nothing up. A program
     that writes slowly is noticed at the end of the block.
     """
-    asked = list(words) == [STDIN] or STDIN in names
+    asked = _comes_by_stdin(words) or STDIN in names
     told = not asked and _tell_unread(terminal)
     try:
         yield
@@ -96,6 +96,10 @@ def render(task: str, attachments: Sequence[Attachment], opened: Session) -> str
         wrap=partial(wrap_untrusted, nonce=partial(random_hex, 8)),
         redact=opened.redact,
     )
+
+
+def _comes_by_stdin(words: Sequence[str]) -> bool:
+    return list(words) == [STDIN]
 
 
 def _read_stdin() -> bytes:
