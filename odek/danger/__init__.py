@@ -7,10 +7,8 @@ explain.py    what both say of a command, as plain values
 risk.py       the nine classes, findings, the verdict
 paths.py      whose territory a path is
 contained.py  what a container keeps to itself
-lexer.py patterns.py escapes.py limits.py    shell text to words, within limits
-parser.py reader.py words.py syntax.py       words to a tree
-walk.py shape.py scope.py                    the tree followed: branches, variables, directories, functions
-expand.py braces.py marks.py                 words expanded, unknown parts marked
+shell/        the language: text to a tree, words expanded; start at parser.py and expand.py
+walk.py       the tree followed: branches, variables, directories, functions
 dispatch.py names.py call.py options.py      a simple command to its rule
 fallback.py   what is held against text that cannot be parsed
 lists.py      lists of names, written as text

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from odek.danger import marks
 from odek.danger.paths import Place, Reading
 from odek.danger.risk import RiskClass
-from odek.danger.scope import Scope
+from odek.danger.shell import marks
+from odek.danger.shell.scope import Scope
 
 
 class Judge(Protocol):

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-from odek.danger import marks
 from odek.danger.fallback import scan_text
-from odek.danger.limits import Budget, Unparsable
-from odek.danger.parser import parse_prefix
 from odek.danger.paths import Place
 from odek.danger.risk import Finding, Risk, RiskClass, summarise
-from odek.danger.scope import Scope
+from odek.danger.shell import marks
+from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.parser import parse_prefix
+from odek.danger.shell.scope import Scope
 from odek.danger.walk import Walker
 
 _AMBIGUOUS = re.compile(r"\[\[|\(\(|\$'|\$\"|&>|\|&|\bfunction\b|\bselect\b|=\(|<\(|>\(|<<<|;;?&")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from odek.danger import marks
 from odek.danger.call import Call, Judge
-from odek.danger.expand import Fields
 from odek.danger.names import identify_program
 from odek.danger.paths import has_ordinary_home, is_below, names_secret, resolve, territory
 from odek.danger.risk import RiskClass
 from odek.danger.rules.interpreters import judge_feed
 from odek.danger.rules.registry import RULES
-from odek.danger.scope import Scope
+from odek.danger.shell import marks
+from odek.danger.shell.expand import Fields
+from odek.danger.shell.scope import Scope
 
 _SHOWN = 40  # characters of a program's name in a reason
 _VERSION_OPTIONS = ("--version", "--help", "-version", "-V")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from odek.danger import marks
+from odek.danger.shell import marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Literal
 
 from odek import trusted
-from odek.danger import marks
 from odek.danger.lists import words_of
 from odek.danger.risk import Finding, RiskClass
+from odek.danger.shell import marks
 
 Parts = tuple[str, ...]
 Reading = Literal["contents", "names", "mention"]

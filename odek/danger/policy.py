@@ -11,12 +11,12 @@ import json
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from odek.danger import marks
-from odek.danger.limits import Budget, Unparsable
-from odek.danger.parser import parse_script
 from odek.danger.risk import Finding, Risk, RiskClass
-from odek.danger.syntax import Simple
-from odek.danger.words import literal_text
+from odek.danger.shell import marks
+from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.parser import parse_script
+from odek.danger.shell.syntax import Simple
+from odek.danger.shell.words import literal_text
 
 Action = Literal["allow", "prompt", "deny"]
 Table = tuple[tuple[RiskClass, Action], ...]

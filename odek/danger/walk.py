@@ -9,20 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odek.danger import marks
 from odek.danger.contained import contain
 from odek.danger.dispatch import judge_call
-from odek.danger.expand import Expander, Fields
 from odek.danger.fallback import scan_text
-from odek.danger.limits import Budget, Unparsable
-from odek.danger.parser import parse_script
 from odek.danger.paths import Place, Reading, classify_read, classify_write, is_below, resolve, territory, trusted_name
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.rules.environment import judge_assignment
-from odek.danger.scope import UNKNOWN, Scope
-from odek.danger.shape import assigned, is_bomb, is_move, leaves, loop_values, simple_commands
-from odek.danger.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
-from odek.danger.words import literal_text
+from odek.danger.shell import marks
+from odek.danger.shell.expand import Expander, Fields
+from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.parser import parse_script
+from odek.danger.shell.scope import UNKNOWN, Scope
+from odek.danger.shell.shape import assigned, is_bomb, is_move, leaves, loop_values, simple_commands
+from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
+from odek.danger.shell.words import literal_text
 
 _MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
 _PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows

@@ -7,7 +7,7 @@ import re
 from odek.danger.call import Judge
 from odek.danger.lists import words_of
 from odek.danger.risk import RiskClass
-from odek.danger.scope import Values
+from odek.danger.shell.scope import Values
 
 _LOADS_CODE = words_of("""
     LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH DYLD_FRAMEWORK_PATH PATH

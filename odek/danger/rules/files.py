@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from odek.danger import marks
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.paths import classify_write, is_block_device, is_wipe_target, resolve, trusted_name
 from odek.danger.risk import RiskClass
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
 from odek.danger.rules.textcode import sed_effects
+from odek.danger.shell import marks
 
 _REMOTE = re.compile(r"(?:[^/\s:]+@)?[^/\s:]+:(?!//)|rsync://|[a-z]+://")
 _SPECIAL_MODE = re.compile(r"[0-7]*[2-7][0-7]{3}$")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from odek.danger import marks
 from odek.danger.call import Call, Rule
 from odek.danger.options import parse_arguments
 from odek.danger.paths import is_wipe_target, resolve
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE
+from odek.danger.shell import marks
 
 _EXEC = ("-exec", "-execdir", "-ok", "-okdir")
 _PRINTING = ("-fprint", "-fprint0", "-fls", "-fprintf")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from odek.danger import marks
 from odek.danger.call import Call
 from odek.danger.options import Arguments
 from odek.danger.rules.table import EXEC, LOCAL, NET, SYSTEM, Path
+from odek.danger.shell import marks
 
 _EXECUTING_KEY = re.compile(
     r"core\.(?:pager|fsmonitor|sshcommand|editor|askpass|hookspath|gitproxy|attributesfile|worktree|alternaterefscommand)$|"

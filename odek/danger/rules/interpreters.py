@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from odek.danger import marks
 from odek.danger.call import Call, Rule
 from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import names_secret
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
 from odek.danger.rules.textcode import program_runs
+from odek.danger.shell import marks
 
 SHELLS = frozenset(
     ("sh", "bash", "zsh", "fish", "dash", "ksh", "mksh", "ash", "csh", "tcsh", "rbash", "busybox-sh", "yash", "oksh")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from odek.danger import marks
 from odek.danger.call import Call, Judge
 from odek.danger.lists import words_of
 from odek.danger.options import Arguments
 from odek.danger.paths import Place, Reading
 from odek.danger.risk import RiskClass
-from odek.danger.scope import Scope
+from odek.danger.shell import marks
+from odek.danger.shell.scope import Scope
 
 SELF = frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0"))  # noqa: S104 - a destination
 """how a container names itself"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from odek.danger import marks
 from odek.danger.call import Call, Rule
 from odek.danger.lists import words_of
 from odek.danger.options import Arguments
@@ -32,6 +31,7 @@ from odek.danger.rules.table import (
     read_arguments,
 )
 from odek.danger.rules.wrappers import RUN_SUBCOMMANDS, WRAPPER_RULES, judge_run_subcommand
+from odek.danger.shell import marks
 
 _COMMANDS = build_commands((*plain.ROWS, *tools.GIT, *tools.PACKAGES, *services.CONTAINERS, *services.CLOUDS))
 TABLE = Table(

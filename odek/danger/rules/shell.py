@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from odek.danger import marks
 from odek.danger.call import Call, Rule
-from odek.danger.escapes import decode_printf
 from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import resolve
 from odek.danger.rules.environment import judge_assignment
 from odek.danger.rules.table import EXEC, LOCAL, SAFE, SYSTEM, judge_secrets
-from odek.danger.scope import UNKNOWN, Scope
+from odek.danger.shell import marks
+from odek.danger.shell.escapes import decode_printf
+from odek.danger.shell.scope import UNKNOWN, Scope
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

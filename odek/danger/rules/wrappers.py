@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from odek.danger import marks
 from odek.danger.call import Call, Rule
 from odek.danger.lists import words_of
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.rules.environment import judge_assignment
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
+from odek.danger.shell import marks
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _VALUES: dict[str, tuple[str, ...]] = {

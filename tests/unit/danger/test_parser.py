@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from odek.danger.limits import Budget, Unparsable
-from odek.danger.parser import parse_script
+from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.parser import parse_script
 
 DATA = Path(__file__).parents[2] / "data"
 SEPARATOR = "\n%%\n"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from odek.danger import marks
-from odek.danger.syntax import Compound
+from odek.danger.shell import marks
+from odek.danger.shell.syntax import Compound
 
 MAX_VARIABLES = 64  # more are not followed: their values count as unknown
 MAX_CANDIDATES = 8

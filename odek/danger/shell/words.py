@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.syntax import Assignment, Text, Word
+from odek.danger.shell.syntax import Assignment, Text, Word
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=")
 _SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")

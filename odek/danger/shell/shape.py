@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from odek.danger import marks
 from odek.danger.lists import words_of
-from odek.danger.paths import split
-from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
-from odek.danger.syntax import AndOr, Command, Compound, Pipeline, Script, Simple
-from odek.danger.words import literal_text
+from odek.danger.shell import marks
+from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
+from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Script, Simple
+from odek.danger.shell.words import literal_text
 
 _ASSIGNING = words_of("""
     read export declare local typeset readonly mapfile readarray getopts printf let unset eval . source
@@ -37,7 +36,7 @@ def leaves(pipeline: Pipeline, scope: Scope) -> bool:
 def loop_values(fields: Values) -> Values:
     if len(fields) <= MAX_CANDIDATES and not any(marks.holds_unknown(text) for text in fields):
         return tuple(dict.fromkeys(fields)) or ("",)
-    inside = all(not text.startswith("/") and ".." not in split(text) for text in fields)
+    inside = all(not text.startswith("/") and ".." not in text.split("/") for text in fields)
     return (marks.BELOW,) if inside and not any(marks.holds_unknown(text) for text in fields) else UNKNOWN
 
 

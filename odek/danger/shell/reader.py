@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.lexer import Lexer
-from odek.danger.limits import Unparsable
-from odek.danger.syntax import Redirect, Word
-from odek.danger.words import literal_text
+from odek.danger.shell.lexer import Lexer
+from odek.danger.shell.limits import Unparsable
+from odek.danger.shell.syntax import Redirect, Word
+from odek.danger.shell.words import literal_text
 
 REDIRECTS = frozenset(("<", ">", ">>", ">|", "<>", ">&", "<&", "&>", "&>>", "<<", "<<-", "<<<"))
 _DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.lexer import Lexer
-from odek.danger.limits import Budget, Unparsable
-from odek.danger.reader import REDIRECTS, Reader
-from odek.danger.syntax import (
+from odek.danger.shell.lexer import Lexer
+from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.reader import REDIRECTS, Reader
+from odek.danger.shell.syntax import (
     AndOr,
     Assignment,
     Command,
@@ -25,7 +25,7 @@ from odek.danger.syntax import (
     Simple,
     Word,
 )
-from odek.danger.words import literal_text, parse_assignment
+from odek.danger.shell.words import literal_text, parse_assignment
 
 _CLOSING = frozenset(("then", "else", "elif", "fi", "do", "done", "esac", "}"))
 _FUNCTION_END = re.compile(r"[ \t]*\([ \t]*\)")

@@ -11,10 +11,21 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odek.danger import patterns
-from odek.danger.escapes import decode_ansi_c
-from odek.danger.limits import Budget, Unparsable
-from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Redirect, Script, Substitution, Text, Word
+from odek.danger.shell import patterns
+from odek.danger.shell.escapes import decode_ansi_c
+from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.syntax import (
+    Arithmetic,
+    Array,
+    Parameter,
+    Part,
+    Process,
+    Redirect,
+    Script,
+    Substitution,
+    Text,
+    Word,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

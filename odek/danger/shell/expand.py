@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from odek.danger import marks
-from odek.danger.braces import expand_braces
 from odek.danger.lists import words_of
-from odek.danger.paths import Place
-from odek.danger.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
-from odek.danger.syntax import Arithmetic, Array, Parameter, Part, Process, Script, Substitution, Text, Word
+from odek.danger.shell import marks
+from odek.danger.shell.braces import expand_braces
+from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
+from odek.danger.shell.syntax import Arithmetic, Array, Parameter, Part, Process, Script, Substitution, Text, Word
+
+if TYPE_CHECKING:
+    from odek.danger.paths import Place
 
 Fields = tuple[str, ...]
 

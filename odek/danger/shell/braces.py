@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from odek.danger import marks
-from odek.danger.syntax import Part, Text, Word
+from odek.danger.shell import marks
+from odek.danger.shell.syntax import Part, Text, Word
 
 MAX_WORDS = 64
 _MAX_DEPTH = 6
