@@ -1,0 +1,48 @@
+"""Every number that code or tests cite is defined in the documents, so that a reader can open it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("docs/REQUIREMENTS.md", "docs/FAULTS.md", "SECURITY.md")
+CITED = re.compile(r"\b(?:[RDFSWP]-[0-9]{1,3}|B[0-9]{2,3})\b")
+DEFINED = re.compile(r"\*\*([RDFSWP]-?[0-9]{1,3}|[ABCDEF][0-9]{1,3})\*\*")
+RANGE = re.compile(r"\*\*([RDFSWP]-)([0-9]{1,3})\*\* to \*\*[RDFSWP]-([0-9]{1,3})\*\*")
+# linters' codes, and numbers in texts that tests make up
+NOT_CITATIONS = {"B009", "B023", "B904", "B905", "B006", "B008"}
+
+
+def defined() -> set[str]:
+    text = "\n".join((ROOT / name).read_text() for name in DOCUMENTS)
+    numbers = set(DEFINED.findall(text))
+    for kind, first, last in RANGE.findall(text):
+        numbers |= {f"{kind}{number}" for number in range(int(first), int(last) + 1)}
+    return numbers
+
+
+def cited_in(path: Path) -> set[str]:
+    return set(CITED.findall(path.read_text(encoding="utf-8", errors="replace"))) - NOT_CITATIONS
+
+
+def sources() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z", "odek/*.py", "tests/*.py", "build/*.py"],
+        capture_output=True,
+        check=True,
+    ).stdout.decode()
+    return [ROOT / name for name in listed.split("\0") if name]
+
+
+def test_each_cited_number_is_defined_in_the_documents() -> None:
+    known = defined()
+    unknown = {str(path.relative_to(ROOT)): sorted(cited_in(path) - known) for path in sources()}
+    assert {path: numbers for path, numbers in unknown.items() if numbers} == {}
+
+
+def test_a_number_that_is_not_defined_is_found(tmp_path: Path) -> None:
+    source = tmp_path / "a.py"
+    source.write_text('"""R-12: and R-999, B01 and B77."""\n')
+    assert cited_in(source) - defined() == {"R-999", "B77"}
