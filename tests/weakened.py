@@ -7,6 +7,7 @@ They are started by the product's own command line with parts of it left out, an
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -75,6 +76,8 @@ PROTECTIONS: dict[str, Edit] = {
     "nosuid": in_words_with("/tmp:", "nosuid", "suid"),
     "nodev": in_words_with("/tmp:", "nodev", "dev"),
     "tmp for all": lambda words: tuple(w.partition(",mode=")[0] if w.startswith("/tmp:") else w for w in words),
+    "size of tmp": lambda words: tuple(re.sub(",size=[0-9]+", "", w) if w.startswith("/tmp:") else w for w in words),
+    "number of files": lambda words: tuple(re.sub(",nr_inodes=[0-9]+", "", word) for word in words),
     "tmpfs": without_option("--tmpfs "),
     "user": without_option("--user "),
     "helper user": as_keep_alive("0:0"),

@@ -94,6 +94,7 @@ def _sandbox(values: _Values, resolved: Mapping[str, Resolved], raw_env: tuple[s
         readonly=values.flag("sandbox_readonly"),
         memory=values.text("sandbox_memory"),
         cpus=values.text("sandbox_cpus"),
+        tmp_size=values.text("sandbox_tmp_size"),
         user=values.text("sandbox_user"),
         env=cast("tuple[tuple[str, str], ...]", resolved["sandbox_env"].value),
         raw_env=raw_env,

@@ -290,6 +290,10 @@ _SANDBOX = (
         default="", project=LOWER_ONLY, grammar="cpus", expands=True,
     ),
     _sandbox(
+        "sandbox_tmp_size", "str", "Size of /tmp, which is memory; unset: 1g, or half of sandbox_memory if less",
+        flag="--sandbox-tmp-size", metavar="SIZE", default="1g", project=LOWER_ONLY, grammar="memory", expands=True,
+    ),
+    _sandbox(
         "sandbox_user", "str", "User of the commands, uid:gid or a name of the image; unset: who started odek",
         flag="--sandbox-user", metavar="USER", default="", expands=True,
     ),

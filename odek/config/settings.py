@@ -78,6 +78,7 @@ class SandboxSettings:
     readonly: bool
     memory: str
     cpus: str
+    tmp_size: str
     user: str
     env: tuple[tuple[str, str], ...] = field(repr=False)
     """sorted by name; the values named in `raw_env` still hold their ${VAR}"""

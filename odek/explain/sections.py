@@ -130,6 +130,7 @@ def _limits(asked: Asked) -> Section:
             _setting(settings, "pids", "sandbox_pids_limit", sandbox.pids_limit),
             _setting(settings, "memory", "sandbox_memory", sandbox.memory or None),
             _setting(settings, "cpus", "sandbox_cpus", sandbox.cpus or None),
+            _setting(settings, "tmp_bytes", "sandbox_tmp_size", asked.draft.limits.tmp_bytes),
         ),
     )
 

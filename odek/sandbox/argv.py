@@ -16,6 +16,10 @@ LABEL = "io.odek.sandbox"
 NONCE_LABEL = "io.odek.nonce"
 """tells our own container from another's that took the same name"""
 
+SHARED_MEMORY = "/dev/shm"
+_SHARED_MEMORY_BYTES = 64 << 20  # Docker's own default
+_PAGE_BYTES = 4096
+
 # Empty values win over the proxies that the client would copy, credentials included, from
 # ~/.docker/config.json into every container.
 _NO_PROXIES = tuple(
@@ -44,8 +48,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", spec.helper_user,
-        "--tmpfs", f"/tmp:{tmpfs_options(spec)}",
-        *(("--tmpfs", f"{ATTACHMENTS}:{tmpfs_options(spec)}") if spec.attachments else ()),
+        *(item for target, options in tmpfs_mounts(spec) for item in ("--tmpfs", f"{target}:{options}")),
         "--mount", bind_option(Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly)),
         *(item for volume in spec.volumes for item in ("--mount", bind_option(volume))),
         "--workdir", WORKSPACE,
@@ -76,8 +79,25 @@ def bind_option(mount: Mount) -> str:
     return f'type=bind,"source={source}","target={target}"{readonly}'
 
 
+def tmpfs_mounts(spec: SandboxSpec) -> tuple[tuple[str, str], ...]:
+    """Return where the container has memory in place of a disk, each with its options.
+
+    /dev/shm is as Docker makes it, with a bound on its files as well; podman makes its own, and refuses another.
+    """
+    own = tmpfs_options(spec)
+    shared = f"rw,noexec,nosuid,nodev,mode=1777{_bounds(spec, _SHARED_MEMORY_BYTES)}"
+    return (
+        ("/tmp", own),
+        *(((ATTACHMENTS, own),) if spec.attachments else ()),
+        *(((SHARED_MEMORY, shared),) if not spec.engine.podman else ()),
+    )
+
+
 def tmpfs_options(spec: SandboxSpec) -> str:
-    """Return the options of the tmpfs on /tmp: no programs, no setuid, writable for the commands' user.
+    """Return the options of the tmpfs on /tmp: no programs, no setuid, bounded, writable for the commands' user.
+
+    Without a size a command could fill half of the machine's memory, without a number of files as much
+    again with empty ones (a kilobyte of the kernel's memory each), until the sandbox ends.
 
     runc 1.1 gives the tmpfs the mode that /tmp has in the image and ignores `mode=`; owning it
     makes it writable all the same. A user known only by name cannot be put in here, and podman
@@ -86,7 +106,7 @@ def tmpfs_options(spec: SandboxSpec) -> str:
     uid, _, gid = ("", "", "") if spec.engine.podman else spec.user.partition(":")
     owner = f",uid={uid}" if uid.isdigit() else ""
     group = f",gid={gid}" if gid.isdigit() else ""
-    return f"rw,noexec,nosuid,nodev,mode=1777{owner}{group}"
+    return f"rw,noexec,nosuid,nodev,mode=1777{_bounds(spec, spec.limits.tmp_bytes)}{owner}{group}"
 
 
 def inspect_argv(*names: str) -> tuple[str, ...]:
@@ -164,6 +184,12 @@ def load_argv(path: str) -> tuple[str, ...]:
 
 def tag_argv(image_id: str, ref: str) -> tuple[str, ...]:
     return ("tag", "--", image_id, ref)
+
+
+def _bounds(spec: SandboxSpec, size: int) -> str:
+    """Return the options that bound a tmpfs: one file for each page of it, as many as most programs ever make."""
+    files = "" if spec.engine.podman else f",nr_inodes={max(size // _PAGE_BYTES, 1024)}"
+    return f",size={size}{files}"
 
 
 def _memory_flags(memory_bytes: int | None) -> tuple[str, ...]:

@@ -119,7 +119,10 @@ def _explain_words(code: int | None, output: str, spec: SandboxSpec) -> list[str
     if "Read-only file system" in output and spec.readonly:
         notes.append("the workspace is mounted read-only; only /tmp can be written")
     if "No space left on device" in output:
-        notes.append("a disk is full: /tmp is memory of limited size, /workspace is the user's own disk")
+        notes.append(
+            "a disk is full: /tmp is memory and holds "
+            f"{spec.limits.tmp_bytes >> 20} MiB (sandbox_tmp_size), /workspace is the user's own disk"
+        )
     return notes
 
 

@@ -29,5 +29,6 @@ class ContainerFacts:
     shared_names: tuple[str, ...] = ()
     """those of `service_names` that stand for containers of different services"""
     pids_limit: int
+    tmp_bytes: int
     readonly: bool
     workspace_writable: bool

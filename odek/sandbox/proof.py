@@ -155,6 +155,7 @@ def _facts(
         service_names=services.names,
         shared_names=services.shared,
         pids_limit=spec.limits.pids,
+        tmp_bytes=spec.limits.tmp_bytes,
         readonly=spec.readonly,
         workspace_writable=writable,
     )

@@ -26,6 +26,8 @@ DEFAULT_PIDS_LIMIT = 4096
 MIN_PIDS_LIMIT = 16  # below this the runtime's own threads and the shell no longer fit
 MAX_PIDS_LIMIT = 4_194_304  # the kernel's own ceiling for pid_max
 MIN_MEMORY_BYTES = 6 << 20  # Docker's own floor
+DEFAULT_TMP_BYTES = 1 << 30
+MIN_TMP_BYTES = 1 << 20  # below it there is no room for the proof of a start; 0 is "no limit" to the kernel
 MAX_ID = 2_147_483_647
 HELPER_UID = 65534  # "nobody": owns init and keep-alive, so that no command can signal them (D-10)
 OTHER_HELPER_UID = 65533
@@ -48,6 +50,8 @@ class Limits:
     memory_bytes: int | None = None
     nano_cpus: int | None = None
     """billionths of a CPU, Docker's own unit"""
+    tmp_bytes: int = DEFAULT_TMP_BYTES
+    """what fits into /tmp, and into /ctx; memory, and held until the sandbox ends"""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -143,6 +147,25 @@ def parse_memory(text: str, *, origin: str) -> int:
             hint="give the sandbox at least 64m for anything real",
         )
     return size
+
+
+def parse_tmp_size(text: str, *, origin: str) -> int:
+    """Return the bytes that `text` ("256m") stands for, as the size of a /tmp. Raises SandboxConfigError."""
+    match = _MEMORY.fullmatch(text)
+    size = int(Decimal(match.group(1)) * _UNITS[match.group(2).lower()]) if match else 0
+    if match is not None and MIN_TMP_BYTES <= size < 1 << 62:
+        return size
+    raise SandboxConfigError(
+        f'"{visible(text)}" is not a size for /tmp ({origin})',
+        hint='write at least 1m, a number with an optional unit b, k, m or g, for example "256m" or "2g"',
+    )
+
+
+def usual_tmp_size(memory_bytes: int | None) -> int:
+    """Return the size of /tmp that nobody has chosen: 1 GiB, or half of a memory limit where that is less."""
+    if memory_bytes is None:
+        return DEFAULT_TMP_BYTES
+    return max(min(DEFAULT_TMP_BYTES, memory_bytes // 2), MIN_TMP_BYTES)
 
 
 def parse_cpus(text: str, *, origin: str) -> int:

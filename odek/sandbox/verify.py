@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from odek.sandbox.argv import NONCE_LABEL
+from odek.sandbox.argv import NONCE_LABEL, tmpfs_mounts
 from odek.sandbox.attachment import verify_attached
-from odek.sandbox.spec import ATTACHMENTS, WORKSPACE, SandboxSpec
+from odek.sandbox.spec import WORKSPACE, SandboxSpec
 
 
 def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -> tuple[str, ...]:
@@ -37,8 +37,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
             ("memory namespace", host.get("IpcMode"), "private"),
         ),
         *_security_option(host),
-        *_tmpfs(host, "/tmp"),
-        *(_tmpfs(host, ATTACHMENTS) if spec.attachments else ()),
+        *(line for target, options in tmpfs_mounts(spec) for line in _tmpfs(host, target, options, spec)),
         *_mounts(inspected, spec),
         *verify_attached(spec.plan, inspected),
     )
@@ -65,10 +64,14 @@ def _security_option(host: Mapping[str, Any]) -> Iterator[str]:
         yield f"a protection is switched off: {options!r}"
 
 
-def _tmpfs(host: Mapping[str, Any], target: str) -> Iterator[str]:
+def _tmpfs(host: Mapping[str, Any], target: str, wanted: str, spec: SandboxSpec) -> Iterator[str]:
     options = str(_object(host, "Tmpfs").get(target, "")).split(",")
     if not {"noexec", "nosuid"} <= set(options):
         yield f"{target} is not a tmpfs with noexec and nosuid, found {','.join(options)!r}"
+    elif not spec.engine.podman:  # it words its options otherwise
+        bounds = {option for option in wanted.split(",") if option.startswith(("size=", "nr_inodes="))}
+        if not bounds <= set(options):
+            yield f"{target}: asked for {' and '.join(sorted(bounds))}, found {','.join(options)!r}"
 
 
 def _mounts(inspected: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:

@@ -45,6 +45,7 @@ def _container(settings: Settings, facts: ContainerFacts | None) -> dict[str, ob
         "pids_limit": facts.pids_limit,
         "memory": sandbox.memory or None,
         "cpus": sandbox.cpus or None,
+        "tmp_bytes": facts.tmp_bytes,
         "readonly": facts.readonly,
         "user": facts.user,
         "home": None if "HOME" in dict(sandbox.env) else facts.home,

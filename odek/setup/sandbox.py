@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from odek.approval.gate import Approver
 from odek.approval.request import ApprovalRequest
-from odek.config.settings import Override, Settings
+from odek.config.settings import Override, Settings, Source
 from odek.config.variables import expand_marked
 from odek.host import Host, home_of_owner, read_identity, start_of
 from odek.onhost.files import PathWalk
@@ -29,6 +29,7 @@ from odek.sandbox.owner import Owner
 from odek.sandbox.recipe import Dockerfile
 from odek.sandbox.spec import (
     DEFAULT_HOME,
+    DEFAULT_TMP_BYTES,
     Limits,
     Mount,
     SandboxSpec,
@@ -37,7 +38,9 @@ from odek.sandbox.spec import (
     parse_memory,
     parse_network_mode,
     parse_pids_limit,
+    parse_tmp_size,
     parse_user,
+    usual_tmp_size,
 )
 from odek.sandbox.start import Surroundings, start
 from odek.sandbox.workdir import check_workdir, require_same_workdir, resolve_volume
@@ -77,14 +80,28 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
         image=image,
         dockerfile=dockerfile,
         networks=_request_networks(settings, notices),
-        limits=Limits(
-            pids=parse_pids_limit(sandbox.pids_limit, origin=origin("sandbox_pids_limit")),
-            memory_bytes=parse_memory(sandbox.memory, origin=origin("sandbox_memory")) if sandbox.memory else None,
-            nano_cpus=parse_cpus(sandbox.cpus, origin=origin("sandbox_cpus")) if sandbox.cpus else None,
-        ),
+        limits=limits_of(settings),
         user=parse_user(sandbox.user, origin=origin("sandbox_user")) if sandbox.user else "",
         volumes=tuple(mount for mount, _ in resolved),
         missing_folders=tuple(mount.source for mount, missing in resolved if missing),
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits that `settings` ask for. Pure. Raises SandboxConfigError."""
+    sandbox, origin = settings.sandbox, settings.origin_of
+    memory = parse_memory(sandbox.memory, origin=origin("sandbox_memory")) if sandbox.memory else None
+    tmp_size = parse_tmp_size(sandbox.tmp_size, origin=origin("sandbox_tmp_size"))
+    usual = usual_tmp_size(memory)
+    if settings.source_of("sandbox_tmp_size") is Source.DEFAULT:
+        tmp_size = usual
+    elif settings.source_of("sandbox_tmp_size") is Source.PROJECT and tmp_size <= DEFAULT_TMP_BYTES:
+        tmp_size = min(tmp_size, usual)  # above, it lowers a larger size that the operator has chosen
+    return Limits(
+        pids=parse_pids_limit(sandbox.pids_limit, origin=origin("sandbox_pids_limit")),
+        memory_bytes=memory,
+        nano_cpus=parse_cpus(sandbox.cpus, origin=origin("sandbox_cpus")) if sandbox.cpus else None,
+        tmp_bytes=tmp_size,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odek.sandbox.argv import tmpfs_options
+from odek.sandbox.argv import tmpfs_mounts
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.spec import WORKSPACE, Limits, SandboxSpec
 
@@ -31,6 +31,7 @@ FACTS = ContainerFacts(
     network="none",
     internet=False,
     pids_limit=4096,
+    tmp_bytes=1 << 30,
     readonly=False,
     workspace_writable=True,
 )
@@ -62,7 +63,7 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
             "PidMode": "",
             "IpcMode": "private",
             "SecurityOpt": ["no-new-privileges"],
-            "Tmpfs": {"/tmp": tmpfs_options(spec)},
+            "Tmpfs": dict(tmpfs_mounts(spec)),
         },
         "Mounts": [
             {"Type": "bind", "Source": source, "Destination": target, "RW": writable}

@@ -107,6 +107,16 @@ def test_memory_limit(proof: Proof) -> None:
     proof.stops(attack, by="memory limit", limits=Limits(pids=64, memory_bytes=16 << 20))
 
 
+def test_memory_that_tmp_may_take(proof: Proof) -> None:
+    """A bounded /tmp (`size=`, `nr_inodes=`): no command fills the machine's memory, with bytes or with empty files."""
+    small = Limits(pids=64, tmp_bytes=2 << 20)
+    attack = "head -c 3000000 /dev/zero >/tmp/big && echo THROUGH; rm /tmp/big"
+    proof.stops(attack, by="size of tmp", limits=small)
+    for folder, files in (("/tmp", 1500), ("/dev/shm", 20000)):
+        many = f"cd {folder}; i=0; while [ $i -lt {files} ]; do : >$i || exit; i=$((i+1)); done; echo THROUGH"
+        proof.stops(many, by="number of files", besides=("size of tmp",), limits=small)
+
+
 def test_dead_processes_are_buried(proof: Proof) -> None:
     """`--init`: processes whose parent has gone do not pile up until the limit is reached."""
     attack = (
@@ -200,7 +210,8 @@ def test_sandbox_takes_no_name_of_a_service(proof: Proof, docker_engine: Engine,
 
 
 FOUND_OUT = (
-    "capabilities", "no-new-privileges", "seccomp", "noexec", "nosuid", "tmpfs", "helper user", "process limit",
+    "capabilities", "no-new-privileges", "seccomp", "noexec", "nosuid", "tmpfs", "size of tmp",
+    "number of files", "helper user", "process limit",
     "memory limit", "init", "rm", "network none", "read-only", "private ipc",
 )  # fmt: skip
 

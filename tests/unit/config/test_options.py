@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[3]
         ("sandbox_readonly", "bool", ("ODEK_SANDBOX_READONLY",), "--sandbox-readonly", False),
         ("sandbox_memory", "str", ("ODEK_SANDBOX_MEMORY",), "--sandbox-memory", ""),
         ("sandbox_cpus", "str", ("ODEK_SANDBOX_CPUS",), "--sandbox-cpus", ""),
+        ("sandbox_tmp_size", "str", ("ODEK_SANDBOX_TMP_SIZE",), "--sandbox-tmp-size", "1g"),
         ("sandbox_user", "str", ("ODEK_SANDBOX_USER",), "--sandbox-user", ""),
         ("sandbox_env", "map", (), "", ()),
         ("sandbox_volumes", "list", (), "", ()),
@@ -82,7 +83,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
-            "--sandbox-cpus --sandbox-user",
+            "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
         (
             "repl",
@@ -90,7 +91,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
-            "--sandbox-cpus --sandbox-user",
+            "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
         (
             "continue",
@@ -98,7 +99,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
-            "--sandbox-cpus --sandbox-user",
+            "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
         ("mcp", "--sandbox"),
         ("version", ""),

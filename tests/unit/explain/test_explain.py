@@ -124,6 +124,7 @@ def test_every_value_has_its_source(tmp_path: Path) -> None:
             "pids": (64, "./odek.json"),
             "memory": ("1g", "~/.odek/config.json"),
             "cpus": (None, "default"),
+            "tmp_bytes": (1 << 29, "default"),
         },
         "mounts": {
             "/workspace": (work, "the working directory"),
@@ -336,7 +337,9 @@ def test_engine_decides_whom_commands_run_as_and_whether_they_do(tmp_path: Path)
     assert (explanation.outcome, explanation.why) == ("stop", refused.message)
     assert sections(explanation)["user"]["user"] == ("0:0", "who started odek, who is uid 0 in a rootless engine")
     (run,) = explanation.commands
-    assert "rw,noexec,nosuid,nodev,mode=1777,uid=0,gid=0" in run[run.index("--tmpfs") + 1]
+    assert (
+        "rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144,uid=0,gid=0" in run[run.index("--tmpfs") + 1]
+    )
 
 
 def test_without_networks_known_there_is_no_command(tmp_path: Path) -> None:

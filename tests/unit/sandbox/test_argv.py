@@ -37,6 +37,7 @@ FULL = SandboxSpec(
     volumes=(Mount(source="/w/a", target="/data"), Mount(source="/w/b", target="/b", readonly=True)),
     attached=(NETWORK,),
 )
+SHARED_MEMORY = "/dev/shm:rw,noexec,nosuid,nodev,mode=1777,size=67108864,nr_inodes=16384"
 PROXIES = (
     "--env", "HTTP_PROXY=", "--env", "http_proxy=", "--env", "HTTPS_PROXY=", "--env", "https_proxy=",
     "--env", "FTP_PROXY=", "--env", "ftp_proxy=", "--env", "ALL_PROXY=", "--env", "all_proxy=",
@@ -56,7 +57,8 @@ def test_run_of_a_plain_sandbox() -> None:
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", "65534:65534",
-        "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,uid=1000,gid=100",
+        "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144,uid=1000,gid=100",
+        "--tmpfs", SHARED_MEMORY,
         "--mount", 'type=bind,"source=/w","target=/workspace"',
         "--workdir", "/workspace",
         "--env", "HOME=/tmp", *PROXIES,
@@ -76,7 +78,8 @@ def test_run_of_a_sandbox_with_everything() -> None:
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", "65533:65533",
-        "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,uid=65534",
+        "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144,uid=65534",
+        "--tmpfs", SHARED_MEMORY,
         "--mount", 'type=bind,"source=/w,s:""x""","target=/workspace",readonly',
         "--mount", 'type=bind,"source=/w/a","target=/data"',
         "--mount", 'type=bind,"source=/w/b","target=/b",readonly',
@@ -123,9 +126,23 @@ def test_tmpfs_belongs_to_the_user_of_the_commands(user: str, owner: str) -> Non
     spec = SandboxSpec(
         image="i", image_id=IMAGE, network="none", workdir="/w", readonly=False, user=user, home="/", limits=Limits()
     )
-    assert argv.tmpfs_options(spec) == f"rw,noexec,nosuid,nodev,mode=1777{owner}"
+    assert argv.tmpfs_options(spec) == f"rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144{owner}"
     podman = replace(spec, engine=Engine(podman=True))  # D-13: it refuses owners
-    assert argv.tmpfs_options(podman) == "rw,noexec,nosuid,nodev,mode=1777"
+    assert argv.tmpfs_options(podman) == "rw,noexec,nosuid,nodev,mode=1777,size=1073741824"
+
+
+@pytest.mark.parametrize(("size", "files"), [(1 << 20, 1024), (1 << 30, 262144), (3 << 30, 786432)])
+def test_every_tmpfs_is_bounded(size: int, files: int) -> None:
+    """R-30: by bytes, and by files, which take the kernel's own memory; podman makes /dev/shm itself."""
+    spec = replace(PLAIN, limits=Limits(tmp_bytes=size), attachments=True)
+    line = argv.run_argv(spec, name="n", labels=())
+    mounts = [line[place + 1] for place, word in enumerate(line) if word == "--tmpfs"]
+    bounds = f"size={size},nr_inodes={files}"
+    assert [bounds in mount for mount in mounts] == [True, True, False]
+    assert mounts[2] == SHARED_MEMORY
+    podman = argv.run_argv(replace(spec, engine=Engine(podman=True)), name="n", labels=())
+    mounts = [podman[place + 1] for place, word in enumerate(podman) if word == "--tmpfs"]
+    assert [mount.rpartition(",")[2] for mount in mounts] == [f"size={size}"] * 2
 
 
 HOSTILE = [

@@ -89,6 +89,12 @@ def test_container_as_asked_for_has_no_mismatch(spec: Any) -> None:
         ("HostConfig.Tmpfs", None, "/tmp is not a tmpfs with noexec and nosuid, found ''"),
         ("HostConfig.Tmpfs", {"/tmp": "rw,nosuid"}, "/tmp is not a tmpfs with noexec and nosuid, found 'rw,nosuid'"),
         ("HostConfig.Tmpfs", {"/tmp": "rw,noexec"}, "/tmp is not a tmpfs with noexec and nosuid, found 'rw,noexec'"),
+        (
+            "HostConfig.Tmpfs",
+            {"/tmp": "rw,nosuid,noexec,size=99999999999"},
+            "/tmp: asked for nr_inodes=262144 and size=1073741824, found 'rw,nosuid,noexec,size=99999999999'",
+        ),
+        ("HostConfig.Tmpfs", {"/tmp": "rw"}, "/dev/shm is not a tmpfs with noexec and nosuid, found ''"),
         ("Mounts", [], "shared folders: asked for [('/workspace', '/w', True)], found []"),
         ("Mounts", None, "shared folders: asked for [('/workspace', '/w', True)], found []"),
         ("Mounts", ["x", 7, None], "shared folders: asked for [('/workspace', '/w', True)], found []"),

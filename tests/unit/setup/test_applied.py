@@ -31,6 +31,7 @@ FACTS = ContainerFacts(
     internet=True,
     networks=(Network(name="app_default", id=ID, internal=False), Network(name="back", id=ID, internal=True)),
     pids_limit=64,
+    tmp_bytes=1 << 30,
     readonly=True,
     workspace_writable=False,
 )
@@ -71,6 +72,7 @@ def test_applied_settings_of_a_sandboxed_session() -> None:
             "pids_limit": 64,
             "memory": "1g",
             "cpus": None,
+            "tmp_bytes": 1 << 30,
             "readonly": True,
             "user": "1000:1000",
             "home": None,

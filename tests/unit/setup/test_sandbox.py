@@ -114,6 +114,8 @@ def operator(**values: object) -> dict[str, object]:
         ({"sandbox_memory": "1m"}, "below the least that Docker accepts"),
         ({"sandbox_memory": "lots"}, "is no limit"),
         ({"sandbox_cpus": "0.001"}, "is not a number of CPUs"),
+        ({"sandbox_tmp_size": "1023k"}, "is not a size for /tmp"),
+        ({"sandbox_tmp_size": "0"}, "is no limit"),
         ({"sandbox_user": "1:2:3"}, "is not a user"),
         ({"sandbox_env": {"A B": "1"}}, "is no name for a variable"),
         ({"sandbox_env": {"UID": "1"}}, "cannot be set"),
@@ -158,10 +160,32 @@ def test_draft_is_what_the_settings_ask_for(setup: Setup) -> None:
             sandbox_volumes=["new/deep:/data"],
         )
     )  # fmt: skip
-    assert (draft.limits, draft.user) == (Limits(pids=100, memory_bytes=1 << 30, nano_cpus=1_500_000_000), "12:34")
+    limits = Limits(pids=100, memory_bytes=1 << 30, nano_cpus=1_500_000_000, tmp_bytes=1 << 29)
+    assert (draft.limits, draft.user) == (limits, "12:34")
     assert draft.volumes == (Mount(source=f"{setup.host.cwd}/new/deep", target="/data"),)
     assert draft.missing_folders == (f"{setup.host.cwd}/new/deep",)
     assert os.listdir(setup.host.cwd) == []
+
+
+@pytest.mark.parametrize(
+    ("operator_has", "project", "size"),
+    [
+        ({}, {}, 1 << 30),
+        ({"sandbox_memory": "8g"}, {}, 1 << 30),
+        ({"sandbox_memory": "512m"}, {}, 256 << 20),
+        ({"sandbox_memory": "6m"}, {}, 3 << 20),
+        ({"sandbox_memory": "512m", "sandbox_tmp_size": "2g"}, {}, 2 << 30),
+        ({}, {"sandbox_tmp_size": "64m"}, 64 << 20),
+        ({}, {"sandbox_tmp_size": "2g"}, 1 << 30),
+        ({"sandbox_tmp_size": "64m"}, {"sandbox_tmp_size": "128m"}, 64 << 20),
+        ({"sandbox_tmp_size": "4g"}, {"sandbox_tmp_size": "2g"}, 2 << 30),
+        ({"sandbox_memory": "512m"}, {"sandbox_tmp_size": "900m"}, 256 << 20),
+        ({}, {"sandbox_memory": "64m"}, 32 << 20),
+    ],
+)
+def test_size_of_tmp(operator_has: dict[str, object], project: dict[str, object], size: int, setup: Setup) -> None:
+    """R-15, R-16: an operator chooses, a project lowers, and what nobody chose is never most of the memory."""
+    assert setup.draft(**operator(**operator_has), project=project).limits.tmp_bytes == size
 
 
 @pytest.mark.parametrize(
@@ -172,7 +196,8 @@ def test_draft_is_what_the_settings_ask_for(setup: Setup) -> None:
         ({"sandbox_env": {"A": "1", "HOME": "/h"}}, {"home": "/h", "env": (("A", "1"), ("HOME", "/h"))}),
         ({"sandbox_user": "12:34"}, {"user": "12:34"}),
         ({"sandbox_network": "bridge"}, {"network": "bridge"}),
-        ({"sandbox_memory": "64m"}, {"limits": Limits(memory_bytes=64 << 20)}),
+        ({"sandbox_memory": "64m"}, {"limits": Limits(memory_bytes=64 << 20, tmp_bytes=32 << 20)}),
+        ({"sandbox_tmp_size": "2g"}, {"limits": Limits(tmp_bytes=2 << 30)}),
     ],
 )
 def test_container_is_started_as_the_settings_ask_for(
