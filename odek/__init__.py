@@ -10,6 +10,8 @@ The map, lowest level first; a room imports only what stands above it here (test
     listing.py         what a look into folders finds
     together.py        several children followed by one thread
     process.py         child processes: the only subprocess
+    safefile.py        opening a file that others may exchange meanwhile
+    operator_home.py   where the operator's files are, and whether they are the operator's
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked
     config/            settings from their layers, each with its source

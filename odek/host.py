@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odek.errors import OdekError
+from odek.operator_home import OperatorHome, find_operator_home, repositories_around
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,11 @@ class Host:
     umask: int = 0o022
     cwd_id: tuple[int, int] | None = None
     """device and inode of the folder that `cwd` names; None: not known"""
+
+    @property
+    def operator_home(self) -> OperatorHome:
+        """Where the operator's files are. Raises StateError when a variable names no such place."""
+        return find_operator_home(home=self.home, env=self.env, uid=self.uid, cwd=self.cwd)
 
     @classmethod
     def capture(cls) -> Host:
@@ -101,10 +107,11 @@ def which(program: str, host: Host) -> str | None:
     A link into the project does not count either: an untrusted checkout must not supply the `docker`
     that is to contain it (R-92).
     """
+    root = project_root(host)
     for folder in filter(None, trusted_path(host).split(os.pathsep)):
         candidate = os.path.join(folder, program)
         is_program = os.path.isfile(candidate) and os.access(candidate, os.X_OK)
-        if is_program and not _inside(os.path.realpath(candidate), project_root(host)):
+        if is_program and _leads_outside(candidate, root):
             return candidate
     return None
 
@@ -114,24 +121,35 @@ def trusted_path(host: Host) -> str:
 
     Our own children look for programs as well: docker for its credential helpers and for ssh.
     """
-    folders = host.env.get("PATH", os.defpath).split(os.pathsep)
-    trusted = (folder for folder in folders if os.path.isabs(folder))
     root = project_root(host)
-    return os.pathsep.join(folder for folder in trusted if not _inside(os.path.realpath(folder), root))
+    folders = host.env.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if os.path.isabs(folder) and _leads_outside(folder, root))
 
 
 def project_root(host: Host) -> str:
-    """Return the folder whose programs are the project's: that of the repository around the working directory.
+    """Return the folder whose programs are the project's: the outermost checkout around the working directory.
 
-    Started in a subfolder, odek must not trust `node_modules/.bin` of the checkout above it either.
-    A repository that holds the home (dotfiles) is the user's own and does not count.
+    Started in a subfolder, a submodule or a repository inside of another one, odek must not trust
+    `node_modules/.bin` of the checkout above it either. A repository that is the home itself (dotfiles)
+    is the user's own and does not count; one that holds the home is what a checkout in CI looks like.
     """
-    folder = host.cwd
-    while folder not in ("/", "") and not _inside(host.home, folder):
-        if os.path.lexists(os.path.join(folder, ".git")):
-            return folder
-        folder = os.path.dirname(folder)
-    return host.cwd
+    home = _real_path(host.home) if host.home else None
+    around = [folder for folder in repositories_around(host.cwd) if folder not in (home, host.home)]
+    return around[-1] if around else host.cwd
+
+
+def _leads_outside(path: str, folder: str) -> bool:
+    """Return whether `path` is known to lead to something that is not in `folder`."""
+    real = _real_path(path)
+    return real is not None and not _inside(real, folder)
+
+
+def _real_path(path: str) -> str | None:
+    """Return `path` without links; None where that cannot be told: a link may lead where nobody may look."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return None
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from odek.errors import StateError
+from odek.operator_home import OperatorHome, enter_folder, open_home
 from odek.text import visible
 
-ROOT = ".odek"
 LIMIT_BYTES = 1 << 20
 LOCK_WAIT_S = 5.0
 _POLL_S = 0.02
@@ -32,17 +32,16 @@ _REPAIR = "look at it, then repair or remove it"
 class StateFolder:
     """~/.odek or a folder below it; made on the first write, mode 0700 whatever made it before (F-60)."""
 
-    def __init__(self, *, home: str, uid: int, parts: tuple[str, ...] = ()) -> None:
-        """`uid` is whose files are trusted; `parts` name folders below ~/.odek, outermost first."""
+    def __init__(self, where: OperatorHome, *, parts: tuple[str, ...] = ()) -> None:
+        """`parts` name folders below the operator's, outermost first."""
         for part in parts:
             _check_name(part)
-        self._home = home
-        self._uid = uid
-        self._parts = (ROOT, *parts)
+        self._where = where
+        self._parts = parts
 
     def path(self, name: str) -> str:
         """Return the absolute path of the file `name`, for messages."""
-        return os.path.join(self._home, *self._parts, name)
+        return self._where.path(*self._parts, name)
 
     def read(self, name: str, *, limit_bytes: int = LIMIT_BYTES) -> bytes | None:
         """Return the bytes of `name`, or None when it does not exist.
@@ -145,7 +144,7 @@ class StateFolder:
                 raise StateError(f'"{shown}" is a symbolic link', hint="remove the link") from error
             raise self._failed(name, "opened", error) from error
         try:
-            _refuse_untrusted(os.fstat(descriptor), shown, self._uid)
+            _refuse_untrusted(os.fstat(descriptor), shown, self._where.uid)
         except StateError:
             os.close(descriptor)
             raise
@@ -158,46 +157,17 @@ class StateFolder:
 
     def _open_folder(self, *, make: bool) -> int | None:
         """Return a descriptor of this folder; None when it is missing and not to be made."""
-        if not self._home:
-            raise StateError("there is no home directory to keep odek's files in", hint="set HOME")
-        path = self._home
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StateError(
-                f'the home directory "{visible(path)}" cannot be opened: {error.strerror}', hint="set HOME"
-            ) from error
-        for part in self._parts:
-            path = os.path.join(path, part)
+        descriptor = open_home(self._where, make=make)
+        for depth, part in enumerate(self._parts, start=1):
+            if descriptor is None:
+                return None
             parent = descriptor
             try:
-                descriptor = self._enter(parent, part, path, make=make)
-            except FileNotFoundError as error:
-                if not make:
-                    return None
-                raise StateError(f'"{visible(path)}" cannot be made', hint="check HOME") from error
+                descriptor = enter_folder(
+                    parent, part, self._where.path(*self._parts[:depth]), self._where.uid, make=make
+                )
             finally:
                 os.close(parent)
-        return descriptor
-
-    def _enter(self, parent: int, part: str, path: str, *, make: bool) -> int:
-        shown = visible(path)
-        try:
-            if make:
-                _make_folder(parent, part)
-            descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise StateError(f'"{shown}" is a link or no folder', hint="move it out of the way") from error
-            raise StateError(f'"{shown}" cannot be opened: {error.strerror}', hint="check its owner") from error
-        status = os.fstat(descriptor)
-        if status.st_uid != self._uid:
-            os.close(descriptor)
-            raise StateError(f'"{shown}" belongs to another user', hint="check HOME, or give the folder back")
-        if status.st_mode & 0o077:
-            os.fchmod(descriptor, 0o700)
         return descriptor
 
     def _open_lock(self, name: str) -> int:
@@ -304,13 +274,6 @@ def _read_up_to(descriptor: int, size: int) -> bytes:
             break
         data += chunk
     return bytes(data)
-
-
-def _make_folder(parent: int, part: str) -> None:
-    try:
-        os.mkdir(part, 0o700, dir_fd=parent)
-    except FileExistsError:
-        pass
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:

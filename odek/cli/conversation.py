@@ -31,7 +31,7 @@ _PREFIX_LENGTH = 4  # of an id that is cut short, the date counted
 def open_store(host: Host, terminal: Terminal, redact: Callable[[str], str]) -> SessionStore:
     """Return the sessions of the user; nothing is read or made yet."""
     return SessionStore(
-        SessionFolder(home=host.home, uid=host.uid),
+        SessionFolder(host.operator_home),
         clock=time.time,
         nonce=lambda: os.urandom(16).hex(),
         redact=redact,

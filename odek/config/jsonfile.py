@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 
+from odek import safefile
 from odek.errors import ConfigError
+from odek.operator_home import OperatorHome, read_config_file
 from odek.text import clip, visible
 
 LIMIT_BYTES = 5 << 20
@@ -27,43 +28,40 @@ class _Refused(ValueError):
     """Raised by the hooks of the JSON reader; carries the reason."""
 
 
-def read_config(path: str, *, shown: str, inside: str | None = None) -> bytes | None:
-    """Return the bytes of the file at `path`, or None when nothing at all has that name.
+def read_operator_config(where: OperatorHome, *, shown: str) -> bytes | None:
+    """Return the bytes of the operator's file, None when there is none; `shown` is what errors call it.
 
-    `shown` is what errors call the file. With `inside`, a link may only lead to a file below that
-    directory: a checked-out link must not make odek read a file of somebody else.
-    Raises ConfigError for everything that is no readable regular file of at most LIMIT_BYTES.
+    Raises StateError when it is not the operator's alone, ConfigError when it cannot be read.
+    """
+    shown = where.config_file or (where.path("config.json") if where.is_named else shown)
+    try:
+        return read_config_file(where, shown=shown, limit_bytes=LIMIT_BYTES)
+    except OSError as error:
+        raise _unreadable(shown, error) from error
+
+
+def read_project_config(folder: str, name: str, *, shown: str) -> bytes | None:
+    """Return the bytes of the file `name` of a project, or None when nothing at all has that name.
+
+    A link may only lead to a file in `folder`: a checked-out link must not make odek read a file of
+    somebody else. Raises ConfigError for everything that is not a readable regular file of at most
+    LIMIT_BYTES.
     """
     try:
-        os.lstat(path)
+        os.lstat(os.path.join(folder, name))
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unreadable(shown, str(error.strerror)) from error
-    return read_regular(path, shown=shown, inside=inside, limit_bytes=LIMIT_BYTES)
-
-
-def read_regular(path: str, *, shown: str, inside: str | None, limit_bytes: int) -> bytes:
-    """Return the bytes of an existing regular file; the checks are those of `read_config`."""
+        raise _unreadable(shown, error) from error
     try:
-        target = os.path.realpath(path, strict=True)
-        if inside is not None and os.path.commonpath((target, inside)) != inside:
-            raise ConfigError(
-                f"cannot use {shown}: it is a link that leaves the project directory",
-                hint=f"replace {shown} by a regular file",
-            )
-        if not stat.S_ISREG(os.lstat(target).st_mode):  # asked before the open: opening a device can act on it
-            raise _unreadable(shown, "not a regular file")
-        descriptor = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return safefile.read_inside(folder, name, limit_bytes=LIMIT_BYTES)
+    except safefile.LeavesFolder as error:
+        raise ConfigError(
+            f"cannot use {shown}: it is a link that leaves the project directory",
+            hint=f"replace {shown} by a regular file",
+        ) from error
     except OSError as error:
-        raise _unreadable(shown, str(error.strerror)) from error
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # pragma: no cover - swapped since the first look
-            raise _unreadable(shown, "not a regular file")
-        data = file.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
-        raise _unreadable(shown, f"larger than {limit_bytes >> 20} MiB")
-    return data
+        raise _unreadable(shown, error) from error
 
 
 def parse_config(data: bytes, *, shown: str) -> dict[str, object]:
@@ -114,7 +112,8 @@ def described(value: object) -> str:
     return kind_of(value) if isinstance(value, (list, dict)) or value is None else quoted(value)
 
 
-def _unreadable(shown: str, reason: str) -> ConfigError:
+def _unreadable(shown: str, error: OSError) -> ConfigError:
+    reason = f"larger than {LIMIT_BYTES >> 20} MiB" if isinstance(error, safefile.TooLarge) else str(error.strerror)
     return ConfigError(
         f"cannot read {shown}: {visible(reason[:1].lower() + reason[1:])}",
         hint=f"make {shown} a readable file, or remove it",

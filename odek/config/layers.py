@@ -5,12 +5,11 @@ The parsing is pure and stands beside the reading: `parse_file`, `parse_environm
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odek.config.danger import parse_dangerous
-from odek.config.jsonfile import described, parse_config, read_config
+from odek.config.jsonfile import described, parse_config, read_operator_config, read_project_config
 from odek.config.options import BY_KEY, FORBIDDEN, GLOBAL_FILE, LIVE, OPTIONS, PROJECT_FILE, Option
 from odek.config.provider import choose_provider, foreign_key_variables
 from odek.config.secretfile import SHOWN as SECRETS_FILE
@@ -56,15 +55,14 @@ def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
     `flags` holds, by option key, only what the command line said: a bool, a str, or a list of str.
     Raises ConfigError for whatever cannot be read, parsed or typed (R-13).
     """
-    secrets = _read_secrets(host)
+    where = host.operator_home
+    secrets = read_secrets(where)
     env = _with_secrets(host.env, secrets)
     layers: list[Layer] = []
-    if host.home:
-        path = os.path.join(host.home, ".odek", "config.json")
-        data = read_config(path, shown=GLOBAL_FILE)
-        if data is not None:
-            layers.append(parse_file(data, Source.GLOBAL, env))
-    data = read_config(os.path.join(host.cwd, "odek.json"), shown=PROJECT_FILE, inside=host.cwd)
+    data = read_operator_config(where, shown=GLOBAL_FILE)
+    if data is not None:
+        layers.append(parse_file(data, Source.GLOBAL, env))
+    data = read_project_config(host.cwd, "odek.json", shown=PROJECT_FILE)
     if data is not None:
         layers.append(parse_file(data, Source.PROJECT, env))
     return with_fallbacks((*layers, parse_environment(env, secrets), parse_flags(flags)), env, secrets)
@@ -135,12 +133,6 @@ def parse_flags(flags: Mapping[str, object]) -> Layer:
         origin = (option.off_flag if given is False else "") or option.flag
         values[key] = Value(value=_flag_value(option, given, origin), origin=origin)
     return Layer(source=Source.FLAG, origin="command line", values=values)
-
-
-def _read_secrets(host: Host) -> SecretFile:
-    if not host.home:
-        return SecretFile(values={})
-    return read_secrets(os.path.join(host.home, ".odek", "secrets.env"), uid=host.uid)
 
 
 def _with_secrets(env: Mapping[str, str], secrets: SecretFile) -> dict[str, str]:

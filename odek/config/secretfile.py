@@ -14,10 +14,12 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odek.config.jsonfile import read_regular
+from odek import safefile
 from odek.errors import ConfigError
+from odek.operator_home import NoHome, OperatorHome, open_home
 
-SHOWN = "~/.odek/secrets.env"
+NAME = "secrets.env"
+SHOWN = f"~/.odek/{NAME}"
 LIMIT_BYTES = 1 << 20
 _LINE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=(?P<value>.*)", re.DOTALL)
 
@@ -30,22 +32,33 @@ class SecretFile:
     warnings: tuple[str, ...] = ()
 
 
-def read_secrets(path: str, *, uid: int) -> SecretFile:
-    """Return the variables in the file at `path`; none when it does not exist.
+def read_secrets(where: OperatorHome) -> SecretFile:
+    """Return the variables in the operator's file; none when it does not exist.
 
     Raises ConfigError when it is a link, belongs to another user, or others may read it: a file
-    that cannot be trusted may have lost the very switch that the operator counts on.
+    that cannot be trusted may have lost the very switch that the operator counts on. StateError when
+    the folder is not the operator's.
     """
     try:
-        status = os.lstat(path)
+        folder = open_home(where, make=False)
+    except NoHome:
+        if where.is_named:
+            raise
+        return SecretFile(values={})
+    if folder is None:
+        return SecretFile(values={})
+    try:
+        _check_status(os.stat(NAME, dir_fd=folder, follow_symlinks=False), where.uid)
+        return parse_secrets(safefile.read_regular(NAME, dir_fd=folder, limit_bytes=LIMIT_BYTES))
     except FileNotFoundError:
         return SecretFile(values={})
     except OSError as error:
+        reason = f"larger than {LIMIT_BYTES >> 20} MiB" if isinstance(error, safefile.TooLarge) else str(error.strerror)
         raise ConfigError(
-            f"cannot read {SHOWN}: {str(error.strerror).lower()}", hint=f"make {SHOWN} readable, or remove it"
+            f"cannot read {SHOWN}: {reason.lower()}", hint=f"make {SHOWN} a readable file, or remove it"
         ) from error
-    _check_status(status, uid)
-    return parse_secrets(read_regular(path, shown=SHOWN, inside=None, limit_bytes=LIMIT_BYTES))
+    finally:
+        os.close(folder)
 
 
 def parse_secrets(data: bytes) -> SecretFile:

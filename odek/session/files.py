@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from odek.errors import StateError
+from odek.operator_home import OperatorHome
 from odek.state import StateFolder
 from odek.text import visible
 
@@ -75,8 +76,8 @@ class GrowingFile:
 class SessionFolder(StateFolder):
     """~/.odek/sessions: what a StateFolder can do, and names, growing files and removal."""
 
-    def __init__(self, *, home: str, uid: int) -> None:
-        super().__init__(home=home, uid=uid, parts=(FOLDER,))
+    def __init__(self, where: OperatorHome) -> None:
+        super().__init__(where, parts=(FOLDER,))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of everything in the folder, sorted. Raises StateError."""

@@ -50,7 +50,7 @@ def approve(
     require_approval(
         request,
         approver=approver,
-        store=ApprovalStore(StateFolder(home=host.home, uid=host.uid)),
+        store=ApprovalStore(StateFolder(host.operator_home)),
         approved_by_environment=settings.approve_project_sandbox,
         notify=notices.note,
     )

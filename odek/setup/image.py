@@ -60,7 +60,7 @@ class BuildRecords:
     """The builds that we made for one project."""
 
     def __init__(self, host: Host, notices: Notices, *, clock: Callable[[], float] = time.time) -> None:
-        self._folder = StateFolder(home=host.home, uid=host.uid)
+        self._folder = StateFolder(host.operator_home)
         self._project = host.cwd
         self._notices = notices
         self._clock = clock

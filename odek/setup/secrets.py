@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from odek.config.options import LIVE
 from odek.config.secretfile import read_secrets
 from odek.config.settings import Settings
@@ -37,7 +35,5 @@ def known_secrets(settings: Settings, host: Host) -> tuple[str, ...]:
 
 
 def _file_values(host: Host) -> tuple[str, ...]:
-    if not host.home:
-        return ()
-    found = read_secrets(os.path.join(host.home, ".odek", "secrets.env"), uid=host.uid).values
+    found = read_secrets(host.operator_home).values
     return tuple(value for name, value in found.items() if name not in _PLAIN)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from fakes.homes import operator_home
 
 from odek.model.types import Message, ToolCall, Usage
 from odek.session.files import SessionFolder
@@ -24,7 +25,7 @@ class Sessions:
     def __init__(self, home: Path, *, redact: Callable[[str], str] = str) -> None:
         self.now = NOON
         self.warnings: list[str] = []
-        self.folder = SessionFolder(home=str(home), uid=os.getuid())
+        self.folder = SessionFolder(operator_home(home))
         self.path = home / ".odek" / "sessions"
         self._made = 0
         self.store = SessionStore(

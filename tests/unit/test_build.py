@@ -309,10 +309,12 @@ def test_what_a_conversation_imports_is_compiled_ahead(builder: ModuleType, word
     _, start_modules = marshal.loads(compiled.start)
     _, _, modules, _ = marshal.loads(compiled.run)
     script = "import sys, odek.cli.main as m\ntry: m.main(sys.argv[1:])\nfinally: print(*sys.modules)"
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
     done = subprocess.run(
         [PYTHON, "-c", script, *words, "--no-sandbox", "--base-url", write_recording(tmp_path / "model", "true")],
-        env={"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
+        env={"PATH": os.defpath, "HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path / "work",
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -28,14 +28,16 @@ ROOMS: dict[str, set[str]] = {
     "process": GROUND | {"calloff"},
     "listing": set(),
     "together": set(),
-    "host": GROUND,
-    "state": GROUND,
-    "config": GROUND | {"host"},
-    "sandbox": GROUND | {"process", "listing", "together"},
+    "safefile": set(),
+    "operator_home": GROUND | {"safefile"},
+    "host": GROUND | {"operator_home"},
+    "state": GROUND | {"operator_home"},
+    "config": GROUND | {"host", "operator_home", "safefile"},
+    "sandbox": GROUND | {"process", "safefile", "listing", "together"},
     "approval": GROUND | {"state", "danger"},
     "danger": GROUND | {"trusted"},
     "model": GROUND,
-    "session": GROUND | {"state", "model"},
+    "session": GROUND | {"operator_home", "state", "model"},
     "executor": GROUND | {"listing", "process"},
     "onhost": GROUND | {"process", "redact", "listing", "together"},
     "agent": GROUND | {"model", "calloff"},
@@ -48,8 +50,8 @@ ROOMS: dict[str, set[str]] = {
     "demo": set(),
 }
 ROOMS["setup"] = GROUND | {
-    "redact", "host", "state", "config", "sandbox", "danger", "approval", "model", "executor", "onhost",
-    "tools", "isolation",
+    "redact", "safefile", "operator_home", "host", "state", "config", "sandbox", "danger", "approval", "model",
+    "executor", "onhost", "tools", "isolation",
 }  # fmt: skip
 ROOMS["explain"] = GROUND | {"host", "config", "sandbox", "approval", "isolation", "setup"}
 ROOMS["bootstrap"] = set(ROOMS)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes.homes import operator_home
 from rights import may_become_others
 
 from odek.errors import StateError
@@ -21,7 +22,7 @@ NAME = "approvals.json"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StateFolder:
-    return StateFolder(home=str(tmp_path), uid=UID)
+    return StateFolder(operator_home(tmp_path))
 
 
 def plant(home: Path, data: bytes, *, mode: int = 0o600) -> Path:
@@ -60,7 +61,7 @@ def test_written_file_is_private_whatever_the_umask(folder: StateFolder, tmp_pat
 
 def test_folders_below_are_made_and_private(tmp_path: Path) -> None:
     """F-60."""
-    sessions = StateFolder(home=str(tmp_path), uid=UID, parts=("sessions", "audit"))
+    sessions = StateFolder(operator_home(tmp_path), parts=("sessions", "audit"))
     sessions.write("x", b"1")
     made = [tmp_path / ".odek", tmp_path / ".odek/sessions", tmp_path / ".odek/sessions/audit"]
     assert [permissions(path) for path in made] == [0o700] * 3
@@ -93,13 +94,13 @@ def test_file_of_another_user_is_refused(tmp_path: Path) -> None:
     path = plant(tmp_path, b"{}")
     os.chown(path, 12345, 12345)
     with pytest.raises(StateError, match="belongs to another user"):
-        StateFolder(home=str(tmp_path), uid=UID).read(NAME)
+        StateFolder(operator_home(tmp_path)).read(NAME)
 
 
 def test_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     """R-61: its owner could put any file there."""
     plant(tmp_path, b"{}")
-    stranger = StateFolder(home=str(tmp_path), uid=UID + 1)
+    stranger = StateFolder(operator_home(tmp_path, uid=UID + 1))
     for attempt in (lambda: stranger.read(NAME), lambda: stranger.write(NAME, b"")):
         with pytest.raises(StateError) as caught:
             attempt()
@@ -169,27 +170,27 @@ def test_name_that_leaves_the_folder_is_refused(folder: StateFolder, tmp_path: P
             attempt()
     if name:
         with pytest.raises(StateError, match="cannot be the name of a state file"):
-            StateFolder(home=str(tmp_path), uid=UID, parts=(name,))
+            StateFolder(operator_home(tmp_path), parts=(name,))
     assert sorted(path.name for path in tmp_path.rglob("*")) == [".odek"]
 
 
 def test_folder_that_cannot_be_made_or_opened_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StateError) as caught:
-        StateFolder(home="/proc", uid=UID).write(NAME, b"")
+        StateFolder(operator_home("/proc")).write(NAME, b"")
     assert caught.value.message == '"/proc/.odek" cannot be made'
     long = "x" * 300
     with pytest.raises(StateError) as caught:
-        StateFolder(home=str(tmp_path), uid=UID, parts=(long,)).write(NAME, b"")
+        StateFolder(operator_home(tmp_path), parts=(long,)).write(NAME, b"")
     assert caught.value.message == f'"{tmp_path}/.odek/{long}" cannot be opened: File name too long'
 
 
 @pytest.mark.parametrize("home", ["", "/nonexistent/home"])
 def test_without_a_home_nothing_is_read_or_written(home: str) -> None:
-    nowhere = StateFolder(home=home, uid=UID)
+    nowhere = StateFolder(operator_home(home))
     for attempt in (lambda: nowhere.read(NAME), lambda: nowhere.write(NAME, b"")):
         with pytest.raises(StateError) as caught:
             attempt()
-        assert caught.value.hint == "set HOME"
+        assert caught.value.hint == "set HOME or ODEK_HOME"
 
 
 def test_failed_write_leaves_the_old_file_and_no_other(folder: StateFolder, tmp_path: Path) -> None:
@@ -291,7 +292,7 @@ def test_hostile_path_is_shown_escaped(tmp_path: Path) -> None:
     home.mkdir()
     plant(home, b"", mode=0o644)
     with pytest.raises(StateError) as caught:
-        StateFolder(home=str(home), uid=UID).read(NAME)
+        StateFolder(operator_home(home)).read(NAME)
     assert caught.value.message == f'"{tmp_path}/a\\x1b[2Kb/.odek/{NAME}" is open to other users (mode 0644)'
 
 
@@ -336,8 +337,8 @@ def test_lock_is_let_go_when_the_work_fails(folder: StateFolder) -> None:
 def test_lock_of_a_killed_process_does_not_block(folder: StateFolder, tmp_path: Path) -> None:
     """B45: a stale lock of a dead process."""
     code = (
-        "import os, signal, sys; from odek.state import StateFolder\n"
-        f"with StateFolder(home=sys.argv[1], uid=os.getuid()).locked({NAME!r}):\n"
+        "import os, signal, sys; from tests.fakes.homes import operator_home; from odek.state import StateFolder\n"
+        f"with StateFolder(operator_home(sys.argv[1])).locked({NAME!r}):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"
     )
     root = Path(__file__).resolve().parents[2]
@@ -360,8 +361,8 @@ def test_link_in_place_of_the_lock_is_refused(folder: StateFolder, tmp_path: Pat
 def test_processes_that_count_under_the_lock_lose_nothing(folder: StateFolder, tmp_path: Path) -> None:
     """F-99: read, change and write are one step for all processes."""
     code = (
-        "import os, sys; from odek.state import StateFolder\n"
-        "folder = StateFolder(home=sys.argv[1], uid=os.getuid())\n"
+        "import os, sys; from tests.fakes.homes import operator_home; from odek.state import StateFolder\n"
+        "folder = StateFolder(operator_home(sys.argv[1]))\n"
         "for _ in range(10):\n"
         "    with folder.locked('n', wait_s=60):\n"
         "        folder.write_json('n', 1 + (folder.read_json('n') or 0))"

@@ -35,7 +35,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parser.add_argument("--all", action="store_true", help="revoke every approval")
     parsed, rest = parser.read(arguments)
     words = [*parsed.words, *rest]
-    store = ApprovalStore(StateFolder(home=host.home, uid=host.uid))
+    store = ApprovalStore(StateFolder(host.operator_home))
     if words == ["list"] and not (parsed.here or parsed.all):
         entries = store.entries()
         terminal.answer(_as_json(entries) if parsed.json else render_entries(entries, here=host.cwd))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
@@ -11,6 +12,7 @@ from odek.config.settings import Source
 from odek.config.template import render_template
 from odek.errors import ConfigError
 from odek.host import Host
+from odek.state import StateFolder
 from odek.text import visible
 
 
@@ -23,14 +25,28 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parser.add_argument("--force", "-f", action="store_true", help="replace a file that exists")
     parsed = parser.read_flags(arguments)
     source = Source.GLOBAL if parsed.for_global else Source.PROJECT
-    path = os.path.join(host.home, ".odek", "config.json") if parsed.for_global else os.path.join(host.cwd, "odek.json")
+    text = render_template(source)
     if parsed.for_global:
-        if not host.home:
-            raise ConfigError("there is no home directory to write ~/.odek/config.json to", hint="set HOME")
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    _write(path, render_template(source), force=parsed.force)
+        path = _write_global(host, text, force=parsed.force)
+    else:
+        path = os.path.join(host.cwd, "odek.json")
+        _write(path, text, force=parsed.force)
     terminal.answer(f"wrote {visible(path)}")
     return 0
+
+
+def _write_global(host: Host, text: str, *, force: bool) -> str:
+    """Write the operator's file and return its path; in HOME, too: nothing is read here."""
+    folder = StateFolder(replace(host.operator_home, workspaces=()))
+    path = folder.path("config.json")
+    if not force and os.path.lexists(path):
+        raise _exists(path)
+    folder.write("config.json", text.encode())
+    return path
+
+
+def _exists(path: str) -> ConfigError:
+    return ConfigError(f"{visible(path)} exists already", hint="--force replaces it")
 
 
 def _write(path: str, text: str, *, force: bool) -> None:
@@ -38,7 +54,7 @@ def _write(path: str, text: str, *, force: bool) -> None:
     try:
         descriptor = os.open(path, flags, 0o600)
     except FileExistsError as error:
-        raise ConfigError(f"{visible(path)} exists already", hint="--force replaces it") from error
+        raise _exists(path) from error
     except OSError as error:
         raise ConfigError(f"cannot write {visible(path)}: {error.strerror}") from error
     with open(descriptor, "w", encoding="utf-8") as file:

@@ -81,7 +81,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             before = history(recorder.transcript)
             files = earlier_files(recorder.transcript, (), host, warn=terminal.warn).files
             layers += model_layer(recorder.transcript)
-        log = InputLog(StateFolder(home=host.home, uid=host.uid), redact=redact, warn=terminal.warn)
+        log = InputLog(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
         box = Box(profile, (*layers, flags), host, terminal, sink=keeper, files=files)
         stack.enter_context(box.open(before))
         lines = _lines(log, host, terminal)

@@ -142,7 +142,7 @@ def _approval(asked: Asked, request: ApprovalRequest | None) -> ApprovalState:
         return "not needed"
     if asked.settings.approve_project_sandbox:
         return "given by the environment"
-    if ApprovalStore(StateFolder(home=asked.host.home, uid=asked.host.uid)).holds(request):
+    if ApprovalStore(StateFolder(asked.host.operator_home)).holds(request):
         return "remembered"
     return "asked for" if find_approver() else "impossible"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes.approver import Answers
+from fakes.homes import operator_home
 
 from odek.approval.gate import require_approval
 from odek.approval.request import ApprovalRequest, EnvOverride, describe_plainly, render_request
@@ -21,7 +21,7 @@ ASKED = ApprovalRequest(project_dir="/p", image="alpine", env=(EnvOverride(key="
 
 @pytest.fixture
 def store(tmp_path: Path) -> ApprovalStore:
-    return ApprovalStore(StateFolder(home=str(tmp_path), uid=os.getuid()))
+    return ApprovalStore(StateFolder(operator_home(tmp_path)))
 
 
 def gate(
@@ -105,7 +105,7 @@ def test_changed_value_asks_again_after_trust(store: ApprovalStore) -> None:
 )
 def test_question_after_trust_says_what_is_different(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
     """R-62, D-5: also where nobody can be asked; never a value, and nothing of another folder's approval."""
-    store = ApprovalStore(StateFolder(home=str(tmp_path), uid=os.getuid()), clock=lambda: 0.0)
+    store = ApprovalStore(StateFolder(operator_home(tmp_path)), clock=lambda: 0.0)
     gate(store, Answers("t"))
     for approver in (Answers("n"), None):
         notices: list[str] = []
@@ -154,6 +154,6 @@ def test_trust_that_cannot_be_remembered_stops(tmp_path: Path) -> None:
     """R-61: a "trust" that is lost in silence would be a lie."""
     (tmp_path / ".odek").mkdir(mode=0o700)
     (tmp_path / ".odek" / "project_sandbox_approvals.json.lock").mkdir()
-    store = ApprovalStore(StateFolder(home=str(tmp_path), uid=os.getuid()))
+    store = ApprovalStore(StateFolder(operator_home(tmp_path)))
     with pytest.raises(StateError):
         gate(store, Answers("t"))

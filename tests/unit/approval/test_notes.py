@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
+from fakes.homes import operator_home
 
 from odek.approval.listing import choose_entry, entries_in, entries_to_json, handle, render_entries
 from odek.approval.notes import FILE, MAX_PARTS, Note, note_to_json, parse_notes, take_note
@@ -56,7 +56,7 @@ FULL_NOTE = Note(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StateFolder:
-    return StateFolder(home=str(tmp_path), uid=os.getuid())
+    return StateFolder(operator_home(tmp_path))
 
 
 @pytest.fixture

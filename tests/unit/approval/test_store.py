@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.homes import operator_home
 
 from odek.approval.request import ApprovalRequest, EnvOverride, digest, fingerprint
 from odek.approval.store import FILE, ApprovalStore
@@ -23,7 +23,7 @@ GATED = ApprovalRequest(project_dir="/p", env=(EnvOverride(key="X", value="1"),)
 
 @pytest.fixture
 def store(tmp_path: Path) -> ApprovalStore:
-    return ApprovalStore(StateFolder(home=str(tmp_path), uid=os.getuid()))
+    return ApprovalStore(StateFolder(operator_home(tmp_path)))
 
 
 def plant(home: Path, content: object) -> Path:
@@ -147,8 +147,8 @@ def test_two_writers_at_once_both_survive(store: ApprovalStore, tmp_path: Path) 
         "import os, sys\n"
         "from odek.approval.request import ApprovalRequest\n"
         "from odek.approval.store import ApprovalStore\n"
-        "from odek.state import StateFolder\n"
-        "store = ApprovalStore(StateFolder(home=sys.argv[1], uid=os.getuid()))\n"
+        "from tests.fakes.homes import operator_home; from odek.state import StateFolder\n"
+        "store = ApprovalStore(StateFolder(operator_home(sys.argv[1])))\n"
         "for number in range(10):\n"
         "    store.remember(ApprovalRequest(project_dir=f'/{sys.argv[2]}/{number}', image='i'))"
     )

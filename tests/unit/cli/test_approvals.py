@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from fakes.homes import operator_home
 from fakes.layering import make_host
 
 from odek.approval.request import ApprovalRequest
@@ -25,7 +26,7 @@ class Scratch:
 
     def __init__(self, root: Path) -> None:
         self.host = make_host(root, uid=os.getuid())
-        self.folder = StateFolder(home=self.host.home, uid=self.host.uid)
+        self.folder = StateFolder(operator_home(self.host.home))
         self.store = ApprovalStore(self.folder, clock=lambda: 0.0)
         self.here = ApprovalRequest(project_dir=self.host.cwd, network="bridge")
         self.store.remember(self.here)

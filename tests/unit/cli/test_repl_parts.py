@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from fakes.homes import operator_home
 from fakes.model import ScriptedModel, call_reply, text_reply
 from fakes.sessions import FIRST_ID, Sessions
 from fakes.terminals import Screen
@@ -42,7 +42,7 @@ def test_history_drops_repetitions_blanks_and_the_oldest() -> None:
 
 
 def log_in(home: Path, warnings: list[str]) -> InputLog:
-    folder = StateFolder(home=str(home), uid=os.getuid())
+    folder = StateFolder(operator_home(home))
     return InputLog(folder, redact=lambda text: text.replace("hunter22", "…"), warn=warnings.append)
 
 

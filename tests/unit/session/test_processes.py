@@ -23,12 +23,13 @@ START = """
 import os, secrets, sys, time
 from odek.errors import StateError
 from odek.model.types import Message, ToolCall, Usage
+from odek.operator_home import OperatorHome
 from odek.session.files import SessionFolder
 from odek.session.groups import history
 from odek.session.store import SessionStore
 home, *arguments = sys.argv[1:]
 store = SessionStore(
-    SessionFolder(home=home, uid=os.getuid()),
+    SessionFolder(OperatorHome(folder=home + '/.odek', uid=os.getuid(), workspaces=())),
     clock=time.time, nonce=lambda: secrets.token_hex(16), redact=str, warn=lambda text: None,
 )
 """
@@ -171,7 +172,7 @@ def small_disk(place: Path) -> Iterator[None]:
     if os.getuid() != 0:
         pytest.skip("only root can mount a small disk")
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "odek", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "odek", str(place)], capture_output=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode(errors='replace').strip()}")
