@@ -34,15 +34,15 @@ find_here() { # sets here to the folder whose programs are those of the checkout
     here=${PWD:-.}
     ! has_links "$here" || here=$(pwd -P 2>/dev/null) || here=/
     here=/${here#"${here%%[!/]*}"} # some shells keep both slashes of "//folder"
-    above=$here
+    above=$here own=${HOME-}
+    own=${own%"${own##*[!/]}"}
     while [ -n "$above" ]; do
-        case ${HOME-}/ in
-        "$above"/*) break ;;
-        esac
-        if [ -e "$above/.git" ] || [ -h "$above/.git" ]; then
-            here=$above
-            break
-        fi
+        # the outermost checkout counts; one that is the home itself (dotfiles) does not
+        for mark in .git .hg .svn .jj .bzr; do
+            if [ "$above" != "$own" ] && { [ -e "$above/$mark" ] || [ -h "$above/$mark" ]; }; then
+                here=$above
+            fi
+        done
         above=${above%/*}
     done
 }

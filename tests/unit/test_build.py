@@ -657,6 +657,22 @@ def test_repository_around_the_folder_is_not_run_either(
     assert (done.returncode, done.stderr) == (7, "")
 
 
+@pytest.mark.parametrize("mark", [".git", ".hg", ".jj"])
+@pytest.mark.parametrize("home", ["", "{here}/a", "{here}/.home/"])
+def test_the_outermost_checkout_is_not_run(
+    mark: str, home: str, hostile: Path, marker: Path, built: Path, bin_folder: Path
+) -> None:
+    """F6: started in a submodule, `node_modules/.bin` of the checkout around it is foreign as well."""
+    (hostile / mark).mkdir()
+    inner = hostile / "a" / "submodule"
+    (inner / "deep").mkdir(parents=True)
+    (inner / ".git").write_text("gitdir: ../../.git/modules/submodule\n")
+    env = {"HOME": home.replace("{here}", str(hostile))} if home else {}
+    done = start(built, "x", path=f"{hostile}:{hostile}/bin:{bin_folder}", cwd=inner / "deep", env=env)
+    assert not marker.exists(), marker.read_text()
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 def test_repository_that_holds_the_home_is_the_users_own(built: Path, tmp_path: Path) -> None:
     """Dotfiles kept in a repository do not take ~/.local/bin away; host.project_root has the same rule."""
     home = tmp_path / "home"

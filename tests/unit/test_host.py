@@ -83,6 +83,29 @@ def test_programs_of_the_repository_around_the_working_directory_do_not_count(pr
     assert which("docker", host(inner, f"{project.parent}/links")) is None
 
 
+@pytest.mark.parametrize("mark", [".git", ".hg", ".svn", ".jj", ".bzr"])
+@pytest.mark.parametrize("home", ["", "project/packages", "project/.home"])
+def test_the_outermost_checkout_is_the_project(mark: str, home: str, project: Path) -> None:
+    """F6: in a submodule or a repository inside of another, programs of the outer one are foreign as well."""
+    inner = project / "packages" / "submodule"
+    (inner / "src").mkdir(parents=True)
+    (inner / ".git").write_text("gitdir: ../../.git/modules/submodule")
+    (project / mark).mkdir()
+    started = replace(
+        host(inner / "src", f"{project}/bin:{project.parent}/usr"), home=home and str(project.parent / home)
+    )
+    assert project_root(started) == str(project)
+    assert which("docker", started) == f"{project.parent}/usr/docker"
+
+
+@pytest.mark.parametrize("target", ["/proc/1/root/x", "self", "x" * 300])
+def test_entry_that_leads_where_nobody_may_look_is_left_out(target: str, project: Path) -> None:
+    """E2: whatever the file system answers, an entry that cannot be followed is not trusted."""
+    (project.parent / "self").symlink_to(target)
+    path = f"{project.parent}/self:{project.parent}/usr"
+    assert which("docker", host(project, path)) == f"{project.parent}/usr/docker"
+
+
 def test_a_repository_that_holds_the_home_is_no_project(project: Path) -> None:
     """Dotfiles in git must not take the user's own programs away."""
     (project / ".git").mkdir()
