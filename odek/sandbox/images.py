@@ -1,4 +1,4 @@
-"""From an image reference to the full ID that is run: inspect, else pull (docker-facts: run by ID)."""
+"""From an image reference to the full ID that is run: inspect, else pull (run by ID: M-13)."""
 
 from __future__ import annotations
 

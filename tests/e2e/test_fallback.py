@@ -144,7 +144,7 @@ def test_image_of_the_operator_cannot_be_pulled(firm: str, scene: Scene, docker_
 
 @pytest.mark.parametrize("firm", ["implicit", "--sandbox", "ODEK_REQUIRE_SANDBOX"])
 def test_image_of_the_project_cannot_be_pulled(firm: str, scene: Scene, docker_engine: Engine) -> None:
-    """R-7, D-1, B24, docker facts 7.6: a project cannot push work to the host by an image that is not there."""
+    """R-7, D-1, B24, M-6: a project cannot push work to the host by an image that is not there."""
     scene.project(sandbox_image=DEAD_REGISTRY)
     flags, more = FIRMNESS[firm]
     ended = scene.run(*flags, env={"ODEK_APPROVE_PROJECT_SANDBOX": "1", **more})

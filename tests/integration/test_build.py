@@ -177,7 +177,7 @@ def test_run_steps_have_no_network_unless_the_operator_gives_it(projects: list[P
 def test_no_fetch_of_the_daemon_reaches_the_hosts_loopback(
     projects: list[Project], listener: tuple[int, list[str]]
 ) -> None:
-    """B17, docker facts 7.3: zero hits without the switch; with it the same line is fetched, so the refusal counts."""
+    """B17, M-3: zero hits without the switch; with it the same line is fetched, so the refusal counts."""
     port, hits = listener
     fetches = (
         f"ADD http://127.0.0.1:{port}/add /p",

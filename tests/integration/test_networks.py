@@ -195,7 +195,7 @@ def test_two_checkouts_of_one_project_are_pointed_out(
 
 
 def test_host_answers_on_an_internal_network(project: Project, docker: DockerCli, sandbox: Starter) -> None:
-    """B27, docker facts 7.2, R-56: what is said of an internal network does not cover the host, which is reachable."""
+    """B27, M-2, R-56: what is said of an internal network does not cover the host, which is reachable."""
     back = project.network("back", internal=True)
     gateway = project.engine.run(
         "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", back

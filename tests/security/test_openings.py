@@ -172,7 +172,7 @@ def test_image_of_a_project_is_used_only_after_a_yes(sandboxed: Odek, docker_eng
 
 
 def test_bridge_reaches_the_host_and_says_so(sandboxed: Odek, docker_engine: Engine, base_image: str) -> None:
-    """Not promised: `bridge` is no wall to this host (docker facts 7.14); the startup line tells that it is in use."""
+    """Not promised: `bridge` is no wall to this host (M-14); the startup line tells that it is in use."""
     gateway = gateway_of_the_bridge(docker_engine, base_image)
     with listener_on_the_host() as (port, came):
         script = (calls(("shell", {"command": f"nc -w 3 {gateway} {port} </dev/null && echo THROUGH"})), text("done"))

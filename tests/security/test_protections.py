@@ -56,7 +56,7 @@ def test_home_is_writable(proof: Proof) -> None:
 
 
 def test_home_is_writable_in_an_image_with_a_closed_tmp(proof: Proof, odd_images: OddImages) -> None:
-    """The same where /tmp of the image is root's; docker facts 7.4: a tmpfs takes over the mode of that folder."""
+    """The same where /tmp of the image is root's; M-4: a tmpfs takes over the mode of that folder."""
     closed = odd_images.make(modes={"tmp": 0o755})
     proof.stops("touch $HOME/.settings || echo THROUGH", by="tmp for all", user=SOMEBODY, image=closed)
 
@@ -127,7 +127,7 @@ def test_dead_processes_are_buried(proof: Proof) -> None:
 
 
 def test_proxies_of_the_client_stay_out(proof: Proof, docker_engine: Engine, tmp_path: Path) -> None:
-    """No variables of the host; docker facts 7.12: Docker's client adds its proxies, with their passwords."""
+    """No variables of the host; M-12: Docker's client adds its proxies, with their passwords."""
     proxy = "http://user:canary-7f3@proxy.example:3128"
     settings = {"proxies": {"default": {"httpProxy": proxy, "httpsProxy": proxy, "noProxy": "canary-7f3"}}}
     (tmp_path / "config.json").write_text(json.dumps(settings))
@@ -169,7 +169,7 @@ def test_no_state_persists(proof: Proof, tmp_path: Path) -> None:
 
 
 def test_commands_do_not_end_the_sandbox(proof: Proof) -> None:
-    """An isolated keep-alive, commands by `docker exec` as another user; docker facts 7.9: else `kill -1` ends all."""
+    """An isolated keep-alive, commands by `docker exec` as another user; M-9: else `kill -1` ends all."""
     kill = "kill -KILL -1"
     box = proof.boxes.start(user=ROOT)
     box.run(kill, timeout_s=10)

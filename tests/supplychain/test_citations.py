@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("docs/REQUIREMENTS.md", "docs/FAULTS.md", "SECURITY.md")
-CITED = re.compile(r"\b(?:[RDFSWP]-[0-9]{1,3}|B[0-9]{2,3})\b")
-DEFINED = re.compile(r"\*\*([RDFSWP]-?[0-9]{1,3}|[ABCDEF][0-9]{1,3})\*\*")
+DOCUMENTS = ("docs/REQUIREMENTS.md", "docs/FAULTS.md", "docs/DOCKER.md", "SECURITY.md")
+CITED = re.compile(r"\b(?:[RDFMSWP]-[0-9]{1,3}|B[0-9]{2,3})\b")
+DEFINED = re.compile(r"\*\*([RDFMSWP]-?[0-9]{1,3}|[ABCDEF][0-9]{1,3})\*\*")
 RANGE = re.compile(r"\*\*([RDFSWP]-)([0-9]{1,3})\*\* to \*\*[RDFSWP]-([0-9]{1,3})\*\*")
 # linters' codes, and numbers in texts that tests make up
 NOT_CITATIONS = {"B009", "B023", "B904", "B905", "B006", "B008"}

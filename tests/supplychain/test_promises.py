@@ -36,7 +36,7 @@ def test_every_promise_names_its_proof() -> None:
 
 
 def test_what_is_not_promised_is_said() -> None:
-    """B27, docker facts 7.2, 7.3, 7.14: internal networks and the host, bridge and metadata, the image after FROM."""
+    """B27, M-2, M-3, M-14: internal networks and the host, bridge and metadata, the image after FROM."""
     told = " ".join(row[0] for row in rows("What is not promised"))
     words = ("`internal` network", "not this host", "169.254.169.254", "`FROM` is pulled", "shares the kernel")
     assert [word for word in words if word not in told] == []
