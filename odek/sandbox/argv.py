@@ -16,6 +16,7 @@ LABEL = "io.odek.sandbox"
 NONCE_LABEL = "io.odek.nonce"
 """tells our own container from another's that took the same name"""
 
+_LISTED_NETWORK = "[{{json .ID}},{{json .Name}},{{json .Driver}},{{json .Scope}}]"
 SHARED_MEMORY = "/dev/shm"
 _SHARED_MEMORY_BYTES = 64 << 20  # Docker's own default
 _PAGE_BYTES = 4096
@@ -122,17 +123,14 @@ def list_by_label_argv(label: str, template: str) -> tuple[str, ...]:
     return ("ps", "--all", "--no-trunc", "--filter", f"label={label}", "--format", template)
 
 
-def list_networks_argv() -> tuple[str, ...]:
-    """Return the arguments that list every network: full ID, tab, name."""
-    return ("network", "ls", "--no-trunc", "--format", "{{.ID}}\t{{.Name}}")
+def list_networks_argv(*, project: str = "") -> tuple[str, ...]:
+    """Return the arguments that list networks, a JSON array each: full ID, name, driver, scope.
 
-
-def list_project_networks_argv(project: str) -> tuple[str, ...]:
-    """Return the arguments that list the full IDs of the networks of a Compose project.
-
-    The filter compares the whole value; `project` has passed parse_compose_project.
+    All of them, or those of a Compose project: the filter compares the whole value, and `project` has
+    passed parse_compose_project.
     """
-    return ("network", "ls", "--no-trunc", "--quiet", "--filter", f"label={PROJECT_LABEL}={project}")
+    of_project = ("--filter", f"label={PROJECT_LABEL}={project}") if project else ()
+    return ("network", "ls", "--no-trunc", "--format", _LISTED_NETWORK, *of_project)
 
 
 def inspect_networks_argv(*ids: str) -> tuple[str, ...]:

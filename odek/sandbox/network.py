@@ -8,7 +8,7 @@ there on nothing but its full ID is used.
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,6 @@ _PROJECT_START = frozenset(string.ascii_lowercase + string.digits)
 _PROJECT_CHARACTERS = _PROJECT_START | frozenset("_-")
 _HEX = frozenset("0123456789abcdef")
 _SHOWN = 80  # characters of a foreign name that a message repeats
-
-Listing = tuple[tuple[str, str], ...]
-"""every network that Docker knows: (full ID, name)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,31 +170,24 @@ def parse_network(raw: Mapping[str, Any]) -> Network:
     )
 
 
-def choose_named(request: NetworkRequest, listing: Listing) -> tuple[str, ...]:
-    """Return the full IDs of the networks asked for by name, in that order.
-
-    Raises SandboxConfigError when a name is missing, stands for several networks, or is merely the
-    beginning of an ID.
-    """
-    return tuple(_choose(name, request.names_origin, listing) for name in request.names)
-
-
-def plan_networks(request: NetworkRequest, *, chosen: tuple[str, ...], inspected: tuple[Network, ...]) -> NetworkPlan:
+def plan_networks(
+    request: NetworkRequest, *, chosen: tuple[str, ...], of_project: tuple[str, ...], inspected: tuple[Network, ...]
+) -> NetworkPlan:
     """Return what is attached: the networks of `chosen`, then all of the Compose project (D-8).
 
-    `chosen` comes from `choose_named`, `inspected` holds these and the ones found by the project's
-    label. Raises SandboxConfigError for a network that is gone, cannot be attached, or is one too many.
+    `chosen` and `of_project` come from networklist.py, `inspected` holds the networks of both.
+    Raises SandboxConfigError for a network that is gone, cannot be attached, or is one too many.
     """
     by_id = {network.id: network for network in inspected}
     attached: dict[str, Network] = {}
     for name, full_id in zip(request.names, chosen, strict=True):
         network = by_id.get(full_id)
         if network is None or network.name != name:
-            raise _missing(name, request.names_origin)
-        _require_attachable(network, request.names_origin)
+            raise missing(name, request.names_origin)
+        _require_inspected(network, request.names_origin)
         attached[full_id] = network
-    for network in _of_project(request, inspected):
-        _require_attachable(network, request.compose_origin)
+    for network in _of_project(request, of_project, by_id):
+        _require_inspected(network, request.compose_origin)
         attached[network.id] = network
     _require_few(len(attached), request.origin)
     plan = NetworkPlan(mode=request.mode, attached=tuple(attached.values()))
@@ -228,47 +218,52 @@ def narrow(parent: NetworkPlan, wanted: NetworkRequest) -> NetworkPlan:
     return NetworkPlan(mode=wanted.mode, attached=tuple(kept))
 
 
-def _choose(name: str, origin: str, listing: Listing) -> str:
-    ids = sorted({full_id for full_id, listed in listing if listed == name})
-    if len(ids) == 1:
-        return ids[0]
-    if ids:
-        raise _ambiguous(name, ids, origin)
-    meant = [shown(listed) for full_id, listed in listing if full_id.startswith(name)]
-    raise _missing(name, origin, meant=meant)
-
-
-def _of_project(request: NetworkRequest, inspected: tuple[Network, ...]) -> Iterator[Network]:
+def _of_project(request: NetworkRequest, ids: tuple[str, ...], by_id: Mapping[str, Network]) -> tuple[Network, ...]:
     project = request.compose_project
     if not project:
-        return
-    found = [network for network in inspected if network.compose_project == project]
-    if not found:
+        return ()
+    if not ids:
+        raise no_network_of_project(request)
+    gone = [full_id for full_id in ids if full_id not in by_id or by_id[full_id].compose_project != project]
+    if gone:
         raise SandboxConfigError(
-            f'no network belongs to the Compose project "{project}" ({request.compose_origin})',
-            hint="start it with `docker compose up -d` (`docker compose ls` lists the projects); "
-            "a network that Compose calls external is attached by its name, with --sandbox-networks",
+            f'network {shown(gone[0])} of the Compose project "{project}" went away while odek looked at it '
+            f"({request.compose_origin})",
+            hint="start odek again when `docker compose up -d` is done",
         )
-    yield from sorted(found, key=lambda network: (network.name, network.id))
+    return tuple(sorted((by_id[full_id] for full_id in ids), key=lambda network: (network.name, network.id)))
 
 
-def _require_attachable(network: Network, origin: str) -> None:
-    name = shown(network.name)
-    if not is_name(network.name) or network.name in RESERVED:
+def _require_inspected(network: Network, origin: str) -> None:
+    require_attachable(
+        network.name,
+        network.id,
+        driver=network.driver,
+        scope=network.scope,
+        config_only=network.config_only,
+        origin=origin,
+    )
+
+
+def require_attachable(
+    name: str, full_id: str, *, driver: str, scope: str, origin: str, config_only: bool = False
+) -> None:
+    """Refuse a network that is not a local one of the bridge driver with an ordinary name (R-52)."""
+    if not is_name(name) or name in RESERVED:
         raise SandboxConfigError(
-            f'network "{name}" ({network.id}) has a name that odek does not attach ({origin})',
+            f'network "{shown(name)}" ({shown(full_id)}) has a name that odek does not attach ({origin})',
             hint=f"give it a name of letters, digits, _ . and -, at most {MAX_NAME}",
         )
     wrong = ""
-    if network.config_only:
+    if config_only:
         wrong = "it only holds a configuration for other networks"
-    elif network.driver != "bridge":
-        wrong = f'its driver is "{shown(network.driver)}", not "bridge"'
-    elif network.scope != "local":
-        wrong = f'its scope is "{shown(network.scope)}", not "local"'
+    elif driver != "bridge":
+        wrong = f'its driver is "{shown(driver)}", not "bridge"'
+    elif scope != "local":
+        wrong = f'its scope is "{shown(scope)}", not "local"'
     if wrong:
         raise SandboxConfigError(
-            f'network "{name}" cannot be attached: {wrong} ({origin})',
+            f'network "{shown(name)}" cannot be attached: {wrong} ({origin})',
             hint="attach a local bridge network: `docker network create NAME` makes one",
         )
 
@@ -285,21 +280,32 @@ def _require_distinct(plan: NetworkPlan, origin: str) -> None:
     names = [network.name for network in plan.attached]
     for name in names:
         if names.count(name) > 1:
-            raise _ambiguous(name, sorted(network.id for network in plan.attached if network.name == name), origin)
+            raise ambiguous(name, sorted(network.id for network in plan.attached if network.name == name), origin)
 
 
-def _ambiguous(name: str, ids: list[str], origin: str) -> SandboxConfigError:
+def ambiguous(name: str, ids: list[str], origin: str) -> SandboxConfigError:
+    """Return the refusal of a name that several networks have."""
     return SandboxConfigError(
         f'{len(ids)} networks have the name "{name}" ({origin}): {", ".join(ids)}',
         hint="remove the one that is not needed: `docker network rm ID`",
     )
 
 
-def _missing(name: str, origin: str, *, meant: list[str] | None = None) -> SandboxConfigError:
+def missing(name: str, origin: str, *, meant: list[str] | None = None) -> SandboxConfigError:
+    """Return the refusal of a name that no network has; `meant`: the names of those whose ID begins like it."""
     hint = "`docker network ls` lists the networks; start the project with `docker compose up -d`"
     if meant:
         hint = f'an ID or its beginning does not count: write the name, "{meant[0]}"'
-    return SandboxConfigError(f'network "{name}" not found by Docker ({origin})', hint=hint)
+    return SandboxConfigError(f'network "{shown(name)}" not found by Docker ({origin})', hint=hint)
+
+
+def no_network_of_project(request: NetworkRequest) -> SandboxConfigError:
+    """Return the refusal of a Compose project without networks."""
+    return SandboxConfigError(
+        f'no network belongs to the Compose project "{request.compose_project}" ({request.compose_origin})',
+        hint="start it with `docker compose up -d` (`docker compose ls` lists the projects); "
+        "a network that Compose calls external is attached by its name, with --sandbox-networks",
+    )
 
 
 def _reserved_hint(name: str) -> str:

@@ -15,19 +15,11 @@ from odek.sandbox.argv import (
     inspect_argv,
     inspect_networks_argv,
     list_networks_argv,
-    list_project_networks_argv,
 )
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote, read_array
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network import (
-    Listing,
-    NetworkPlan,
-    NetworkRequest,
-    choose_named,
-    is_full_id,
-    parse_network,
-    plan_networks,
-)
+from odek.sandbox.network import NetworkPlan, NetworkRequest, is_full_id, parse_network, plan_networks
+from odek.sandbox.networklist import Listed, choose_named, choose_of_project, parse_listing
 from odek.sandbox.services import ServiceNames, list_services, member_ids
 
 
@@ -35,20 +27,13 @@ def inspect_networks(request: NetworkRequest, docker: Docker) -> NetworkPlan:
     """Return what `request` comes to now. Raises SandboxConfigError; see plan_networks."""
     if not request.attaches:
         return NetworkPlan(mode=request.mode)
-    chosen: tuple[str, ...] = ()
-    of_project: tuple[str, ...] = ()
-    if request.names:
-        listed = call(docker, *list_networks_argv())
-        _require(listed, f"Docker does not list its networks: {_subject(request)} cannot be found")
-        chosen = choose_named(request, _parse_listing(listed.stdout.text))
-    if request.compose_project:
-        found = call(docker, *list_project_networks_argv(request.compose_project))
-        _require(found, f"Docker does not list its networks: {_subject(request)} cannot be found")
-        of_project = tuple(line for line in found.stdout.text.split("\n") if is_full_id(line))
+    chosen = choose_named(request, _list(request, docker)) if request.names else ()
+    project = request.compose_project
+    of_project = choose_of_project(request, _list(request, docker, project=project)) if project else ()
     ids = tuple(dict.fromkeys((*chosen, *of_project)))
     # a code other than 0 may only mean that a network went away meanwhile; plan_networks says which
     inspected = _parse_array(call(docker, *inspect_networks_argv(*ids)), _subject(request)) if ids else ()
-    return plan_networks(request, chosen=chosen, inspected=tuple(map(parse_network, inspected)))
+    return plan_networks(request, chosen=chosen, of_project=of_project, inspected=tuple(map(parse_network, inspected)))
 
 
 def connect_rest(plan: NetworkPlan, container: str, docker: Docker) -> None:
@@ -89,9 +74,10 @@ def service_names(plan: NetworkPlan, own_id: str, docker: Docker) -> ServiceName
     return list_services(plan, containers, own_id=own_id)
 
 
-def _parse_listing(text: str) -> Listing:
-    rows = (line.partition("\t") for line in text.split("\n"))
-    return tuple((full_id, name) for full_id, tab, name in rows if tab and is_full_id(full_id))
+def _list(request: NetworkRequest, docker: Docker, *, project: str = "") -> tuple[Listed, ...]:
+    listed = call(docker, *list_networks_argv(project=project))
+    _require(listed, f"Docker does not list its networks: {_subject(request)} cannot be found")
+    return parse_listing(listed.stdout.text)
 
 
 def _parse_array(done: Completed, subject: str) -> tuple[Mapping[str, Any], ...]:

@@ -188,6 +188,49 @@ def test_missing_network_stops(more: tuple[str, ...], project: Project, scene: S
     assert lines(ended, "odek: hint: ") == [TRY_LIST]
 
 
+@pytest.fixture
+def swarm(docker_engine: Engine) -> Iterator[None]:
+    """An engine that manages a swarm, for as long as the test lasts."""
+    if docker_engine.run("info", "--format", "{{.Swarm.LocalNodeState}}").stdout.strip() != "inactive":
+        do_without("this engine is in a swarm, which is not ours to change")
+    docker_engine.run("swarm", "init", "--advertise-addr", "127.0.0.1", "--listen-addr", "127.0.0.1:0")
+    yield
+    docker_engine.run("swarm", "leave", "--force")
+    docker_engine.run("network", "rm", "docker_gwbridge", check=False)
+
+
+def test_networks_of_other_kinds_are_refused_by_name(
+    swarm: None, project: Project, scene: Scene, log: DockerLog, docker_engine: Engine
+) -> None:
+    """E5: of a swarm, attachable or not, by name and in a Compose project, and a configuration; never a part of it."""
+    project.network("default")
+    label = ("--label", f"com.docker.compose.project={project.name}")
+    mesh, config = f"{project.name}_mesh", f"{project.name}_config"
+    docker_engine.run("network", "create", "--driver", "overlay", *label, mesh)
+    docker_engine.run("network", "create", "--driver", "overlay", "--attachable", f"{mesh}2")
+    docker_engine.run("network", "create", "--config-only", "--subnet", "10.255.254.0/24", config)
+    by_name, by_project = ("--sandbox-networks",), ("--sandbox-compose",)
+    overlay = 'cannot be attached: its driver is "overlay", not "bridge"'
+    refused = (
+        (by_name, mesh, f'network "{mesh}" {overlay} (--sandbox-networks)'),
+        (by_name, f"{mesh}2", f'network "{mesh}2" {overlay} (--sandbox-networks)'),
+        (by_name, f"{project.name}_default,{mesh}", f'network "{mesh}" {overlay} (--sandbox-networks)'),
+        (by_name, "ingress", f'network "ingress" {overlay} (--sandbox-networks)'),
+        (
+            by_name,
+            config,
+            f'network "{config}" cannot be attached: it only holds a configuration for other networks '
+            "(--sandbox-networks)",
+        ),
+        (by_project, project.name, f'network "{mesh}" {overlay} (--sandbox-compose)'),
+    )
+    try:
+        for flag, value, message in refused:
+            assert_stopped(scene.run(*flag, value), log, message)
+    finally:
+        docker_engine.run("network", "rm", mesh, f"{mesh}2", config)
+
+
 NAME = '"{}" is not the name of a network (--sandbox-networks)'
 COMPOSE = '"{}" is not the name of a Compose project (--sandbox-compose)'
 ATTACH = '"{}" is not a network that can be attached (--sandbox-networks)'

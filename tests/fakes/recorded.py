@@ -166,9 +166,11 @@ RECORDS = (
     ),
     Record(
         name="listing of networks",
-        args=("network", "ls", "--no-trunc", "--format", "{{.ID}}\t{{.Name}}"),
-        stdout=f"{'b' * 64}\tbridge\n",
-        stdout_like=rf"({ID}\t\S+\n)+",
+        args=(
+            "network", "ls", "--no-trunc", "--format", "[{{json .ID}},{{json .Name}},{{json .Driver}},{{json .Scope}}]",
+        ),
+        stdout=f'["{"b" * 64}","bridge","bridge","local"]\n',
+        stdout_like=rf'(\["({ID}|[0-9a-z]{{25}})","[^"]+","[^"]+","(local|global|swarm)"\]\n)+',
     ),
     Record(
         name="network that is not there",

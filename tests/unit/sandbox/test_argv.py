@@ -201,9 +201,10 @@ def test_other_lines() -> None:
     assert argv.list_by_label_argv("l=1", "{{.ID}}") == (
         "ps", "--all", "--no-trunc", "--filter", "label=l=1", "--format", "{{.ID}}",
     )  # fmt: skip
-    assert argv.list_networks_argv() == ("network", "ls", "--no-trunc", "--format", "{{.ID}}\t{{.Name}}")
-    assert argv.list_project_networks_argv("app") == (
-        "network", "ls", "--no-trunc", "--quiet", "--filter", "label=com.docker.compose.project=app",
+    form = "[{{json .ID}},{{json .Name}},{{json .Driver}},{{json .Scope}}]"
+    assert argv.list_networks_argv() == ("network", "ls", "--no-trunc", "--format", form)
+    assert argv.list_networks_argv(project="app") == (
+        "network", "ls", "--no-trunc", "--format", form, "--filter", "label=com.docker.compose.project=app",
     )  # fmt: skip
     assert argv.inspect_networks_argv("a", "b") == ("network", "inspect", "--", "a", "b")
     assert argv.connect_argv("n", "c") == ("network", "connect", "--", "n", "c")

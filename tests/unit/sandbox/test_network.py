@@ -11,7 +11,6 @@ from odek.sandbox.network import (
     Network,
     NetworkPlan,
     NetworkRequest,
-    choose_named,
     narrow,
     parse_compose_project,
     parse_network,
@@ -20,7 +19,6 @@ from odek.sandbox.network import (
 )
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
-LISTING = ((A, "app_default"), (B, "app_back"), (C, "bridge"))
 FLAG = "--sandbox-networks"
 COMPOSE_FLAG = "--sandbox-compose"
 
@@ -217,49 +215,6 @@ def test_network_without_full_id_is_refused(full_id: object) -> None:
     assert error.value.message == 'Docker reports a network "x\\n" without a full ID'
 
 
-def test_names_become_full_ids_in_the_order_asked_for() -> None:
-    """R-52."""
-    assert choose_named(request("app_back", "app_default"), LISTING) == (B, A)
-
-
-def test_network_named_like_the_beginning_of_an_id_is_the_named_one() -> None:
-    """B26: a name counts, an ID does not."""
-    listing = ((A, "other"), (B, "aaaaaaaaaaaa"))
-    assert choose_named(request("aaaaaaaaaaaa"), listing) == (B,)
-
-
-def test_network_named_like_a_full_id_is_the_named_one() -> None:
-    """B26: Docker itself would take the ID."""
-    assert choose_named(request(A), ((A, "other"), (B, A))) == (B,)
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("app", "`docker network ls` lists the networks; start the project with `docker compose up -d`"),
-        ("APP_DEFAULT", "`docker network ls` lists the networks; start the project with `docker compose up -d`"),
-        ("aaaa", 'an ID or its beginning does not count: write the name, "app_default"'),
-        ("c", 'an ID or its beginning does not count: write the name, "bridge"'),
-        (B, 'an ID or its beginning does not count: write the name, "app_back"'),
-    ],
-)
-def test_missing_network_is_refused(name: str, hint: str) -> None:
-    """R-52, B26: neither a part of a name nor an ID, the default bridge's least of all."""
-    with pytest.raises(SandboxConfigError) as error:
-        choose_named(request(name), LISTING)
-    assert refusal(error) == (f'network "{name}" not found by Docker ({FLAG})', hint)
-
-
-def test_two_networks_of_one_name_are_refused_with_both_ids() -> None:
-    """R-52, B26."""
-    with pytest.raises(SandboxConfigError) as error:
-        choose_named(request("dup"), ((B, "dup"), (A, "dup")))
-    assert refusal(error) == (
-        f'2 networks have the name "dup" ({FLAG}): {A}, {B}',
-        "remove the one that is not needed: `docker network rm ID`",
-    )
-
-
 def test_plan_holds_the_named_networks_then_the_projects_each_once() -> None:
     """D-8: union by ID."""
     default, back, cache = (
@@ -268,24 +223,43 @@ def test_plan_holds_the_named_networks_then_the_projects_each_once() -> None:
         network("cache", C),
     )
     plan = plan_networks(
-        request("cache", "app_default", project="app"), chosen=(C, A), inspected=(default, back, cache)
+        request("cache", "app_default", project="app"),
+        chosen=(C, A),
+        of_project=(A, B),
+        inspected=(default, back, cache),
     )
     assert plan == NetworkPlan(mode="none", attached=(cache, default, back))
 
 
-def test_project_takes_only_networks_with_exactly_its_label() -> None:
-    """R-53, B28: no other case, no prefix, no guess by name."""
-    others = (
-        network("app_default", A, compose_project=""),
-        network("App_x", B, compose_project="App"),
-        network("app2_default", C, compose_project="app2"),
-    )
+def test_project_without_networks_is_refused() -> None:
+    """R-53, B28: nothing is guessed by name."""
     with pytest.raises(SandboxConfigError) as error:
-        plan_networks(request(project="app"), chosen=(), inspected=others)
+        plan_networks(request(project="app"), chosen=(), of_project=(), inspected=())
     assert refusal(error) == (
         f'no network belongs to the Compose project "app" ({COMPOSE_FLAG})',
         "start it with `docker compose up -d` (`docker compose ls` lists the projects); a network that Compose "
         "calls external is attached by its name, with --sandbox-networks",
+    )
+
+
+@pytest.mark.parametrize(
+    "inspected",
+    [
+        (),
+        (network("app_default", A, compose_project="app"),),
+        (network("app_default", A, compose_project="app"), network("app_back", B, compose_project="App")),
+        (network("app_default", A, compose_project="app"), network("app_back", B)),
+    ],
+    ids=["all", "one", "another project's", "nobody's"],
+)
+def test_project_is_never_attached_in_part(inspected: tuple[Network, ...]) -> None:
+    """E5: a network that was listed and is gone a moment later is not left out in silence."""
+    with pytest.raises(SandboxConfigError) as error:
+        plan_networks(request(project="app"), chosen=(), of_project=(A, B), inspected=inspected)
+    gone = B if inspected else A
+    assert refusal(error) == (
+        f'network {gone} of the Compose project "app" went away while odek looked at it ({COMPOSE_FLAG})',
+        "start odek again when `docker compose up -d` is done",
     )
 
 
@@ -308,7 +282,12 @@ def test_network_of_another_kind_is_refused(found: Network, why: str, by: str) -
     found = replace(found, compose_project="app")
     asked, origin = (request("net"), FLAG) if by == "name" else (request(project="app"), COMPOSE_FLAG)
     with pytest.raises(SandboxConfigError) as error:
-        plan_networks(asked, chosen=(A,) if by == "name" else (), inspected=(found,))
+        plan_networks(
+            asked,
+            chosen=(A,) if by == "name" else (),
+            of_project=(A,) if by == "project" else (),
+            inspected=(found,),
+        )
     assert refusal(error) == (
         f'network "net" cannot be attached: {why} ({origin})',
         "attach a local bridge network: `docker network create NAME` makes one",
@@ -323,7 +302,7 @@ def test_network_of_another_kind_is_refused(found: Network, why: str, by: str) -
 def test_network_that_is_not_what_was_listed_is_refused(inspected: tuple[Network, ...]) -> None:
     """R-52: inspect must return the requested name for the chosen ID."""
     with pytest.raises(SandboxConfigError) as error:
-        plan_networks(request("net"), chosen=(A,), inspected=inspected)
+        plan_networks(request("net"), chosen=(A,), of_project=(), inspected=inspected)
     assert error.value.message == f'network "net" not found by Docker ({FLAG})'
 
 
@@ -340,7 +319,12 @@ def test_network_that_is_not_what_was_listed_is_refused(inspected: tuple[Network
 def test_project_network_with_a_name_outside_the_rule_is_refused(name: str, shown: str) -> None:
     """R-51, R-64: what a Compose file calls its networks never reaches a prompt unchecked."""
     with pytest.raises(SandboxConfigError) as error:
-        plan_networks(request(project="app"), chosen=(), inspected=(network(name, A, compose_project="app"),))
+        plan_networks(
+            request(project="app"),
+            chosen=(),
+            of_project=(A,),
+            inspected=(network(name, A, compose_project="app"),),
+        )
     assert refusal(error) == (
         f'network "{shown}" ({A}) has a name that odek does not attach ({COMPOSE_FLAG})',
         "give it a name of letters, digits, _ . and -, at most 128",
@@ -351,7 +335,9 @@ def test_project_with_nine_networks_is_refused() -> None:
     """B28, R-51: at most 8 in all."""
     nine = tuple(network(f"n{digit}", digit * 64, compose_project="app") for digit in "123456789")
     with pytest.raises(SandboxConfigError) as error:
-        plan_networks(request(project="app"), chosen=(), inspected=nine)
+        plan_networks(
+            request(project="app"), chosen=(), of_project=tuple(network.id for network in nine), inspected=nine
+        )
     assert error.value.message == f"9 networks are asked for, at most 8 can be attached ({COMPOSE_FLAG})"
 
 
@@ -359,7 +345,12 @@ def test_names_and_project_together_are_at_most_eight() -> None:
     """D-8: eight of the project and one more by name are too many, and both origins are named."""
     eight = tuple(network(f"n{digit}", digit * 64, compose_project="app") for digit in "12345678")
     with pytest.raises(SandboxConfigError) as error:
-        plan_networks(request("x", project="app"), chosen=(A,), inspected=(*eight, network("x", A)))
+        plan_networks(
+            request("x", project="app"),
+            chosen=(A,),
+            of_project=tuple(network.id for network in eight),
+            inspected=(*eight, network("x", A)),
+        )
     assert error.value.message == f"9 networks are asked for, at most 8 can be attached ({FLAG}, {COMPOSE_FLAG})"
 
 
@@ -367,7 +358,9 @@ def test_project_with_two_networks_of_one_name_is_refused_with_both_ids() -> Non
     """B26, B28: the networks of two checkouts of one name on an engine that allowed it."""
     twins = (network("app_default", B, compose_project="app"), network("app_default", A, compose_project="app"))
     with pytest.raises(SandboxConfigError) as error:
-        plan_networks(request(project="app"), chosen=(), inspected=twins)
+        plan_networks(
+            request(project="app"), chosen=(), of_project=tuple(network.id for network in twins), inspected=twins
+        )
     assert error.value.message == f'2 networks have the name "app_default" ({COMPOSE_FLAG}): {A}, {B}'
 
 

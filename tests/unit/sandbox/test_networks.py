@@ -16,8 +16,8 @@ from odek.sandbox.services import ServiceNames
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 OWN, REDIS = "1" * 64, "2" * 64
-LIST = ("network", "ls", "--no-trunc", "--format", "{{.ID}}\t{{.Name}}")
-LIST_APP = ("network", "ls", "--no-trunc", "--quiet", "--filter", "label=com.docker.compose.project=app")
+LIST = ("network", "ls", "--no-trunc", "--format", "[{{json .ID}},{{json .Name}},{{json .Driver}},{{json .Scope}}]")
+LIST_APP = (*LIST, "--filter", "label=com.docker.compose.project=app")
 FRONT, BACK = Network(name="front", id=A, internal=False), Network(name="back", id=B, internal=True)
 PLAN = NetworkPlan(attached=(FRONT, BACK))
 DAEMON = "Error response from daemon: no"
@@ -38,6 +38,11 @@ def raw(
     }
 
 
+def listing(*networks: tuple[str, str], driver: str = "bridge", scope: str = "local") -> str:
+    """Return what `docker network ls` prints of (full ID, name)."""
+    return "".join(json.dumps([full_id, name, driver, scope]) + "\n" for full_id, name in networks)
+
+
 def request(*names: str, project: str = "") -> NetworkRequest:
     return NetworkRequest(
         names=names, names_origin="--sandbox-networks", compose_project=project, compose_origin="./odek.json"
@@ -54,7 +59,7 @@ def test_named_network_is_listed_and_inspected_by_its_full_id() -> None:
     """R-52: Docker never sees the name, so it cannot take it for the beginning of an ID."""
     docker = (
         DockerCalls()
-        .on(*LIST, stdout=f"{A}\tfront\n{B}\tback\n{C}\tbridge\n")
+        .on(*LIST, stdout=listing((A, "front"), (B, "back"), (C, "bridge")))
         .on("network", "inspect", "--", B, stdout=json.dumps([raw("back", B, internal=True)]))
     )
     assert inspect_networks(request("back"), docker) == NetworkPlan(attached=(BACK,))
@@ -65,8 +70,8 @@ def test_names_and_project_are_inspected_together_once() -> None:
     """D-8, R-53: the label filter finds the project, nothing is guessed."""
     docker = (
         DockerCalls()
-        .on(*LIST, stdout=f"{A}\tfront\n{B}\tback\n")
-        .on(*LIST_APP, stdout=f"{B}\n{C}\n")
+        .on(*LIST, stdout=listing((A, "front"), (B, "back")))
+        .on(*LIST_APP, stdout=listing((B, "back"), (C, "app_default")))
         .on(
             "network",
             "inspect",
@@ -84,35 +89,54 @@ def test_names_and_project_are_inspected_together_once() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "listing",
-    [
-        f"WARNING: something\n{A}\tfront\n",
-        f"{A}\tfront\n\tfront\nfront\n{A[:12]}\tfront\n",
-        f"{A}\tfront\n{B}\tx\n{C[:60]}\tfront\r\n",
-    ],
-    ids=["chatter", "lines that are none", "short ID"],
-)
-def test_lines_of_the_listing_that_are_no_networks_are_passed_over(listing: str) -> None:
+def test_chatter_beside_listing_and_inspect_is_passed_over() -> None:
     """B25."""
     docker = (
         DockerCalls()
-        .on(*LIST, stdout=listing, stderr="WARNING: IPv4 forwarding is disabled")
+        .on(*LIST, stdout=f"WARNING: something\n{listing((A, 'front'))}", stderr="WARNING: IPv4 forwarding is disabled")
         .on("network", "inspect", "--", A, stdout="Tip: try docker scout\n" + json.dumps([raw("front", A)]))
     )
     assert inspect_networks(request("front"), docker) == NetworkPlan(attached=(FRONT,))
 
 
 def test_name_that_fakes_a_line_of_the_listing_is_refused() -> None:
-    """R-52, R-64: engines allow line ends in names; what inspect says of the ID decides."""
+    """R-52, R-64: what inspect says of the ID decides."""
     docker = (
         DockerCalls()
-        .on(*LIST, stdout=f"{A}\tx\n{B}\tfront\n")
+        .on(*LIST, stdout=listing((A, "x"), (B, "front")))
         .on("network", "inspect", "--", B, stdout=json.dumps([raw("x\n" + B + "\tfront", B)]))
     )
     with pytest.raises(SandboxConfigError) as error:
         inspect_networks(request("front"), docker)
     assert error.value.message == 'network "front" not found by Docker (--sandbox-networks)'
+
+
+def test_project_with_a_network_of_a_swarm_is_refused_before_anything_is_inspected() -> None:
+    """E5: never a part of what was asked for."""
+    mesh = listing(("te9o6zwbvpaqnjf9dzsaifnr1", "app_mesh"), driver="overlay", scope="swarm")
+    docker = DockerCalls().on(*LIST_APP, stdout=listing((A, "app_default")) + mesh)
+    with pytest.raises(SandboxConfigError) as error:
+        inspect_networks(request(project="app"), docker)
+    assert error.value.message == (
+        'network "app_mesh" cannot be attached: its driver is "overlay", not "bridge" (./odek.json)'
+    )
+
+
+def test_network_of_a_project_that_goes_away_between_listing_and_inspect_is_missed() -> None:
+    """E5: it is not left out in silence."""
+    docker = (
+        DockerCalls()
+        .on(*LIST_APP, stdout=listing((A, "app_default"), (B, "app_back")))
+        .on(
+            "network", "inspect", "--", A, B, code=1, stderr="Error: No such network",
+            stdout=json.dumps([raw("app_default", A, project="app")]),
+        )
+    )  # fmt: skip
+    with pytest.raises(SandboxConfigError) as error:
+        inspect_networks(request(project="app"), docker)
+    assert error.value.message == (
+        f'network {B} of the Compose project "app" went away while odek looked at it (./odek.json)'
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +148,7 @@ def test_network_that_goes_away_between_listing_and_inspect_is_missing(left: lis
     """R-52."""
     docker = (
         DockerCalls()
-        .on(*LIST, stdout=f"{A}\tfront\n{B}\tback\n")
+        .on(*LIST, stdout=listing((A, "front"), (B, "back")))
         .on("network", "inspect", "--", B, A, stdout=json.dumps(left), stderr="Error: No such network", code=1)
     )
     with pytest.raises(SandboxConfigError) as error:
@@ -153,25 +177,27 @@ NAME_SUBJECT = 'network "front" (--sandbox-networks)'
         ),
         (
             lambda docker: inspect_networks(request(project="app"), docker),
-            DockerCalls().on(*LIST_APP, stdout=f"{A}\n", stderr=DAEMON, code=125),
+            DockerCalls().on(*LIST_APP, stdout=listing((A, "front")), stderr=DAEMON, code=125),
             f"Docker does not list its networks: {PROJECT_SUBJECT} cannot be found",
         ),
         (
             lambda docker: inspect_networks(request("front"), docker),
-            DockerCalls().on(*LIST, stdout=f"{A}\tfront").on("network", "inspect", "--", A, stderr=DAEMON, code=1),
+            DockerCalls()
+            .on(*LIST, stdout=listing((A, "front")))
+            .on("network", "inspect", "--", A, stderr=DAEMON, code=1),
             f"Docker does not tell about {NAME_SUBJECT}",
         ),
         (
             lambda docker: inspect_networks(request("front"), docker),
             DockerCalls()
-            .on(*LIST, stdout=f"{A}\tfront")
+            .on(*LIST, stdout=listing((A, "front")))
             .on("network", "inspect", "--", A, stdout='{"a": 1}', stderr=DAEMON),
             f"Docker does not tell about {NAME_SUBJECT}",
         ),
         (
             lambda docker: inspect_networks(request("front"), docker),
             DockerCalls()
-            .on(*LIST, stdout=f"{A}\tfront")
+            .on(*LIST, stdout=listing((A, "front")))
             .on("network", "inspect", "--", A, stdout="[1]", stderr=DAEMON),
             f"Docker does not tell about {NAME_SUBJECT}",
         ),

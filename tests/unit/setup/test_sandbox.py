@@ -331,8 +331,12 @@ def shown(network: Network, **changes: Any) -> str:
     return json.dumps([value | changes])
 
 
+def listed(network: Network) -> str:
+    return json.dumps([network.id, network.name, network.driver, network.scope]) + "\n"
+
+
 def script_networks(setup: Setup) -> None:
-    setup.docker.on("network", "ls", stdout=f"{BACK.id}\t{BACK.name}\n")
+    setup.docker.on("network", "ls", stdout=listed(BACK))
     setup.docker.on("network", "inspect", stdout=shown(BACK))
     setup.script(setup.spec(attached=(BACK,)))
 
@@ -355,8 +359,8 @@ def test_networks_are_looked_at_before_the_question_and_again_after_it(setup: Se
 def test_network_that_was_made_anew_during_the_question_stops_the_run(setup: Setup) -> None:
     """R-63."""
     other = replace(BACK, id="c" * 64)
-    setup.docker.on("network", "ls", stdout=f"{BACK.id}\t{BACK.name}\n", times=1)
-    setup.docker.on("network", "ls", stdout=f"{other.id}\t{other.name}\n")
+    setup.docker.on("network", "ls", stdout=listed(BACK), times=1)
+    setup.docker.on("network", "ls", stdout=listed(other))
     setup.docker.on("network", "inspect", "--", BACK.id, stdout=shown(BACK))
     setup.docker.on("network", "inspect", "--", other.id, stdout=shown(other))
     setup.docker.on("version", stdout="1\n").on("info", stdout=INFO).on("image", "inspect", stdout=IMAGE_ID)
