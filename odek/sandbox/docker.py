@@ -22,6 +22,23 @@ PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
 PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
 _QUOTED_LINES = 20
+_NOT_DOCKER_HINT = "`docker version` must print a server version; `command -v docker` shows which program it is"
+
+# How Docker's client says that nobody answered (20.10 to 29).
+_NOBODY_THERE = re.compile(
+    r"Cannot connect to the Docker daemon at |failed to connect to the docker API at "
+    r"|error during connect: .*(?:connection refused|no such host|no such file or directory|i/o timeout"
+    r"|deadline exceeded|no route to host|(?:network|host) is (?:unreachable|down)|connection timed out"
+    r"|Temporary failure in name resolution|server misbehaving|has exited with exit status 255)"
+    r"|[Uu]nable to connect to Podman socket|Cannot connect to Podman",
+)
+_DENIED = re.compile(r"permission denied while trying to connect to the (?:Docker daemon|docker API)", re.IGNORECASE)
+_OWN_FAILURES = (1, 125)  # of Docker's client, and of podman's
+_NO_START = re.compile(r"Failed to initialize|unable to resolve docker endpoint")
+_ANSWERED = re.compile(
+    r"Error response from daemon|request returned|malformed HTTP|connection reset|: EOF\b|\btls: |x509: "
+    r"|server gave HTTP response to HTTPS client|Client sent an HTTP request to an HTTPS server"
+)
 
 # Variables of the user that would change what our own calls mean.
 _DROPPED = re.compile(
@@ -101,11 +118,15 @@ class DockerCli:
         return run_attached((self._executable, *args), env=self._env)
 
 
+class ClientMissing(ExecutableMissing):
+    """There is no program `docker` on PATH at all."""
+
+
 class NoDocker:
-    """Stands in where no docker client was found: every call says so."""
+    """The client of a machine without one: every call says so."""
 
     def start(self, *_args: str, **_options: object) -> Pending:
-        raise ExecutableMissing("docker was not found on PATH")
+        raise ClientMissing("docker was not found on PATH")
 
 
 def call(docker: Docker, *args: str, stdin: bytes | None = None, timeout_s: float = CALL_TIMEOUT_S) -> Completed:
@@ -129,11 +150,15 @@ def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
             f"the docker client cannot be started: {error.message}",
             hint="`ulimit -a` shows the limits of this shell; a very large environment is another cause",
         ) from error
-    except ExecutableMissing as error:
+    except ClientMissing as error:
         raise DaemonUnreachable(
             "no client",
             "the docker client was not found on PATH",
             hint="install Docker (on Debian: apt-get install docker.io), or use --no-sandbox to run on this host",
+        ) from error
+    except ExecutableMissing as error:  # it is there, and is not a program that runs here
+        raise SandboxConfigError(
+            f"the docker client cannot be started: {error.message}", hint=_NOT_DOCKER_HINT
         ) from error
     return read_probe(done)
 
@@ -156,24 +181,31 @@ def read_probe(done: Completed) -> str:
             hint="try again; `docker version` must print a server version",
             detail=quote(done),
         )
-    # The text is looked at only to refuse more, never to refuse less.
-    if done.code == 0 or "Error response from daemon" in words or "request returned" in words:
+    if done.code == 0 or _ANSWERED.search(words):
         raise SandboxConfigError(
             "something answers in place of a Docker daemon, but not with a version",
             hint="check DOCKER_HOST, `docker context ls` and the versions of client and daemon",
             detail=quote(done),
         )
-    if "permission denied" in words.lower():
+    # Exit status and words must both be those with which Docker's client says that nobody answered; a
+    # program of another kind, or a client that could not tell its daemon, has neither (D-25).
+    if done.code in _OWN_FAILURES and _DENIED.search(words):
         raise DaemonUnreachable(
             "permission denied",
             "no permission to talk to the Docker daemon",
             hint="add your user to the group that owns the Docker socket, and log in again",
             detail=quote(done),
         )
-    raise DaemonUnreachable(
-        "no connection",
-        "the Docker daemon is not reachable",
-        hint="start Docker, or check DOCKER_HOST and `docker context ls`",
+    if done.code in _OWN_FAILURES and _NOBODY_THERE.search(words) and not _NO_START.search(words):
+        raise DaemonUnreachable(
+            "no connection",
+            "the Docker daemon is not reachable",
+            hint="start Docker, or check DOCKER_HOST and `docker context ls`",
+            detail=quote(done),
+        )
+    raise SandboxConfigError(
+        f"the docker client failed before it could ask a daemon (exit status {done.code})",
+        hint=_NOT_DOCKER_HINT,
         detail=quote(done),
     )
 

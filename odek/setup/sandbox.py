@@ -18,6 +18,7 @@ from odek.host import Host, home_of_owner, read_identity, start_of
 from odek.onhost.files import PathWalk
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
 from odek.sandbox.build import Build, BuildOptions
+from odek.sandbox.client_config import read_client_config
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.engine import Engine, Needs, meet_engine, own_user
@@ -73,6 +74,7 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     sandbox = settings.sandbox
     origin = settings.origin_of
     _check_workdir(host)
+    read_client_config(host.env, home=host.home)  # a client that cannot name its daemon is not "unreachable"
     resolved = [resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes]
     parse_env(sandbox.env, origin=origin("sandbox_env"))
     image, dockerfile = choose_image(settings, host)

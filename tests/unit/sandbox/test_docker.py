@@ -32,6 +32,9 @@ NOT_HTTP = (
     'error during connect: Get "http://127.0.0.1:1/v1.41/version": net/http: HTTP/1.x transport connection broken: '
     "malformed HTTP response. Are you trying to connect to a TLS-enabled daemon without TLS?\n"
 )
+REFUSED = 'error during connect: Get "https://h:2376/v1.41/version": dial tcp 127.0.0.1:2376: connection refused\n'
+UNKNOWN_HOST = 'error during connect: Get "http://h:2375/v1.50/version": dial tcp: lookup h: no such host\n'
+BAD_TLS = 'error during connect: Get "https://h:2376/v1.50/version": x509: certificate signed by unknown authority\n'
 PANIC = "panic: runtime error: invalid memory address or nil pointer dereference\n\ngoroutine 1 [running]:\n"
 
 
@@ -41,14 +44,11 @@ PANIC = "panic: runtime error: invalid memory address or nil pointer dereference
         (completed(code=1, stderr=CONNECT), "no connection"),
         (completed(code=1, stderr=MISSING_29), "no connection"),
         (completed(code=1, stderr=SSH), "no connection"),
-        (completed(code=1, stderr=CONTEXT), "no connection"),
-        (completed(code=1, stderr=f"Failed to initialize: {CONTEXT}"), "no connection"),
-        (completed(code=1, stderr=CLOSED), "no connection"),
-        (completed(code=1, stderr=NOT_HTTP), "no connection"),
-        (completed(code=2, stderr=PANIC), "no connection"),
-        (completed(code=1), "no connection"),
         (completed(code=1, stdout="\n", stderr=CONNECT), "no connection"),
-        (completed(code=1, stdout="20.10.24\n"), "no connection"),
+        (completed(code=1, stderr=REFUSED), "no connection"),
+        (completed(code=1, stderr=UNKNOWN_HOST), "no connection"),
+        (completed(code=1, stderr=f"WARNING: Error loading config file: x\n{CONNECT}"), "no connection"),
+        (completed(code=125, stderr="Cannot connect to Podman. Please verify your connection\n"), "no connection"),
         (completed(code=1, stderr=DENIED), "permission denied"),
         (completed(code=1, stderr=DENIED_29), "permission denied"),
         (completed(code=1, stderr=f"Got {DENIED}"), "permission denied"),
@@ -83,11 +83,39 @@ def test_probe_that_finds_no_daemon_says_why(done: Completed, because: str) -> N
         completed(code=0),
         completed(code=0, stdout=" \n"),
         completed(code=0, stdout="\n", stderr=CONNECT),
+        completed(code=1, stderr=CLOSED),
+        completed(code=1, stderr=NOT_HTTP),
+        completed(code=1, stderr=BAD_TLS),
     ],
 )
 def test_probe_that_is_answered_by_something_else_never_leads_to_the_host(done: Completed) -> None:
     """R-7, D-11: what answers is there."""
     with pytest.raises(SandboxConfigError, match="something answers in place of a Docker daemon"):
+        read_probe(done)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        completed(code=1, stderr=CONTEXT),
+        completed(code=1, stderr=f"Failed to initialize: {CONTEXT}"),
+        completed(code=1, stderr=f"Failed to initialize: {CONTEXT}{CONNECT}"),
+        completed(code=2, stderr=PANIC),
+        completed(code=1),
+        completed(code=1, stdout="20.10.24\n"),
+        completed(code=127, stderr=CONNECT),
+        completed(code=126, stderr=DENIED),
+        completed(code=127, stderr="docker: not found\n"),
+        completed(code=99, stderr="permission denied\n"),
+        completed(code=1, stderr="permission denied\n"),
+        completed(code=1, stderr="usage: docker [-display host:dpy] [-wmaker]\n"),
+        completed(code=1, stderr="error during connect: something else\n"),
+        completed(code=1, stderr='error during connect: Get "http://h/": exit status 127, docker: not found\n'),
+    ],
+)
+def test_client_that_cannot_name_its_daemon_or_is_not_docker_never_leads_to_the_host(done: Completed) -> None:
+    """A2, D-25: only the client's own words for "nobody answered" say that nobody did."""
+    with pytest.raises(SandboxConfigError, match="failed before it could ask a daemon"):
         read_probe(done)
 
 
@@ -141,11 +169,16 @@ def test_probe_does_not_ask_again_when_it_was_refused() -> None:
     assert len(docker.calls) == 1
 
 
-@pytest.mark.parametrize(
-    "docker", [NoDocker(), FakeDocker().on("version", raises=ExecutableMissing("cannot run docker"))]
-)
-def test_probe_without_a_client_finds_no_daemon(docker: FakeDocker) -> None:
+def test_probe_of_a_program_that_does_not_run_here_stops() -> None:
+    """A2: a `docker` on PATH that cannot be executed is not a machine without one."""
+    docker = FakeDocker().on("version", raises=ExecutableMissing("cannot run docker"))
+    with pytest.raises(SandboxConfigError, match="the docker client cannot be started: cannot run docker"):
+        probe(docker, sleep=docker.sleep)
+
+
+def test_probe_without_a_client_finds_no_daemon() -> None:
     """R-7."""
+    docker = NoDocker()
     with pytest.raises(DaemonUnreachable) as refused:
         probe(docker, sleep=lambda _: None)
     assert refused.value.because == "no client"

@@ -1,0 +1,217 @@
+"""Which daemon Docker's client is set up to talk to, worked out from what the client itself reads (D-25).
+
+The client takes DOCKER_HOST, else the context that DOCKER_CONTEXT or `currentContext` of its
+config.json names, else the default socket. A client that cannot tell its daemon (an unknown
+context, a missing certificate, an address of a kind that it does not know) fails like one whose
+daemon is away; its exit status is the same. So this is decided here, before Docker is asked:
+whatever is wrong stops the run, and only a daemon that was named can be "not reachable".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from odek.sandbox.errors import SandboxConfigError
+from odek.text import clip, visible
+
+DEFAULT_CONTEXT = "default"
+CONFIG_FILE = "config.json"
+
+ReadFile = Callable[[str], "bytes | None"]
+"""path → its bytes; None when there is no such file; raises OSError when it cannot be read"""
+
+_API_VERSION = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_.%-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?")  # "" is localhost to the client
+_ADDRESS_HINT = "an address looks like unix:///var/run/docker.sock, tcp://HOST:PORT or ssh://USER@HOST"
+_CONTEXT_HINT = (
+    "`docker context ls` lists the contexts; an unset DOCKER_CONTEXT and `docker context use default` drop it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """What the client will use; see the module."""
+
+    folder: str
+    """of its settings; "" where there is neither DOCKER_CONFIG nor a home"""
+    context: str
+    host: str
+    """the address of the daemon; "" for the default socket"""
+    origin: str
+    """who named the daemon, for messages: "DOCKER_HOST", "DOCKER_CONTEXT", "~/.docker/config.json", "default" """
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """the members of config.json, names as written; may hold passwords of registries"""
+
+
+def read_file(path: str) -> bytes | None:
+    """Return the bytes of a file of at most 4 MiB, None when there is none. Raises OSError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4 << 20)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def read_client_config(env: Mapping[str, str], *, home: str, read: ReadFile = read_file) -> ClientConfig:
+    """Return what the client will use under `env`, for a user whose home is `home`.
+
+    Raises SandboxConfigError when the client could not tell its daemon.
+    """
+    folder = config_folder(env, home=home)
+    settings = _settings(folder, read)
+    _check_api_version(env)
+    # the client reads "" as unset, in all its variables
+    if env.get("DOCKER_HOST", "").strip():
+        context, host, origin = DEFAULT_CONTEXT, env["DOCKER_HOST"].strip(), "DOCKER_HOST"
+    else:
+        context, origin = _context_name(env, settings, folder)
+        host = _context_host(context, origin, folder, read)
+    if host:
+        check_address(host, origin=origin)
+    if context == DEFAULT_CONTEXT:
+        _check_certificates(env, folder, read)
+    return ClientConfig(folder=folder, context=context, host=host, origin=origin, settings=settings)
+
+
+def config_folder(env: Mapping[str, str], *, home: str) -> str:
+    """Return the folder of the client's settings, "" where there is none."""
+    return env.get("DOCKER_CONFIG", "") or (os.path.join(home, ".docker") if home else "")
+
+
+def check_address(text: str, *, origin: str) -> None:
+    """Refuse an address that the client has no means to talk to. Raises SandboxConfigError. Pure."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:  # the client reads a bare word as the name of a host
+        scheme, rest = "tcp", text
+    problem = ""
+    if not all(" " < letter < "\x7f" for letter in text):
+        problem = "holds blanks or characters that no address has"
+    elif scheme == "unix":
+        problem = "" if rest.startswith("/") or not rest else "must name the socket by its absolute path"
+    elif scheme in ("tcp", "ssh"):
+        problem = _host_problem(scheme, rest)
+    else:
+        problem = "is of a kind that Docker's client does not know here"
+    if problem:
+        shown = visible(clip(re.sub(r"//[^/@]*@", "//…@", text), 200))  # a password may stand there
+        raise SandboxConfigError(f'the Docker daemon\'s address "{shown}" {problem} ({origin})', hint=_ADDRESS_HINT)
+
+
+def _host_problem(scheme: str, rest: str) -> str:
+    try:
+        parts = urlsplit(f"{scheme}://{rest}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "holds no valid host and port"
+    if not _HOST_NAME.fullmatch(host) or port == 0 or parts.netloc.endswith(":"):
+        return "holds no valid host and port"
+    return _ssh_problem(host, parts) if scheme == "ssh" else _tcp_problem(rest, host)
+
+
+def _ssh_problem(host: str, parts: SplitResult) -> str:
+    if not host or host.startswith("-"):
+        return "names no host"
+    if parts.password is not None or parts.query or parts.fragment:
+        return "holds what an ssh address may not: a password, ? or #"
+    return ""
+
+
+def _tcp_problem(rest: str, host: str) -> str:
+    # "/run/x.sock" would be a path on localhost:2375
+    return "names no host" if rest.startswith("/") and not host else ""
+
+
+def _settings(folder: str, read: ReadFile) -> dict[str, Any]:
+    """Return the members of config.json. One that the client only warns of may have named the daemon."""
+    if not folder:
+        return {}
+    path = os.path.join(folder, CONFIG_FILE)
+    text = (_read(path, read) or b"").decode("utf-8", errors="replace")
+    if not text.strip():
+        return {}
+    try:  # the client reads the first value and nothing after it
+        value, _ = json.JSONDecoder().raw_decode(text.lstrip(" \t\r\n"))
+    except (ValueError, RecursionError) as error:
+        raise SandboxConfigError(
+            f'the settings of Docker\'s client, "{visible(path)}", are not valid JSON, so which daemon they name '
+            f"cannot be known: {visible(clip(str(error), 200))}",
+            hint="correct or remove that file; `docker version` must print no warning",
+        ) from error
+    if not isinstance(value, dict):
+        raise SandboxConfigError(
+            f'the settings of Docker\'s client, "{visible(path)}", are not a JSON object', hint="correct or remove it"
+        )
+    return value
+
+
+def _context_name(env: Mapping[str, str], settings: Mapping[str, Any], folder: str) -> tuple[str, str]:
+    """Return the name of the context and who named it."""
+    if env.get("DOCKER_CONTEXT"):
+        return env["DOCKER_CONTEXT"], "DOCKER_CONTEXT"
+    path = os.path.join(folder, CONFIG_FILE)
+    named: object = None
+    for key, value in settings.items():  # names of members are compared without case, the last one counts
+        if key.lower() == "currentcontext":
+            named = value
+    if named is None or named == "":
+        return DEFAULT_CONTEXT, "default"
+    if not isinstance(named, str):
+        raise SandboxConfigError(f'"currentContext" in "{visible(path)}" is not a string', hint=_CONTEXT_HINT)
+    return named, path
+
+
+def _context_host(context: str, origin: str, folder: str, read: ReadFile) -> str:
+    """Return the address that a context has, "" for the default one's."""
+    if context == DEFAULT_CONTEXT:
+        return ""
+    what = f'the Docker context "{visible(clip(context, 100))}" ({visible(origin)})'
+    digest = hashlib.sha256(context.encode("utf-8", errors="surrogateescape")).hexdigest()
+    data = _read(os.path.join(folder, "contexts", "meta", digest, "meta.json"), read) if folder else None
+    if data is None:
+        raise SandboxConfigError(f"{what} does not exist", hint=_CONTEXT_HINT)
+    try:
+        host = json.loads(data)["Endpoints"]["docker"].get("Host", "")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise SandboxConfigError(f"{what} holds no address of a daemon", hint=_CONTEXT_HINT) from error
+    if not isinstance(host, str) or not host:
+        raise SandboxConfigError(f"{what} holds no address of a daemon", hint=_CONTEXT_HINT)
+    return host
+
+
+def _check_certificates(env: Mapping[str, str], folder: str, read: ReadFile) -> None:
+    """With TLS asked for by variables the client needs at least ca.pem; any text but the empty one asks."""
+    asking = next((name for name in ("DOCKER_TLS_VERIFY", "DOCKER_TLS") if env.get(name)), "")
+    if not asking:
+        return
+    path = os.path.join(env.get("DOCKER_CERT_PATH", "") or folder, "ca.pem")
+    if _read(path, read) is None:
+        raise SandboxConfigError(
+            f'{asking} is set, and the certificate "{visible(path)}" does not exist',
+            hint="let DOCKER_CERT_PATH name the folder of ca.pem, cert.pem and key.pem, or unset the variable",
+        )
+
+
+def _check_api_version(env: Mapping[str, str]) -> None:
+    version = env.get("DOCKER_API_VERSION", "")
+    if version and not _API_VERSION.fullmatch(version):
+        raise SandboxConfigError(
+            f'DOCKER_API_VERSION is "{visible(clip(version, 100))}", which is not a version',
+            hint="unset it, or write one such as 1.41",
+        )
+
+
+def _read(path: str, read: ReadFile) -> bytes | None:
+    try:
+        return read(path)
+    except OSError as error:
+        raise SandboxConfigError(
+            f'"{visible(path)}" cannot be read, and Docker\'s client needs it: {error.strerror or error}',
+            hint="correct its owner and mode, or remove it",
+        ) from error
