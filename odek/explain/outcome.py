@@ -16,7 +16,7 @@ from odek.isolation import Intent, decide, explain_stop
 from odek.sandbox.argv import build_argv, connect_argv, pull_argv, run_argv
 from odek.sandbox.attachment import removal_hint, warnings
 from odek.sandbox.build import LABEL as DOCKERFILE_LABEL
-from odek.sandbox.errors import ImageUnavailable
+from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.recipe import Dockerfile
 from odek.setup.sandbox import sandbox_spec
 
@@ -60,7 +60,7 @@ def _failures(asked: Asked, look: Look) -> Iterator[OdekError]:
     if not early and look.failure:
         yield look.failure
     if asked.draft.image.is_id and look.version and not look.image_id:
-        yield ImageUnavailable("no local image has that ID, and such an image is never pulled")
+        yield SandboxConfigError("no local image has that ID, and such an image is never pulled")
 
 
 def _outcome(asked: Asked, look: Look, failures: Sequence[OdekError]) -> tuple[Outcome, str]:
@@ -94,7 +94,14 @@ def _commands(asked: Asked, look: Look) -> Iterator[tuple[str, ...]]:
         yield docker, *pull_argv(asked.draft.image.ref)
     env, image_id = asked.settings.sandbox.env, look.image_id or IMAGE_ID
     spec = sandbox_spec(
-        asked.draft, asked.settings, asked.host, engine=look.engine, plan=look.plan, image_id=image_id, env=env
+        asked.draft,
+        asked.settings,
+        asked.host,
+        engine=look.engine,
+        plan=look.plan,
+        image=asked.draft.image.ref,
+        image_id=image_id,
+        env=env,
     )
     labels = tuple((key, _PLACEHOLDERS.get(key, value)) for key, value in asked.owner.labels(NONCE))
     yield docker, *run_argv(spec, name=NAME, labels=labels)

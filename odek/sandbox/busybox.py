@@ -17,7 +17,6 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.images import daemon_machine
 from odek.text import visible
 
-DEFAULT_TAG = "odek-busybox:local"
 IMPORT_TIMEOUT_S = 120.0
 _HINT = "give the path of a static busybox with --busybox PATH"
 _MAX_BYTES = 64 << 20

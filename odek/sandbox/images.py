@@ -18,6 +18,14 @@ from odek.text import visible
 
 PULL_TIMEOUT_S = 900.0
 _PROGRESS_EVERY_S = 5.0
+# A pull that failed here and not at the registry. Docker's words are read only to refuse more.
+_NOT_THE_REGISTRY = re.compile(
+    r"invalid reference format|invalid repository name|reserved name|repository name must"
+    r"|no space left on device|read-only file system|input/output error|disk quota exceeded"
+    r"|failed to (?:register|extract) layer|error processing tar|failed to prepare extraction"
+    r"|fail\w* verification|verification failed|unexpected commit digest|wrong diff id|does not match digest",
+    re.IGNORECASE,
+)
 _HEX_WORD = re.compile(r"[0-9a-f]+")
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
@@ -42,14 +50,15 @@ def obtain_image(
 ) -> str:
     """Return the ID of the image, pulling it when it is not there.
 
-    Raises ImageUnavailable when it cannot be pulled while the daemon answers; SandboxLost when the
-    daemon went away meanwhile, which is never read as "no daemon" (D-11).
+    Raises ImageUnavailable when no registry gives it while the daemon answers; SandboxConfigError when
+    it could never be pulled, or was and could not be kept; SandboxLost when the daemon went away
+    meanwhile, which is never read as "no daemon" (D-11).
     """
     found = find_choice(choice, docker)
     if found:
         return found
     if choice.is_id:
-        raise ImageUnavailable(
+        raise SandboxConfigError(  # no registry could give it: nothing that another day would change
             f'no local image has the ID "{choice.ref}" ({choice.origin})',
             hint="an image named by its ID is never pulled: bring it with `odek sandbox image load FILE --id ID`",
         )
@@ -147,6 +156,12 @@ def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> Sandb
     again = call(docker, *PROBE_ARGV)
     if again.code != 0 or not again.stdout.text.strip():
         return SandboxLost("the Docker daemon went away while an image was pulled", hint="start Docker and try again")
+    if not pulled.timed_out and _NOT_THE_REGISTRY.search(pulled.stderr.text):
+        return SandboxConfigError(
+            f'Docker could not take in the image "{visible(choice.ref)}" ({choice.origin})',
+            hint="its own words stand above: the reference, or the disk of the daemon, needs a look",
+            detail=quote(pulled),
+        )
     why = f"within {PULL_TIMEOUT_S / 60:.0f} minutes" if pulled.timed_out else "by Docker"
     return ImageUnavailable(
         f'image "{visible(choice.ref)}" could not be pulled {why} ({choice.origin})',

@@ -21,9 +21,9 @@ from odek.sandbox import build, context
 from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.docker import Docker
 from odek.sandbox.dockerlines import NAME
-from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice, parse_default_dockerfile, parse_reference
-from odek.sandbox.images import obtain_image
+from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
+from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_default_dockerfile, parse_reference
+from odek.sandbox.images import find_image, obtain_image
 from odek.sandbox.pin import FILE as DIGESTS_FILE
 from odek.sandbox.pin import parse_default_digests
 from odek.sandbox.recipe import Dockerfile, Inputs, lint, read_inputs
@@ -136,18 +136,31 @@ def obtain(
     network: bool,
     docker: Docker,
     notices: Notices,
-) -> str:
-    """Return the ID of the image to run: pulled, built from the approved bytes, or built before.
+) -> tuple[str, str]:
+    """Return name and ID of the image to run: pulled, built from the approved bytes, or built before.
 
     The operator has approved `dockerfile`. Raises SandboxError.
     """
     if dockerfile is None:
-        return obtain_image(choice, docker, notify=notices.note)
+        return _pull_or_substitute(choice, docker, notices)
     known = BuildRecords(host, notices).find(dockerfile)
     if known is not None and build.is_ours(known, dockerfile, docker):
         _tell_of_staleness(known, dockerfile, host, docker, notices)
-        return known.image_id
-    return make_image(dockerfile, host, BuildOptions(network=network), docker=docker, notices=notices).image_id
+        return choice.ref, known.image_id
+    made = make_image(dockerfile, host, BuildOptions(network=network), docker=docker, notices=notices)
+    return choice.ref, made.image_id
+
+
+def _pull_or_substitute(choice: ImageChoice, docker: Docker, notices: Notices) -> tuple[str, str]:
+    """Return name and ID of `choice`, or of the operator's own local image where no registry gives it (D-23)."""
+    try:
+        return choice.ref, obtain_image(choice, docker, notify=notices.note)
+    except ImageUnavailable as error:
+        local = find_image(choice.substitute, docker) if choice.substitute else ""
+        if not local:
+            raise
+        notices.note(f"{error.message}; using the local image {choice.substitute}")
+        return choice.substitute, local
 
 
 def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, docker: Docker, notices: Notices) -> Build:
@@ -185,7 +198,9 @@ def default_choice() -> ImageChoice:
         ids = parse_default_digests(_packaged(DIGESTS_FILE), pin=pin)
     except SandboxConfigError as error:
         raise SandboxConfigError(error.message, hint="this copy of odek is damaged: install it again") from error
-    return ImageChoice(ref=pin, origin="the pinned default", chosen_by_project=False, local_ids=ids)
+    return ImageChoice(
+        ref=pin, origin="the pinned default", chosen_by_project=False, substitute=BUSYBOX_TAG, local_ids=ids
+    )
 
 
 def default_image() -> str:

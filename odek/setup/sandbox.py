@@ -147,7 +147,7 @@ def start_sandbox(
     if not draft.networks.attaches:
         engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
-    image_id = obtain(
+    image, image_id = obtain(
         draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
     )
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
@@ -157,7 +157,7 @@ def start_sandbox(
     for folder in draft.missing_folders:
         _make_folder(folder, host, notices)
     _require_same_volumes(draft, settings, host)
-    spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image_id=image_id, env=env)
+    spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=image_id, env=env)
     return start(spec, docker, _surroundings(host, new_nonce, notices))
 
 
@@ -225,12 +225,13 @@ def sandbox_spec(
     *,
     engine: Engine,
     plan: NetworkPlan,
+    image: str,
     image_id: str,
     env: tuple[tuple[str, str], ...],
 ) -> SandboxSpec:
     """Return the sandbox that is started: `draft` with what only Docker and the gate could tell. Pure."""
     return SandboxSpec(
-        image=draft.image.ref,
+        image=image,
         image_id=image_id,
         network=plan.mode,
         attached=plan.attached,

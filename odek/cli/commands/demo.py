@@ -20,9 +20,9 @@ from odek.config.settings import DangerSettings, Source
 from odek.demo.project import FILES
 from odek.demo.recording import ATTACKS, TASK, render_recording
 from odek.host import Host
-from odek.sandbox.busybox import DEFAULT_TAG
 from odek.sandbox.docker import probe
 from odek.sandbox.errors import ImageUnavailable
+from odek.sandbox.image import BUSYBOX_TAG
 from odek.sandbox.images import find_image, obtain_image
 from odek.setup.image import default_choice
 
@@ -100,7 +100,7 @@ def _find_image(host: Host, terminal: Terminal) -> str:
         image_id = obtain_image(choice, docker, notify=terminal.note)
         return choice.ref if find_image(choice.ref, docker) else image_id
     except ImageUnavailable as error:
-        terminal.note(f"{error.message}; using the local image {DEFAULT_TAG} instead")
-    if not find_image(DEFAULT_TAG, docker):
-        bootstrap_image(host, terminal, busybox="", tag=DEFAULT_TAG)
-    return DEFAULT_TAG
+        terminal.note(f"{error.message}; using the local image {BUSYBOX_TAG} instead")
+    if not find_image(BUSYBOX_TAG, docker):
+        bootstrap_image(host, terminal, busybox="", tag=BUSYBOX_TAG)
+    return BUSYBOX_TAG

@@ -32,9 +32,9 @@ from odek.doctor import (
 )
 from odek.errors import OdekError
 from odek.host import Host, which
-from odek.sandbox.busybox import DEFAULT_TAG
 from odek.sandbox.docker import Docker, call, probe
 from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
+from odek.sandbox.image import BUSYBOX_TAG
 from odek.sandbox.images import find_choice, find_image
 from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 
@@ -133,8 +133,8 @@ def _image(draft: Draft, docker: Docker) -> Check:
     found = find_choice(draft.image, docker)
     if found:
         return Check(name="image", verdict="ok", seen=f"{draft.image.ref} ({found})")
-    local = find_image(DEFAULT_TAG, docker)
-    mend = f"--sandbox-image {DEFAULT_TAG} is here" if local else "`odek sandbox image bootstrap` makes a small one"
+    local = find_image(BUSYBOX_TAG, docker)
+    mend = f"--sandbox-image {BUSYBOX_TAG} is here" if local else "`odek sandbox image bootstrap` makes a small one"
     return Check(
         name="image",
         verdict="fail",

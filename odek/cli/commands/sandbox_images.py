@@ -12,10 +12,10 @@ from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host, which
 from odek.sandbox.archive import ArchivedImage
-from odek.sandbox.busybox import DEFAULT_TAG, build_busybox_image
+from odek.sandbox.busybox import build_busybox_image
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice, parse_reference
+from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_reference
 from odek.sandbox.images import daemon_machine, find_choice
 from odek.sandbox.transfer import load_image, name_of, save_image
 from odek.setup.image import default_choice
@@ -29,11 +29,11 @@ def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
         usage="[--busybox PATH] [--tag NAME]",
         examples=(
             "odek sandbox image bootstrap",
-            f'odek run --sandbox-image {DEFAULT_TAG} "list the largest files"',
+            f'odek run --sandbox-image {BUSYBOX_TAG} "list the largest files"',
         ),
     )
     parser.add_argument("--busybox", metavar="PATH", default="", help="the static busybox; unset: the one on PATH")
-    parser.add_argument("--tag", metavar="NAME", default=DEFAULT_TAG, help=f"name of the image ({DEFAULT_TAG})")
+    parser.add_argument("--tag", metavar="NAME", default=BUSYBOX_TAG, help=f"name of the image ({BUSYBOX_TAG})")
     parsed = parser.read_flags(arguments)
     tag = parse_reference(parsed.tag, origin="--tag")
     image_id = bootstrap_image(host, terminal, busybox=parsed.busybox, tag=tag)

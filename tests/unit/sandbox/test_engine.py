@@ -134,7 +134,7 @@ def test_engine_is_asked_after_the_probe() -> None:
         ("version", "--format", "{{.Server.Version}}"),
         ("info", "--format", "{{json .}}"),
     ]
-    down = FakeDocker().on("version", code=1)
+    down = FakeDocker().on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///x.")
     with pytest.raises(DaemonUnreachable):
         meet_engine(down, EVERYTHING, sleep=down.sleep)
 

@@ -18,7 +18,10 @@ PIN = f"alpine:3.22@{DIGEST}"
         "localhost:5000/a/b:c",
         "registry.example.com:443/team/tool_x/y.z:V1.0-rc_1", "python:3.12-slim", "cafe", "a__b", "a---b",
         "127.0.0.1:5000/x",
-        "EXAMPLE.com/x", "x:" + "t" * 128, "_tagged:x".lstrip("_"),
+        "EXAMPLE.com/x", "x:" + "t" * 128, "tagged:x", "localhost/x",
+        "[::1]:5000/x", "HOST:5000/x", "docker.io/library/alpine", "library/alpine", "scratch/x", "my/scratch",
+        "quay.io/scratch", "example.com", "deadbeef", "facade", "12345:1", f"{DIGEST[7:]}:latest", "decade-2",
+        "a" * 237, "registry.example/" + "a" * 238, "1234", "cafe12",
     ],
 )  # fmt: skip
 def test_reference_is_taken_when_it_is_one(text: str) -> None:
@@ -35,15 +38,31 @@ def test_reference_is_taken_when_it_is_one(text: str) -> None:
         "_a", "a..b",
         "a___b", "x:" + "t" * 129, "http://x/y", "alpine:3.22;rm", "${IMAGE}", "ä", "a/B", "host:port/x", "x" * 512,
         "name=N,alias=A",
-        f"alpine@{DIGEST}\n", f"{DIGEST}\n",
+        f"alpine@{DIGEST}\n", f"{DIGEST}\n", "BUSYBOX:1", "FOO/bar", "Foo.Bar", "library/Alpine", "docker.io/Alpine",
+        "scratch", "scratch:latest", "library/scratch", "docker.io/scratch", "docker.io/library/scratch:1",
+        "index.docker.io/scratch", f"scratch@{DIGEST}", "a" * 256, "a" * 239, "registry.example/" + "a" * 239,
+        "a/" * 128 + "a", "/".join(["a" * 60] * 5), "[::1]/x", "[::g]:1/x", "user@host/x", "a@b", "a:b:c",
+        "x@sha512:ab",
+        "sha256:" + "g" * 64, f"SHA256:{DIGEST[7:]}", "docker://alpine", "host:99999999999x/y", "ALPINE",
+        "x\x00", "\u212a",
     ],
 )  # fmt: skip
 def test_reference_is_refused_with_its_origin_when_it_is_none(text: str) -> None:
-    """R-7, R-8, R-35: before Docker is asked anything."""
+    """A1, R-7, R-8, R-35: before Docker is asked anything."""
     with pytest.raises(SandboxConfigError, match=r"is not an image reference \(--sandbox-image\)") as refused:
         parse_reference(text, origin="--sandbox-image")
     assert "\n" not in refused.value.message
     assert len(refused.value.message) < 400
+
+
+@pytest.mark.parametrize(
+    "text", [DIGEST[7:], DIGEST[7:19], DIGEST[7:70], "5f8fa5cb8561", "a1b2c3d", "f" * 12, "1234567"]
+)
+def test_hex_digits_are_taken_for_an_id_that_somebody_copied(text: str) -> None:
+    """A1: Docker refuses 64 of them, and takes fewer for the beginning of an ID."""
+    with pytest.raises(SandboxConfigError, match=r"looks like an image ID.*\(--sandbox-image\)") as refused:
+        parse_reference(text, origin="--sandbox-image")
+    assert "sha256: and all 64 digits" in refused.value.hint
 
 
 @pytest.mark.parametrize(("ref", "is_id"), [(DIGEST, True), ("alpine", False), (PIN, False)])

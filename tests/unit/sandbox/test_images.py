@@ -48,7 +48,7 @@ def test_id_on_stdout_of_a_failed_inspect_is_no_image() -> None:
     ("ref", "asked"),
     [
         ("cafe", "cafe:latest"),
-        ("5f8fa5cb8561", "5f8fa5cb8561:latest"),
+        ("5f8fa5", "5f8fa5:latest"),
         ("cafe:1", "cafe:1"),
         ("caffe/x", "caffe/x"),
         ("gcc", "gcc"),
@@ -80,7 +80,7 @@ def test_missing_image_is_pulled_with_a_note_and_looked_up_again() -> None:
         "toomanyrequests: You have reached your unauthenticated pull rate limit.",
         "pull access denied for x, repository does not exist or may require 'docker login'",
         "manifest for alpine:9.99 not found: manifest unknown: manifest unknown",
-        "write /var/lib/docker/tmp/x: no space left on device",
+        "no matching manifest for linux/arm64/v8 in the manifest list entries",
         "net/http: TLS handshake timeout",
         "unauthorized: authentication required",
         "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
@@ -100,6 +100,29 @@ def test_failed_pull_repeats_what_the_registry_says(words: str) -> None:
         obtain(docker)
     assert refused.value.detail == f"Error response from daemon: {words}"
     assert len(docker.called("pull")) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "invalid reference format",
+        "invalid reference format: repository name must be lowercase",
+        "Error response from daemon: 'scratch' is a reserved name",
+        "invalid repository name (x), cannot specify 64-byte hexadecimal strings",
+        "write /var/lib/docker/tmp/x: no space left on device",
+        "failed to register layer: Error processing tar file(exit status 1): operation not permitted",
+        "filesystem layer verification failed for digest sha256:0",
+        "mkdir /var/lib/docker/overlay2/x: read-only file system",
+    ],
+)
+def test_pull_that_fails_here_and_not_at_the_registry_never_leads_to_the_host(words: str) -> None:
+    """A1, D-25: a reference that Docker calls invalid, and an image that came and could not be kept."""
+    docker = (
+        FakeDocker().on("image", "inspect", code=1).on("pull", code=1, stderr=words).on("version", stdout="28.2.2\n")
+    )
+    with pytest.raises(SandboxConfigError, match="could not take in the image") as refused:
+        obtain(docker)
+    assert words in refused.value.detail
 
 
 @pytest.mark.parametrize(("code", "stdout"), [(1, ""), (0, ""), (0, " \n")])
@@ -167,10 +190,11 @@ def test_pulled_image_that_is_not_there_stops_the_run() -> None:
 
 
 def test_image_id_is_never_pulled() -> None:
-    """D-12."""
+    """A1, D-12, D-25: nor does it lead to the host, since no registry could give it."""
     docker = FakeDocker().on("image", "inspect", code=1)
-    with pytest.raises(ImageUnavailable, match="no local image has the ID"):
-        obtain(docker, ImageChoice(ref=IMAGE_ID, origin="./odek.json", chosen_by_project=True))
+    for by_project in (True, False):
+        with pytest.raises(SandboxConfigError, match="no local image has the ID"):
+            obtain(docker, ImageChoice(ref=IMAGE_ID, origin="x", chosen_by_project=by_project))
     assert docker.called("pull") == []
 
 

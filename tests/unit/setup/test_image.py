@@ -19,8 +19,8 @@ from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
 from odek.host import Host
 from odek.sandbox.build import LABEL, Build, BuildOptions
-from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice
+from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
+from odek.sandbox.image import BUSYBOX_TAG, ImageChoice
 from odek.sandbox.recipe import Dockerfile
 from odek.setup.image import BuildRecords, choose_image, default_choice, make_image, obtain
 from odek.setup.sandbox import build_sandbox_image, draft_sandbox, start_sandbox
@@ -53,7 +53,9 @@ class Project:
     def obtain(self, docker: FakeDocker, data: bytes = TEXT, *, network: bool = False) -> str:
         made = Dockerfile(data=data)
         choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
-        return obtain(choice, made, self.host, network=network, docker=docker, notices=self.notices)
+        name, image_id = obtain(choice, made, self.host, network=network, docker=docker, notices=self.notices)
+        assert name == choice.ref
+        return image_id
 
 
 @pytest.fixture
@@ -401,3 +403,43 @@ def project_build(project: Project, approver: Answers | None, docker: FakeDocker
         Dockerfile(data=data), project.settings(), project.host, no_cache=False, docker=docker, approver=approver,
         notices=project.notices, sleep=lambda _: None,
     )  # fmt: skip
+
+
+MISSING_DEFAULT = "No such image"
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["bootstrapped", "not bootstrapped"])
+def test_default_that_no_registry_gives_is_replaced_by_the_operators_own_image(made: bool, project: Project) -> None:
+    """A9, D-23: before any fall back; said in one line."""
+    docker = FakeDocker()
+    if made:
+        docker.on("image", "inspect", "--format", "{{.Id}}", "--", BUSYBOX_TAG, stdout=ID)
+    docker.on("image", "inspect", code=1, stderr=MISSING_DEFAULT)
+    docker.on("version", stdout="amd64\n").on("pull", code=1, stderr="dial tcp: no such host")
+    notices = Notes()
+    choice = default_choice()
+    if not made:
+        with pytest.raises(ImageUnavailable):
+            obtain(choice, None, project.host, network=False, docker=docker, notices=notices)
+        return
+    assert obtain(choice, None, project.host, network=False, docker=docker, notices=notices) == (BUSYBOX_TAG, ID)
+    assert [note for note in notices.notes if BUSYBOX_TAG in note] == [
+        f'image "{choice.ref}" could not be pulled by Docker (the pinned default); using the local image {BUSYBOX_TAG}'
+    ]
+
+
+@pytest.mark.parametrize("words", ["no space left on device", "invalid reference format"])
+def test_default_that_was_refused_here_is_not_replaced(words: str, project: Project) -> None:
+    """A9: another image is no answer to a disk that is full."""
+    docker = FakeDocker().on("image", "inspect", code=1).on("version", stdout="amd64\n")
+    docker.on("pull", code=1, stderr=words)
+    with pytest.raises(SandboxConfigError):
+        obtain(default_choice(), None, project.host, network=False, docker=docker, notices=Notes())
+
+
+def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
+    """A9: it was meant."""
+    docker = FakeDocker().on("image", "inspect", code=1).on("version", stdout="amd64\n").on("pull", code=1)
+    choice = ImageChoice(ref="alpine:9.99", origin="--sandbox-image", chosen_by_project=False)
+    with pytest.raises(ImageUnavailable):
+        obtain(choice, None, project.host, network=False, docker=docker, notices=Notes())
