@@ -65,11 +65,11 @@ class _Skipped(Exception):
     """Why a file is not attached."""
 
 
-def read_named(names: Sequence[str], *, cwd: str, home: str, warn: Callable[[str], None]) -> tuple[Attachment, ...]:
-    """Return the files that `--ctx` names; what is missing or no file is skipped with a warning.
+def read_named(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attachment, ...]:
+    """Return the files that `--ctx` names.
 
-    STDIN is none of them; see `from_stdin`. `cwd` has its links resolved. Raises UsageError when two
-    files from outside have one name.
+    STDIN is none of them; see `from_stdin`. `cwd` has its links resolved. Raises UsageError when one is missing
+    or cannot be attached, and when two files from outside have one name.
     """
     found: list[Attachment] = []
     for name in names:
@@ -79,8 +79,10 @@ def read_named(names: Sequence[str], *, cwd: str, home: str, warn: Callable[[str
             expanded = os.path.join(home, name[2:]) if name.startswith("~/") and home else name
             attachment = _read(expanded, name, f"ctx:{name}", cwd=cwd, limit_bytes=FILE_LIMIT_BYTES)
         except _Skipped as reason:
-            warn(f'"{visible(name)}" is not attached: {reason}')
-            continue
+            raise UsageError(
+                f'"{visible(name)}" cannot be attached: {reason}',
+                hint="--ctx takes the names of files, and - for stdin",
+            ) from reason
         if all(attachment.path != other.path for other in found):
             found.append(attachment)
     _require_distinct(found)
@@ -88,11 +90,13 @@ def read_named(names: Sequence[str], *, cwd: str, home: str, warn: Callable[[str
 
 
 def from_stdin(data: bytes) -> Attachment:
-    """Return what came by stdin; it is no file anywhere, so all of it is shown. Raises UsageError: too much."""
+    """Return what came by stdin; it is no file anywhere, so all of it is shown. Raises UsageError: too much, binary."""
     if len(data) > STDIN_LIMIT_BYTES:
         raise UsageError(
             f"stdin is larger than {STDIN_LIMIT_BYTES >> 20} MiB", hint="put it into a file and name the file"
         )
+    if b"\0" in data:
+        raise UsageError("stdin is binary, not text", hint="put it into a file and name the file with --ctx")
     return Attachment(name=STDIN, source=f"ctx:{STDIN}", path="", relative="", data=data)
 
 

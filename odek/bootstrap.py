@@ -127,7 +127,8 @@ def open_session(
     from odek.agent.loop import Agent
     from odek.tools.redacted import RedactedToolbox
 
-    tools = RedactedToolbox(_toolbox(settings, intent, place, host, world, block), redact)
+    refused: dict[str, int] = {}
+    tools = RedactedToolbox(_toolbox(settings, intent, place, host, world, block, refused), redact)
     new_agent = partial(
         Agent,
         model=model,
@@ -138,6 +139,7 @@ def open_session(
         parallel_calls=settings.max_tool_parallel,
         budget=_budget(settings),
         alarm=world.alarm,
+        refused=refused,
     )
     return Session(
         agent=new_agent(history=history),
@@ -270,7 +272,13 @@ def _environment_block(place: _Place, host: Host, world: World) -> str:
 
 
 def _toolbox(
-    settings: Settings, intent: isolation.Intent, place: _Place, host: Host, world: World, block: str
+    settings: Settings,
+    intent: isolation.Intent,
+    place: _Place,
+    host: Host,
+    world: World,
+    block: str,
+    refused: dict[str, int],
 ) -> Toolbox:
     from odek.setup.tools import make_toolbox
 
@@ -284,6 +292,7 @@ def _toolbox(
         environment_block=block,
         applied=partial(_applied, settings, intent, place.facts),
         trusted=world.trusted,
+        refused=refused,
     )
 
 

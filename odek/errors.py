@@ -12,6 +12,7 @@ EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_BUG = 3
 EXIT_BUDGET = 4
+EXIT_REFUSED = 5
 EXIT_SIGNAL_BASE = 128  # a run ended by signal N leaves with 128 + N, as shells report it
 
 

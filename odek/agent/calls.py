@@ -11,7 +11,7 @@ from typing import Protocol
 
 from odek.agent.context import shorten
 from odek.agent.events import Sink, ToolFinished, ToolStarted, call_title
-from odek.agent.failures import FailureCounter
+from odek.agent.failures import SAME_FAILURES, FailureCounter, RepeatedFailures, last_warning, same_failure
 from odek.agent.parallel import Batch
 from odek.model.types import ToolCall, ToolSpec
 
@@ -56,12 +56,18 @@ class CallRunner:
         self._sink = sink
         self._parallel = parallel
         self._failures = FailureCounter()
+        self._repeated = RepeatedFailures()
         self._early: dict[str, str] = {}
+
+    def begin_task(self) -> None:
+        """Forget which calls have failed: another task may need them, and may find them work."""
+        self._repeated = RepeatedFailures()
 
     def run(self, calls: Sequence[ToolCall], on_result: Callable[[ToolCall, str], None]) -> None:
         """Carry out `calls`; `on_result` gets each result, in the order of the calls, as soon as may be.
 
-        Raises what a tool raises, and Interrupted; `take_early_results` then has what came out of turn.
+        Raises what a tool raises, OdekError for a call that fails again and again, and Interrupted;
+        `take_early_results` then has what came out of turn.
         """
         self._tools.foresee(calls)
         for batch in self._batches(calls):
@@ -118,8 +124,13 @@ class CallRunner:
         text = limited(outcome.text)
         if hint := self._failures.hint(call.name, failed=outcome.failed, text=text):
             text = f"{text}\n{hint}"
+        count = self._repeated.count(call, failed=outcome.failed)
+        if warning := last_warning(count):
+            text = f"{text}\n{warning}"
         on_result(call, text)
         self._sink(ToolFinished(call=call, text=text, failed=outcome.failed))
+        if count >= SAME_FAILURES:
+            raise same_failure(call, count)
 
 
 def limited(text: str) -> str:

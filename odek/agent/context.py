@@ -24,6 +24,7 @@ CALL_TOKENS = 30
 TOOL_TOKENS = 30
 NOTE = "[odek]"
 """how what odek itself says in the user's place begins"""
+_NO_WORDS = Message(role="assistant", content=f"{NOTE} (no reply)")
 _TARGET = 2 / 3  # of the budget: where trimming stops
 _RESULT_SHARE = 4  # one result may take this part of the budget
 _LEAST_RESULT_CHARACTERS = 2000
@@ -56,15 +57,29 @@ def estimate_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> i
 
 
 def cut_view(messages: Sequence[Message], cut: Cut) -> tuple[Message, ...]:
-    """Return what is sent of `messages` with `cut`."""
+    """Return what is sent of `messages` with `cut`; see `take_turns`."""
     if cut == NO_CUT:
-        return tuple(messages)
+        return take_turns(messages)
     dropped = [group for group in _groups(messages) if group.droppable and group.first < cut.place]
     missing = {place for group in dropped for place in range(group.first, group.end)}
     kept = [
         _shortened(message, cut.result_characters) for place, message in enumerate(messages) if place not in missing
     ]
-    return tuple(_with_notice(kept, len(dropped)) if dropped else kept)
+    return take_turns(_with_notice(kept, len(dropped)) if dropped else kept)
+
+
+def take_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return `messages` with words of the model wherever a message of the user would follow another or a result.
+
+    Strict chat templates refuse either, for ever. It comes of groups that are left out, of a process that was
+    killed, and of sessions that other tools have stored.
+    """
+    ordered: list[Message] = []
+    for message in messages:
+        if message.role == "user" and ordered and ordered[-1].role in ("user", "tool"):
+            ordered.append(_NO_WORDS)
+        ordered.append(message)
+    return tuple(ordered)
 
 
 def fit(messages: Sequence[Message], tools: Sequence[ToolSpec], cut: Cut, budget_tokens: int) -> Cut:

@@ -75,6 +75,8 @@ class Finished:
     answer: str
     usage: Usage
     iterations: int
+    refused: tuple[tuple[str, int], ...] = ()
+    """classes of danger, and how many operations of each were refused"""
 
 
 Event = ModelAsked | TextArrived | ModelReplied | ToolStarted | ToolFinished | Warned | Finished
@@ -114,7 +116,9 @@ def to_json(event: Event) -> dict[str, Any]:
             return {"event": "warning", "text": event.text}
         case Finished():
             usage = _usage_fields(event.usage)
-            return {"event": "finished", "answer": event.answer, "iterations": event.iterations, "usage": usage}
+            refused = [{"class": name, "count": count} for name, count in event.refused]
+            fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage, "refused": refused}
+            return {"event": "finished", **fields}
 
 
 def _reply_fields(reply: Reply) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from odek.agent.budget import NO_BUDGET, Budget, Spent, allowed_calls, find_exha
 from odek.agent.calls import CallRunner, Toolbox
 from odek.agent.context import NO_CUT, NOTE, Cut, cut_view, estimate_tokens, fit, shrink
 from odek.agent.events import Finished, ModelAsked, ModelReplied, Sink, TextArrived, Warned
+from odek.agent.stops import is_filtered
 from odek.errors import BudgetExhausted, OdekError, OutOfTime
 from odek.model.errors import ModelError
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
@@ -34,6 +35,8 @@ _SUMMARY_REQUEST = (
     f"{NOTE} The limit of {{what}} for this task is reached and no more tools can be used. "
     "Say briefly what was done, what was found and what is left to do."
 )
+_REPLY_CUT = f"{NOTE} The reply was cut off here: the turn ended before it was complete."
+_NO_REPLY = f"{NOTE} The turn ended before there was a reply."
 _INTERRUPTED = "interrupted: the run was stopped before this call had a result; it may have had effects"
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
@@ -57,10 +60,12 @@ class Agent:
         budget: Budget = NO_BUDGET,
         now: Callable[[], float] = time.monotonic,
         alarm: Alarm = lambda _: nullcontext(),
+        refused: Mapping[str, int] | None = None,
     ) -> None:
         """Begin a conversation, or go on with `history` (its own system message is replaced).
 
-        `budget` is for each task anew; `now` is a clock that never goes back.
+        `budget` is for each task anew; `now` is a clock that never goes back. `refused` counts, by class of
+        danger, what the gate has refused since odek was started; the gate adds to it.
         """
         self.messages = [
             Message(role="system", content=system),
@@ -76,6 +81,10 @@ class Agent:
         self._budget = budget
         self._now = now
         self._alarm = alarm
+        self._refused = {} if refused is None else refused
+        self._refused_before: Mapping[str, int] = dict(self._refused)
+        self._arrived = ""
+        """the text of the reply that is being written"""
         self._runner = CallRunner(tools, sink, parallel=parallel_calls)
         self._cut = NO_CUT
         self._started = now()
@@ -86,30 +95,41 @@ class Agent:
         """Work on `task` and return the final answer.
 
         Raises OdekError when there is none: the limit of iterations or of the budget (BudgetExhausted),
-        two empty answers, a model or a sandbox that is gone. Interrupted passes through. `messages` is
-        well formed in any case.
+        two empty answers, one that a filter stopped, the same failing call again and again, a model or a sandbox
+        that is gone. Interrupted passes through. `messages` is well formed in any case, and ends with words of the
+        model or a note in their place.
         """
         self._task_place = len(self.messages)
         self.messages.append(Message(role="user", content=task))
         self.usage = Usage()
         self._spent = Spent()
         self._started = self._now()
+        self._refused_before = dict(self._refused)
+        self._runner.begin_task()
         try:
             with self._alarm(self._budget.runtime_s) if self._budget.runtime_s else nullcontext():
                 answer, iterations = self._converse()
         except OutOfTime as error:
-            self._answer_open_calls()
+            self._close_turn()
             raise self._exhausted(plural(self._budget.runtime_s or 0, "second")) from error
         finally:
-            self._answer_open_calls()
-        self._sink(Finished(answer=answer, usage=self.usage, iterations=iterations))
+            self._close_turn()
+        self._sink(Finished(answer=answer, usage=self.usage, iterations=iterations, refused=self.refused))
         return answer
+
+    @property
+    def refused(self) -> tuple[tuple[str, int], ...]:
+        """what the gate refused in the present or the last run: classes of danger, and how often each"""
+        since = ((name, count - self._refused_before.get(name, 0)) for name, count in sorted(self._refused.items()))
+        return tuple((name, count) for name, count in since if count)
 
     def _converse(self) -> tuple[str, int]:
         empty_before = False
         for iteration in range(1, self._max_iterations + 1):
             self._require_budget()
             reply = self._ask(iteration, self._tools.specs)
+            if is_filtered(reply.stop):
+                raise self._filtered(reply)
             if reply.message.tool_calls:
                 self._act(reply, iteration)
                 empty_before = False
@@ -180,7 +200,26 @@ class Agent:
         return fitting if cut_view(self.messages, fitting) != view else shrink(self.messages, self._cut)
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
-        return self._model.complete(view, tools, lambda text: self._sink(TextArrived(text=text)))
+        self._arrived = ""
+        reply = self._model.complete(view, tools, self._take_text)
+        self._arrived = ""
+        return reply
+
+    def _take_text(self, text: str) -> None:
+        self._arrived += text
+        self._sink(TextArrived(text=text))
+
+    def _filtered(self, reply: Reply) -> OdekError:
+        """Return the error for a reply that a filter of the provider stopped; what there is of it is kept.
+
+        Its calls are not run: what they should have come after may be missing.
+        """
+        self._arrived = reply.message.content
+        return OdekError(
+            f'the provider stopped the answer (finish reason "{visible(reply.stop)}"); it is not complete',
+            hint="say the task in other words, or use another model",
+            detail=reply.message.content.strip(),
+        )
 
     def _accept(self, reply: Reply) -> str:
         self.messages.append(reply.message)
@@ -192,8 +231,8 @@ class Agent:
         """Carry out the calls of `reply`, unless it was cut off: then they may be half a command."""
         if reply.stop == "length":
             # B40: neither run nor stored, for half a call would spoil every later request
-            if reply.message.content:
-                self.messages.append(Message(role="assistant", content=reply.message.content))
+            content = reply.message.content if reply.message.content.strip() else _REPLY_CUT
+            self.messages.append(Message(role="assistant", content=content))
             self.messages.append(Message(role="user", content=_CUT_OFF))
             self._sink(Warned(text="the model's reply was cut off at its output limit; its tool calls were not run"))
             return
@@ -227,7 +266,7 @@ class Agent:
         """
         since = self.messages[self._task_place :]
         spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
-        words = summary or clip(next(filter(None, spoken), ""), _LAST_WORDS)
+        words = summary or clip(next((text for text in spoken if text and not text.startswith(NOTE)), ""), _LAST_WORDS)
         return BudgetExhausted(
             f"the task has used up its limit of {limit}",
             hint="raise the limit (`odek config view` tells where it comes from), or split the task",
@@ -245,6 +284,18 @@ class Agent:
         if summary:
             self.messages.append(Message(role="assistant", content=summary))
         return summary
+
+    def _close_turn(self) -> None:
+        """Let the conversation end as every request of a next turn needs it: calls answered, the model's word last.
+
+        Chat templates that want user and model to take turns refuse two messages of the user in a row for ever.
+        """
+        self._answer_open_calls()
+        said, self._arrived = self._arrived.strip(), ""
+        if said:
+            self.messages.append(Message(role="assistant", content=f"{said}\n\n{_REPLY_CUT}"))
+        elif self.messages[-1].role != "assistant":
+            self.messages.append(Message(role="assistant", content=_NO_REPLY))
 
     def _answer_open_calls(self) -> None:
         """Give every call without a result the one that it had out of turn, or "interrupted"."""

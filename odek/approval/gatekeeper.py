@@ -48,12 +48,15 @@ class Gatekeeper:
         surroundings: Surroundings,
         question: Question | None,
         trusted: set[str] | None = None,
+        refused: dict[str, int] | None = None,
     ) -> None:
         """`load` imports the classifier; it is called when something has to be decided for the first time.
 
         `question` is None where nobody can be asked; the policy of the regime says so, too. `trusted`
-        are the classes that somebody trusts until odek ends: the next gatekeeper gets the same set.
+        are the classes that somebody trusts until odek ends: the next gatekeeper gets the same set. In `refused`
+        it counts, by class, what it has refused.
         """
+        self._refused = {} if refused is None else refused
         self._trusted = set() if trusted is None else trusted
         self._load = load
         self._regime: Regime | None = None
@@ -67,8 +70,12 @@ class Gatekeeper:
         decision = self._decide(operation)
         if decision.action == "prompt":
             why = self._ask(operation, decision)
-            return why and self._refusal(f"operation denied {why}", operation, decision)
-        return self._forbidden(operation, decision)
+            refusal = why and self._refusal(f"operation denied {why}", operation, decision)
+        else:
+            refusal = self._forbidden(operation, decision)
+        for name in _classes(decision) if refusal else ():
+            self._refused[name] = self._refused.get(name, 0) + 1
+        return refusal
 
     def forbids(self, operation: Operation) -> str | None:
         """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""

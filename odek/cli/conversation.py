@@ -114,7 +114,10 @@ def earlier_files(
     for name, file in places.items():
         if name in taken:
             continue
-        found = outside(read_named((file.path,), cwd=host.cwd, home=host.home, warn=lambda _: None))
+        try:
+            found = outside(read_named((file.path,), cwd=host.cwd, home=host.home))
+        except UsageError:
+            found = ()
         if given_files(found) == (file,):
             files += found
         else:

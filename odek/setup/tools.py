@@ -45,13 +45,15 @@ def make_toolbox(
     environment_block: str,
     applied: Callable[[], Mapping[str, object]],
     trusted: dict[str, set[str]] | None = None,
+    refused: dict[str, int] | None = None,
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
-    `applied` is what `config_view` shows, `trusted` is as for `make_gatekeeper`. Tools that reach the network are left
-    to the commands that they would be: those run in the container, by its network, or not at all (F-64).
+    `applied` is what `config_view` shows, `trusted` and `refused` are as for `make_gatekeeper`. Tools that reach the
+    network are left to the commands that they would be: those run in the container, by its network, or not at all
+    (F-64).
     """
-    gate = make_gatekeeper(settings.dangerous, facts, host, approver, trusted)
+    gate = make_gatekeeper(settings.dangerous, facts, host, approver, trusted, refused)
 
     def asked(tool: Tool) -> AskedReads:
         return AskedReads(tool, executor=executor, gate=gate, wrap=wrap)
@@ -94,11 +96,13 @@ def make_gatekeeper(
     host: Host,
     approver: Approver | None,
     trusted: dict[str, set[str]] | None = None,
+    refused: dict[str, int] | None = None,
 ) -> Gatekeeper:
     """Return the gatekeeper of a session in the sandbox of `facts`, or on the host.
 
     `trusted` holds, by boundary, the classes that the person trusts until odek ends, and is added to: what was
-    said of one sandbox holds in the next, unless that reaches other networks, and never on the host.
+    said of one sandbox holds in the next, unless that reaches other networks, and never on the host. In `refused`
+    what is refused is counted, by class.
     """
     boundary = f"sandbox {_networks(facts)}" if facts else HOST
     return Gatekeeper(
@@ -112,6 +116,7 @@ def make_gatekeeper(
         ),
         question=Question(approver) if approver else None,
         trusted=None if trusted is None else trusted.setdefault(boundary, set()),
+        refused=refused,
     )
 
 

@@ -181,11 +181,11 @@ def test_references_and_stdin(odek: Odek) -> None:
     assert (outcome.code, sent.endswith("--- end a.py ---\n\nsee @a.py\nthanks\n")) == (0, True)
 
 
-UNREAD = "odek: warning: what came by stdin is not read; `--ctx -` gives it to the model with the task\n"
+UNREAD = "odek: warning: what came by stdin was too late and is not read; `--ctx -` waits for it\n"
 
 
-def test_stdin_goes_with_a_task_that_asks_for_it(odek: Odek) -> None:
-    """Runtime 2.2, 2.11: with `--ctx -`, all of it; without, it is left alone and told; empty, it is told."""
+def test_stdin_goes_with_a_task(odek: Odek) -> None:
+    """A24: with `--ctx -` and without, all of it; empty, it is told to who asked for it alone."""
     lines = "".join(f"+line {number}\n" for number in range(9000))
     common = ("run", "--no-sandbox", "--session")
     with ModelServer(*(text("done") for _ in range(5))) as server:
@@ -198,14 +198,16 @@ def test_stdin_goes_with_a_task_that_asks_for_it(odek: Odek) -> None:
             odek.run("continue", *url, "--ctx=-", "and this", stdin="+more\n"),
         ]
         server.assert_all_used()
-        given, *left, more = [request.json["messages"][-1]["content"] for request in server.requests]
+        given, beside, *left, more = [request.json["messages"][-1]["content"] for request in server.requests]
     assert [outcome.code for outcome in outcomes] == [0] * 5
     assert given.startswith("--- - ---\n<untrusted_content_")
     assert given.endswith("\n--- end - ---\n\nreview this")
     assert lines in given
     assert "+more\n" in more
-    assert left == ["review this"] * 3
-    assert [UNREAD in outcome.stderr for outcome in outcomes] == [False, True, False, False, False]
+    assert "+line 1\n" in beside
+    assert left == ["review this"] * 2
+    noted = "odek: stdin is attached (1000 bytes); </dev/null leaves it out\n"
+    assert [noted in outcome.stderr for outcome in outcomes] == [False, True, False, False, False]
     assert ["nothing came by stdin" in outcome.stderr for outcome in outcomes] == [False, False, True, False, False]
 
 
@@ -226,8 +228,8 @@ def test_stdin_is_not_given_twice(command: str, odek: Odek) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe that stays open", "file", "null", "late"])
-def test_stdin_that_nobody_asked_for_is_never_waited_for(kind: str, odek: Odek) -> None:
-    """Runtime 2.2: the stdin of a CI runner may never end. What comes while the model works is told as well."""
+def test_stdin_that_stays_open_holds_nothing_up_for_ever(kind: str, odek: Odek) -> None:
+    """A24: the stdin of a CI runner may never end. What comes while the model works is told."""
     (odek.cwd / "list").write_text("one\ntwo\n")
     mine, theirs = os.pipe()[::-1]
     fed = {"file": odek.cwd / "list", "null": Path("/dev/null")}.get(kind)
@@ -244,7 +246,9 @@ def test_stdin_that_nobody_asked_for_is_never_waited_for(kind: str, odek: Odek) 
     for descriptor in {mine, theirs, stdin}:
         os.close(descriptor)
     told = done.stderr.decode().count(UNREAD)
-    assert (done.returncode, done.stdout, told) == (0, b"done\n", 1 if kind in ("file", "late") else 0)
+    assert (done.returncode, done.stdout, told) == (0, b"done\n", 1 if kind == "late" else 0)
+    assert ("nothing came within" in done.stderr.decode()) == (kind in ("pipe that stays open", "late"))
+    assert ("stdin is attached (8 bytes)" in done.stderr.decode()) == (kind == "file")
 
 
 def test_attachments_under_a_locale_of_bytes(odek: Odek) -> None:

@@ -256,3 +256,21 @@ def run_with_stdin(odek: Odek, kind: str, arguments: tuple[str, ...]) -> tuple[i
         for descriptor in others:
             os.close(descriptor)
     return done.returncode, done.stderr.decode()
+
+
+def test_refusals_are_told_to_people_and_scripts(odek: Odek) -> None:
+    """A25: a line on stderr, the event, and exit code 5 for who asks for it; `continue` as well."""
+    script = (calls(("shell", {"command": "curl http://127.0.0.1:9/"}), ("shell", {"command": "true"})), text("done"))
+    with ModelServer(*script * 4, text("done")) as server:
+        url = ("--base-url", server.base_url)
+        plain = odek.run("run", "--no-sandbox", *url, "--session", "x")
+        strict = odek.run("run", "--no-sandbox", *url, "--fail-on-refused", "x")
+        json_too = odek.run("run", "--no-sandbox", *url, "--json", "--fail-on-refused", "x")
+        later = odek.run("continue", *url, "--fail-on-refused", "x")
+        calm = odek.run("continue", *url, "--fail-on-refused", "x")
+        server.assert_all_used()
+    assert [outcome.code for outcome in (plain, strict, json_too, later, calm)] == [0, 5, 5, 5, 0]
+    assert (plain.stdout, strict.stdout) == ("done\n", "done\n")
+    line = "odek: warning: 1 operation refused, by class: network_egress 1\n"
+    assert [outcome.stderr.count(line) for outcome in (plain, strict, json_too, later, calm)] == [1, 1, 1, 1, 0]
+    assert json.loads(json_too.stdout.splitlines()[-1])["refused"] == [{"class": "network_egress", "count": 1}]

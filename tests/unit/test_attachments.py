@@ -33,7 +33,7 @@ class Desk:
         self.notes: list[str] = []
 
     def named(self, *names: str) -> tuple[Attachment, ...]:
-        return read_named(names, cwd=str(self.work), home=str(self.home), warn=self.warnings.append)
+        return read_named(names, cwd=str(self.work), home=str(self.home))
 
     def referenced(self, task: str) -> tuple[Attachment, ...]:
         return read_referenced(task, cwd=str(self.work), warn=self.warnings.append, note=self.notes.append)
@@ -83,22 +83,37 @@ def test_files_inside_and_outside_are_read_and_told_where_they_are(desk: Desk) -
     assert desk.warnings == []
 
 
-def test_what_is_missing_or_no_file_is_skipped_with_a_warning(desk: Desk) -> None:
-    """R-43: never fatal, and never a hang."""
+def test_what_is_missing_or_not_a_file_is_refused(desk: Desk) -> None:
+    """A24, R-43: what the operator names is what the task is about; and it is never a hang."""
     (desk.work / "folder").mkdir()
+    (desk.work / "fine").write_text("x")
     os.mkfifo(desk.work / "fifo")
     (desk.work / "loop").symlink_to("loop")
+    (desk.work / "out").symlink_to("/etc/hosts")
     (desk.work / "large").write_bytes(b"")
     os.truncate(desk.work / "large", FILE_LIMIT_BYTES + 1)
-    assert desk.named("nowhere", "folder", "fifo", "loop", "large", "a\0b") == ()
-    assert desk.warnings == [
-        '"nowhere" is not attached: no such file or directory',
-        '"folder" is not attached: it is a folder',
-        '"fifo" is not attached: it is not a regular file',
-        '"loop" is not attached: too many levels of symbolic links',
-        '"large" is not attached: it is larger than 32 MiB',
-        '"a\\x00b" is not attached: it is no file name',
-    ]
+    reasons = {
+        "nowhere": "no such file or directory",
+        "": "it is a folder",
+        "~/nowhere": "no such file or directory",
+        "fine/x": "not a directory",
+        "folder": "it is a folder",
+        "fifo": "it is not a regular file",
+        "loop": "too many levels of symbolic links",
+        "large": "it is larger than 32 MiB",
+        "a\0b": "it is no file name",
+        "out": f"it is a link that leaves the working directory; name {os.path.realpath('/etc/hosts')} itself",
+    }
+    for name, reason in reasons.items():
+        with pytest.raises(UsageError) as refused:
+            desk.named("fine", name)
+        assert refused.value.message == f'"{visible(name)}" cannot be attached: {reason}'
+
+
+def test_stdin_that_is_binary_is_refused() -> None:
+    """A24"""
+    with pytest.raises(UsageError, match="stdin is binary, not text"):
+        from_stdin(b"\x7fELF\0\1")
 
 
 def test_two_outside_files_of_one_name_are_refused(desk: Desk) -> None:
@@ -123,10 +138,12 @@ def test_links_out_of_the_workspace_are_not_followed_unless_the_target_is_named(
     (desk.work / "real").write_text("kept")
     (desk.work / "link").symlink_to("real")
     (desk.beside / "pointer").symlink_to(desk.home / "key")
-    assert desk.named("README.md", "sub/key") == ()
+    for name in ("README.md", "sub/key"):
+        with pytest.raises(UsageError, match="it is a link that leaves the working directory"):
+            desk.named(name)
     assert desk.referenced("see @README.md and @sub/key") == ()
     reason = f"is not attached: it is a link that leaves the working directory; name {desk.home}/key itself"
-    names = ("README.md", "sub/key", "@README.md", "@sub/key")
+    names = ("@README.md", "@sub/key")
     assert desk.warnings == [f'"{name}" {reason}' for name in names]
     assert [file.relative for file in (*desk.named("link"), *desk.referenced("@link"))] == ["real", "real"]
     assert [(file.path, file.placed_name) for file in desk.named("../beside/pointer")] == [

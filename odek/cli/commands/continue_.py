@@ -18,6 +18,7 @@ from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
 from odek.cli.narrator import choose_sink, tell_session
 from odek.cli.parser import CommandParser
+from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
 from odek.cli.session import session
 from odek.cli.task import read_attachments, read_task, render, unread_stdin
 from odek.cli.terminal import Terminal
@@ -53,6 +54,7 @@ def parser() -> CommandParser:
     )
     made.refuse("--no-sandbox", _PINNED, hint=_POLICY)
     made.refuse("--sandbox", _PINNED, hint=_POLICY)
+    add_fail_on_refused(made)
     made.add_settings()
     return made
 
@@ -90,6 +92,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             )
         )
         keeper.keep(opened.agent, recorder)
+        stack.callback(tell_refused, opened.agent, terminal)
         whole = earlier.told(render(task, attachments, opened))
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(
@@ -98,4 +101,4 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         if not settings.json:
             terminal.answer(answer)
         keeper.require_saved()
-    return 0
+    return exit_code(opened.agent, fail_on_refused=parsed.fail_on_refused)

@@ -9,6 +9,7 @@ from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
 from odek.cli.narrator import choose_sink, tell_session
 from odek.cli.parser import CommandParser
+from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
 from odek.cli.session import session
 from odek.cli.task import read_attachments, read_task, render, unread_stdin
 from odek.cli.terminal import Terminal
@@ -31,11 +32,12 @@ def parser() -> CommandParser:
             'odek run --ctx notes.txt,/etc/hosts "compare these with @config.yml"',
             'odek run --sandbox-image python:3.12-slim --sandbox-network bridge "update the dependencies"',
             'odek run --base-url http://127.0.0.1:8080/v1 --model local "explain this project"',
-            'git diff | odek run --ctx - "review this"',
+            'git diff | odek run "review this"',
         ),
     )
     made.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin, @FILE attaches FILE")
     made.add_argument("--session", action="store_true", help="keep the conversation, for `odek continue`")
+    add_fail_on_refused(made)
     made.add_settings()
     return made
 
@@ -57,6 +59,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         ExitStack() as stack,
     ):
         keeper.keep(opened.agent, None)
+        stack.callback(tell_refused, opened.agent, terminal)
         whole = render(task, attachments, opened)
         if parsed.session:
             from odek.cli.conversation import given_files, open_store, tell_where_it_is  # most runs keep nothing
@@ -78,4 +81,4 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         if not settings.json:
             terminal.answer(answer)
         keeper.require_saved()
-    return 0
+    return exit_code(opened.agent, fail_on_refused=parsed.fail_on_refused)

@@ -72,7 +72,7 @@ def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: 
     require_allowed(intent, required=settings.require_sandbox)
     if not intent.sandboxed:
         return explain_host(settings, intent)
-    carried = outside(read_named(settings.ctx, cwd=host.cwd, home=host.home, warn=terminal.warn))
+    carried = outside(read_named(settings.ctx, cwd=host.cwd, home=host.home))
     draft = replace(draft_sandbox(settings, host, terminal), attachments=bool(carried))
     asked = Asked(
         settings=settings,

@@ -52,8 +52,14 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
         ),
         (Warned(text="w"), {"event": "warning", "text": "w"}),
         (
-            Finished(answer="a", usage=REPLY.usage, iterations=4),
-            {"event": "finished", "answer": "a", "iterations": 4, "usage": USAGE},
+            Finished(answer="a", usage=REPLY.usage, iterations=4, refused=(("network_egress", 2),)),
+            {
+                "event": "finished",
+                "answer": "a",
+                "iterations": 4,
+                "usage": USAGE,
+                "refused": [{"class": "network_egress", "count": 2}],
+            },
         ),
     ],
     ids=lambda value: type(value).__name__,

@@ -31,6 +31,8 @@ from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 SPECS = (ToolSpec(name="echo", description="", parameters={"type": "object", "properties": {}}),)
 SYSTEM = Message(role="system", content="system text")
 TASK = Message(role="user", content="task")
+NO_REPLY = Message(role="assistant", content="[odek] The turn ended before there was a reply.")
+CUT = "[odek] The reply was cut off here: the turn ended before it was complete."
 INTERRUPTED = '{"error":"interrupted: the run was stopped before this call had a result; it may have had effects"}'
 
 
@@ -178,11 +180,11 @@ def test_run_asks_again_when_the_answer_is_empty() -> None:
 
 
 def test_run_fails_when_the_answer_is_empty_twice() -> None:
-    b = bench(says(""), says("", stop="content\x1b_filter"))
+    b = bench(says(""), says("", stop="odd\x1b_end"))
     with pytest.raises(OdekError) as caught:
         b.agent.run("task")
-    assert caught.value.message == 'the model gave an empty answer twice (it stopped with "content\\x1b_filter")'
-    assert (caught.value.exit_code, b.agent.messages) == (1, [SYSTEM, TASK])
+    assert caught.value.message == 'the model gave an empty answer twice (it stopped with "odd\\x1b_end")'
+    assert (caught.value.exit_code, b.agent.messages) == (1, [SYSTEM, TASK, NO_REPLY])
 
 
 def test_an_empty_answer_counts_again_after_work_was_done() -> None:
@@ -234,9 +236,8 @@ def test_calls_of_a_reply_that_was_cut_off_are_neither_run_nor_stored(text: str)
     """B40 (g): half a command must not run, and must not be sent again."""
     b = bench(asks_for("x", text=text, stop="length"), says("done"))
     assert b.agent.run("task") == "done"
-    kept = [Message(role="assistant", content=text)] if text else []
     *messages, told = b.requests[1][0]
-    assert messages == [SYSTEM, TASK, *kept]
+    assert messages == [SYSTEM, TASK, Message(role="assistant", content=text or CUT)]
     assert (told.role, told.content.split(".")[:2]) == (
         "user",
         ["[odek] Your last reply reached the output limit before it was complete", " None of its tool calls was run"],
@@ -256,21 +257,136 @@ def test_what_ends_a_run_in_a_tool_leaves_complete_pairs(ending: BaseException) 
     b = bench(asks_for("x", "y", "z"), outcomes={"x": Outcome("1"), "y": ending, "z": Outcome("3")})
     with pytest.raises(type(ending)):
         b.agent.run("task")
-    assert b.agent.messages[3:] == [result("x", "1"), result("y", INTERRUPTED), result("z", INTERRUPTED)]
+    assert b.agent.messages[3:] == [
+        result("x", "1"),
+        result("y", INTERRUPTED),
+        result("z", INTERRUPTED),
+        NO_REPLY,
+    ]
 
 
-def test_an_interrupt_while_the_model_answers_leaves_the_messages_as_sent() -> None:
-    b = bench(Interrupted(15))
-    with pytest.raises(Interrupted):
+class BreakingModel(ScriptedModel):
+    """Says a part of each answer before what ends it comes."""
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
+        ends = isinstance(self._replies[len(self.requests)], BaseException)
+        for piece in ("half ", "an answer") if ends else ():
+            on_text(piece)
+        return super().complete(messages, tools, on_text)
+
+
+ENDINGS = (
+    Interrupted(2),
+    OutOfTime(14),
+    ModelRejected("answered 401", status=401),
+    ModelRejected("answered 402", status=402),
+    ModelError("answered 500"),
+    ModelError("the answer broke off"),
+    RuntimeError("bug"),
+)
+
+
+@pytest.mark.parametrize("speaks", [False, True])
+@pytest.mark.parametrize("work_before", [False, True])
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: f"{type(ending).__name__} {ending}")
+def test_whatever_ends_a_turn_the_models_word_is_last(
+    ending: BaseException, *, work_before: bool, speaks: bool
+) -> None:
+    """A23: what was said stays, marked; else a note stands there. The next request has the user's turn after it."""
+    before = [asks_for("x")] if work_before else []
+    kind = BreakingModel if speaks else ScriptedModel
+    model = kind([*before, ending, says("done")])
+    tools = Tools({"x": Outcome("1")})
+    agent = Agent(model=model, tools=tools, sink=lambda _: None, max_iterations=5, system="system text")
+    with pytest.raises(BudgetExhausted if isinstance(ending, OutOfTime) else type(ending)):
+        agent.run("task")
+    last = Message(role="assistant", content=f"half an answer\n\n{CUT}") if speaks else NO_REPLY
+    assert agent.messages[-1] == last
+    assert agent.run("again") == "done"
+    assert model.requests[-1].messages[-2:] == (last, Message(role="user", content="again"))
+
+
+def test_words_that_time_has_cut_off_are_told() -> None:
+    model = BreakingModel([OutOfTime(14)])
+    agent = Agent(model=model, tools=Tools({}), sink=lambda _: None, max_iterations=5, system="system text")
+    with pytest.raises(BudgetExhausted) as caught:
+        agent.run("task")
+    assert caught.value.detail.startswith("half an answer\n")
+
+
+@pytest.mark.parametrize("stop", ["content_filter", "refusal", "SAFETY", "RECITATION", "PROHIBITED_CONTENT"])
+@pytest.mark.parametrize("text", ["", "first I will"])
+@pytest.mark.parametrize("calls_too", [False, True])
+def test_reply_that_a_filter_stopped_is_an_error(stop: str, text: str, *, calls_too: bool) -> None:
+    """E15: it is said, the exit tells it, no call of it is run, and what there is of it stays."""
+    b = bench(asks_for("x", text=text, stop=stop) if calls_too else says(text, stop=stop))
+    with pytest.raises(OdekError) as caught:
         b.agent.run("task")
-    assert b.agent.messages == [SYSTEM, TASK]
+    assert caught.value.message == f'the provider stopped the answer (finish reason "{stop}"); it is not complete'
+    assert (caught.value.detail, caught.value.exit_code) == (text, 1)
+    last = Message(role="assistant", content=f"{text}\n\n{CUT}") if text else NO_REPLY
+    assert b.agent.messages == [SYSTEM, TASK, last]
 
 
-def test_an_interrupt_after_the_last_result_adds_nothing() -> None:
+def test_same_failing_call_ends_the_task_after_a_few() -> None:
+    """E16: also when two are made in turn, and when the model is warned before."""
+    ids = [f"{letter}{number}" for number in range(9) for letter in "ab"]
+    failing: dict[str, Outcome | BaseException] = {id_: Outcome("no", failed=True) for id_ in ids}
+
+    def ask(id_: str) -> Reply:
+        call = ToolCall(id=id_, name="echo", arguments=f'{{"command": "{id_[0]}{" " * int(id_[1])} b"}}')
+        return Reply(message=Message(role="assistant", tool_calls=(call,)), stop="tool_calls")
+
+    b = bench(*map(ask, ids), outcomes=failing, max_iterations=90)
+    with pytest.raises(OdekError, match=r"the model made the same failing call 6 times: echo") as caught:
+        b.agent.run("task")
+    assert (len(b.requests), caught.value.exit_code, b.agent.messages[-1]) == (11, 1, NO_REPLY)
+    assert "this very call has failed 5 times; once more ends the task" in b.agent.messages[-6].content
+
+
+def test_failures_between_new_successes_are_work() -> None:
+    """E16: tests that fail after each of many edits do not end a task; another task begins anew."""
+    replies, outcomes = [], dict[str, Outcome | BaseException]()
+    for number in range(12):
+        edit = ToolCall(id=f"e{number}", name="echo", arguments=f'{{"path": "{number}"}}')
+        check = ToolCall(id=f"t{number}", name="echo", arguments="{}")
+        replies.append(Reply(message=Message(role="assistant", tool_calls=(edit, check)), stop="tool_calls"))
+        outcomes |= {edit.id: Outcome("ok"), check.id: Outcome("exit code: 1", failed=True)}
+    b = bench(*replies, says("done"), outcomes=outcomes, max_iterations=20)
+    assert b.agent.run("task") == "done"
+
+
+def test_refusals_of_a_turn_are_counted() -> None:
+    """A25"""
+    tally = {"network_egress": 3}
+
+    class Refusing(Tools):
+        def _call(self, call: ToolCall) -> Outcome:
+            tally.update(network_egress=5, destructive=1)
+            return super()._call(call)
+
+    events: list[Event] = []
+    agent = Agent(
+        model=ScriptedModel([asks_for("x"), says("done"), says("more")]),
+        tools=Refusing({"x": Outcome("denied", failed=True)}),
+        sink=events.append,
+        max_iterations=5,
+        system="system text",
+        refused=tally,
+    )
+    agent.run("task")
+    assert agent.refused == (("destructive", 1), ("network_egress", 2))
+    assert isinstance(events[-1], Finished)
+    assert events[-1].refused == agent.refused
+    agent.run("again")
+    assert agent.refused == ()
+
+
+def test_an_interrupt_after_the_last_result_adds_a_word_of_the_model_alone() -> None:
     b = bench(asks_for("x", "y"), Interrupted(2), outcomes={"x": Outcome("1"), "y": Outcome("2")})
     with pytest.raises(Interrupted):
         b.agent.run("task")
-    assert b.agent.messages[3:] == [result("x", "1"), result("y", "2")]
+    assert b.agent.messages[3:] == [result("x", "1"), result("y", "2"), NO_REPLY]
 
 
 def test_the_conversation_can_go_on_after_an_interrupt() -> None:
@@ -279,7 +395,7 @@ def test_the_conversation_can_go_on_after_an_interrupt() -> None:
     with pytest.raises(Interrupted):
         b.agent.run("task")
     assert b.agent.run("again") == "done"
-    assert b.requests[1][0][-2:] == (result("x", INTERRUPTED), Message(role="user", content="again"))
+    assert b.requests[1][0][-3:] == (result("x", INTERRUPTED), NO_REPLY, Message(role="user", content="again"))
 
 
 def test_messages_are_complete_whenever_the_model_is_asked() -> None:
@@ -347,6 +463,7 @@ def test_results_of_calls_that_ran_together_are_kept_when_one_ends_the_run() -> 
         result("y", INTERRUPTED),
         result("w", "3"),
         result("z", INTERRUPTED),
+        NO_REPLY,
     ]
 
 
@@ -584,7 +701,7 @@ def test_time_that_is_over_stops_what_is_running() -> None:
         "the task has used up its limit of 60 seconds",
         "I wait\nused: 1 model call, 0 tool calls, 10 tokens in, 1 out, 0 s",
     )
-    assert b.agent.messages[3:] == [result("x", INTERRUPTED), result("y", INTERRUPTED)]
+    assert b.agent.messages[3:] == [result("x", INTERRUPTED), result("y", INTERRUPTED), NO_REPLY]
     assert set_for == [60]
 
 

@@ -192,7 +192,7 @@ LINES = (
     '"<untrusted_content_0123456789abcdef source=\\"$ make\\">\\none\\u00fc\\n\\n+added\\n-removed\\n'
     '</untrusted_content_0123456789abcdef>\\nexit code: 2"}',
     '{"event": "warning", "text": "careful\\u00fc"}',
-    '{"event": "finished", "answer": "done\\u00fc", "iterations": 2, "usage": ' + USAGE + "}",
+    '{"event": "finished", "answer": "done\\u00fc", "iterations": 2, "usage": ' + USAGE + ', "refused": []}',
 )
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
 

@@ -207,7 +207,7 @@ def test_turn_that_was_ended_is_kept(ending: BaseException, tmp_path: Path) -> N
         with pytest.raises(type(ending)):
             keeper.take_turn("task", model="small", cwd="/w")
     assert history(sessions.store.read(FIRST_ID)) == tuple(agent.messages[1:])
-    assert [message.role for message in agent.messages] == ["system", "user", "assistant", "tool"]
+    assert [message.role for message in agent.messages] == ["system", "user", "assistant", "tool", "assistant"]
 
 
 def test_disk_that_is_full_is_told_once_and_does_not_end_the_turn(tmp_path: Path) -> None:

@@ -163,12 +163,14 @@ def test_lookup_of_a_server_that_is_gone_is_silent() -> None:
 
 def test_markers_for_the_cache_leave_the_system_prompt_where_it_is() -> None:
     """Runtime 7.4: servers of the plain kind would lose it otherwise."""
+    said = Message(role="assistant", content="well")
     with ModelServer(text("hi")) as server:
         model = client(server, options={"caching": True})
-        ask(model, (Message(role="system", content="be good"), *ASK, Message(role="user", content="more")))
+        ask(model, (Message(role="system", content="be good"), *ASK, said, Message(role="user", content="more")))
     mark = {"cache_control": {"type": "ephemeral"}}
     assert server.requests[0].json["messages"] == [
         {"role": "system", "content": [{"type": "text", "text": "be good"} | mark]},
         {"role": "user", "content": [{"type": "text", "text": "go"} | mark]},
+        {"role": "assistant", "content": "well"},
         {"role": "user", "content": "more"},
     ]
