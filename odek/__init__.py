@@ -27,6 +27,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     isolation.py       sandbox or host: the fallback table
     environment.py     what the model is told about its box
     attachments.py     files that the user gives with a task
+    gitconfig.py       what a file of git's settings names
     changes.py         which of them changed while odek ran
     setup/             settings → image, sandbox, model, tools, permissions of one session
     explain/           what a run here would do, without doing it

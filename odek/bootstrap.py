@@ -260,7 +260,8 @@ def _close(container: Container, notices: Notices) -> None:
 
 def _tell_changes(host: Host, before: changes.Look, notices: Notices) -> None:
     """Name the files that changed and that git, an editor or odek itself will trust (B55)."""
-    changed = changes.describe(before, changes.look(host.cwd, now_ns=time.time_ns()))
+    after = changes.look(host.cwd, now_ns=time.time_ns(), since_ns=before.taken_ns)
+    changed = changes.describe(before, after)
     if changed:
         notices.warn(changed, hint="look at them before you use git, your editor or odek in this folder")
 

@@ -25,7 +25,6 @@ VARIABLE = "ODEK_HOME"
 CONFIG_VARIABLE = "ODEK_CONFIG"
 _REPOSITORIES = (".git", ".hg", ".svn", ".jj", ".bzr")
 """entries that make a folder the root of a checkout"""
-_WALK_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _WAY_OUT = f"let {VARIABLE} name a folder of your own outside of every project"
 
 
@@ -191,7 +190,7 @@ class _Walk:
     """what is wrong with a folder that held a link on the way"""
 
     def __enter__(self) -> _Walk:
-        self.stack.append(os.open("/", _WALK_FLAGS))
+        self.stack.append(os.open("/", safefile.WALK_FLAGS))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -236,7 +235,7 @@ class _Walk:
             if target:
                 pending += _steps(target)
             elif pending or not to_file:
-                self.stack.append(os.open(part, _WALK_FLAGS, dir_fd=self.top))
+                self.stack.append(os.open(part, safefile.WALK_FLAGS, dir_fd=self.top))
                 self.names.append(part)
             else:
                 return part

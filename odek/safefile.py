@@ -12,6 +12,8 @@ import os
 import stat
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# to pass through: a folder that may be entered need not be one that may be listed
+WALK_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_LINKS = 40  # as the kernel has it
 _CHUNK_BYTES = 1 << 16
@@ -78,51 +80,105 @@ def read_regular(name: str, *, dir_fd: int | None = None, limit_bytes: int) -> b
 def read_inside(folder: str, name: str, *, limit_bytes: int) -> bytes:
     """Return the bytes of `name` in `folder`; links are followed as long as they stay in there.
 
-    Every folder on the way is opened through no link, so none can be exchanged for one meanwhile.
     Raises OSError: LeavesFolder for a link that leads out.
     """
-    stack = [os.open(folder, FOLDER_FLAGS)]
-    pending = [name]
-    links = 0
-    try:
-        while True:
+    with Inside(folder) as inside:
+        return inside.read(name, limit_bytes=limit_bytes)
+
+
+class Inside:
+    """A folder that is looked into by paths which cannot lead out of it, whatever is exchanged meanwhile.
+
+    Every folder on the way is opened by a name that is not followed; what a link says is walked in the
+    same manner from the folder that holds it. All methods raise OSError, LeavesFolder among them.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """`folder` is absolute and without links; an absolute link counts if it begins with it."""
+        self._folder = folder.rstrip("/")
+        self._stack = [os.open(folder or "/", WALK_FLAGS)]
+
+    def __enter__(self) -> Inside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._stack:
+            os.close(self._stack.pop())
+
+    def open_folder(self, path: str) -> int:
+        """Return a descriptor of the folder `path`, which the caller closes; "" is the first one."""
+        if self._go(path, follow=True):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        return os.open(".", FOLDER_FLAGS, dir_fd=self._stack[-1])
+
+    def status(self, path: str, *, follow: bool = False) -> os.stat_result:
+        """Return what is at `path`; a link itself, unless `follow`."""
+        name = self._go(path, follow=follow)
+        return os.stat(name, dir_fd=self._stack[-1], follow_symlinks=False) if name else os.fstat(self._stack[-1])
+
+    def read(self, path: str, *, limit_bytes: int) -> bytes:
+        """Return the bytes of the regular file at `path`."""
+        name = self._go(path, follow=True)
+        if not name:
+            raise NotRegular
+        return read_regular(name, dir_fd=self._stack[-1], limit_bytes=limit_bytes)
+
+    def _go(self, path: str, *, follow: bool) -> str:
+        """Enter every folder of `path`; return the name of what is at its end, "" for a folder, which is entered too.
+
+        With `follow` False a link at the end is not looked behind.
+        """
+        self._up_to_top()
+        pending = _steps(path)
+        links = 0
+        while pending:
             part = pending.pop()
             if part == "..":
-                if len(stack) == 1:
+                if len(self._stack) == 1:
                     raise LeavesFolder
-                os.close(stack.pop())
-            elif target := _link_at(part, stack[-1]):
-                links += 1
-                if links > MAX_LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                pending += _steps(target, folder, stack)
-            elif pending:
-                stack.append(os.open(part, FOLDER_FLAGS, dir_fd=stack[-1]))
-            else:
-                return read_regular(part, dir_fd=stack[-1], limit_bytes=limit_bytes)
-            if not pending:
-                raise NotRegular  # the link ends at a folder
-    finally:
-        for descriptor in stack:
-            os.close(descriptor)
+                os.close(self._stack.pop())
+                continue
+            try:
+                self._stack.append(os.open(part, WALK_FLAGS, dir_fd=self._stack[-1]))
+                continue
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR):  # a link, or something that is not a folder
+                    raise
+            target = self._link_at(part) if pending or follow else ""
+            if not target and pending:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if not target:
+                return part
+            links += 1
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            pending += self._steps_of_link(target)
+        return ""
+
+    def _up_to_top(self) -> None:
+        while len(self._stack) > 1:
+            os.close(self._stack.pop())
+
+    def _link_at(self, name: str) -> str:
+        """Return where the link `name` leads; "" when it is not one."""
+        try:
+            return os.readlink(name, dir_fd=self._stack[-1])
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return ""
+            raise
+
+    def _steps_of_link(self, target: str) -> list[str]:
+        if target.startswith("/"):
+            if not (target + "/").startswith(self._folder + "/"):
+                raise LeavesFolder
+            target = target[len(self._folder) :]
+            self._up_to_top()
+        return _steps(target)
 
 
-def _link_at(name: str, folder: int) -> str:
-    """Return where the link `name` leads; "" when it is not one."""
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            return ""
-        raise
-
-
-def _steps(target: str, folder: str, stack: list[int]) -> list[str]:
-    """Return the components of a link's target, the next one last; an absolute one begins again at `folder`."""
-    if target.startswith("/"):
-        if not target.startswith(folder.rstrip("/") + "/"):
-            raise LeavesFolder
-        target = target[len(folder.rstrip("/")) :]
-        while len(stack) > 1:
-            os.close(stack.pop())
-    return [part for part in reversed(target.split("/")) if part not in ("", ".")]
+def _steps(path: str) -> list[str]:
+    """Return the components of `path`, the next one last."""
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "not a file name")
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -246,7 +246,10 @@ def trusted_name(path: str, place: Place) -> str:
         return ""
     parts = split(path)[len(split(territory(place))) :]
     folded = tuple(part.casefold() for part in parts)
-    if any(part in _TRUSTED_NAMES or _is_one_of(part, _TRUSTED_BY_GLOB) for part in folded):
+    if any(
+        trusted.is_named(part) or _is_one_of(part, _TRUSTED_BY_GLOB) or trusted.is_tail("/".join(folded[:end]))
+        for end, part in enumerate(folded, start=1)
+    ):
         return marks.rendered("/".join(parts))
     git = next((i for i, part in enumerate(folded) if _matches(part, trusted.GIT)), -1)
     if git >= 0:

@@ -46,7 +46,8 @@ ROOMS: dict[str, set[str]] = {
     "environment": GROUND | {"sandbox", "agent"},
     "attachments": GROUND | {"onhost"},
     "doctor": GROUND | {"process", "sandbox"},
-    "changes": GROUND | {"trusted"},
+    "gitconfig": set(),
+    "changes": GROUND | {"trusted", "safefile", "gitconfig"},
     "demo": set(),
 }
 ROOMS["setup"] = GROUND | {
