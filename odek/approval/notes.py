@@ -89,6 +89,7 @@ def _parts(request: ApprovalRequest) -> list[tuple[str, str]]:
     parts += [("user", request.user)] if request.user else []
     parts += list(request.other)
     parts += [("build", f"Dockerfile.odek sha256:{request.dockerfile_sha256}")] if request.dockerfile_sha256 else []
+    parts += [("without", f".dockerignore sha256:{request.ignore_sha256}")] if request.ignore_sha256 else []
     return parts
 
 

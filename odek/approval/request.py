@@ -58,6 +58,8 @@ class ApprovalRequest:
     volumes: tuple[str, ...] = ()
     user: str = ""
     dockerfile_sha256: str = ""
+    ignore_sha256: str = ""
+    """of the .dockerignore that goes with it; "" when there is none"""
     """of the bytes of Dockerfile.odek that would be built; "" when nothing would be"""
     other: tuple[tuple[str, str], ...] = ()
     """further gated settings: (label, value)"""
@@ -102,7 +104,7 @@ def digest(request: ApprovalRequest) -> str:
     Over ASCII JSON with sorted keys and no blanks: unlike bytes joined by NUL, no two requests
     share it, whatever a project writes into its values.
     """
-    content = {
+    content: dict[str, object] = {
         "version": _DIGEST_VERSION,
         "project_dir": request.project_dir,
         "image": request.image,
@@ -115,6 +117,8 @@ def digest(request: ApprovalRequest) -> str:
         "dockerfile_sha256": request.dockerfile_sha256,
         "other": sorted(list(pair) for pair in request.other),
     }
+    if request.ignore_sha256:  # left out where there is none: what was approved before stays approved
+        content["ignore_sha256"] = request.ignore_sha256
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -147,7 +151,7 @@ def describe_request(request: ApprovalRequest) -> str:
         lines += field(readable(label), value(text))
     lines += _interpolation_lines(request)
     if request.dockerfile_sha256:
-        lines += _dockerfile_lines(request.dockerfile_sha256)
+        lines += _dockerfile_lines(request.dockerfile_sha256, request.ignore_sha256)
     return "\n".join(lines)
 
 
@@ -196,10 +200,12 @@ def _interpolation_lines(request: ApprovalRequest) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _dockerfile_lines(sha256: str) -> tuple[str, ...]:
+def _dockerfile_lines(sha256: str, ignore_sha256: str) -> tuple[str, ...]:
+    ignored = (*field("without", "what .dockerignore names"), *field("sha256", value(ignore_sha256), indent=4))
     return (
         *field("build", "Dockerfile.odek"),
         *field("sha256", value(sha256), indent=4),
+        *(ignored if ignore_sha256 else ()),
         "  ⚠️  its RUN steps execute outside the sandbox's limits and can read the whole working",
         "      directory; the image it names after FROM is pulled",
     )

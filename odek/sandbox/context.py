@@ -1,8 +1,7 @@
 """The working directory as the context of a build: how large it is, and whether it changed (B18, B19).
 
-What is copied for a build staging.py says. The figures are for warnings, so .dockerignore
-is followed in all that is common (`*`, `**`, `?`, `!`, comments) and passed over where it is not
-(character classes count as text), and a walk ends early rather than keep anybody waiting.
+What is copied for a build staging.py says, what .dockerignore leaves out ignorefile.py. The figures are for
+warnings, so a walk ends early rather than keep anybody waiting.
 """
 
 from __future__ import annotations
@@ -15,40 +14,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from odek import safefile
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.ignorefile import IGNORE_FILE, Ignore
 from odek.sandbox.recipe import Dockerfile
 from odek.text import visible
 
-IGNORE_FILE = ".dockerignore"
 LARGE_BYTES = 200 << 20
 MANY_FILES = 20_000
 WALK_S = 1.5  # a warning is due within 3 seconds
 _WALK_FILES = 200_000
 _FINGERPRINT_FILES = 20_000
 _MAX_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ignore:
-    """The rules of a .dockerignore; the last one that matches decides."""
-
-    rules: tuple[tuple[re.Pattern[str], bool], ...] = ()
-    """(what it matches, whether it leaves out)"""
-    is_exact: bool = True
-    """False: it holds what is not read here as Docker reads it"""
-
-    @property
-    def has_exceptions(self) -> bool:
-        return any(not leaves_out for _, leaves_out in self.rules)
-
-    def leaves_out(self, path: str) -> bool:
-        """Return whether `path`, relative to the folder, stays out of the context."""
-        answer = False
-        for pattern, leaves_out in self.rules:
-            if pattern.match(path):
-                answer = leaves_out
-        return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,34 +45,19 @@ class ContextSize:
         return not self.is_whole or self.size_bytes > LARGE_BYTES or self.files > MANY_FILES
 
 
-def read_dockerfile(folder: str) -> Dockerfile | None:
-    """Return `folder`/Dockerfile.odek, read once, or None when there is none.
+def read_dockerfile(folder: str | int) -> Dockerfile | None:
+    """Return `folder`/Dockerfile.odek and its .dockerignore, read once, or None when there is no such Dockerfile.
 
-    Raises SandboxConfigError for a link, anything else that is no regular file, and above 1 MiB.
+    `folder` is a name or a descriptor. Raises SandboxConfigError for a link, anything else that is not a
+    regular file, and above 1 MiB: Docker's client would follow a link and wait for a FIFO.
     """
     data = _read_plain(folder, NAME)
-    return None if data is None else Dockerfile(data=data)
+    return None if data is None else Dockerfile(data=data, ignore=read_ignore(folder))
 
 
-def read_ignore(folder: str | int) -> Ignore:
-    """Return the rules of `folder`/.dockerignore, of a name or a descriptor. Raises SandboxConfigError as
-    `read_dockerfile` does: Docker's client would follow a link and wait for a FIFO."""
-    data = _read_plain(folder, IGNORE_FILE)
-    return parse_ignore((data or b"").decode("utf-8-sig", errors="replace"))
-
-
-def parse_ignore(text: str) -> Ignore:
-    """Return the rules of a .dockerignore. Pure."""
-    rules: list[tuple[re.Pattern[str], bool]] = []
-    for line in text.split("\n"):
-        pattern = line.strip()
-        if not pattern or pattern.startswith("#"):
-            continue
-        negated = pattern.startswith("!")
-        path = os.path.normpath(pattern.removeprefix("!").strip()).lstrip("/")
-        if path != ".":
-            rules.append((_translate(path), not negated))
-    return Ignore(rules=tuple(rules), is_exact=not re.search(r"[\[\\]", text))
+def read_ignore(folder: str | int) -> bytes:
+    """Return the bytes of `folder`/.dockerignore, none when it is missing. Raises SandboxConfigError as above."""
+    return _read_plain(folder, IGNORE_FILE) or b""
 
 
 def measure_context(folder: str, sources: tuple[str, ...], ignore: Ignore, *, now: Callable[[], float]) -> ContextSize:
@@ -174,49 +137,20 @@ def fixed_part(source: str) -> str:
     return path or "."
 
 
-def _translate(path: str) -> re.Pattern[str]:
-    """Return what a pattern of a .dockerignore matches: the path itself and everything below it."""
-    expression = ""
-    index = 0
-    while index < len(path):
-        if path.startswith("**", index):
-            index += 2
-            if path.startswith("/", index):
-                index += 1
-                expression += "(?:.*/)?"
-            else:
-                expression += ".*"
-            continue
-        character = path[index]
-        expression += {"*": "[^/]*", "?": "[^/]"}.get(character, re.escape(character))
-        index += 1
-    return re.compile(f"{expression}(?:/.*)?\\Z", re.DOTALL)
-
-
 def _read_plain(folder: str | int, name: str) -> bytes | None:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         if isinstance(folder, int):
-            descriptor = os.open(name, flags, dir_fd=folder)
-        else:
-            descriptor = os.open(os.path.join(folder, name), flags)
+            return safefile.read_regular(name, dir_fd=folder, limit_bytes=_MAX_BYTES)
+        return safefile.read_regular(os.path.join(folder, name), limit_bytes=_MAX_BYTES)
     except FileNotFoundError:
         return None
+    except safefile.NotRegular as error:
+        raise SandboxConfigError(
+            f"{name} is not a regular file", hint="it must be a file, not a folder or a link"
+        ) from error
+    except safefile.TooLarge as error:
+        raise SandboxConfigError(f"{name} is larger than {_MAX_BYTES >> 20} MiB", hint="make it smaller") from error
     except OSError as error:
-        raise _unreadable(name, error) from error
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SandboxConfigError(f"{name} is not a regular file", hint="it must be a file, not a folder or a link")
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise _unreadable(name, error) from error
-    finally:
-        os.close(descriptor)
-    if len(data) > _MAX_BYTES:
-        raise SandboxConfigError(f"{name} is larger than {_MAX_BYTES >> 20} MiB", hint="make it smaller")
-    return data
-
-
-def _unreadable(name: str, error: OSError) -> SandboxConfigError:
-    return SandboxConfigError(f"{name} cannot be read: {error.strerror}", hint="it must be a file, not a link")
+        raise SandboxConfigError(
+            f"{name} cannot be read: {error.strerror}", hint="it must be a file, not a link"
+        ) from error

@@ -42,13 +42,20 @@ _EVERYTHING = (".",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dockerfile:
-    """The bytes of a Dockerfile.odek, read once: what is approved is what is built."""
+    """The bytes of a Dockerfile.odek and of its .dockerignore, read once: what is approved is what is built."""
 
     data: bytes
+    ignore: bytes = b""
+    """what a build leaves out; empty where there is no such file"""
 
     @property
     def sha256(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def ignore_sha256(self) -> str:
+        """ "" where nothing is left out"""
+        return hashlib.sha256(self.ignore).hexdigest() if self.ignore else ""
 
     @property
     def tag(self) -> str:

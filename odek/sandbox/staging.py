@@ -14,8 +14,9 @@ import stat
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from odek.sandbox.context import IGNORE_FILE, Ignore, fixed_part
+from odek.sandbox.context import fixed_part
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.ignorefile import IGNORE_FILE, Ignore
 from odek.text import visible
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -40,6 +40,7 @@ def approval_request(
         volumes=tuple(str(volume) for volume in asked.get("sandbox_volumes", ())),
         user=str(asked.get("sandbox_user", "")),
         dockerfile_sha256=dockerfile.sha256 if dockerfile else "",
+        ignore_sha256=dockerfile.ignore_sha256 if dockerfile else "",
     )
 
 

@@ -22,6 +22,7 @@ from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.docker import Docker
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
+from odek.sandbox.ignorefile import IGNORE_FILE, parse_ignore
 from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_default_dockerfile, parse_reference
 from odek.sandbox.images import find_image, obtain_image
 from odek.sandbox.pin import FILE as DIGESTS_FILE
@@ -170,7 +171,8 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
     inputs = _inputs(dockerfile)
     folder = open_workdir(host.cwd, host.cwd_id)
     try:
-        ignore = context.read_ignore(folder)
+        _require_same_ignore(dockerfile, folder)
+        ignore = parse_ignore(dockerfile.ignore)
         # taken before the build: what changes meanwhile must show
         fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, ignore)
         bases = build.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
@@ -179,16 +181,23 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
             sources = _UNTOLD.sources
         size = context.measure_context(host.cwd, sources, ignore, now=time.monotonic)
         if size.is_large:
-            notices.warn(context.describe_size(size), hint=f"name what it does not need in {context.IGNORE_FILE}")
+            notices.warn(context.describe_size(size), hint=f"name what it does not need in {IGNORE_FILE}")
         with build.scratch_folder() as scratch:
             staged = os.path.join(scratch, "context")
             stage(folder, sources, ignore, staged)
+            _require_same_ignore(dockerfile, staged)
             image_id = build.build_image(dockerfile, staged, docker, options, notify=notices.note)
     finally:
         os.close(folder)
     made = Build(image_id=image_id, bases=bases, inputs=fingerprint)
     BuildRecords(host, notices).remember(dockerfile, made)
     return made
+
+
+def _require_same_ignore(dockerfile: Dockerfile, folder: str | int) -> None:
+    """Refuse to build from a folder with another .dockerignore than the approved one: it says what comes along."""
+    if context.read_ignore(folder) != dockerfile.ignore:
+        raise SandboxConfigError(f"{IGNORE_FILE} changed after it was approved", hint="start odek again")
 
 
 def default_choice() -> ImageChoice:
@@ -228,7 +237,7 @@ def _tell_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker:
     changed = False
     if known.inputs:
         sources = _inputs(dockerfile).sources
-        changed = context.fingerprint_sources(host.cwd, sources, context.read_ignore(host.cwd)) != known.inputs
+        changed = context.fingerprint_sources(host.cwd, sources, parse_ignore(dockerfile.ignore)) != known.inputs
     bases = build.find_changed_bases(known, docker)
     stale = build.describe_staleness(bases, files_changed=changed, tag=dockerfile.tag)
     if stale:

@@ -211,7 +211,9 @@ def build_sandbox_image(
     _check_workdir(host)
     if not settings.build_network:
         require_buildable(dockerfile)
-    request = ApprovalRequest(project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256)
+    request = ApprovalRequest(
+        project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256, ignore_sha256=dockerfile.ignore_sha256
+    )
     approve(request, settings, host, approver, notices)
     probe(docker, sleep=sleep)
     options = BuildOptions(network=settings.build_network, no_cache=no_cache)

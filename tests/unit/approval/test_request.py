@@ -134,6 +134,7 @@ FULL = request(
         {"volumes": ("./b:/a",)},
         {"user": "0"},
         {"dockerfile_sha256": B},
+        {"ignore_sha256": B},
         {"other": (("label", "other"),)},
         {"other": ()},
     ],
@@ -254,6 +255,17 @@ def test_question_with_networks_and_everything_else() -> None:
         "  ⚠️  its RUN steps execute outside the sandbox's limits and can read the whole working\n"
         "      directory; the image it names after FROM is pulled"
     )
+
+
+def test_question_names_what_a_build_leaves_out() -> None:
+    """F14: .dockerignore says what of the project a build is sent."""
+    told = describe_request(request(dockerfile_sha256=A, ignore_sha256=B)).split("\n")
+    assert told[:4] == [
+        "  build:   Dockerfile.odek",
+        f"    sha256:  {A}",
+        "  without: what .dockerignore names",
+        f"    sha256:  {B}",
+    ]
 
 
 def test_question_for_a_dockerfile_alone_does_not_blame_the_config() -> None:

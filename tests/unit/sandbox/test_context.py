@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,11 @@ from odek.sandbox.context import (
     describe_size,
     fingerprint_sources,
     measure_context,
-    parse_ignore,
     read_dockerfile,
     read_ignore,
 )
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.ignorefile import MAX_RULES, parse_ignore
 from odek.sandbox.recipe import Dockerfile
 
 
@@ -68,11 +70,24 @@ def make_tree(root: Path, *names: str) -> str:
         ("Dockerfile.odek", "Dockerfile.odek", True),
         ("  a  \r", "a", True),
         (".\n/\n", "a", False),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/x/y/b/c", True),
+        ("a/**/b", "x/a/b", False),
+        ("a/**", "a", False),
+        ("**", "a", True),
+        ("**/a*/**/*z", "q/ab/c/d/yz/e", True),
+        ("**/a*/**/*z", "q/ab/c/d/y", False),
+        ("*a*b*", "xaxbx", True),
+        ("*a*b", "xbxa", False),
+        ("ab*ba", "aba", False),
+        ("?*?", "a", False),
+        ("*.tar.?z", "x.tar.tar.gz", True),
+        ("a*/b", "ax/b/c", True),
     ],
 )
 def test_ignore_file_is_read_as_docker_reads_it(rules: str, path: str, left_out: bool) -> None:
     """B19: a trailing slash, `*`, `**`, `?`, `!`; the last rule that matches decides."""
-    assert parse_ignore(rules).leaves_out(path) is left_out
+    assert parse_ignore(rules.encode()).leaves_out(path) is left_out
 
 
 def test_size_counts_what_is_sent(tmp_path: Path) -> None:
@@ -80,20 +95,20 @@ def test_size_counts_what_is_sent(tmp_path: Path) -> None:
     folder = make_tree(tmp_path, "a", "big/1", "big/2", "skip/1", "keep/skip")
     os.mkfifo(tmp_path / "fifo")
     os.symlink("/", tmp_path / "root")
-    size = measure_context(folder, (".",), parse_ignore("skip"), now=Clock())
+    size = measure_context(folder, (".",), parse_ignore(b"skip"), now=Clock())
     assert size == ContextSize(files=6, size_bytes=20, is_whole=True, largest=("big", 10))
     assert not size.is_large
 
 
 def test_folder_with_an_exception_below_is_still_entered(tmp_path: Path) -> None:
     folder = make_tree(tmp_path, "a/b", "a/c", "d")
-    assert measure_context(folder, (".",), parse_ignore("*\n!a/c"), now=Clock()).files == 1
+    assert measure_context(folder, (".",), parse_ignore(b"*\n!a/c"), now=Clock()).files == 1
 
 
 def test_walk_ends_early_rather_than_keep_anybody_waiting(tmp_path: Path) -> None:
     """B19: a warning within 3 seconds, however large the folder is."""
     folder = make_tree(tmp_path, *(f"{number}" for number in range(600)))
-    size = measure_context(folder, (".",), parse_ignore(""), now=Clock(step_s=0.9))
+    size = measure_context(folder, (".",), parse_ignore(b""), now=Clock(step_s=0.9))
     assert (size.files, size.is_whole, size.is_large) == (256, False, True)
     assert describe_size(size) == "Docker gets more than 0 MB in 256 files for the build"
 
@@ -120,7 +135,7 @@ def test_fingerprint_changes_with_what_is_copied(change: str, tmp_path: Path) ->
     """B18."""
     folder = make_tree(tmp_path, "src/a", "src/b", "other")
     os.symlink("a", tmp_path / "src" / "l")
-    before = fingerprint_sources(folder, ("src",), parse_ignore(""))
+    before = fingerprint_sources(folder, ("src",), parse_ignore(b""))
     target = tmp_path / "src" / "a"
     if change == "content":
         target.write_bytes(b"123456")
@@ -133,7 +148,7 @@ def test_fingerprint_changes_with_what_is_copied(change: str, tmp_path: Path) ->
     else:
         (tmp_path / "src" / "l").unlink()
         os.symlink("bb", tmp_path / "src" / "l")
-    after = fingerprint_sources(folder, ("src",), parse_ignore(""))
+    after = fingerprint_sources(folder, ("src",), parse_ignore(b""))
     assert before != after
     assert len(before) == len(after) == 64
 
@@ -141,7 +156,7 @@ def test_fingerprint_changes_with_what_is_copied(change: str, tmp_path: Path) ->
 def test_fingerprint_stays_when_something_else_changes(tmp_path: Path) -> None:
     """B18: what the build does not read, or .dockerignore leaves out, makes no image stale."""
     folder = make_tree(tmp_path, "src/a", "src/skip/x")
-    ignore = parse_ignore("src/skip")
+    ignore = parse_ignore(b"src/skip")
     before = fingerprint_sources(folder, ("src", "src/*"), ignore)
     make_tree(tmp_path, "other", "src/skip/y")
     assert fingerprint_sources(folder, ("src", "src/*"), ignore) == before
@@ -149,7 +164,7 @@ def test_fingerprint_stays_when_something_else_changes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sources", [(), ("missing",), ("../../etc",)])
 def test_nothing_copied_has_no_fingerprint(sources: tuple[str, ...], tmp_path: Path) -> None:
-    assert fingerprint_sources(str(tmp_path), sources, parse_ignore("")) == ""
+    assert fingerprint_sources(str(tmp_path), sources, parse_ignore(b"")) == ""
 
 
 def test_dockerfile_is_read_once_and_may_be_missing(tmp_path: Path) -> None:
@@ -177,3 +192,41 @@ def test_anything_but_a_small_plain_file_is_refused(kind: str, name: str, read: 
     assert callable(read)
     with pytest.raises(SandboxConfigError, match=name.replace(".", r"\.")):
         read(str(tmp_path))
+
+
+@pytest.mark.parametrize("rule", ["*a" * 40, "?*" * 60, "a*" * 500, "**/a*/" * 60 + "b", "*" * 2000, "a*?" * 300])
+@pytest.mark.parametrize("name", ["a" * 255, "a" * 254 + "b", "/".join(["a" * 30] * 120)])
+def test_rule_that_can_be_tried_in_endless_ways_is_not(rule: str, name: str) -> None:
+    """F14: `*a` forty times and a long name hung after the approval; the count of looks is what is bounded."""
+    looks = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal looks
+        looks += event == "c_call"
+
+    ignore = parse_ignore(rule.encode())
+    sys.setprofile(count)
+    try:
+        ignore.leaves_out(name)
+    finally:
+        sys.setprofile(None)
+    assert looks < 100_000
+
+
+def test_rules_without_end_are_refused() -> None:
+    """F14: each is tried on each file."""
+    assert len(parse_ignore(b"a\n" * MAX_RULES).rules) == MAX_RULES
+    with pytest.raises(SandboxConfigError, match="more than 1000 rules"):
+        parse_ignore(b"a\n" * (MAX_RULES + 1))
+
+
+def test_what_is_left_out_is_part_of_what_is_approved(tmp_path: Path) -> None:
+    """F14: read once, with the Dockerfile."""
+    (tmp_path / "Dockerfile.odek").write_bytes(b"FROM a\n")
+    plain = read_dockerfile(str(tmp_path))
+    (tmp_path / ".dockerignore").write_bytes(b"b\n")
+    both = read_dockerfile(str(tmp_path))
+    assert both == Dockerfile(data=b"FROM a\n", ignore=b"b\n")
+    assert plain is not None
+    assert plain.ignore_sha256 == ""
+    assert both.ignore_sha256 == hashlib.sha256(b"b\n").hexdigest()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odek.sandbox.context import Ignore, parse_ignore
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.ignorefile import Ignore, parse_ignore
 from odek.sandbox.staging import stage
 
 
@@ -28,7 +28,7 @@ def staged(project: Path, *sources: str, rules: str = "") -> dict[str, str]:
     target = project.parent / "copy"
     folder = os.open(project, getattr(os, "O_PATH", os.O_RDONLY))
     try:
-        stage(folder, sources, parse_ignore(rules), str(target))
+        stage(folder, sources, parse_ignore(rules.encode()), str(target))
     finally:
         os.close(folder)
     return {
@@ -124,7 +124,7 @@ def test_copy_inside_of_the_folder_does_not_hold_itself(project: Path) -> None:
     target = project / "tmp/context"
     target.parent.mkdir()
     folder = os.open(project, os.O_RDONLY)
-    stage(folder, (".",), parse_ignore(""), str(target))
+    stage(folder, (".",), parse_ignore(b""), str(target))
     os.close(folder)
     assert (target / "src/b").exists()
     assert not (target / "tmp/context").exists()
@@ -136,7 +136,7 @@ def test_copy_is_of_the_folder_that_was_opened(project: Path) -> None:
     project.rename(project.parent / "away")
     project.mkdir()
     (project / "a").write_text("of another")
-    stage(folder, ("a",), parse_ignore(""), str(project.parent / "copy"))
+    stage(folder, ("a",), parse_ignore(b""), str(project.parent / "copy"))
     os.close(folder)
     assert (project.parent / "copy/a").read_text() == "a"
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_copied_is_named(project: Path) -> None:
     try:
         os.makedirs(deep)
         with pytest.raises(SandboxConfigError) as refused:
-            stage(folder, (".",), parse_ignore(""), str(deep / "c"))
+            stage(folder, (".",), parse_ignore(b""), str(deep / "c"))
     finally:
         os.close(folder)
     assert refused.value.message == f'"{name}\\x1b" cannot be copied for the build: File name too long'
