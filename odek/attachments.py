@@ -193,7 +193,10 @@ def _read(path: str, name: str, source: str, *, cwd: str, limit_bytes: int) -> A
     if "\0" in path:
         raise _Skipped("it is no file name")
     path = os.path.normpath(os.path.join(cwd, path))
-    real = os.path.realpath(path)
+    try:
+        real = os.path.realpath(path)
+    except OSError as error:  # a link to where nobody may look
+        raise _Skipped(str(error.strerror).lower()) from error
     if _inside(path, cwd) and not _inside(real, cwd):
         raise _Skipped(f"it is a link that leaves the working directory; name {visible(real)} itself")
     try:

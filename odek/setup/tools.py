@@ -125,7 +125,10 @@ def real_path(root: str, path: str) -> str:
 
     Only what is asked about depends on it. What a tool may reach the executor decides, when it gets there.
     """
-    real = os.path.realpath(os.path.join(root, path))
+    try:
+        real = os.path.realpath(os.path.join(root, path))
+    except (OSError, ValueError):  # it leads where nobody may look: the name is all that is known
+        return path
     for workspace in (root, WORKSPACE):  # a link made in the sandbox may lead to a place by the name it has there
         if real == workspace or real.startswith(workspace.rstrip("/") + "/"):
             return os.path.relpath(real, workspace)
