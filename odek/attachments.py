@@ -24,6 +24,7 @@ FILE_LIMIT_BYTES = 32 << 20
 REFERENCE_LIMIT_BYTES = 1 << 20
 STDIN_LIMIT_BYTES = 1 << 20
 STDIN = "-"
+_RESOURCE = "resource:@"
 SHOWN_LIMIT_BYTES = 50 << 10
 
 # `@` at the start of the text or after a blank, a bracket or a quote; up to a blank, a closing bracket,
@@ -54,6 +55,11 @@ class Attachment:
     relative: str
     """its path below the working directory; "" when it lies outside"""
     data: bytes
+
+    @property
+    def referenced(self) -> bool:
+        """whether a text refers to it, not the operator's --ctx"""
+        return self.source.startswith(_RESOURCE)
 
     @property
     def placed_name(self) -> str:
@@ -170,7 +176,7 @@ def _referenced(name: str, cwd: str) -> Attachment | None:
             if os.path.isdir(path):
                 return None
             attachment = _read(
-                candidate, candidate, f"resource:@{candidate}", cwd=cwd, limit_bytes=REFERENCE_LIMIT_BYTES
+                candidate, candidate, f"{_RESOURCE}{candidate}", cwd=cwd, limit_bytes=REFERENCE_LIMIT_BYTES
             )
             if b"\0" in attachment.data:
                 raise _Skipped("it is binary")

@@ -44,7 +44,7 @@ from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.agent.loop import Agent, Alarm
-    from odek.tools.registry import Toolbox
+    from odek.tools.registry import Gate, Toolbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +86,8 @@ class Session:
     executor: Executor
     facts: ContainerFacts | None
     """of the sandbox; None when commands run on the host"""
+    gate: Gate | None
+    """what stands before the tools; None: nothing does"""
     redact: Callable[[str], str]
     """takes the secrets of this session out of a text"""
     new_agent: Callable[[Sequence[Message]], Agent]
@@ -128,7 +130,8 @@ def open_session(
     from odek.tools.redacted import RedactedToolbox
 
     refused: dict[str, int] = {}
-    tools = RedactedToolbox(_toolbox(settings, intent, place, host, world, block, refused), redact)
+    toolbox = _toolbox(settings, intent, place, host, world, block, refused)
+    tools = RedactedToolbox(toolbox, redact)
     new_agent = partial(
         Agent,
         model=model,
@@ -146,6 +149,7 @@ def open_session(
         settings=settings,
         executor=place.executor,
         facts=place.facts,
+        gate=toolbox.gate,
         redact=redact,
         new_agent=lambda messages: new_agent(history=messages),
     )

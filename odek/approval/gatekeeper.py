@@ -81,6 +81,10 @@ class Gatekeeper:
         """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""
         return self._forbidden(operation, self._decide(operation))
 
+    def allows(self, operation: Operation) -> bool:
+        """Return whether `operation` happens without a question; asks nobody."""
+        return self._classify(operation).action == "allow"
+
     def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
         """Put on one card what several operations of a turn need (R-72); `check` then follows the answer.
 

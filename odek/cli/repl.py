@@ -125,7 +125,7 @@ class Repl:
 
     def _turn(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
-        whole = render(entry, attachments, self._box.opened)
+        whole = render(entry, attachments, self._box.opened, self._terminal)
         answer = self._kept.take_turn(self._box, entry, whole)
         self._end_line()
         if self._narrator is None or not self._narrator.was_shown(answer):

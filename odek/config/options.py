@@ -221,7 +221,7 @@ _AGENT = (
     Option(
         "interaction_mode", "str", "How much is told on stderr while the agent works", default="engaging",
         env=("ODEK_INTERACTION_MODE",), flag="--interaction-mode", metavar="MODE", commands=("run", "continue", "repl"),
-        project=FREE, choices=("engaging", "enhance", "verbose", "off"),
+        choices=("engaging", "enhance", "verbose", "off"),
     ),
     Option(
         "json", "bool", "Events as JSON lines on stdout instead of the answer", default=False, flag="--json",

@@ -66,7 +66,7 @@ def make_toolbox(
             WriteFileTool(executor=executor, gate=gate, wrap=wrap),
             PatchTool(executor=executor, gate=gate, wrap=wrap),
             BatchPatchTool(executor=executor, gate=gate, wrap=wrap),
-            asked(SearchFilesTool(executor=executor, wrap=wrap)),
+            asked(SearchFilesTool(executor=executor, gate=gate, wrap=wrap)),
             GlobTool(executor=executor, wrap=wrap),
             FileInfoTool(executor=executor, wrap=wrap),
             TreeTool(executor=executor, wrap=wrap),

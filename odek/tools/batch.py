@@ -145,6 +145,11 @@ class BatchPatchTool:
     def _draft(self, patches: Sequence[Mapping[str, Any]]) -> tuple[list[_Draft], tuple[int, str] | None]:
         """Return the files as they would become, or the index of the patch that does not fit, and why."""
         drafts: dict[str, _Draft] = {}
+        for path, index in {patch["path"]: index for index, patch in reversed([*enumerate(patches)])}.items():
+            try:
+                self._workspace.require_read(path, self._gate)  # diffs and errors show lines of it
+            except FileRefused as refusal:
+                return [], (index, refusal.message)
         paths = {self._workspace.place(patch["path"]): patch["path"] for patch in patches}
         contents = dict(zip(paths, read_all(self._workspace.executor, list(paths.values())), strict=True))
         for index, patch in enumerate(patches):

@@ -156,6 +156,7 @@ class PatchTool:
     def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Make the edit, if the file is still what was read, and return the diff in one fence."""
         path: str = arguments["path"]
+        self._workspace.require_read(path, self._gate)  # the diff, and an error, show lines of it
         before = self._workspace.read(path)
         try:
             edited = edit_file(decode_text(before, path), arguments)

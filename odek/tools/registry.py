@@ -83,6 +83,10 @@ class Gate(Protocol):
         """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""
         ...
 
+    def allows(self, operation: Operation) -> bool:
+        """Return whether `operation` happens without a question; asks nobody."""
+        ...
+
     def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
         """Ask at once about what several calls of a turn will do, as far as one question can cover it."""
         ...
@@ -122,6 +126,11 @@ class Toolbox:
             for tool in tools
             if (enabled is None or tool.spec.name in enabled) and tool.spec.name not in disabled
         }
+
+    @property
+    def gate(self) -> Gate | None:
+        """the gate that stands before the tools"""
+        return self._gate
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Protocol
 
+from odek.approval.operation import Operation
 from odek.errors import FileRefused
 from odek.executor import Executor
 from odek.listing import Entry, Listing
 from odek.model.types import ToolSpec
-from odek.text import plural, visible
+from odek.text import clip, plural, visible
 from odek.tools.looking import (
     LISTED,
     ORDINARY,
@@ -29,7 +30,7 @@ from odek.tools.looking import (
     relative_to,
 )
 from odek.tools.matching import Found, Hit, search_texts
-from odek.tools.registry import ToolResult, Unasked, Wrap, failure
+from odek.tools.registry import Gate, ToolResult, Unasked, Wrap, failure
 from odek.tools.wildcards import Wildcard, WildcardError
 from odek.tools.workspace import FOLDER, Workspace
 
@@ -71,11 +72,14 @@ class SearchFilesTool(Unasked):
         self,
         *,
         executor: Executor,
+        gate: Gate,
         wrap: Wrap,
         search: Search = search_texts,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """What `gate` would ask about is not searched, unless a call names it as its path."""
         self._workspace = Workspace(executor=executor, wrap=wrap)
+        self._gate = gate
         self._search = search
         self._clock = clock
 
@@ -123,7 +127,22 @@ class SearchFilesTool(Unasked):
         chosen = [entry for entry in files if accepts(relative_to(entry, listing.top))]
         if by_name:
             return self._report_files(chosen, listing, limit)
-        return self._search_contents(pattern, chosen, listing, limit, deadline)
+        shown, held_back = self._sort_out(chosen, listing.top)
+        result = self._search_contents(pattern, shown, listing, limit, deadline)
+        return replace(result, text="\n".join((result.text, *_held_back(held_back))))
+
+    def _sort_out(self, chosen: Sequence[Entry], top: Entry) -> tuple[list[Entry], list[Entry]]:
+        """Return those of `chosen` whose lines may be shown, and those that would have to be asked about.
+
+        A `top` that had to be asked about has been (AskedReads), and stands for all that is in it.
+        """
+        if top.path and not self._may_show(top):
+            return list(chosen), []
+        judged = [(entry, self._may_show(entry)) for entry in chosen]
+        return [entry for entry, may in judged if may], [entry for entry, may in judged if not may]
+
+    def _may_show(self, entry: Entry) -> bool:
+        return self._gate.allows(Operation(kind="read", subject=entry.path))
 
     def _report_files(self, chosen: Sequence[Entry], listing: Listing, limit: int) -> ToolResult:
         fence = self._fence([visible(entry.path) for entry in chosen[:limit]], listing)
@@ -180,6 +199,15 @@ class SearchFilesTool(Unasked):
     def _fence(self, lines: Sequence[str], listing: Listing) -> str:
         source = f"search_files:{self._workspace.place(listing.top.path)}"
         return self._workspace.wrap(bounded(lines, SHOWN_LIMIT_CHARACTERS), source=source)
+
+
+def _held_back(entries: Sequence[Entry]) -> list[str]:
+    """Return the line that names files which were not searched, because reading them needs a word."""
+    if not entries:
+        return []
+    names = clip(", ".join(visible(entry.path) for entry in entries[:LISTED]), 1000)
+    more = f" and {len(entries) - LISTED} more" if len(entries) > LISTED else ""
+    return [f"not searched, as they may hold secrets (name one as path to ask for it): {names}{more}"]
 
 
 def _name_filter(pattern: str) -> Callable[[str], bool]:

@@ -48,6 +48,12 @@ class Workspace:
         """Return the bytes of a file of at most FILE_LIMIT_BYTES. Raises FileRefused."""
         return self.executor.read(inside(path), limit_bytes=FILE_LIMIT_BYTES)
 
+    def require_read(self, path: str, gate: Gate) -> None:
+        """Ask `gate` about a file of which something will be shown. Raises FileRefused."""
+        denial = gate.check(Operation(kind="read", subject=self.within(path)))
+        if denial is not None:
+            raise FileRefused(denial)
+
     def write(self, path: str, data: bytes, *, replacing: bytes | None, gate: Gate, change: str) -> None:
         """Write a file if `gate` lets it through, to which `change` shows what is written. Raises FileRefused."""
         guard = partial(_require, gate, change)

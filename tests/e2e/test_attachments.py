@@ -264,3 +264,34 @@ def test_attachments_under_a_locale_of_bytes(odek: Odek) -> None:
     assert ["--- größe.txt ---" in sent, "naïve 🙂" in sent, sent.endswith("prüfe es")] == [True] * 3
     shown = odek.run("session", "show", env={"LANG": "C", "LC_ALL": "C"})
     assert (shown.code, "prüfe es" in shown.stdout) == (0, True)
+
+
+def test_file_of_secrets_that_a_text_refers_to_needs_a_word(odek: Odek) -> None:
+    """F15: as read_file does, by every spelling; the operator's --ctx is his word; the rest goes along."""
+    (odek.cwd / ".env").write_text("KEY=of-the-project")
+    (odek.cwd / "notes").symlink_to(".env")
+    (odek.cwd / "a").write_text("plain")
+    with ModelServer(*(text("done") for _ in range(3))) as server:
+        where = ("run", "--no-sandbox", "--base-url", server.base_url)
+        piped = odek.run(*where, "-", stdin="see @.env, @notes, @./a/../.env and @a")
+        named = odek.run(*where, "see @.env")
+        given = odek.run(*where, "--ctx", ".env", "see it")
+        server.assert_all_used()
+        tasks = [request.json["messages"][-1]["content"] for request in server.requests]
+    assert ["KEY=of" in task for task in tasks] == [False, False, True]
+    assert "plain" in tasks[0]
+    for outcome in (piped, named):
+        assert (
+            'odek: warning: "@.env" is not attached: operation denied (non-interactive mode): read .env'
+            in outcome.stderr
+        )
+    assert "not attached" not in given.stderr
+
+
+def test_project_does_not_silence_the_screen(odek: Odek) -> None:
+    """F15"""
+    (odek.cwd / "odek.json").write_text('{"interaction_mode": "off"}')
+    with ModelServer(text("done")) as server:
+        outcome = odek.run("run", "--no-sandbox", "--base-url", server.base_url, "x")
+    assert "── 1 model call" in outcome.stderr
+    assert "interaction_mode" in outcome.stderr

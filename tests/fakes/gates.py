@@ -32,6 +32,10 @@ class FakeGate:
     def forbids(self, operation: Operation) -> str | None:
         return self._forbidden.get(operation.subject)
 
+    def allows(self, operation: Operation) -> bool:
+        named = operation.subject in self._forbidden or operation.subject in self._refused
+        return not named and self._answer is None
+
     def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
         self.foreseen.append(calls)
 
@@ -39,3 +43,10 @@ class FakeGate:
     def subjects(self) -> list[str]:
         """commands and paths that `check` was asked about"""
         return [operation.subject for operation in self.asked]
+
+
+class WriteGate(FakeGate):
+    """A FakeGate that lets everything be read, and remembers writes and commands alone."""
+
+    def check(self, operation: Operation) -> str | None:
+        return None if operation.kind == "read" else super().check(operation)

@@ -93,7 +93,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         )
         keeper.keep(opened.agent, recorder)
         stack.callback(tell_refused, opened.agent, terminal)
-        whole = earlier.told(render(task, attachments, opened))
+        whole = earlier.told(render(task, attachments, opened, terminal))
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(
                 whole, model=opened.settings.model.model, cwd=host.cwd, files=given_files(attachments)

@@ -60,7 +60,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     ):
         keeper.keep(opened.agent, None)
         stack.callback(tell_refused, opened.agent, terminal)
-        whole = render(task, attachments, opened)
+        whole = render(task, attachments, opened, terminal)
         if parsed.session:
             from odek.cli.conversation import given_files, open_store, tell_where_it_is  # most runs keep nothing
 

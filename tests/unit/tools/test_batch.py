@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from fakes.executor import FakeExecutor
-from fakes.gates import FakeGate
+from fakes.gates import FakeGate, WriteGate
 
 from odek.approval.operation import Operation
 from odek.tools.arguments import ArgumentError, parse_arguments
@@ -71,7 +71,7 @@ def test_batch_read_arguments_have_bounds(files: str) -> None:
 def test_batch_patch_changes_all_files_in_order() -> None:
     """R-83, F-72: a later patch sees what an earlier one made of the same file, however it is spelled."""
     executor = FakeExecutor(files={"a": b"1\r\n2\r\n", "b": b"x\n"})
-    gate = FakeGate()
+    gate = WriteGate()
     result = patch(executor, ("a", "1", "one"), ("b", "x", "y"), ("./a", "one\n2", "ONE\ntwo"), gate=gate)
     assert executor.files == {"a": b"ONE\r\ntwo\r\n", "b": b"y\n"}
     assert result == ToolResult(
@@ -115,7 +115,7 @@ def test_batch_patch_changes_nothing_when_one_patch_does_not_fit(wrong: tuple[st
 def test_batch_patch_stops_at_the_first_file_that_cannot_be_written() -> None:
     """F-69, D-6: files before it are changed and told, the rest is skipped."""
     executor = FakeExecutor(files={"a": b"1\n", "odek.json": b"2\n", "c": b"3\n"})
-    gate = FakeGate({"odek.json": "not that file"})
+    gate = WriteGate({"odek.json": "not that file"})
     result = patch(executor, ("a", "1", "one"), ("odek.json", "2", "two"), ("c", "3", "three"), gate=gate)
     assert result == ToolResult(
         text=(
@@ -146,3 +146,15 @@ def test_batch_patch_has_the_parameters_of_patch() -> None:
     items = BatchPatchTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap).spec.parameters["properties"]["patches"]
     assert list(items["items"]["properties"]) == ["path", "old_string", "new_string", "replace_all"]
     assert (items["minItems"], items["maxItems"]) == (1, 10)
+
+
+def test_batch_patch_shows_no_line_of_a_file_that_may_not_be_read() -> None:
+    """F8: neither in a diff nor in an error; nothing is changed."""
+    executor = FakeExecutor(files={"a": b"1\n", ".env": b"KEY=secret\n"})
+    gate = FakeGate({".env": "not that file"})
+    for path in (".env", "./x/../.env", "/workspace/.env"):
+        result = patch(executor, ("a", "1", "2"), (path, "KEY", "K"), (path, "K", "L"), gate=gate)
+        assert result == ToolResult(
+            text="[0] skipped\n[1] failed: not that file; no file was changed\n[2] skipped", failed=True
+        )
+    assert executor.files["a"] == b"1\n"

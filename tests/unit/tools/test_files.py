@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fakes.executor import FakeExecutor
-from fakes.gates import FakeGate
+from fakes.gates import FakeGate, WriteGate
 
 from odek.errors import FileRefused
 from odek.model.types import ToolCall
@@ -276,7 +276,7 @@ def test_read_file_arguments_have_bounds(arguments: str) -> None:
 def test_gate_sees_what_would_be_written_and_where_links_lead() -> None:
     """D-6, B55: a link inside the workspace hides no file that this machine trusts."""
     executor = FakeExecutor(files={"notes": b"a\nb\n"}, links={"x": ".git/hooks/pre-commit"})
-    gate = FakeGate()
+    gate = WriteGate()
     write_tool(executor, gate).call({"path": "x", "content": "run me"})
     patch_tool(executor, gate).call({"path": "./notes", "old_string": "b", "new_string": "c"})
     assert [(operation.kind, operation.subject, operation.change) for operation in gate.asked] == [
@@ -375,3 +375,15 @@ def test_what_a_model_was_shown_of_a_secret_does_not_come_back_into_the_file() -
         ToolCall(id="2", name="write_file", arguments=json.dumps({"path": "a.txt", "content": content}))
     )
     assert (written.failed, executor.files) == (True, {"a.txt": SECRET})
+
+
+@pytest.mark.parametrize("old", ["KEY", "nothing like it"])
+@pytest.mark.parametrize("path", [".env", "./x/../.env", "/workspace/.env"])
+def test_patch_shows_no_line_of_a_file_that_may_not_be_read(path: str, old: str) -> None:
+    """F8: neither in the diff nor in the error about what was not found."""
+    executor = FakeExecutor(files={".env": b"KEY=secret\n"})
+    gate = FakeGate({".env": "not that file"})
+    with pytest.raises(FileRefused, match="not that file"):
+        patch_tool(executor, gate).call({"path": path, "old_string": old, "new_string": "K"})
+    assert executor.files == {".env": b"KEY=secret\n"}
+    assert executor.reads == []

@@ -26,7 +26,9 @@ def wrap(text: str, *, source: str) -> str:
 
 def asked(tool: type[Tool], gate: FakeGate) -> AskedReads:
     executor = FakeExecutor(files=FILES)
-    return AskedReads(tool(executor=executor, wrap=wrap), executor=executor, gate=gate, wrap=wrap)  # type: ignore[call-arg]
+    more = {"gate": gate} if tool is SearchFilesTool else {}
+    made = tool(executor=executor, wrap=wrap, **more)  # type: ignore[call-arg]
+    return AskedReads(made, executor=executor, gate=gate, wrap=wrap)
 
 
 @pytest.mark.parametrize(

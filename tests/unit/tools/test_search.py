@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fakes.executor import FakeExecutor, entry
+from fakes.gates import FakeGate
 
 from odek.errors import FileRefused
 from odek.tools.arguments import ArgumentError, parse_arguments
@@ -19,7 +20,12 @@ def wrap(text: str, *, source: str) -> str:
 
 
 def search(executor: FakeExecutor, pattern: str, **arguments: Any) -> ToolResult:
-    return SearchFilesTool(executor=executor, wrap=wrap).call({"pattern": pattern, **arguments})
+    return SearchFilesTool(executor=executor, gate=FakeGate(), wrap=wrap).call({"pattern": pattern, **arguments})
+
+
+def made(tool: Any) -> Any:
+    more = {"gate": FakeGate()} if tool is SearchFilesTool else {}
+    return tool(executor=FakeExecutor(), wrap=wrap, **more)
 
 
 def glob(executor: FakeExecutor, pattern: str, **arguments: Any) -> ToolResult:
@@ -164,7 +170,9 @@ def scripted(*results: Found) -> Any:
 
 def test_search_gives_up_on_a_pattern_that_takes_too_long() -> None:
     found = Found(hits=(Hit(index=0, line=1, text="y"),), stuck_at=1)
-    tool = SearchFilesTool(executor=FakeExecutor(files={"a": b"y", "b": b"y"}), wrap=wrap, search=scripted(found))
+    tool = SearchFilesTool(
+        executor=FakeExecutor(files={"a": b"y", "b": b"y"}), gate=FakeGate(), wrap=wrap, search=scripted(found)
+    )
     assert tool.call({"pattern": "y"}).text == (
         "<search_files:/workspace>\na\n1|y\n</>\nmatches: 1, files searched: 2\n"
         "the pattern takes too long in b; make it simpler"
@@ -175,6 +183,7 @@ def test_search_gives_up_when_its_time_is_over() -> None:
     times = iter((0.0, 1.0, 31.0))
     tool = SearchFilesTool(
         executor=FakeExecutor(files={f"f{n:04}": b"y" for n in range(1500)}),
+        gate=FakeGate(),
         wrap=wrap,
         search=scripted(Found(hits=())),
         clock=lambda: next(times),
@@ -196,7 +205,7 @@ def test_search_gives_up_when_its_time_is_over() -> None:
     ],
 )
 def test_search_explains_a_wrong_pattern(arguments: dict[str, Any], error: str | None) -> None:
-    result = SearchFilesTool(executor=FakeExecutor(files={"a": b"x"}), wrap=wrap).call(arguments)
+    result = SearchFilesTool(executor=FakeExecutor(files={"a": b"x"}), gate=FakeGate(), wrap=wrap).call(arguments)
     assert result.text == (f'{{"error":"{error}"}}' if error else "<search_files:/workspace>\na\n</>\nfiles: 1")
 
 
@@ -292,7 +301,7 @@ def test_glob_refuses_patterns_that_leave_the_folder(pattern: str) -> None:
 )
 def test_arguments_have_bounds(tool: Any, text: str) -> None:
     with pytest.raises(ArgumentError):
-        parse_arguments(text, tool(executor=FakeExecutor(), wrap=wrap).spec.parameters)
+        parse_arguments(text, made(tool).spec.parameters)
 
 
 @pytest.mark.parametrize(
@@ -301,4 +310,25 @@ def test_arguments_have_bounds(tool: Any, text: str) -> None:
 )
 def test_parameters_have_their_public_names(tool: Any, names: str) -> None:
     """R-83."""
-    assert " ".join(tool(executor=FakeExecutor(), wrap=wrap).spec.parameters["properties"]) == names
+    assert " ".join(made(tool).spec.parameters["properties"]) == names
+
+
+def test_files_that_may_hold_secrets_are_not_searched_unless_they_are_named() -> None:
+    """F8: whatever the glob and the folder; it is said which, and the rest is searched."""
+    secret = {".env": "no", "sub/.env.local": "no", "sub/keys": "no"}
+    files = {".env": b"KEY=1\n", "sub/.env.local": b"KEY=2\n", "sub/a": b"KEY=3\n", "sub/keys/id": b"KEY=4\n"}
+    gate = FakeGate(secret)
+
+    def found(**arguments: Any) -> str:
+        tool = SearchFilesTool(executor=FakeExecutor(files=files), gate=gate, wrap=wrap)
+        return tool.call({"pattern": "KEY", **arguments}).text
+
+    told = "\nnot searched, as they may hold secrets (name one as path to ask for it): "
+    for arguments in ({}, {"path": "sub"}, {"file_glob": ".env*"}, {"file_glob": "**/.env*"}, {"path": "."}):
+        text = found(**arguments)
+        assert ("KEY=1" in text, "KEY=2" in text) == (False, False)
+        assert told in text
+    assert "KEY=3" in found(path="sub")
+    assert "KEY=1" in found(path=".env")
+    assert "KEY=4" in found(path="sub/keys"), "a folder that was asked about stands for what is in it"
+    assert gate.asked == [], "searching asks nobody: AskedReads has"
