@@ -184,6 +184,8 @@ def rewrite(archive: bytes, files: Mapping[str, str], modes: Mapping[str, int], 
             if entry.name in extra:
                 continue
             content = old.extractfile(entry) if entry.isfile() else None
+            if entry.name in files:  # most programs are links to one busybox
+                entry.type, entry.linkname = tarfile.REGTYPE, ""
             data = files[entry.name].encode() if entry.name in files else content.read() if content else b""
             entry.size, entry.mode = len(data), modes.get(entry.name, entry.mode)
             new.addfile(entry, io.BytesIO(data))

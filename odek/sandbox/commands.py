@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from odek.errors import ExecutableMissing, Interrupted
 from odek.process import CommandResult, Completed
 from odek.sandbox import scripts
 from odek.sandbox.argv import exec_argv
+from odek.sandbox.delivery import pack_script, pack_text
 from odek.sandbox.docker import Docker, Pending, quote
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.following import EndMarker, Job, SplitMarker, follow
+from odek.sandbox.following import EndMarker, Job, follow
 from odek.sandbox.spec import SandboxSpec
 from odek.together import follow_all
 
@@ -32,6 +34,8 @@ _HELD = (
     "the output was still held open after the command had ended, probably by a background process; "
     "what it prints later is lost unless it is redirected to a file"
 )
+_UNKNOWN_END = "how the command ended is not known: the connection to it was lost"
+_UNKNOWN_RUN = "whether the command ran is not known: the docker client was killed; look before it is run again"
 
 
 class Life(Protocol):
@@ -45,9 +49,24 @@ class Life(Protocol):
         """Raises SandboxLost when `done`, a client that ended without our wrapper's word, is its end."""
         ...
 
+    def require_same(self, refusal: str) -> None:
+        """Raises SandboxLost when the wrapper's word is that it runs in another life of the container."""
+        ...
+
     def close(self) -> str:
         """End it."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one shell text."""
+
+    result: CommandResult
+    unrun: Completed | None = None
+    """the client that ended without having run it; None: it ran, or that is not known"""
+    refusal: str = ""
+    """the wrapper's word for that, where it had one"""
 
 
 class Commands:
@@ -66,6 +85,7 @@ class Commands:
         self._docker = docker
         self._spec = spec
         self._id = facts.id
+        self._init = facts.init_start
         self._life = life
         self._new_nonce = new_nonce
         self._clock = clock
@@ -73,14 +93,14 @@ class Commands:
 
     def run(
         self, texts: Sequence[bytes], timeouts_s: Sequence[float], *, apart: bool, limit_bytes: int
-    ) -> tuple[CommandResult, ...]:
+    ) -> tuple[Outcome, ...]:
         """Run shell texts at the same time, to their ends or their limits.
 
         Raises SandboxLost when the container is gone or cannot stop one of them.
         """
         self._life.require_alive()
         jobs: list[Job] = []
-        results: dict[int, CommandResult] = {}
+        results: dict[int, Outcome] = {}
 
         def unfinished() -> list[Job]:
             return [job for index, job in enumerate(jobs) if index not in results]
@@ -101,21 +121,46 @@ class Commands:
     def _begin(self, text: bytes, timeout_s: float, *, apart: bool, limit_bytes: int) -> Job:
         mark = self._new_nonce()
         self._marks.append(mark)
-        end = SplitMarker(mark, OUTPUT_LIMIT_BYTES) if apart else EndMarker(mark)
+        end = EndMarker(mark, OUTPUT_LIMIT_BYTES)
         started = self._clock()
         pending = self._docker.start(
-            *self._exec(
-                scripts.COMMAND_APART if apart else scripts.COMMAND, (mark, f"{self._spec.umask:04o}"), call=mark
-            ),
-            stdin=text,
+            *self._exec(scripts.RUN, (mark, self._init), call=mark),
+            stdin=pack_text(text, mark, umask=self._spec.umask, apart=apart),
             limit_bytes=limit_bytes,
             on_stderr=end.feed,
         )
         return Job(
-            pending=pending, end=end, started=started, timeout_s=timeout_s, forks=_BACKGROUND.search(text) is not None
+            pending=pending,
+            end=end,
+            started=started,
+            timeout_s=timeout_s,
+            apart=apart,
+            forks=_BACKGROUND.search(text) is not None,
         )
 
-    def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> CommandResult:
+    def run_script(
+        self, script: str, args: Sequence[str], data: bytes, *, timeout_s: float, limit_bytes: int
+    ) -> Outcome:
+        """Run one of the file scripts with `data` as its stdin; the client is killed when its time is up.
+
+        Raises SandboxLost when the container is gone.
+        """
+        self._life.require_alive()
+        mark = self._new_nonce()
+        self._marks.append(mark)
+        end = EndMarker(mark, OUTPUT_LIMIT_BYTES)
+        started = self._clock()
+        pending = self._docker.start(
+            *self._exec(scripts.RUN, (mark, self._init), call=mark),
+            stdin=pack_script(script, args, mark, umask=self._spec.umask, data=data),
+            limit_bytes=limit_bytes,
+            on_stderr=end.feed,
+        )
+        done = pending.wait(timeout_s)
+        job = Job(pending=pending, end=end, started=started, timeout_s=timeout_s, apart=True, forks=False)
+        return self._outcome(job, done, ended=not done.timed_out, notes=())
+
+    def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> Outcome:
         """Return what came of a job; `others` are still at work."""
         notes: tuple[str, ...] = ()
         if not ended:
@@ -123,17 +168,32 @@ class Commands:
         elif not job.pending.finished and job.forks:
             notes = (_HELD,)
         job.pending.close()
-        done = job.pending.completed()
-        if ended and job.end.status is None:
+        return self._outcome(job, job.pending.completed(), ended=ended, notes=notes)
+
+    def _outcome(self, job: Job, done: Completed, *, ended: bool, notes: tuple[str, ...]) -> Outcome:
+        """Judge a client that has ended, or was ended. A status of 0 is the wrapper's word or none."""
+        end = job.end
+        done = replace(done, stderr=end.stderr)
+        self._life.require_same(end.refusal)
+        has_run = end.has_run(done.code) if ended else True
+        code = end.status if has_run else None
+        if ended and end.status is None:
             self._life.require_running(done)
-        return CommandResult(
+            if has_run and done.code > 0:
+                code = done.code  # of a command that killed its wrapper
+            elif has_run:
+                notes = (*notes, _UNKNOWN_END)
+            elif has_run is None:
+                notes = (*notes, _UNKNOWN_RUN)
+        result = CommandResult(
             output=done.stdout,
-            code=(done.code if job.end.status is None else job.end.status) if ended else None,
+            code=code if ended else None,
             timed_out=not ended,
             duration_s=self._clock() - job.started,
             notes=notes,
-            stderr=job.end.stderr if isinstance(job.end, SplitMarker) else None,
+            stderr=end.stderr if job.apart else None,
         )
+        return Outcome(result=result, unrun=done if has_run is False else None, refusal=end.refusal)
 
     def _stop_all(self, jobs: Sequence[Job]) -> None:
         try:

@@ -15,15 +15,15 @@ from odek.errors import ExecutableMissing, FileRefused
 from odek.listing import Entry, Listing, Walk
 from odek.process import CommandRequest, CommandResult, Completed
 from odek.sandbox import lookup, scripts
-from odek.sandbox.argv import exec_argv, inspect_argv, remove_argv
-from odek.sandbox.commands import OUTPUT_LIMIT_BYTES, STOP_TIMEOUT_S, Commands
-from odek.sandbox.diagnosis import COUNTERS, Counters, explain_command, needs_counters, parse_counters
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, Pending, call, quote, read_array
-from odek.sandbox.errors import SandboxLost
+from odek.sandbox.argv import exec_argv, remove_argv
+from odek.sandbox.commands import OUTPUT_LIMIT_BYTES, STOP_TIMEOUT_S, Commands, Outcome
+from odek.sandbox.diagnosis import Counters, explain_command, name_limit, needs_counters
+from odek.sandbox.docker import Docker, Pending, call
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.health import Health, lost
 from odek.sandbox.paths import attachment_path, is_attachment, relative_path, relative_place
 from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, SandboxSpec
-from odek.text import clip, visible
+from odek.text import clip, visible, visible_lines
 
 FILE_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 3.0
@@ -40,6 +40,7 @@ _REFUSALS = {
     scripts.NOT_WRITABLE: "it cannot be written",
     scripts.CHANGED: "it has changed since it was read",
     scripts.ELSEWHERE: "its links change all the time",
+    scripts.INCOMPLETE: "its content did not arrive as a whole",
 }
 
 
@@ -66,7 +67,7 @@ class Container:
         self._clock = clock
         self._closed = False
         self._commands = Commands(docker, spec, facts, life=self, new_nonce=new_nonce, clock=clock)
-        self._counters = Counters()
+        self._health = Health(docker, spec, facts, close=self.close)
         home = (("HOME", facts.home),) if facts.home != dict(spec.env).get("HOME", DEFAULT_HOME) else ()
         self._prelude = _exports((*spec.env, *home))
 
@@ -91,11 +92,11 @@ class Container:
         else:
             arguments = (relative_path(path), limit)
         done = self._file_call(scripts.READ, arguments, b"", limit_bytes)
-        if done.code != 0:
+        if done.result.code != 0:
             raise self._refusal(path, "read", done)
-        if done.stdout.size_bytes > limit_bytes:
+        if done.result.output.size_bytes > limit_bytes:
             raise FileRefused(f'cannot read "{visible(path)}": it is larger than {limit_bytes} bytes')
-        return done.stdout.data
+        return done.result.output.data
 
     def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
         """Return the bytes of several files by one call; see executor.Executor."""
@@ -113,17 +114,17 @@ class Container:
         relative = place = relative_path(path)
         expected = "" if replacing is None else hashlib.sha256(replacing).hexdigest()
         temporary = f".odek-{self._new_nonce()}.tmp"
-        arguments = (relative, f"{self._spec.umask:04o}", temporary, expected)
+        arguments = (relative, temporary, str(len(data)), expected)
         for _ in range(_MAX_REDIRECTIONS):
             if guard is not None:
                 guard(place)
             wanted = () if guard is None else (place,)
             done = self._file_call(scripts.WRITE, (*arguments, *wanted), data, 0)
-            if done.code == 0:
+            if done.result.code == 0:
                 return
-            if done.code != scripts.ELSEWHERE:
+            if done.result.code != scripts.ELSEWHERE:
                 break
-            place = done.stdout.data.decode("utf-8", "surrogateescape")
+            place = done.result.output.data.decode("utf-8", "surrogateescape")
         raise self._refusal(path, "write", done)
 
     def stat(self, path: str) -> Entry:
@@ -145,8 +146,8 @@ class Container:
 
         Nothing of it touches the host. Raises FileRefused.
         """
-        done = self._file_call(scripts.ATTACH, (ATTACHMENTS, name, f"{self._spec.umask:04o}"), data, 0)
-        if done.code != 0:
+        done = self._file_call(scripts.ATTACH, (ATTACHMENTS, name, str(len(data))), data, 0)
+        if done.result.code != 0:
             raise self._refusal(f"{ATTACHMENTS}/{name}", "write", done)
 
     def close(self) -> str:
@@ -186,18 +187,22 @@ class Container:
     def _run_all(self, requests: Sequence[CommandRequest], *, apart: bool) -> tuple[CommandResult, ...]:
         texts = [(self._prelude + request.command).encode("utf-8", "surrogateescape") for request in requests]
         limits = [request.timeout_s for request in requests]
-        results = self._commands.run(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
-        return tuple(map(self._explained, results))
+        outcomes = self._commands.run(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
+        return tuple(map(self._explained, outcomes))
 
-    def _explained(self, result: CommandResult) -> CommandResult:
+    def _explained(self, outcome: Outcome) -> CommandResult:
         """Add to a failure what the kernel knows of it (R-42)."""
+        result = outcome.result
+        if outcome.unrun is not None:
+            why = self._health.recover(outcome.unrun, outcome.refusal)
+            return replace(result, notes=(*result.notes, f"the command did not run: {why}"))
         streams = (result.output, result.stderr) if result.stderr else (result.output,)
         words = "\n".join(stream.data[-_LAST_WORDS_BYTES:].decode("utf-8", "replace") for stream in streams)
-        before = after = self._counters
-        if needs_counters(result.code, words):
-            counted = call(self._docker, *self._exec(COUNTERS, ()), timeout_s=STOP_TIMEOUT_S)
-            after = self._counters = parse_counters(counted.stdout.text)
-        notes = explain_command(result.code, words, before=before, after=after, spec=self._spec)
+        counted, usable = self._health.count() if needs_counters(result.code, words) else (Counters(), True)
+        notes = explain_command(result.code, words, counted=counted, spec=self._spec)
+        if not usable:
+            limit = name_limit(result.code, words, counted, self._spec)
+            notes = (*notes, self._health.make_room(limit or f"the last command ended with status {result.code}"))
         return replace(result, notes=(*result.notes, *notes)) if notes else result
 
     def _list(self, path: str, how: Walk, *, follow: bool) -> Listing:
@@ -210,28 +215,39 @@ class Container:
         return lookup.parse_listing(done, place, mark, how)
 
     def _look(self, text: bytes, *, timeout_s: float, limit_bytes: int) -> CommandResult:
-        """Run one of our own scripts as commands are run; its stdout is kept from the beginning on."""
+        """Run one of our own scripts as commands are run; its stdout is kept from the beginning on.
+
+        Raises FileRefused when it did not run to its end, and was not stopped either.
+        """
         (done,) = self._commands.run((text,), (timeout_s,), apart=True, limit_bytes=2 * limit_bytes)
-        return done
+        if done.result.code is None and not done.result.timed_out:
+            raise FileRefused(f"cannot look at files: {self._why_not(done)}")
+        return done.result
 
-    def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Completed:
-        self.require_alive()
-        pending = self._docker.start(
-            *self._exec(script, args), stdin=data, limit_bytes=2 * (limit_bytes + 1) + (1 << 16)
+    def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Outcome:
+        return self._commands.run_script(
+            script, args, data, timeout_s=FILE_TIMEOUT_S, limit_bytes=2 * (limit_bytes + 1) + (1 << 16)
         )
-        return pending.wait(FILE_TIMEOUT_S)
 
-    def _refusal(self, path: str, doing: str, done: Completed) -> FileRefused:
-        reason = _REFUSALS.get(done.code)
-        words = clip(quote(done).replace("\n", "; "), 300)
-        if reason is None:
-            self.require_running(done)
-            reason = "the container took too long" if done.timed_out else words or f"status {done.code}"
-        elif done.code == scripts.NOT_WRITABLE and self._spec.readonly:
+    def _refusal(self, path: str, doing: str, done: Outcome) -> FileRefused:
+        code = done.result.code
+        reason = _REFUSALS.get(code or 0)
+        words = clip(_words(done.result), 300)
+        if done.result.timed_out:
+            reason = "the container took too long"
+        elif code is None:
+            reason = self._why_not(done)
+        elif reason is None:
+            reason = words or f"status {code}"
+        elif code == scripts.NOT_WRITABLE and self._spec.readonly:
             reason = "the workspace is mounted read-only"
         elif words:  # a full disk, a program that the image lacks
             reason = f"{reason} ({words})"
         return FileRefused(f'cannot {doing} "{visible(path)}": {reason}')
+
+    def _why_not(self, done: Outcome) -> str:
+        """Return why a script of ours came to no end."""
+        return "; ".join(done.result.notes) if done.unrun is None else self._health.recover(done.unrun, done.refusal)
 
     def require_alive(self) -> None:
         """Raises SandboxLost when the lease has ended, and the container with it."""
@@ -239,14 +255,23 @@ class Container:
             self._lease.pump(0)
             if not self._lease.exited:
                 return
-        raise _lost("its container is gone")
+        raise lost("its container is gone")
 
     def require_running(self, done: Completed) -> None:
         """A client that ended without the wrapper's word: the command's doing, or the container's end?"""
         self.require_alive()
-        state = call(self._docker, *inspect_argv(self.facts.id), timeout_s=CALL_TIMEOUT_S)
-        if state.code != 0 or not _shows_running(state):
-            raise _lost(quote(done) or "its container is gone")
+        self._health.require_running(done)
+
+    def require_same(self, refusal: str) -> None:
+        """Raises SandboxLost when the wrapper has found that the container was restarted."""
+        self._health.require_same(refusal)
+
+
+def _words(result: CommandResult) -> str:
+    """Return what the programs of a file script have said, in one line."""
+    streams = (result.stderr, result.output) if result.stderr else (result.output,)
+    lines = "\n".join(visible_lines(stream.text.strip()) for stream in streams).splitlines()
+    return "; ".join(line for line in lines if line.strip())
 
 
 def _look_refusal(done: CommandResult) -> str:
@@ -255,19 +280,6 @@ def _look_refusal(done: CommandResult) -> str:
     return _REFUSALS.get(done.code or 0, f"status {done.code}")
 
 
-def _shows_running(inspected: Completed) -> bool:
-    value = read_array(inspected)
-    state = value[0].get("State") if value else None
-    return isinstance(state, dict) and state.get("Running") is True
-
-
 def _exports(pairs: tuple[tuple[str, str], ...]) -> str:
     """Return shell text that exports `pairs` byte for byte; it precedes the command on stdin."""
     return "".join("export {}='{}'\n".format(name, value.replace("'", "'\\''")) for name, value in pairs)
-
-
-def _lost(why: str) -> SandboxLost:
-    return SandboxLost(
-        f"the sandbox was lost: {why}",
-        hint="nothing was moved to the host; start odek again",
-    )

@@ -17,14 +17,17 @@ from odek.sandbox.docker import Docker, call, quote
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.proof import unseen_error
 from odek.sandbox.spec import SandboxSpec
-from odek.text import visible
+from odek.text import clip, visible
 
 EVENTS_TIMEOUT_S = 5.0
 _KILLED = 137  # 128 + SIGKILL
 _CANNOT_EXECUTE = 126
+_NO_FORK = ("can't fork", "cannot fork", "fork: ", "temporarily unavailable")
 _EVENT_TEMPLATE = '{{.Action}} {{index .Actor.Attributes "signal"}} {{index .Actor.Attributes "exitCode"}}'
 
-# Prints how often the kernel killed for memory and refused a process, in control groups v1 and v2.
+FORKED = 42
+# Prints how often the kernel killed for memory and refused a process, in control groups v1 and v2, and
+# leaves with 42 if as many processes can be made as the simplest command needs: its shell and a program.
 # Builtins only: at the process limit nothing can fork.
 COUNTERS = """\
 count() {
@@ -34,7 +37,7 @@ count memory.events oom_kill memory
 count memory/memory.oom_control oom_kill memory
 count pids.events max processes
 count pids/pids.events max processes
-true
+( ( exit 42 ); exit $? )
 """
 
 
@@ -68,11 +71,21 @@ class Counters:
     memory_kills: int = 0
     refused_processes: int = 0
 
+    def since(self, before: Counters) -> Counters:
+        """Return what was counted after `before`."""
+        return Counters(
+            memory_kills=max(self.memory_kills - before.memory_kills, 0),
+            refused_processes=max(self.refused_processes - before.refused_processes, 0),
+        )
 
-def parse_counters(text: str) -> Counters:
-    """Return what COUNTERS printed; what is missing counts as 0. Pure."""
+
+def parse_counters(text: str, *, default: Counters) -> Counters:
+    """Return what COUNTERS printed; what is missing is as it was. Pure."""
     found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return Counters(memory_kills=_number(found.get("memory")), refused_processes=_number(found.get("processes")))
+    return Counters(
+        memory_kills=_number(found.get("memory"), default.memory_kills),
+        refused_processes=_number(found.get("processes"), default.refused_processes),
+    )
 
 
 def needs_counters(code: int | None, output: str) -> bool:
@@ -81,34 +94,57 @@ def needs_counters(code: int | None, output: str) -> bool:
         return False
     words = output.lower()
     return code == _KILLED or any(
-        sign in words for sign in ("can't fork", "cannot fork", "fork: ", "temporarily unavailable", "out of memory",
-                                   "cannot allocate memory", "killed")
-    )  # fmt: skip
+        sign in words for sign in (*_NO_FORK, "out of memory", "cannot allocate memory", "killed")
+    )
 
 
-def explain_command(
-    code: int | None, output: str, *, before: Counters, after: Counters, spec: SandboxSpec
-) -> tuple[str, ...]:
+def explain_command(code: int | None, output: str, *, counted: Counters, spec: SandboxSpec) -> tuple[str, ...]:
     """Return what the model should know about a command that failed, one sentence each. Pure.
 
-    `output` is the end of what it printed.
+    `output` is the end of what it printed; `counted`, what was counted meanwhile.
     """
     if code in (0, None):
         return ()
     notes = []
-    if after.memory_kills > before.memory_kills:
+    if counted.memory_kills:
         limit = f"of {spec.limits.memory_bytes} bytes " if spec.limits.memory_bytes else ""
         notes.append(
             f"the kernel killed a process because the memory limit {limit}was reached; use less, or ask the user to "
             "raise sandbox_memory"
         )
-    if after.refused_processes > before.refused_processes:
+    if counted.refused_processes:
         notes.append(
             f"the process limit of {spec.limits.pids} was reached; stop background processes, or ask the user to raise "
             "sandbox_pids_limit"
         )
     notes += _explain_words(code, output, spec)
     return tuple(notes)
+
+
+def explain_unrun(done: Completed, counted: Counters, spec: SandboxSpec, *, cut: bool) -> str:
+    """Return why a client ended without having run its command. Pure.
+
+    `cut`: by the wrapper's word, it did not get the whole of it.
+    """
+    words = quote(done)
+    limit = name_limit(done.code, words, counted, spec)
+    if limit:
+        return limit
+    if cut:
+        return "it did not arrive in the container as a whole: `cat` does not work there, or the connection was cut"
+    if done.code == 0:
+        return "`sh` in the container ended without running it"
+    return clip(words.replace("\n", "; "), 300) or f"the docker client ended with status {done.code}"
+
+
+def name_limit(code: int | None, words: str, counted: Counters, spec: SandboxSpec) -> str:
+    """Return which limit stopped a command that ended with `code` and `words`, "" for none. Pure."""
+    if counted.memory_kills or (code == _KILLED and spec.limits.memory_bytes):
+        limit = f" of {spec.limits.memory_bytes} bytes" if spec.limits.memory_bytes else ""
+        return f"the memory limit{limit} was reached, to which files in /tmp and /dev/shm count"
+    if counted.refused_processes or any(sign in words.lower() for sign in _NO_FORK):
+        return f"the process limit of {spec.limits.pids} was reached"
+    return ""
 
 
 def _explain_words(code: int | None, output: str, spec: SandboxSpec) -> list[str]:
@@ -165,6 +201,6 @@ def explain_events(lines: Sequence[str]) -> str:
     return f"its main process ended with status {codes[-1]}" if codes else ""
 
 
-def _number(text: str | None) -> int:
+def _number(text: str | None, default: int) -> int:
     """Return a number that was printed in the container, where anybody may have printed anything."""
-    return int(text) if text and re.fullmatch(r"[0-9]{1,19}", text) else 0
+    return int(text) if text and re.fullmatch(r"[0-9]{1,19}", text) else default

@@ -32,3 +32,7 @@ class ContainerFacts:
     tmp_bytes: int
     readonly: bool
     workspace_writable: bool
+    started_at: str = ""
+    """when the engine started it, in its own words; with `init_start` the sign of a restart; "": not known"""
+    init_start: str = ""
+    """when its first process started, in clock ticks (proc(5), stat field 22); "": not known"""

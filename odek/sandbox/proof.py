@@ -42,7 +42,7 @@ def prove(
         cleanup.callback(inspecting.close)
         arguments = (marker.name, marker.inode, *_volume_arguments(spec))
         asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
-        checked = call(docker, *asking, stdin=spec.home.encode("utf-8", "surrogateescape"))
+        checked = call(docker, *asking, stdin=f"{spec.home}#{marker.name}".encode("utf-8", "surrogateescape"))
         inspected = read_inspect(inspecting.wait(CALL_TIMEOUT_S))
     observed = _read_check(checked)
     _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
@@ -87,6 +87,12 @@ def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Compl
             raise SandboxConfigError(
                 f'image "{visible(spec.image)}" has no `{visible(observed["missing"])}`',
                 hint="use an image with the usual shell programs",
+            )
+        if "broken" in observed:
+            raise SandboxConfigError(
+                f'`{visible(observed["broken"])}` of image "{visible(spec.image)}" does not print what it is given',
+                hint="use an image whose usual shell programs work",
+                detail=quote(checked),
             )
         raise SandboxConfigError(
             f'commands cannot run in image "{visible(spec.image)}" as user "{visible(spec.user)}"',
@@ -158,4 +164,17 @@ def _facts(
         tmp_bytes=spec.limits.tmp_bytes,
         readonly=spec.readonly,
         workspace_writable=writable,
+        started_at=_started_at(inspected),
+        init_start=_init_start(observed),
     )
+
+
+def _started_at(inspected: dict[str, Any]) -> str:
+    state = inspected.get("State")
+    return str(state.get("StartedAt") or "") if isinstance(state, dict) else ""
+
+
+def _init_start(observed: dict[str, str]) -> str:
+    """Return field 22 of proc(5)'s stat; what is printed begins with field 3."""
+    fields = observed.get("init", "").split()
+    return fields[19] if len(fields) > 19 and fields[19].isdecimal() else ""

@@ -1,7 +1,9 @@
 """The shell scripts that run inside the container. POSIX sh, for ash, dash and bash.
 
-STOP uses builtins only: it must work when the process limit is reached and nothing can fork. The
-others need `cat`, which CHECK makes sure of, and the file scripts the usual file programs.
+RUN is the wrapper of everything else that is run: shell texts and file scripts come to it on stdin
+(delivery.py), and run when the whole of them has arrived. STOP uses builtins only: it must work when the
+process limit is reached and nothing can fork. A long text needs `cat`, which CHECK makes sure of, and the
+file scripts the usual file programs.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ READY = "odek-ready"
 # its input, which comes when odek is gone. `read` is a builtin: no `sleep`, no `cat` is needed.
 KEEP_ALIVE = f"echo {READY}; while read -r _; do :; done"
 
+CUT, RESTARTED = "cut", "restarted"
+"""the words with which RUN refuses"""
+
 CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
-# volume its place below the workspace and its target. Stdin: HOME of the commands, which may be a secret.
+# volume its place below the workspace and its target. Stdin: HOME of the commands, which may be a secret, and "#$1".
 # Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
 # shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
 # the file that the attempt leaves in the workspace; in a folder that is another one, it could not, so none is made.
@@ -25,7 +30,9 @@ CHECKED = 42
 CHECK = """\
 command -v cat >/dev/null || { echo missing=cat; exit 1; }
 HOME=$(cat; echo x)
-HOME=${HOME%x}
+case $HOME in *"#$1"x) ;; *) echo broken=cat; exit 1 ;; esac
+HOME=${HOME%"#$1"x}
+read -r line </proc/1/stat && echo "init=${line##*) }"
 seen=
 [ -e "/workspace/$1" ] && seen=1
 [ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) seen=1 ;; esac
@@ -46,29 +53,64 @@ done
 exit 42
 """
 
-# $1: mark of the call, $2: umask. Stdin: the command.
-# The command runs in a subshell whose stderr joins its stdout; the wrapper's own stderr stays with
-# the wrapper and carries two lines. "MARK began TICKS": when the wrapper started (proc(5), stat field
-# 22), before which nothing of this call can have. "MARK STATUS": the command has ended, even though a
-# child that it left behind may still hold the output open (R-40, B02). The command comes on stdin and
-# is evaluated, not passed as an argument: an argument ends at 128 KiB (B14) and is public.
-_COMMAND = """\
-mark=$1
+# $1: mark of the call, $2: when the container's first process started (proc(5), stat field 22), "" when
+# that is not known. Stdin is what delivery.pack makes: a header, which is `set -- KIND UMASK TEXT …` in
+# shell words of any length, closed by the line "#MARK"; then what KIND says. `read` is a builtin, so the
+# header needs no process; what comes without its end is not run.
+#   joint, apart    TEXT runs with /dev/null as its stdin, its stderr joined to its stdout or apart
+#   joint…, apart…  (with "-long") the same, but TEXT is the rest of stdin and ends in "#MARK": beyond a
+#                   few kilobytes `cat` is quicker than `read`
+#   file            TEXT runs with the words behind it as its arguments, and with the rest of stdin
+# TEXT runs in a subshell. The wrapper's own stderr carries lines of ours, each with the mark in front:
+# "MARK cut" and "MARK restarted": nothing was run. "MARK began TICKS": the subshell has started then, and
+# before that nothing of this call can have. "MARK STATUS": it has ended, even though a child that it left
+# behind may still hold the output open (R-40, B02). The last one begins with a line end of its own where
+# the stderr of TEXT comes the same way. Without "began" nothing has run: no process could be made.
+# TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
+RUN = f"""\
+mark=$1 init=$2 header= line=
+refuse() {{ echo "$mark $1" >&2; exit 125; }}
+field() {{ set -- ${{line##*) }}; ticks=${{20}}; }}
+while IFS= read -r line && [ "$line" != "#$mark" ]; do
+  header="$header$line
+"
+done
+[ "$line" = "#$mark" ] || refuse {CUT}
+if [ -n "$init" ]; then
+  read -r line </proc/1/stat
+  field
+  [ "$ticks" = "$init" ] || refuse {RESTARTED}
+fi
+eval "$header"
+header=
 umask "$2"
-read -r line </proc/self/stat
-set -- ${line##*) }
-echo "$mark began ${20}" >&2
-set -- "$(cat; echo x)"
-exec 9>&2 JOIN</dev/null
-( unset mark line; eval "shift
-${1%x}" ) 9>&-
+case $1 in
+  *-long)
+    set -- "$1" "$2" "$(cat; echo x)"
+    line=${{3%"#${{mark}}x"}}
+    [ "$line" != "$3" ] || refuse {CUT}
+    set -- "$1" "$2" "$line"
+    line= ;;
+esac
+break='
+'
+exec 9>&2
+case $1 in joint*) exec 2>&1; break= ;; esac
+case $1 in file) ;; *) exec </dev/null ;; esac
+(
+  read -r line </proc/self/stat
+  field
+  echo "$mark began $ticks" >&9
+  exec 9>&-
+  unset -f refuse field
+  unset mark init header line ticks break
+  eval "shift 3
+$3"
+)
 status=$?
-echo "BREAK$mark $status" >&9
+echo "$break$mark $status" >&9
 exit $status
 """
-COMMAND = _COMMAND.replace("JOIN", "2>&1 ").replace("BREAK", "")
-# The same with stderr apart, on the wrapper's own; the last line then begins with a line end of its own.
-COMMAND_APART = _COMMAND.replace("JOIN", "").replace("BREAK", "\n")
 
 # $1: file with the variables, $2: umask, then the command. For a person at a terminal.
 SHELL = f"""\
@@ -156,7 +198,7 @@ STOPPED_ALL = 3
 # followed as long as it stays inside. `make` says whether missing folders are made.
 # `name` is the file and the shell's folder the one it lies in, afterwards.
 LEFT_WORKSPACE, MISSING, LOOP, NO_FOLDER, NOT_A_FILE, NOT_WRITABLE, CHANGED = 64, 65, 66, 67, 68, 69, 70
-NO_PROGRAM, ELSEWHERE = 71, 72
+NO_PROGRAM, ELSEWHERE, INCOMPLETE = 71, 72, 73
 _STEPS = f"""\
 cd -P "$base" || exit {MISSING}
 root=$PWD
@@ -201,27 +243,38 @@ base=${{3:-/workspace}}
 {_WALK}
 [ -e "./$name" ] || exit {MISSING}
 [ -f "./$name" ] || exit {NOT_A_FILE}
-exec head -c "$2" "./$name"
+head -c "$2" "./$name"
 """
 
-# $1: path, $2: umask, $3: name for a temporary file, $4: sha256 that the file must have, or "", $5: the
-# place below the workspace that the path must lead to; without it, any. Otherwise prints where it leads.
-# Stdin: the new content. The old file is copied first, for its mode, and replaced by a rename: a
+# Puts stdin into the file $1 and makes sure that all of it has arrived: a client that dies while it
+# writes looks like the end of the content, and `cat` may be any program. `ls -n` is POSIX and in every image.
+_RECEIVE = f"""\
+receive() {{
+  cat >"$1" || exit {NOT_WRITABLE}
+  set -- $(ls -ln "$1")
+  [ "${{5-}}" = "$size" ] || exit {INCOMPLETE}
+}}
+"""
+
+# $1: path, $2: name for a temporary file, $3: size of the content, $4: sha256 that the file must have, or
+# "", $5: the place below the workspace that the path must lead to; without it, any. Otherwise prints where
+# it leads. Stdin: the new content. The old file is copied first, for its mode, and replaced by a rename: a
 # reader sees the old bytes or the new ones, never a part. Somebody else's file is written in
-# place instead, because a rename would change its owner.
+# place instead, because a rename would change its owner, and only with what has arrived as a whole.
 WRITE = f"""\
-umask "$2"
-temporary=./$3
+temporary=./$2 spare=/tmp/$2
+size=$3
 expected=$4
 place=${{5-}}
 make=1
 base=/workspace
-{_WALK}
+{_RECEIVE}{_WALK}
 if [ -n "$place" ] && [ "$PWD/$name" != "$root/$place" ]; then
   place=$PWD/$name
   printf %s "${{place#"$root"/}}"
   exit {ELSEWHERE}
 fi
+trap 'rm -f "$temporary"' EXIT
 if [ -e "./$name" ]; then
   [ -f "./$name" ] || exit {NOT_A_FILE}
   [ -w "./$name" ] || exit {NOT_WRITABLE}
@@ -230,28 +283,30 @@ if [ -e "./$name" ]; then
     [ "${{actual%% *}}" = "$expected" ] || exit {CHANGED}
   fi
   if ! [ -O "./$name" ]; then
-    cat >"./$name" || exit {NOT_WRITABLE}
+    true 2>/dev/null >"$temporary" || temporary=$spare
+    receive "$temporary"
+    cat "$temporary" >"./$name" || exit {NOT_WRITABLE}
     exit 0
   fi
-  trap 'rm -f "$temporary"' EXIT
   cp -p "./$name" "$temporary" || exit {NOT_WRITABLE}
 elif [ -n "$expected" ]; then
   exit {CHANGED}
 fi
-trap 'rm -f "$temporary"' EXIT
-cat >"$temporary" || exit {NOT_WRITABLE}
-mv -f "$temporary" "./$name" || exit {NOT_WRITABLE}
+receive "$temporary"
+mv -f "$temporary" "./$name" && ! [ -e "$temporary" ] || exit {NOT_WRITABLE}
 trap - EXIT
 """
 
-# $1: folder, $2: name of a file in it, $3: umask. Stdin: the content.
+# $1: folder, $2: name of a file in it, $3: size of the content. Stdin: the content.
 ATTACH = f"""\
-umask "$3"
-cd "$1" && cat >"./$2" || exit {NOT_WRITABLE}
+name=$2 size=$3
+{_RECEIVE}cd "$1" || exit {NOT_WRITABLE}
+trap 'rm -f "./$name"' EXIT
+receive "./$name"
+trap - EXIT
 """
 
-# What follows is run as commands are: the arguments stand before it on stdin, as `set -- …`, and so may
-# be any bytes and any number.
+# What follows is run as commands are, with the arguments in front as `set -- …`.
 
 # $1: path or "", $2: mark, $3: 1 to follow a link there, $4: how many bytes to print at most, the rest:
 # what `find` is to print of a folder. Prints "MARK MODE SIZE MTIME NAME" for the path itself (as ".")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from fakes.containers import CONTAINER_ID, FACTS, NONCE, SPEC, inspected
-from fakes.docker import FakeDocker
+from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import FileRefused
 from odek.sandbox import scripts
 from odek.sandbox.argv import run_argv
 from odek.sandbox.container import Container
+from odek.sandbox.delivery import pack_script
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.paths import attachment_path, is_attachment
 from odek.sandbox.spec import parse_volume
 from odek.sandbox.verify import mismatches
 
+MARK = "ab" * 16
 WITH = replace(SPEC, attachments=True)
 
 
@@ -24,7 +27,17 @@ def box(docker: FakeDocker, *, attachments: bool = True) -> Container:
     docker.on("run", hold=True)
     lease = docker.start("run", hold_stdin=True)
     docker.calls.clear()
-    return Container(docker, replace(SPEC, attachments=attachments), FACTS, lease=lease, new_nonce=lambda: "ab" * 16)
+    return Container(docker, replace(SPEC, attachments=attachments), FACTS, lease=lease, new_nonce=lambda: MARK)
+
+
+def answer(status: int = 0, *, out: bytes = b"") -> Callable[[FakePending], None]:
+    """Return how the client of a file script answers."""
+
+    def react(client: FakePending) -> None:
+        client.out = [out] if out else []
+        client.err = [f"{MARK} began 4711\n\n{MARK} {status}\n".encode()]
+
+    return react
 
 
 def test_second_tmpfs_is_asked_for_only_when_there_are_files() -> None:
@@ -73,20 +86,21 @@ def test_content_travels_on_stdin() -> None:
     """R-32, D-3: no byte of it is in an argument, and it is written by the user of the commands."""
     docker = FakeDocker()
     container = box(docker)
-    docker.on("exec", has=scripts.ATTACH)
+    docker.on("exec", react=answer())
     container.attach("-rf\n", b"a\0b")
     (call,) = docker.calls
     assert call.args == (
-        *("exec", "--interactive", "--user", SPEC.user, CONTAINER_ID, "sh", "-c", scripts.ATTACH, "sh"),
-        *("/ctx", "-rf\n", f"{SPEC.umask:04o}"),
+        *("exec", "--interactive", "--user", SPEC.user, "--env", f"ODEK_CALL={MARK}"),
+        *(CONTAINER_ID, "sh", "-c", scripts.RUN, "sh", MARK, ""),
     )
-    assert call.stdin == b"a\0b"
+    words = ("/ctx", "-rf\n", "3")
+    assert call.stdin == pack_script(scripts.ATTACH, words, MARK, umask=SPEC.umask, data=b"a\0b")
 
 
 def test_file_that_cannot_be_put_there_is_named() -> None:
     docker = FakeDocker()
     container = box(docker)
-    docker.on("exec", has=scripts.ATTACH, code=scripts.NOT_WRITABLE)
+    docker.on("exec", react=answer(scripts.NOT_WRITABLE))
     with pytest.raises(FileRefused, match='cannot write "/ctx/a": it cannot be written'):
         container.attach("a", b"x")
 
@@ -94,9 +108,9 @@ def test_file_that_cannot_be_put_there_is_named() -> None:
 def test_read_reaches_it_and_write_does_not() -> None:
     docker = FakeDocker()
     container = box(docker)
-    docker.on("exec", has=scripts.READ, stdout="text")
+    docker.on("exec", react=answer(out=b"text"))
     assert container.read("/ctx/a", limit_bytes=10) == b"text"
-    assert docker.calls[0].args[-3:] == ("a", "11", "/ctx")
+    assert docker.calls[0].stdin == pack_script(scripts.READ, ("a", "11", "/ctx"), MARK, umask=SPEC.umask)
     with pytest.raises(FileRefused, match="leaves the workspace"):
         container.write("/ctx/a", b"x", replacing=None)
     assert len(docker.calls) == 1
@@ -105,7 +119,7 @@ def test_read_reaches_it_and_write_does_not() -> None:
 def test_several_files_are_read_with_one_of_them_attached() -> None:
     docker = FakeDocker()
     container = box(docker)
-    docker.on("exec", has=scripts.READ, stdout="text")
+    docker.on("exec", react=answer(out=b"text"))
     found = container.read_many(("/ctx/a", "b", "/etc/passwd"), limit_bytes=10, total_bytes=100)
     assert found[:2] == (b"text", b"text")
     assert isinstance(found[2], FileRefused)

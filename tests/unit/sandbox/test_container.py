@@ -16,7 +16,8 @@ from odek.errors import ExecutableMissing, FileRefused, Interrupted
 from odek.process import CommandResult, Output
 from odek.sandbox import scripts
 from odek.sandbox.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
-from odek.sandbox.diagnosis import COUNTERS
+from odek.sandbox.delivery import pack_script, pack_text
+from odek.sandbox.diagnosis import COUNTERS, FORKED
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.spec import Limits, SandboxSpec
 
@@ -35,8 +36,12 @@ def answer(*chunks: bytes, status: int | None = 0, out: bytes = b"") -> Callable
     """Return how a client answers: its output, then the lines of the wrapper."""
 
     def react(client: FakePending) -> None:
+        mark = next(word.partition("=")[2] for word in client.args if word.startswith("ODEK_CALL="))
         client.out = [out] if out else []
-        client.err = [BEGAN, *chunks] if status is None else [BEGAN, *chunks, f"{MARK} {status}\n".encode()]
+        client.err = [BEGAN.replace(MARK.encode(), mark.encode()), *chunks]
+        if status is not None:
+            apart = not (client.stdin or b"").startswith(b"set -- 'joint")
+            client.err.append((f"\n{mark} {status}\n" if apart else f"{mark} {status}\n").encode())
 
     return react
 
@@ -81,15 +86,15 @@ def test_command_gives_its_output_and_the_status_of_the_wrapper(code: int) -> No
     assert box.run("echo secret") == result(b"a\xff\x00b\n", code)
     (call,) = box.docker.calls
     assert call.args == (
-        *EXEC, "--env", f"ODEK_CALL={MARK}", CONTAINER_ID, "sh", "-c", scripts.COMMAND, "sh", MARK, "0022",
+        *EXEC, "--env", f"ODEK_CALL={MARK}", CONTAINER_ID, "sh", "-c", scripts.RUN, "sh", MARK, "",
     )  # fmt: skip
-    assert call.stdin == b"echo secret"
+    assert call.stdin == pack_text(b"echo secret", MARK, umask=0o022, apart=False)
 
 
 def test_a_killed_command_is_explained_by_what_the_kernel_counted() -> None:
     """R-42: the model reads the cause; what was counted before does not explain the next command."""
     box = Box(replace(SPEC, limits=Limits(pids=64, memory_bytes=8 << 20)))
-    box.docker.on("exec", has=COUNTERS, stdout="memory=1\nprocesses=0\n")
+    box.docker.on("exec", has=COUNTERS, stdout="memory=1\nprocesses=0\n", code=FORKED)
     box.docker.on("exec", react=answer(status=137, out=b"Killed\n"), times=1)
     killed = box.run("make")
     assert killed.code == 137
@@ -102,7 +107,7 @@ def test_a_killed_command_is_explained_by_what_the_kernel_counted() -> None:
 
 
 def _answer_as(client: FakePending, mark: str, status: int) -> None:
-    client.err = [f"{mark} {status}\n".encode()]
+    client.err = [f"{mark} began 4712\n{mark} {status}\n".encode()]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +124,7 @@ def test_environment_precedes_the_command_on_stdin(env: tuple[tuple[str, str], .
     box = Box(replace(SPEC, env=env))
     box.docker.on("exec", react=answer())
     box.run("true")
-    assert box.docker.calls[0].stdin == prelude + b"true"
+    assert box.docker.calls[0].stdin == pack_text(prelude + b"true", MARK, umask=0o022, apart=False)
     assert not any("export" in argument for argument in box.docker.calls[0].args)
 
 
@@ -128,7 +133,7 @@ def test_umask_of_the_invoking_process_reaches_the_wrapper() -> None:
     box = Box(replace(SPEC, umask=0o077))
     box.docker.on("exec", react=answer())
     box.run()
-    assert box.docker.calls[0].args[-1] == "0077"
+    assert (box.docker.calls[0].stdin or b"").startswith(b"set -- 'joint' '0077' ")
 
 
 def test_end_of_the_command_is_known_from_pieces_of_the_line() -> None:
@@ -312,8 +317,9 @@ def test_client_that_ends_without_the_wrappers_word_means_loss_when_the_containe
 def test_client_that_ends_without_the_wrappers_word_is_the_commands_doing_when_the_container_runs() -> None:
     """R-42: `kill -9 $PPID`, out of memory."""
     box = Box()
-    box.docker.on("exec", code=137, react=answer(status=None, out=b"half"))
+    box.docker.on("exec", code=137, react=answer(status=None, out=b"half"), times=1)
     box.docker.on(*INSPECT, stdout=state(True))
+    box.docker.on("exec", has=COUNTERS, code=FORKED)
     assert box.run() == result(b"half", 137)
 
 
@@ -357,16 +363,16 @@ def test_close_removes_the_container_when_the_lease_does_not_end_it(removal: dic
 
 
 def test_read_asks_for_one_byte_more_than_is_wanted() -> None:
-    """R-44, B15: the path is an argument, as the user of the commands."""
+    """R-44, B15: the path is in no argument that the host shows."""
     box = Box()
-    box.docker.on("exec", stdout=b"a\xff\n")
+    box.docker.on("exec", react=answer(out=b"a\xff\n"))
     assert box.container.read("./a//b\n", limit_bytes=10) == b"a\xff\n"
-    assert box.docker.calls[0].args == (*EXEC, CONTAINER_ID, "sh", "-c", scripts.READ, "sh", "a/b\n", "11")
+    assert box.docker.calls[0].stdin == pack_script(scripts.READ, ("a/b\n", "11"), MARK, umask=0o022)
 
 
 def test_read_of_more_than_the_limit_is_refused() -> None:
     box = Box()
-    box.docker.on("exec", stdout=b"x" * 11)
+    box.docker.on("exec", react=answer(out=b"x" * 11))
     with pytest.raises(FileRefused, match='cannot read "a": it is larger than 10 bytes'):
         box.container.read("a", limit_bytes=10)
 
@@ -387,7 +393,7 @@ REASONS = [
 def test_refusal_of_a_script_is_put_into_words(doing: str, code: int, reason: str) -> None:
     """R-44, B13: all tools decide alike."""
     box = Box()
-    box.docker.on("exec", code=code)
+    box.docker.on("exec", react=answer(status=code))
     with pytest.raises(FileRefused) as refused:
         access(box, doing, "a\x1b")
     assert refused.value.message == f'cannot {doing} "a\\x1b": {reason}'
@@ -397,7 +403,8 @@ def test_refusal_of_a_script_is_put_into_words(doing: str, code: int, reason: st
 def test_refusal_repeats_what_the_programs_say(code: int) -> None:
     """B21 (5): a full disk, a program that the image lacks."""
     box = Box()
-    box.docker.on("exec", code=code, stderr="cat: write error: No space left on device\n\x1b[2J" + "x" * 500)
+    words = b"cat: write error: No space left on device\n\x1b[2J" + b"x" * 500
+    box.docker.on("exec", react=answer(words + b"\n", status=code))
     with pytest.raises(FileRefused, match=r"\(cat: write error: No space left on device; \\x1b\[2Jx+…\)$"):
         access(box, "write")
 
@@ -412,7 +419,7 @@ def access(box: Box, doing: str, path: str = "a") -> None:
 def test_refused_write_names_the_read_only_workspace() -> None:
     """R-43, R-44."""
     box = Box(replace(SPEC, readonly=True))
-    box.docker.on("exec", code=scripts.NOT_WRITABLE)
+    box.docker.on("exec", react=answer(status=scripts.NOT_WRITABLE))
     with pytest.raises(FileRefused, match="the workspace is mounted read-only"):
         access(box, "write")
 
@@ -421,8 +428,8 @@ def test_refused_write_names_the_read_only_workspace() -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ({"code": 1, "stderr": "sh: head: not found\nmore\n"}, "sh: head: not found; more"),
-        ({"code": 127}, "status 127"),
+        ({"react": answer(b"sh: head: not found\nmore\n", status=1)}, "sh: head: not found; more"),
+        ({"react": answer(status=127)}, "status 127"),
         ({"hang": True}, "the container took too long"),
     ],
 )
@@ -456,13 +463,12 @@ def test_access_to_a_container_that_is_gone_is_its_loss(doing: str) -> None:
 def test_write_sends_the_bytes_and_what_they_replace(replacing: bytes | None) -> None:
     """R-44: on stdin, through a temporary name that nobody can guess."""
     box = Box(replace(SPEC, umask=0o027))
-    box.docker.on("exec")
+    box.docker.on("exec", react=answer())
     box.container.write("/workspace/d/f", b"\x00new", replacing=replacing)
     expected = "" if replacing is None else hashlib.sha256(replacing).hexdigest()
-    assert box.docker.calls[0].args == (
-        *EXEC, CONTAINER_ID, "sh", "-c", scripts.WRITE, "sh", "d/f", "0027", f".odek-{MARK}.tmp", expected,
-    )  # fmt: skip
-    assert box.docker.calls[0].stdin == b"\x00new"
+    words = ("d/f", f".odek-{MARK}.tmp", "4", expected)
+    sent = pack_script(scripts.WRITE, words, NEXT_MARK, umask=0o027, data=b"\x00new")
+    assert box.docker.calls[0].stdin == sent
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "", "d/", "\ud800"])

@@ -15,6 +15,7 @@ from odek.listing import Walk
 from odek.process import CommandRequest, CommandResult
 from odek.sandbox import lookup, scripts
 from odek.sandbox.container import Container
+from odek.sandbox.delivery import pack_script, pack_text
 from odek.sandbox.errors import SandboxLost
 
 MARKS = tuple(letter * 32 for letter in "abcdefgh")
@@ -79,7 +80,9 @@ def test_streams_come_apart_and_nothing_of_ours_is_in_them() -> None:
         (b"", b"line\na late child\n", 0, False),
         (b"x\n", b"", 0, False),
     ]
-    assert [call.stdin for call in box.docker.calls] == [b"1", b"2", b"3"]
+    assert [call.stdin for call in box.docker.calls] == [
+        pack_text(text, mark, umask=0o022, apart=True) for text, mark in zip((b"1", b"2", b"3"), MARKS[:3], strict=True)
+    ]
     assert [call.args[-2] for call in box.docker.calls] == list(MARKS[:3])
 
 
@@ -168,13 +171,15 @@ def test_walk_is_one_call_without_the_names_in_its_arguments() -> None:
     listing = box.container.walk("/workspace/d", Walk(depth=3, skip=frozenset(("node_modules",)), hidden=False))
     assert [entry.path for entry in (listing.top, *listing.entries)] == ["d", "d/f"]
     (call,) = box.docker.calls
-    assert call.args[-4:] == (scripts.COMMAND_APART, "sh", MARKS[1], "0022")
-    assert (
-        call.stdin
-        == (
+    assert call.args[-4:] == (scripts.RUN, "sh", MARKS[1], "")
+    assert call.stdin == pack_text(
+        (
             f"set -- 'd' '{MARKS[0]}' '1' '8388608' '-mindepth' '1' '-maxdepth' '3' '-print0' '-type' 'd' "
             f"'(' '-name' 'node_modules' '-o' '-name' '.*' ')' '-prune'\n{scripts.LIST}"
-        ).encode()
+        ).encode(),
+        MARKS[1],
+        umask=0o022,
+        apart=True,
     )
 
 
@@ -183,7 +188,8 @@ def test_stat_asks_for_the_thing_itself() -> None:
     box.docker.on("exec", react=answer(0, out=f"{MARKS[0]} a1ff 9 5 .\n{MARKS[0]} end\n".encode()))
     entry = box.container.stat("a/../it's")
     assert (entry.path, entry.kind, entry.mode, entry.size_bytes, entry.mtime_s) == ("it's", "link", 0o777, 9, 5)
-    assert (box.docker.calls[0].stdin or b"").startswith(f"set -- 'it'\\''s' '{MARKS[0]}' '' '8388608'\n".encode())
+    sent = lookup.list_command("it's", Walk(depth=0), MARKS[0], follow=False)
+    assert box.docker.calls[0].stdin == pack_text(sent, MARKS[1], umask=0o022, apart=True)
 
 
 @pytest.mark.parametrize(
@@ -237,27 +243,32 @@ def test_read_many_is_one_call() -> None:
         b"\0\xff",
     ]
     (call,) = box.docker.calls
-    assert call.stdin == lookup.read_command(["a", "we\udcff"], MARKS[0], limit_bytes=10, total_bytes=164)
+    sent = lookup.read_command(["a", "we\udcff"], MARKS[0], limit_bytes=10, total_bytes=164)
+    assert call.stdin == pack_text(sent, MARKS[1], umask=0o022, apart=True)
 
 
 def test_write_without_links_asks_the_guard_once() -> None:
     """D-6."""
     box = Box()
-    box.docker.on("exec")
+    box.docker.on("exec", react=answer())
     asked: list[str] = []
     box.container.write("/workspace/a/b", b"x", replacing=None, guard=asked.append)
-    assert (asked, box.docker.calls[0].args[-5:]) == (["a/b"], ("a/b", "0022", f".odek-{MARKS[0]}.tmp", "", "a/b"))
+    words = ("a/b", f".odek-{MARKS[0]}.tmp", "1", "", "a/b")
+    sent = pack_script(scripts.WRITE, words, MARKS[1], umask=0o022, data=b"x")
+    assert (asked, box.docker.calls[0].stdin) == (["a/b"], sent)
 
 
 def test_write_through_a_link_asks_about_where_it_leads() -> None:
     """D-6, B55: nothing is written before the guard has agreed to the place itself."""
     box = Box()
-    box.docker.on("exec", code=scripts.ELSEWHERE, stdout=b".git/hooks/pre-commit", times=1)
-    box.docker.on("exec")
+    box.docker.on("exec", react=answer(scripts.ELSEWHERE, out=b".git/hooks/pre-commit"), times=1)
+    box.docker.on("exec", react=answer())
     asked: list[str] = []
     box.container.write("x", b"x", replacing=None, guard=asked.append)
     assert asked == ["x", ".git/hooks/pre-commit"]
-    assert [call.args[-1] for call in box.docker.calls] == asked
+    assert [(call.stdin or b"").partition(b"\n#")[0].rpartition(b" ")[2].decode() for call in box.docker.calls] == [
+        f"'{place}'" for place in asked
+    ]
 
 
 def refuse(place: str) -> None:
@@ -273,7 +284,7 @@ def refuse_hooks(place: str) -> None:
 def test_write_that_the_guard_refuses_is_not_made(guard: Any, calls: int) -> None:
     """D-6."""
     box = Box()
-    box.docker.on("exec", code=scripts.ELSEWHERE, stdout=b".git/hooks/x")
+    box.docker.on("exec", react=answer(scripts.ELSEWHERE, out=b".git/hooks/x"))
     with pytest.raises(FileRefused, match="no "):
         box.container.write("x", b"x", replacing=None, guard=guard)
     assert len(box.docker.calls) == calls
@@ -282,7 +293,7 @@ def test_write_that_the_guard_refuses_is_not_made(guard: Any, calls: int) -> Non
 def test_links_that_change_all_the_time_are_refused() -> None:
     """R-44."""
     box = Box()
-    box.docker.on("exec", code=scripts.ELSEWHERE, stdout=b"y")
+    box.docker.on("exec", react=answer(scripts.ELSEWHERE, out=b"y"))
     with pytest.raises(FileRefused, match="its links change all the time"):
         box.container.write("x", b"x", replacing=None, guard=lambda _: None)
     assert len(box.docker.calls) == 3

@@ -35,7 +35,7 @@ LIMITED = replace(SPEC, limits=Limits(pids=64, memory_bytes=16 << 20))
     ],
 )
 def test_parse_counters_reads_what_is_there(text: str, counters: Counters) -> None:
-    assert parse_counters(text) == counters
+    assert parse_counters(text, default=NONE) == counters
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_counters_are_asked_for_only_when_they_can_explain(code: int | None, out
 )
 def test_explains_a_failure_by_its_cause(code: int | None, output: str, after: Counters, words: list[str]) -> None:
     """R-42: out of memory, out of processes, noexec /tmp, full disk."""
-    notes = explain_command(code, output, before=NONE, after=after, spec=LIMITED)
+    notes = explain_command(code, output, counted=after, spec=LIMITED)
     assert len(notes) == len(words)
     assert all(word in note for word, note in zip(words, notes, strict=True))
 
 
 def test_explains_a_read_only_workspace_only_where_it_is_one() -> None:
     spec = replace(SPEC, readonly=True)
-    (note,) = explain_command(1, "touch: x: Read-only file system", before=NONE, after=NONE, spec=spec)
+    (note,) = explain_command(1, "touch: x: Read-only file system", counted=NONE, spec=spec)
     assert note == "the workspace is mounted read-only; only /tmp can be written"
 
 

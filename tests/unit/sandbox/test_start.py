@@ -19,6 +19,7 @@ from odek.errors import ExecutableMissing, Interrupted
 from odek.sandbox import scripts
 from odek.sandbox.argv import run_argv
 from odek.sandbox.container import Container
+from odek.sandbox.delivery import pack_text
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.sandbox.network import Network
@@ -122,7 +123,7 @@ def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
         "exec", "--interactive", "--user", "1000:1000", "odek-7-1", "sh", "-c", scripts.CHECK, "sh",
         f".odek-nonce-{MARKER}", "",
     )  # fmt: skip
-    assert docker.calls[3].stdin == b"/tmp"
+    assert docker.calls[3].stdin == f"/tmp#.odek-nonce-{MARKER}".encode()
     docker.assert_no_client_left("run")
     assert not scene.leases[0].released
     assert (os.listdir(scene.spec.workdir), scene.said) == ([], [])
@@ -191,20 +192,20 @@ def test_read_only_workspace_is_not_complained_of_when_it_was_asked_for(scene: S
 def test_commands_of_a_moved_home_get_it(scene: Scene) -> None:
     """R-31."""
     docker = script(scene, check=SEEN.replace("home=writable\n", ""))
-    docker.on("exec", has=scripts.COMMAND, react=lambda client: client.err.append(b"0003 0\n"))
+    docker.on("exec", has=scripts.RUN, react=lambda client: client.err.append(b"0003 began 1\n0003 0\n"))
     scene.start().run("true", timeout_s=1)
-    assert docker.calls[-1].stdin == b"export HOME='/dev/shm'\ntrue"
+    assert docker.calls[-1].stdin == pack_text(b"export HOME='/dev/shm'\ntrue", "0003", umask=0o022, apart=False)
 
 
 def test_home_of_the_operator_is_in_no_argument(scene: Scene) -> None:
     """R-32, S-9, B15: it is a value of sandbox_env, and arguments are public."""
     scene.spec = replace(scene.spec, home="/canary", env=(("HOME", "/canary"),))
     docker = script(scene)
-    docker.on("exec", has=scripts.COMMAND, react=lambda client: client.err.append(b"0003 0\n"))
+    docker.on("exec", has=scripts.RUN, react=lambda client: client.err.append(b"0003 began 1\n0003 0\n"))
     scene.start().run("true", timeout_s=1)
     assert [call.stdin for call in docker.calls if call.args[0] == "exec"] == [
-        b"/canary",
-        b"export HOME='/canary'\ntrue",
+        f"/canary#.odek-nonce-{MARKER}".encode(),
+        pack_text(b"export HOME='/canary'\ntrue", "0003", umask=0o022, apart=False),
     ]
     assert "canary" not in repr([call.args for call in docker.calls])
 

@@ -1,0 +1,123 @@
+"""What is sent to the wrapper, played on the shells of this machine: the whole runs, a part does nothing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from odek.sandbox import scripts
+from odek.sandbox.delivery import SHORT_BYTES, pack_script, pack_text
+from odek.sandbox.following import EndMarker
+
+MARK = "m" * 32
+SHELLS = [words for words in (("dash",), ("bash",), ("busybox", "ash")) if shutil.which(words[0])]
+EVERY_BYTE = bytes(range(1, 256))
+
+
+def run(shell: tuple[str, ...], sent: bytes, *, init: str = "") -> tuple[bytes, EndMarker, int]:
+    argv = [*shell, "-c", scripts.RUN, "sh", MARK, init]
+    done = subprocess.run(argv, input=sent, capture_output=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
+    end = EndMarker(MARK, 1 << 20)
+    for place in range(0, len(done.stderr), 7):
+        end.feed(done.stderr[place : place + 7])
+    return done.stdout, end, done.returncode
+
+
+def quoted(data: bytes) -> bytes:
+    return b"'%s'" % data.replace(b"'", b"'\\''")
+
+
+TEXTS = {
+    "streams": (b"echo a; echo b >&2; exit 5", b"a\nb\n", 5),
+    "every byte": (b"printf %s " + quoted(EVERY_BYTE) + b"\n\n", EVERY_BYTE, 0),
+    "every byte, long": (b"printf %s " + quoted(EVERY_BYTE * 40) + b"\n\n", EVERY_BYTE * 40, 0),
+    "line ends": (b"printf '%s' 'a\n\n\n'", b"a\n\n\n", 0),
+    "backslash last": (b"echo a\\", b"a\\\n", 0),
+    "no stdin": (b"cat; read -r x; echo $?", b"1\n", 0),
+    "nothing of ours": (b'echo "$#$mark$init$header$line$ticks$break"; command -v refuse field', b"0\n", None),
+    "here-document": (b"cat <<'E'\n" + b"x" * SHORT_BYTES + b"\nE\nexit 3", b"x" * SHORT_BYTES + b"\n", 3),
+    "empty": (b"", b"", 0),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_runs_byte_for_byte(name: str, shell: tuple[str, ...]) -> None:
+    """R-40, B14, E1: whatever its bytes and its length are."""
+    text, printed, status = TEXTS[name]
+    out, end, code = run(shell, pack_text(text, MARK, umask=0o22, apart=False))
+    assert (out, end.began, end.stderr.data) == (printed, True, b"")
+    assert end.status == code
+    assert status is None or code == status
+    out, end, code = run(shell, pack_text(text, MARK, umask=0o22, apart=True))
+    assert (out + end.stderr.data, end.status) == (printed, code)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_part_of_a_delivery_does_nothing(shell: tuple[str, ...], tmp_path: Path) -> None:
+    """E1: at whatever byte it ends; the wrapper's word is that it was cut."""
+    made = tmp_path / "made"
+    command = f"touch {made} {made}.x".encode()
+    for text in (command, command + b" # " + b"x" * SHORT_BYTES):
+        sent = pack_text(text, MARK, umask=0o22, apart=False)
+        for cut in {*range(0, len(sent) - 1, 97), len(sent) - 2, len(sent) - 33, len(sent) - 34}:
+            out, end, code = run(shell, sent[:cut])
+            assert (out, end.refusal, end.began, end.status, code) == (b"", scripts.CUT, False, None, 125), cut
+            assert end.has_run(code) is False
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_another_life_of_the_container_runs_nothing(shell: tuple[str, ...]) -> None:
+    """E9: the first process started at another time than the one that was proved."""
+    out, end, code = run(shell, pack_text(b"echo x", MARK, umask=0o22, apart=False), init="1234567890123")
+    assert (out, end.refusal, end.began, code) == (b"", scripts.RESTARTED, False, 125)
+    born = Path("/proc/1/stat").read_text().rpartition(") ")[2].split()[19]
+    assert run(shell, pack_text(b"echo x", MARK, umask=0o22, apart=False), init=born)[0] == b"x\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_file_is_replaced_by_the_whole_of_it_or_not_at_all(shell: tuple[str, ...], tmp_path: Path) -> None:
+    """E1, R-44: also a file that is written in place, and one that is attached."""
+    data = b"\0new\xff\n" * 5000
+    script = scripts.WRITE.replace("base=/workspace", f"base='{tmp_path}'")
+    in_place = script.replace('[ -O "./$name" ]', "false")
+    attach = pack_script(scripts.ATTACH, (str(tmp_path), "f", str(len(data))), MARK, umask=0o22, data=data)
+    words = ("f", ".t.tmp", str(len(data)), "")
+    for text, old in ((script, b"old"), (script, None), (in_place, b"old"), ("", None)):
+        file = tmp_path / "f"
+        sent = pack_script(text, words, MARK, umask=0o22, data=data) if text else attach
+        for cut in (0, 100, len(sent) - len(data), len(sent) - len(data) // 2, len(sent) - 1):
+            file.unlink(missing_ok=True)
+            if old is not None:
+                file.write_bytes(old)
+            _, end, code = run(shell, sent[:cut])
+            assert (end.status, code) in ((None, 125), (scripts.INCOMPLETE, scripts.INCOMPLETE)), (cut, end.stderr)
+            assert [entry.name for entry in tmp_path.iterdir()] == ([] if old is None else ["f"]), cut
+            assert old is None or file.read_bytes() == old
+        assert run(shell, sent)[2] == 0
+        assert ([entry.name for entry in tmp_path.iterdir()], file.read_bytes()) == (["f"], data)
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("stderr", "code", "has_run"),
+    [
+        (b"", 0, False),
+        (b"", 126, False),
+        (b"", -9, None),
+        (f"{MARK} cut\n".encode(), -9, False),
+        (f"{MARK} 254\n".encode(), 254, False),
+        (f"{MARK} began \n".encode(), 0, True),
+        (f"{MARK} began 1\n{MARK} cut\n".encode(), -9, True),
+        (f"{MARK} began 1\n".encode() + b"x" * 9999, -9, True),
+    ],
+)
+def test_whether_it_ran_is_never_guessed(stderr: bytes, code: int, has_run: bool | None) -> None:
+    """E1: only the wrapper's word counts; a client that was killed may have taken it along."""
+    end = EndMarker(MARK)
+    end.feed(stderr)
+    assert end.has_run(code) is has_run
