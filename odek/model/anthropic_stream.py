@@ -15,7 +15,7 @@ from odek.model.errors import ModelProtocolError
 from odek.model.failures import raise_for_error
 from odek.model.surrogates import TextJoin, valid_text
 from odek.model.types import Reply, ToolCall, Usage
-from odek.model.wire import make_reply
+from odek.model.wire import make_reply, string
 
 _STOPS = {
     "end_turn": "stop",
@@ -84,7 +84,7 @@ class MessageAssembler:
             return self._extend(chunk.get("index"), _object(chunk.get("delta")))
         elif kind == "message_delta":
             self._take_usage(chunk.get("usage"))
-            self._stop = _string(_object(chunk.get("delta")).get("stop_reason")) or self._stop
+            self._stop = string(_object(chunk.get("delta")).get("stop_reason")) or self._stop
         elif kind == "message_stop":
             self._ended = True
         return ""
@@ -107,24 +107,24 @@ class MessageAssembler:
 
     def _begin(self, index: object, raw: dict[str, Any]) -> str:
         block = _Block(
-            kind=_string(raw.get("type")),
-            id=_string(raw.get("id")),
-            name=_string(raw.get("name")),
+            kind=string(raw.get("type")),
+            id=string(raw.get("id")),
+            name=string(raw.get("name")),
             given=raw.get("input"),
-            signature=_string(raw.get("signature")),
-            data=_string(raw.get("data")),
+            signature=string(raw.get("signature")),
+            data=string(raw.get("data")),
         )
         self._blocks.append(block)
         self._open[index if isinstance(index, int) else None] = block
-        return self._add_text(block, _string(raw.get("text")) or _string(raw.get("thinking")))
+        return self._add_text(block, string(raw.get("text")) or string(raw.get("thinking")))
 
     def _extend(self, index: object, delta: dict[str, Any]) -> str:
         block = self._open.get(index if isinstance(index, int) else None)
         if block is None:
             raise ModelProtocolError("the model's server sent part of a block that had not begun", retryable=True)
-        block.arguments += _string(delta.get("partial_json"))
-        block.signature += _string(delta.get("signature"))
-        return self._add_text(block, _string(delta.get("text")) or _string(delta.get("thinking")))
+        block.arguments += string(delta.get("partial_json"))
+        block.signature += string(delta.get("signature"))
+        return self._add_text(block, string(delta.get("text")) or string(delta.get("thinking")))
 
     def _add_text(self, block: _Block, piece: str) -> str:
         shown = block.text.take(piece)
@@ -199,7 +199,3 @@ def _reasoning_state(blocks: list[_Block]) -> str:
 
 def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

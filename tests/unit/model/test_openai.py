@@ -1,4 +1,4 @@
-"""wire.py: requests out, replies in."""
+"""openai.py and openai_stream.py: requests out, replies in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected
+from odek.model.openai import request_body
+from odek.model.openai_stream import ReplyAssembler, parse_reply, parse_usage
+from odek.model.surrogates import valid_text
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
-from odek.model.wire import ReplyAssembler, encode_body, parse_reply, parse_usage, request_body, valid_text
+from odek.model.wire import encode_body
 
 A = '{"command":"echo A"}'
 TOOL = ToolSpec(name="shell", description="Run a command.", parameters={"type": "object"})
