@@ -11,12 +11,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from odek.model import anthropic_stream
 from odek.model.calls import NewId
 from odek.model.dialect import Refusals, RequestOptions, is_refusal
 from odek.model.errors import ModelError
+from odek.model.ids import CallIds, plain
+from odek.model.order import alternating
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
 from odek.model.wire import function_name, valid_arguments
 
@@ -25,7 +28,6 @@ _LEVELS = {"low": 4096, "medium": 10_240, "high": 20_480}
 """level of thinking → tokens, for models that know budgets only"""
 _LEAST_BUDGET = 1024  # the API refuses less
 _ANSWER_ROOM = 4096  # tokens of a reply that thinking must leave over
-_ID_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 _TOKENS_CAP = re.compile(r"max_tokens: \d+ > (\d{1,9})")
 _MARK = {"type": "ephemeral"}
 Block = dict[str, Any]
@@ -41,6 +43,8 @@ class AnthropicDialect:
         self._output_tokens = options.output_tokens
         self._adaptive = False
         self._refusals = Refusals(options.optional)
+        self._sent_states: set[str] = set()
+        self._refused_states: set[str] = set()
 
     def chat_path(self, base: str) -> str:
         """See Dialect; a base URL may or may not end in the version."""
@@ -57,6 +61,9 @@ class AnthropicDialect:
     def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
         """See Dialect."""
         options = self._options
+        messages = alternating(messages) if messages and messages[0].role == "assistant" else messages
+        messages = [self._unrefused(message) for message in messages]
+        self._sent_states = {message.reasoning_state for message in messages} - {""}
         thinking = self._thinking(messages)
         signed = options.thinking != "disabled" and bool(thinking or not options.thinking)
         system, turns = conversation(messages, with_thinking=signed)
@@ -84,6 +91,10 @@ class AnthropicDialect:
         if self._options.thinking and not self._adaptive and is_refusal(error, "adaptive", "thinking.type.adaptive"):
             self._adaptive = True
             return True
+        if self._sent_states and is_refusal(error, "signature", "thinking", "redacted_thinking"):
+            # signed by another provider, or damaged: what this one signs from now on goes back to it
+            self._refused_states |= self._sent_states
+            return True
         return self._refusals.add("temperature", error, "temperature") or self._refusals.add(
             "thinking", error, "thinking"
         )
@@ -95,6 +106,10 @@ class AnthropicDialect:
     def parse_reply(self, payload: object, new_id: NewId) -> Reply:
         """See Reader."""
         return anthropic_stream.parse_message(payload, new_id)
+
+    def _unrefused(self, message: Message) -> Message:
+        refused = message.reasoning_state in self._refused_states
+        return replace(message, reasoning_state="") if refused else message
 
     def _sends_temperature(self, body: dict[str, Any]) -> bool:
         wanted = self._options.temperature
@@ -133,7 +148,7 @@ def conversation(messages: Sequence[Message], *, with_thinking: bool) -> tuple[l
     """Return the system prompt as blocks, and the messages as turns of alternating roles."""
     system: list[Block] = []
     turns: list[Turn] = []
-    ids = _CallIds()
+    ids = CallIds(plain)
     for message in messages:
         if message.role == "system":
             system += _text(message.content)
@@ -172,31 +187,7 @@ def tool_fields(tools: Sequence[ToolSpec], turns: Sequence[Turn]) -> dict[str, A
     }
 
 
-class _CallIds:
-    """Ids of calls as the API accepts them: in its characters, and each one once in a conversation."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._current: dict[str, str] = {}
-
-    def begin(self, calls: Sequence[ToolCall]) -> None:
-        """Choose the ids of one message's calls; other providers use the same ones in every reply."""
-        self._current = {call.id: self._choose(call.id) for call in calls}
-
-    def find(self, call_id: str) -> str:
-        return self._current.get(call_id, call_id)
-
-    def _choose(self, wanted: str) -> str:
-        clean = _ID_FORBIDDEN.sub("_", wanted) or "call"
-        chosen, number = clean, 1
-        while chosen in self._taken:
-            number += 1
-            chosen = f"{clean}_{number}"
-        self._taken.add(chosen)
-        return chosen
-
-
-def _blocks(message: Message, ids: _CallIds, *, with_thinking: bool) -> list[Block]:
+def _blocks(message: Message, ids: CallIds, *, with_thinking: bool) -> list[Block]:
     if message.role == "tool":
         content = {"content": message.content} if message.content.strip() else {}
         return [{"type": "tool_result", "tool_use_id": ids.find(message.tool_call_id), **content}]
@@ -204,9 +195,18 @@ def _blocks(message: Message, ids: _CallIds, *, with_thinking: bool) -> list[Blo
         return _text(message.content)
     ids.begin(message.tool_calls)
     uses = [_use(call, ids) for call in message.tool_calls]
-    if not with_thinking or not message.reasoning_state:
-        return [*_text(message.content), *uses]
-    return list(_in_order(json.loads(message.reasoning_state), message.content, uses))
+    state = _parse_state(message.reasoning_state) if with_thinking else []
+    return list(_in_order(state, message.content, uses)) if state else [*_text(message.content), *uses]
+
+
+def _parse_state(state: str) -> list[Block]:
+    """Return the blocks of a signed state; it may come from a file that somebody changed."""
+    try:
+        blocks = json.loads(state) if state else []
+    except (ValueError, RecursionError):
+        return []
+    whole = isinstance(blocks, list) and all(isinstance(block, dict) and "type" in block for block in blocks)
+    return blocks if whole else []
 
 
 def _in_order(state: Sequence[Block], content: str, uses: Sequence[Block]) -> Iterator[Block]:
@@ -216,8 +216,10 @@ def _in_order(state: Sequence[Block], content: str, uses: Sequence[Block]) -> It
     rest = iter(uses)
     for block in state:
         if block["type"] == "text":
-            yield from _text(content[place : place + block["length"]])
-            place += block["length"]
+            given = block.get("length")
+            length = given if isinstance(given, int) else 0
+            yield from _text(content[place : place + length])
+            place += length
         elif block["type"] == "tool_use":
             yield from (use for use in [next(rest, None)] if use is not None)
         else:
@@ -230,7 +232,7 @@ def _text(text: str) -> list[Block]:
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-def _use(call: ToolCall, ids: _CallIds) -> Block:
+def _use(call: ToolCall, ids: CallIds) -> Block:
     return {
         "type": "tool_use",
         "id": ids.find(call.id),

@@ -14,7 +14,7 @@ from odek.model.calls import NewId, distinct_calls, is_object
 from odek.model.errors import ModelProtocolError
 from odek.model.failures import raise_for_error
 from odek.model.surrogates import TextJoin, valid_text
-from odek.model.types import Reply, ToolCall, Usage
+from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.wire import make_reply, string
 
 _STOPS = {
@@ -96,14 +96,14 @@ class MessageAssembler:
         whole = self._stop or (self._ended and all(is_object(call.arguments) for call in calls))
         if not whole or not (self._stop or text or calls):
             raise ModelProtocolError("the model's answer broke off before its end", retryable=True)
-        return make_reply(
-            text=text,
+        message = Message(
+            role="assistant",
+            content=text,
+            tool_calls=calls,
             reasoning="\n".join(block.text.finish() for block in self._blocks if block.kind == "thinking"),
-            calls=calls,
-            usage=parse_usage(self._usage),
-            stop=_STOPS.get(self._stop, self._stop),
             reasoning_state=_reasoning_state(self._blocks),
         )
+        return make_reply(message, usage=parse_usage(self._usage), stop=_STOPS.get(self._stop, self._stop))
 
     def _begin(self, index: object, raw: dict[str, Any]) -> str:
         block = _Block(
@@ -168,7 +168,11 @@ def parse_usage(raw: dict[str, int]) -> Usage:
 
 def _calls(blocks: list[_Block], new_id: NewId) -> tuple[ToolCall, ...]:
     return distinct_calls(
-        ((block.id, block.name, block.arguments or _given(block)) for block in blocks if block.kind == "tool_use"),
+        (
+            ToolCall(id=block.id, name=block.name, arguments=block.arguments or _given(block))
+            for block in blocks
+            if block.kind == "tool_use"
+        ),
         new_id,
     )
 

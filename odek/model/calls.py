@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from odek.model.extras import Extras
 from odek.model.types import ToolCall
 
 NewId = Callable[[], str]
+_CALL_FIELDS = frozenset({"index", "id", "type", "function"})
+_FUNCTION_FIELDS = frozenset({"name", "arguments"})
 _FUNCTION_CALL_INDEX = -1  # the old `function_call` field, of which there is one a reply
 
 
@@ -62,6 +65,8 @@ class _Fragment:
     id: str
     name: str
     arguments: str
+    raw: dict[str, Any]
+    """all that came"""
 
     @property
     def has_arguments(self) -> bool:
@@ -77,6 +82,7 @@ class _Open:
     name: str = ""
     pieces: list[str] = field(default_factory=list)
     extent: _Extent = field(default_factory=_Extent)
+    extras: Extras = field(default_factory=Extras)
     has_arguments: bool = False
     maybe_echo: bool = False
     """only a name so far, the same as that of the call before: perhaps its repetition"""
@@ -103,6 +109,7 @@ class CallAssembly:
             return
         call = self._find(fragment)
         if call is not None and _repeats(call, fragment):
+            _feed_extras(call.extras, fragment)
             return
         if call is None or _begins_another(call, fragment):
             call = self._open(fragment, previous=call)
@@ -111,7 +118,11 @@ class CallAssembly:
     def finish(self, new_id: NewId) -> tuple[ToolCall, ...]:
         """Return the calls in the order in which they began, each with an id of its own."""
         return distinct_calls(
-            ((call.id, call.name, call.text) for call in self._calls if not call.maybe_echo),
+            (
+                ToolCall(id=call.id, name=call.name, arguments=call.text, extra=call.extras.to_json())
+                for call in self._calls
+                if not call.maybe_echo
+            ),
             new_id,
         )
 
@@ -142,16 +153,16 @@ class CallAssembly:
         return call
 
 
-def distinct_calls(raw: Iterable[tuple[str, str, str]], new_id: NewId) -> tuple[ToolCall, ...]:
-    """Return (id, name, arguments) as calls; missing and repeated ids are replaced by new ones."""
+def distinct_calls(raw: Iterable[ToolCall], new_id: NewId) -> tuple[ToolCall, ...]:
+    """Return `raw` with an id for each, new ones for those missing or repeated, and arguments where there are none."""
     calls: list[ToolCall] = []
     taken: set[str] = set()
-    for given, name, arguments in raw:
-        call_id = given
+    for call in raw:
+        call_id = call.id
         while not call_id or call_id in taken:
             call_id = new_id()
         taken.add(call_id)
-        calls.append(ToolCall(id=call_id, name=name, arguments=arguments if arguments.strip() else "{}"))
+        calls.append(replace(call, id=call_id, arguments=call.arguments if call.arguments.strip() else "{}"))
     return tuple(calls)
 
 
@@ -162,7 +173,7 @@ def parse_calls(message: dict[str, Any], new_id: NewId) -> tuple[ToolCall, ...]:
     if not raw and isinstance(message.get("function_call"), dict):
         raw = [{"function": message["function_call"]}]
     fragments = [fragment for fragment in map(_parse_fragment, raw) if fragment is not None]
-    return distinct_calls(((part.id, part.name, part.arguments) for part in fragments), new_id)
+    return distinct_calls(map(_whole_call, fragments), new_id)
 
 
 def is_object(text: str) -> bool:
@@ -185,7 +196,23 @@ def _parse_fragment(raw: object) -> _Fragment | None:
         id=_string(raw.get("id")),
         name=_string(function.get("name")),
         arguments=_arguments(function.get("arguments")),
+        raw=raw,
     )
+
+
+def _whole_call(part: _Fragment) -> ToolCall:
+    extras = Extras()
+    _feed_extras(extras, part)
+    return ToolCall(id=part.id, name=part.name, arguments=part.arguments, extra=extras.to_json())
+
+
+def _feed_extras(extras: Extras, fragment: _Fragment) -> None:
+    """Take what stands beside `function`, and in it beside name and arguments, under "function"."""
+    extras.feed(fragment.raw, _CALL_FIELDS)
+    function = fragment.raw.get("function")
+    if isinstance(function, dict):
+        inner = {key: value for key, value in function.items() if key not in _FUNCTION_FIELDS and value is not None}
+        extras.feed({"function": inner} if inner else {}, frozenset())
 
 
 def _string(value: object) -> str:
@@ -228,6 +255,7 @@ def _begins_another(call: _Open, fragment: _Fragment) -> bool:
 
 def _extend(call: _Open, fragment: _Fragment) -> None:
     call.id = call.id or fragment.id
+    _feed_extras(call.extras, fragment)
     if not call.has_arguments:
         call.name = _joined_name(call.name, fragment.name)
     if not fragment.arguments:

@@ -24,6 +24,7 @@ from odek.model.dialect import Dialect, RequestOptions
 from odek.model.endpoint import Endpoint, checked_key, choose_proxy, parse_base_url
 from odek.model.errors import EmptyAnswer, ModelError
 from odek.model.failures import status_error
+from odek.model.ids import encode as encode_id
 from odek.model.profiles import parse_stated_window, parse_window
 from odek.model.retry import MAX_RETRIES, backoff_s, parse_retry_after
 from odek.model.tls import read_tls_context
@@ -60,7 +61,7 @@ class HttpModel:
         now: Callable[[], float] = time.monotonic,
         epoch_now: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
-        new_id: Callable[[], str] = lambda: "call_" + secrets.token_hex(12),
+        new_id: Callable[[], str] = lambda: encode_id(secrets.randbits(64)),
     ) -> None:
         """Check the settings; nothing is sent yet.
 

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from odek.model import openai_stream
 from odek.model.calls import NewId
-from odek.model.dialect import Refusals, RequestOptions
+from odek.model.dialect import Refusals, RequestOptions, is_refusal
 from odek.model.errors import ModelError
-from odek.model.types import Message, Reply, ToolCall, ToolSpec
-from odek.model.wire import function_name, valid_arguments
+from odek.model.ids import is_short
+from odek.model.openai_request import AS_DOCUMENTED, Form, extra_fields, request_body
+from odek.model.openai_stream import REASONING_FIELDS
+from odek.model.types import Message, Reply, ToolSpec
 
-THINKING_LEVELS = ("low", "medium", "high")
 # llama-cpp-python says with a 500 that a message is not of the form that it wants
 _CHECKED = (400, 422, 500)
+_WANTS_IDS = re.compile(r"\btool[_ ]?(?:call|use)s?\b.{0,40}\bid\b|\btool_?(?:call|use)_?id\b", re.IGNORECASE)
+_WANTS_PROPERTIES = re.compile(r"\bproperties\b.{0,80}\b(?:non-empty|empty)\b", re.IGNORECASE)
+_MISSES = re.compile(
+    r"\b(?:miss(?:ing|es)|require[ds]?|needs?|absent|lacks|must be (?:passed|sent|provided|included))\b", re.IGNORECASE
+)
+_MINDS = re.compile(
+    r"\b(?:un\w+|not (?:permitted|allowed|supported)|extra|additional|must not|invalid)\b", re.IGNORECASE
+)
 _WANTS_TEXT = re.compile(r"\bcontent\b.{0,80}\b(?:valid|be a|expected a) string\b")
 
 
@@ -28,6 +38,10 @@ class OpenAiDialect:
     def __init__(self, options: RequestOptions) -> None:
         self._options = options
         self._refusals = Refusals(options.optional | {"stream_options"})
+        self._form = AS_DOCUMENTED
+        self._sent: frozenset[str] = frozenset()
+        self._foreign_ids = False
+        self._bare_tried = self._bare_on_trial = False
 
     def chat_path(self, base: str) -> str:
         """See Dialect."""
@@ -53,112 +67,73 @@ class OpenAiDialect:
             thinking_budget=options.thinking_budget,
             stream=stream,
             caching=options.caching or False,
-            null_content="null content" not in self._refusals,
+            form=self._form,
         )
+        self._sent = extra_fields(messages)
+        self._foreign_ids = any(not is_short(call.id) for message in messages for call in message.tool_calls)
         if "stream_options" in self._refusals:
             body.pop("stream_options", None)
         return body
 
     def learn(self, error: ModelError) -> bool:
-        """See Dialect. Reasoning models refuse a temperature, old servers `stream_options`."""
-        if error.status in _CHECKED and _WANTS_TEXT.search(error.detail):
-            return self._refusals.add_known("null content")
+        """See Dialect. What a refusal names is left out, or sent, from then on."""
+        changed = self._reform(error)
+        if changed is not None:
+            self._form = changed
+            return True
         return (
             self._refusals.add("stream_options", error, "stream_options")
             or self._refusals.add("temperature", error, "temperature")
             or self._refusals.add("thinking", error, "thinking", "reasoning_effort")
+            or self._try_bare(error)
         )
+
+    def _reform(self, error: ModelError) -> Form | None:
+        """Return the form of the next request if `error` tells of another one than this."""
+        form, detail = self._form, error.detail
+        if form.null_content and error.status in _CHECKED and _WANTS_TEXT.search(detail):
+            return replace(form, null_content=False)
+        if not is_refusal(error):
+            return None
+        if self._foreign_ids and not form.short_ids and _WANTS_IDS.search(detail):
+            return replace(form, short_ids=True)
+        if form.empty_properties and _WANTS_PROPERTIES.search(detail):
+            return replace(form, empty_properties=False)
+        if form.tool_choice and is_refusal(error, "tool_choice"):
+            return replace(form, tool_choice=False)
+        wanted = _demanded_field(detail)
+        if wanted:
+            return replace(form, demanded=wanted) if wanted not in (form.demanded, *form.refused) else None
+        named = {name for name in self._sent - form.refused if is_refusal(error, name)}
+        return replace(form, refused=form.refused | named, demanded="") if named else None
+
+    def _try_bare(self, error: ModelError) -> bool:
+        """Return whether it may help to leave out all that is not documented; that is tried once.
+
+        A refusal that follows says that it did not, so that it is taken back.
+        """
+        if self._bare_on_trial:
+            self._form, self._bare_on_trial = replace(self._form, bare=False), False
+            return False
+        if self._bare_tried or not self._sent - self._form.refused or not is_refusal(error):
+            return False
+        self._form, self._bare_tried, self._bare_on_trial = replace(self._form, bare=True), True, True
+        return True
 
     def new_assembler(self, new_id: NewId) -> openai_stream.ReplyAssembler:
         """See Reader."""
+        self._bare_on_trial = False
         return openai_stream.ReplyAssembler(new_id)
 
     def parse_reply(self, payload: object, new_id: NewId) -> Reply:
         """See Reader."""
+        self._bare_on_trial = False
         return openai_stream.parse_reply(payload, new_id)
 
 
-def request_body(
-    model: str,
-    messages: Sequence[Message],
-    tools: Sequence[ToolSpec],
-    *,
-    temperature: float | None,
-    thinking: str,
-    thinking_budget: int,
-    stream: bool,
-    caching: bool = False,
-    null_content: bool = True,
-) -> dict[str, Any]:
-    """Return the body of a request.
-
-    `temperature` None or below zero is not sent. `thinking` is "", "enabled", "disabled" or a
-    level; `thinking_budget` counts tokens and matters to "enabled" only. Any other `thinking`
-    raises ValueError (settings have been checked before). `caching` marks the system message and
-    the first words of the user for providers that cache on demand only. `null_content` tells whether a
-    message that holds only calls has a content of null or of "": some servers refuse the one, some the other.
-    """
-    entries = [_message_json(message, no_content=None if null_content else "") for message in messages]
-    body: dict[str, Any] = {"model": model, "messages": entries}
-    if caching:
-        _mark_for_cache(entries)
-    if tools:
-        body["tools"] = [_tool_json(tool) for tool in tools]
-    body["stream"] = stream
-    if stream:
-        body["stream_options"] = {"include_usage": True}
-    if temperature is not None and temperature >= 0:
-        body["temperature"] = temperature
-    body.update(_thinking_json(thinking, thinking_budget))
-    return body
-
-
-def _message_json(message: Message, *, no_content: str | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.tool_calls:
-        entry["content"] = message.content or no_content
-        entry["tool_calls"] = [_call_json(call) for call in message.tool_calls]
-    if message.role == "tool":
-        entry["tool_call_id"] = message.tool_call_id
-        if message.name:
-            entry["name"] = function_name(message.name)
-    if message.reasoning:
-        entry["reasoning_content"] = message.reasoning
-    return entry
-
-
-def _mark_for_cache(entries: list[dict[str, Any]]) -> None:
-    """Put a marker on the first system and the first user entry; the system prompt stays where it is."""
-    for role in ("system", "user"):
-        entry = next((entry for entry in entries if entry["role"] == role and entry["content"]), None)
-        if entry is not None:
-            part = {"type": "text", "text": entry["content"], "cache_control": {"type": "ephemeral"}}
-            entry["content"] = [part]
-
-
-def _call_json(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": function_name(call.name), "arguments": valid_arguments(call.arguments)},
-    }
-
-
-def _tool_json(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
-    }
-
-
-def _thinking_json(thinking: str, budget: int) -> dict[str, Any]:
-    if thinking == "":
-        return {}
-    if thinking == "enabled":
-        # providers with a token budget accept no other temperature beside it
-        return {"thinking": {"type": "enabled", "budget_tokens": budget}, "temperature": 1}
-    if thinking == "disabled":
-        return {"thinking": {"type": "disabled"}}
-    if thinking in THINKING_LEVELS:
-        return {"reasoning_effort": thinking}
-    raise ValueError(f"unknown value of thinking: {thinking!r}")
+def _demanded_field(detail: str) -> str:
+    """Return the field of reasoning that a refusal misses, "" for none."""
+    for name in REASONING_FIELDS[:-1]:  # the last one is also the name of an option
+        if re.search(rf"(?<![a-z_]){name}(?![a-z_])", detail) and _MISSES.search(detail) and not _MINDS.search(detail):
+            return name
+    return ""

@@ -7,10 +7,18 @@ from typing import Any
 
 from odek.model.calls import CallAssembly, NewId, is_object, parse_calls
 from odek.model.errors import ModelProtocolError
+from odek.model.extras import Extras
 from odek.model.failures import raise_for_error
 from odek.model.surrogates import TextJoin
-from odek.model.types import Reply, Usage
+from odek.model.thinking import ThinkingSplit, split_thinking
+from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.wire import make_reply, string
+
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+"""names that servers have for the notes of a reasoning model"""
+IN_PARTS = "content"
+"""the name for such notes among the parts of the content, as Mistral has them"""
+KNOWN_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", *REASONING_FIELDS})
 
 
 def parse_reply(payload: object, new_id: NewId) -> Reply:
@@ -25,12 +33,53 @@ def parse_reply(payload: object, new_id: NewId) -> Reply:
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
         raise ModelProtocolError("the model's server sent an answer without a message", retryable=True)
-    return make_reply(
-        text=_text_of(message),
-        reasoning=string(message.get("reasoning_content")),
-        calls=parse_calls(message, new_id),
-        usage=parse_usage(payload.get("usage")),
-        stop=string(choice.get("finish_reason")),
+    reasoning, extras = ReasoningFields(), Extras()
+    reasoning.feed(message)
+    extras.feed(message, KNOWN_FIELDS)
+    made = _message(_text_of(message), parse_calls(message, new_id), reasoning, extras)
+    return make_reply(made, usage=parse_usage(payload.get("usage")), stop=string(choice.get("finish_reason")))
+
+
+class ReasoningFields:
+    """What a reasoning model notes for itself, under whichever name its server has for it."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+
+    def feed(self, message: Mapping[str, Any]) -> None:
+        """Take what a message or a delta holds of it."""
+        for name in REASONING_FIELDS:
+            if isinstance(message.get(name), str):
+                self._texts.setdefault(name, []).append(message[name])
+        thoughts = _thoughts_of(message.get("content"))
+        if thoughts:
+            self._texts.setdefault(IN_PARTS, []).append(thoughts)
+
+    def choose(self) -> tuple[str, str]:
+        """Return (name, text): the first with a text, else the first at all; ("", "") for none."""
+        texts = [(name, "".join(pieces)) for name, pieces in self._texts.items()]
+        return next((pair for pair in texts if pair[1]), texts[0] if texts else ("", ""))
+
+    def others(self, chosen: str) -> dict[str, str]:
+        """Return the fields besides the chosen one that hold a text."""
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items() if name not in (chosen, IN_PARTS)}
+        return {name: text for name, text in texts.items() if text}
+
+
+def _message(text: str, calls: tuple[ToolCall, ...], reasoning: ReasoningFields, extras: Extras) -> Message:
+    """Return the message of these parts; thinking within the text is taken out of it (B111)."""
+    name, thoughts = reasoning.choose()
+    extras.feed(reasoning.others(name), frozenset())
+    tag, thinking, answer = split_thinking(text)
+    if tag and not thoughts:
+        name, thoughts = tag, thinking
+    return Message(
+        role="assistant",
+        content=answer,
+        tool_calls=calls,
+        reasoning=thoughts,
+        reasoning_field=name,
+        extra=extras.to_json(),
     )
 
 
@@ -40,7 +89,9 @@ class ReplyAssembler:
     def __init__(self, new_id: NewId) -> None:
         self._new_id = new_id
         self._text = TextJoin()
-        self._reasoning: list[str] = []
+        self._split = ThinkingSplit()
+        self._reasoning = ReasoningFields()
+        self._extras = Extras()
         self._calls = CallAssembly()
         self._usage = Usage()
         self._stop = ""
@@ -86,13 +137,8 @@ class ReplyAssembler:
         whole = self._stop or (self._done and all(is_object(call.arguments) for call in calls))
         if not whole or not (self._stop or self._text.anything or calls):
             raise ModelProtocolError("the model's answer broke off before its end", retryable=True)
-        return make_reply(
-            text=self._text.finish(),
-            reasoning="".join(self._reasoning),
-            calls=calls,
-            usage=self._usage,
-            stop=self._stop,
-        )
+        message = _message(self._text.finish(), calls, self._reasoning, self._extras)
+        return make_reply(message, usage=self._usage, stop=self._stop)
 
     def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
         delta = choice.get("delta")
@@ -101,14 +147,15 @@ class ReplyAssembler:
         return delta if isinstance(delta, dict) else {}
 
     def _take_delta(self, delta: dict[str, Any]) -> str:
-        self._reasoning.append(string(delta.get("reasoning_content")))
+        self._reasoning.feed(delta)
+        self._extras.feed(delta, KNOWN_FIELDS)
         entries = delta.get("tool_calls")
         if isinstance(entries, list) and entries:
             for entry in entries:
                 self._calls.feed(entry)
         elif isinstance(delta.get("function_call"), dict):  # llama-cpp-python says each call in both ways
             self._calls.feed(delta["function_call"], old_style=True)
-        return self._text.take(_text_of(delta))
+        return self._split.take(self._text.take(_text_of(delta)))
 
 
 def parse_usage(raw: object) -> Usage:
@@ -136,6 +183,14 @@ def _first_choice(payload: Mapping[str, Any]) -> dict[str, Any] | None:
         if isinstance(choice, dict) and choice.get("index") in (None, 0):
             return choice
     return None
+
+
+def _thoughts_of(content: object) -> str:
+    """Return the text of the parts of `content` that are thinking."""
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    thoughts = [part.get("thinking") for part in parts if part.get("type") == "thinking"]
+    inner = [part for thought in thoughts for part in (thought if isinstance(thought, list) else [{"text": thought}])]
+    return "".join(string(part.get("text")) for part in inner if isinstance(part, dict))
 
 
 def _text_of(message: Mapping[str, Any]) -> str:

@@ -17,6 +17,8 @@ class ToolCall:
     name: str
     arguments: str
     """JSON text exactly as the model wrote it; it may be invalid"""
+    extra: str = ""
+    """JSON object of what else the server sent with the call, "" for nothing; see extras.py"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,12 @@ class Message:
     """for role "tool": the name of the tool"""
     reasoning: str = ""
     """a reasoning model's own notes, sent back unchanged"""
+    reasoning_field: str = ""
+    """the name that the server has for `reasoning`; with an empty text: it sent the field, and empty"""
     reasoning_state: str = ""
-    """the same in the provider's own signed form, as JSON; read by its dialect alone, never stored"""
+    """the same in the provider's own signed form, as JSON; read by its dialect alone"""
+    extra: str = ""
+    """JSON object of what else the server sent with the message, "" for nothing; see extras.py"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

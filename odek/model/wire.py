@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -40,25 +41,25 @@ def function_name(name: str) -> str:
     return _NAME_FORBIDDEN.sub("_", name)[:_NAME_LIMIT] or "unknown"
 
 
-def make_reply(
-    *, text: str, reasoning: str, calls: tuple[ToolCall, ...], usage: Usage, stop: str, reasoning_state: str = ""
-) -> Reply:
-    """Return the reply that these parts make up; of calls that were cut off nothing is left (B40)."""
+def make_reply(message: Message, *, usage: Usage, stop: str) -> Reply:
+    """Return the reply that `message` is, its text made valid; of calls that were cut off nothing is left (B40)."""
     stop = "length" if stop.lower() in _CUT_OFF else stop
-    message = Message(
-        role="assistant",
-        content=valid_text(text),
-        tool_calls=tuple(_clean_call(call, cut_off=stop in ("length", "content_filter")) for call in calls),
-        reasoning=valid_text(reasoning),
-        reasoning_state=valid_text(reasoning_state),
+    cut_off = stop in ("length", "content_filter")
+    clean = replace(
+        message,
+        content=valid_text(message.content),
+        tool_calls=tuple(_clean_call(call, cut_off=cut_off) for call in message.tool_calls),
+        reasoning=valid_text(message.reasoning),
+        reasoning_state=valid_text(message.reasoning_state),
     )
-    return Reply(message=message, usage=usage, stop=stop)
+    return Reply(message=clean, usage=usage, stop=stop)
 
 
 def _clean_call(call: ToolCall, *, cut_off: bool) -> ToolCall:
     """Return `call` with valid text; half of its arguments are dropped if the reply was cut off (B40)."""
     partial = cut_off and not is_object(call.arguments)
-    return ToolCall(
+    return replace(
+        call,
         id=valid_text(call.id),
         name=valid_text(call.name),
         arguments="{}" if partial else valid_text(call.arguments),

@@ -15,6 +15,8 @@ _ID = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_MARKERS = 4
 _ROLES = ("system", "user", "assistant", "tool")
+_AFTER = {("system", "system"), ("user", "system"), ("assistant", "user"), ("user", "assistant"), ("assistant", "tool")}
+"""a role and the one before it; results are looked at by their calls"""
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
 
 
@@ -67,8 +69,9 @@ def _openai_rules(request: dict[str, Any]) -> Iterator[str]:
         open_calls = [call["id"] for call in message.get("tool_calls", [])]
         if len(set(open_calls)) < len(open_calls):
             yield f"message {place}: two calls with one id"
-        if place and message == messages[place - 1]:
-            yield f"message {place}: the same as the one before"
+        before = messages[place - 1]["role"] if place else "system"
+        if (role, before) not in _AFTER:
+            yield f"message {place}: {role} after {before}"
     if open_calls:
         yield f"calls without results at the end: {open_calls}"
     if messages and messages[-1]["role"] not in ("user", "tool"):

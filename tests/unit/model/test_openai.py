@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected
-from odek.model.openai import request_body
+from odek.model.openai_request import request_body
 from odek.model.openai_stream import ReplyAssembler, parse_reply, parse_usage
 from odek.model.surrogates import valid_text
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
@@ -135,7 +135,9 @@ def test_call_that_providers_would_refuse_is_sent_in_a_valid_form(
 ) -> None:
     """B40: a broken call must not spoil every later request."""
     message = Message(role="assistant", tool_calls=(ToolCall(id="a", name=name, arguments=arguments),))
-    sent = request_body("m", (message,), (), **SETTINGS)["messages"][0]["tool_calls"][0]["function"]
+    sent = request_body("m", (Message(role="user", content="go"), message), (), **SETTINGS)["messages"][1][
+        "tool_calls"
+    ][0]["function"]
     assert (sent["name"], json.loads(sent["arguments"])) == (sent_name, sent_arguments)
 
 
@@ -161,7 +163,7 @@ def test_surrogates_leave_as_valid_utf_8(text: str, expected: str) -> None:
         pytest.param({"content": None, "refusal": "no"}, Message(role="assistant", content="no"), id="refusal"),
         pytest.param(
             {"content": "hi", "reasoning_content": "hm", "extra": {}},
-            Message(role="assistant", content="hi", reasoning="hm"),
+            Message(role="assistant", content="hi", reasoning="hm", reasoning_field="reasoning_content"),
             id="reasoning",
         ),
         pytest.param({"content": "\ud83d"}, Message(role="assistant", content="\ufffd"), id="surrogate"),
@@ -214,7 +216,7 @@ def test_stream_is_assembled_with_usage_from_the_last_chunk() -> None:
         delta("stop"),
         {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}},
     )
-    message = Message(role="assistant", content="ab", reasoning="hm")
+    message = Message(role="assistant", content="ab", reasoning="hm", reasoning_field="reasoning_content")
     assert reply == Reply(message=message, usage=Usage(input_tokens=5, output_tokens=2), stop="stop")
     assert shown == ["a", "b"]
 

@@ -164,7 +164,11 @@ def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
         role="assistant",
         content="hunter2",
         reasoning="hunter2",
-        tool_calls=(replace(calls("a").tool_calls[0], arguments='{"command":"echo hunter2"}'),),
+        reasoning_state='[{"type":"thinking","thinking":"hunter2","signature":"s"}]',
+        extra='{"details":[{"text":"hunter2"}]}',
+        tool_calls=(
+            replace(calls("a").tool_calls[0], arguments='{"command":"echo hunter2"}', extra='{"x":"hunter2"}'),
+        ),
     )
     with sessions.store.create(task="use hunter2", model="m", sandbox=True, cwd="/") as recorder:
         recorder.begin_turn(model="m", cwd="/", files=(GivenFile(path="/srv/hunter2/notes", sha256="00"),))

@@ -60,21 +60,26 @@ def test_lines_are_exactly_these() -> None:
         role="assistant",
         content="so",
         reasoning="hm",
-        tool_calls=(ToolCall(id="a", name="shell", arguments='{"command": "ls'),),
+        reasoning_field="reasoning",
+        extra='{"x": [1]}',
+        tool_calls=(
+            ToolCall(id="a", name="shell", arguments='{"command": "ls', extra='{"extra_content": {"s": "=="}}'),
+        ),
     )
     transcript = Transcript(
         header=Header(id="s", created_at=NOON_TEXT, task="ä", sandbox=False, extra={"auth_token": "00"}),
         state=state(1),
         system="be brief",
-        entries=(turn("hi"), Entry(message=called, extra={"x": [1]}), *more(result("a"))),
+        entries=(turn("hi"), Entry(message=called), *more(result("a"))),
     )
     assert encode_file(transcript).decode().split("\n") == [
         '{"kind":"session","format":1,"id":"s","created_at":"2026-07-15T12:00:00.000000Z","task":"ä","sandbox":false,'
         '"extra":{"auth_token":"00"}}',
         '{"kind":"system","content":"be brief"}',
         '{"kind":"turn","at":"2026-07-15T12:00:00.000000Z","message":{"role":"user","content":"hi"}}',
-        '{"kind":"message","message":{"role":"assistant","content":"so","reasoning_content":"hm","tool_calls":[{"id":"a",'
-        '"type":"function","function":{"name":"shell","arguments":"{\\"command\\": \\"ls"}}],"x":[1]}}',
+        '{"kind":"message","message":{"role":"assistant","content":"so","reasoning_content":"hm",'
+        '"reasoning_field":"reasoning","tool_calls":[{"id":"a","type":"function","function":{"name":"shell","arguments":'
+        '"{\\"command\\": \\"ls"},"extra_content":{"s":"=="}}],"x":[1]}}',
         '{"kind":"message","message":{"role":"tool","content":"done","tool_call_id":"a","name":"shell"}}',
         '{"kind":"state","updated_at":"2026-07-15T12:00:00.000000Z","turns":1,"model":"small","cwd":"/work",'
         '"usage":{"input_tokens":3,"output_tokens":0,"cached_tokens":0}}',
