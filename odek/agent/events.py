@@ -35,6 +35,11 @@ class TextArrived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextVoided:
+    """The text since ModelAsked does not count: the answer broke off and begins anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied:
     """The model's reply is complete."""
 
@@ -79,7 +84,7 @@ class Finished:
     """classes of danger, and how many operations of each were refused"""
 
 
-Event = ModelAsked | TextArrived | ModelReplied | ToolStarted | ToolFinished | Warned | Finished
+Event = ModelAsked | TextArrived | TextVoided | ModelReplied | ToolStarted | ToolFinished | Warned | Finished
 Sink = Callable[[Event], None]
 
 
@@ -105,6 +110,8 @@ def to_json(event: Event) -> dict[str, Any]:
             return {"event": "model_asked", "iteration": event.iteration}
         case TextArrived():
             return {"event": "text", "text": event.text}
+        case TextVoided():
+            return {"event": "text_voided"}
         case ModelReplied():
             return {"event": "model_replied", "iteration": event.iteration, **_reply_fields(event.reply)}
         case ToolStarted():

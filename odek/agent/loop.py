@@ -16,20 +16,30 @@ from dataclasses import replace
 from odek.agent.budget import NO_BUDGET, Budget, Spent, allowed_calls, find_exhausted, render_spent
 from odek.agent.calls import CallRunner, Toolbox
 from odek.agent.context import NO_CUT, NOTE, Cut, cut_view, estimate_tokens, fit, shrink
-from odek.agent.events import Finished, ModelAsked, ModelReplied, Sink, TextArrived, Warned
+from odek.agent.events import Finished, ModelAsked, ModelReplied, Sink, TextArrived, TextVoided, Warned
 from odek.agent.stops import is_filtered
 from odek.errors import BudgetExhausted, OdekError, OutOfTime
 from odek.model.errors import ModelError
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
+from odek.model.written import written_call
 from odek.text import clip, plural, visible
 
 MAX_SHRINKS = 3
 _WINDOW_SHARE = 3 / 4  # of the window for what is sent: the estimate is rough, and the reply wants room
+_LONG_TOKENS = 4000  # no window in use is smaller
 _LAST_WORDS = 2000  # characters of the model's last text that a task without a summary ends with
 
 _CUT_OFF = (
     f"{NOTE} Your last reply reached the output limit before it was complete. None of its tool calls was run. "
     "Make the calls again, fewer at a time and with shorter arguments: write long files in several parts."
+)
+_WRITTEN = (
+    f"{NOTE} Your last reply holds a call of {{name}} as text. Nothing was run. Make the call again through the "
+    "function calling that you are offered; if your text was meant to be the answer, repeat it."
+)
+_CANNOT_CALL = (
+    "the model writes its call of {name} as text instead of making it, so nothing was run: this model, or the template "
+    "that its server uses, does not know how to call tools"
 )
 _SUMMARY_REQUEST = (
     f"{NOTE} The limit of {{what}} for this task is reached and no more tools can be used. "
@@ -125,15 +135,22 @@ class Agent:
 
     def _converse(self) -> tuple[str, int]:
         empty_before = False
+        written_before = False
         for iteration in range(1, self._max_iterations + 1):
             self._require_budget()
             reply = self._ask(iteration, self._tools.specs)
             if is_filtered(reply.stop):
                 raise self._filtered(reply)
+            written = "" if reply.message.tool_calls else self._written_call(reply)
             if reply.message.tool_calls:
                 self._act(reply, iteration)
                 empty_before = False
+            elif written and not written_before:
+                written_before = True
+                self.messages += [reply.message, Message(role="user", content=_WRITTEN.format(name=written))]
             elif reply.message.content.strip():
+                if written:
+                    self._sink(Warned(text=_CANNOT_CALL.format(name=written)))
                 return self._accept(reply), iteration
             elif empty_before:
                 raise _no_answer(reply)
@@ -145,6 +162,10 @@ class Agent:
             hint="raise the limit with --max-iter, or split the task",
             detail=self._summary("model calls", limit + 1),
         )
+
+    def _written_call(self, reply: Reply) -> str:
+        """Return the tool that the text of `reply` pretends to call, "" for none (B110)."""
+        return written_call(reply.message.content, {tool.name for tool in self._tools.specs})
 
     def _ask(self, iteration: int, tools: tuple[ToolSpec, ...]) -> Reply:
         self._sink(ModelAsked(iteration=iteration))
@@ -177,19 +198,28 @@ class Agent:
     def _complete(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         """Ask, and ask with less while the provider finds it too long, a few times at most (B42)."""
         shrinks = 0
+        doubt: tuple[ModelError, Cut] | None = None
         while True:
             try:
                 return self._send(view, tools)
             except ModelError as error:
-                if not error.overflow:
+                if doubt:  # it was not the length: the first refusal counts
+                    self._cut = doubt[1]
+                    raise doubt[0] from error
+                if not error.overflow and not (error.maybe_overflow and self._is_long(view, tools)):
                     raise
                 smaller = self._smaller(view, tools) if shrinks < MAX_SHRINKS else None
                 if smaller is None:
-                    raise _too_long(error) from error
+                    raise (_too_long(error) if error.overflow else error) from error
+                doubt = None if error.overflow else (error, self._cut)
                 shrinks += 1
                 self._cut = smaller
                 view = cut_view(self.messages, smaller)
                 self._sink(Warned(text="the conversation is too long for the model; older parts of it are left out"))
+
+    def _is_long(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> bool:
+        """Return whether a refusal of this request may be due to its length."""
+        return estimate_tokens(view, tools) >= _LONG_TOKENS
 
     def _smaller(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Cut | None:
         """Return a cut for a request that was refused as too long, None when nothing more can go.
@@ -206,8 +236,8 @@ class Agent:
         return reply
 
     def _take_text(self, text: str) -> None:
-        self._arrived += text
-        self._sink(TextArrived(text=text))
+        self._arrived = self._arrived + text if text else ""
+        self._sink(TextArrived(text=text) if text else TextVoided())
 
     def _filtered(self, reply: Reply) -> OdekError:
         """Return the error for a reply that a filter of the provider stopped; what there is of it is kept.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odek.agent.events import Event, ModelAsked, ModelReplied, TextArrived
+from odek.agent.events import Event, ModelAsked, ModelReplied, TextArrived, TextVoided
 from odek.cli.narrator import Narrator
 from odek.cli.terminal import Terminal
 
@@ -25,10 +25,10 @@ class StreamingNarrator(Narrator):
             self._stream(event.text)
         else:
             self.end_line()
-            if isinstance(event, ModelAsked):
+            if isinstance(event, ModelAsked | TextVoided):
                 self._shown = ""
-                if event.iteration == 1:
-                    self._started = self._now()  # a turn, not the conversation, is what is timed
+            if isinstance(event, ModelAsked) and event.iteration == 1:
+                self._started = self._now()  # a turn, not the conversation, is what is timed
             super().__call__(event)
 
     def end_line(self) -> None:

@@ -8,18 +8,21 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Protocol
 
 from odek.model.calls import NewId
 from odek.model.dialect import Assembler, Reader
-from odek.model.errors import EmptyAnswer, ModelProtocolError, ModelUnreachable
-from odek.model.failures import error_text
+from odek.model.errors import EmptyAnswer, ModelError, ModelProtocolError, ModelUnreachable, WrongAddress
+from odek.model.failures import error_text, raise_named_error, shown_words
 from odek.model.sse import SseEvent, SseParser
 from odek.model.types import Reply
 
 OnText = Callable[[str], None]
 _BLANK_OR_BOM = b" \t\r\n\xef\xbb\xbf"
 _DONE = "[DONE]"
+_KEEP_ALIVES = frozenset(("", "null", "ping", "pong", "heartbeat", "keepalive", "keep-alive", "keep_alive"))
+_PAGE_BYTES = 8 << 10
 
 
 class Source(Protocol):
@@ -52,12 +55,13 @@ def read_answer(source: Source, reader: Reader, new_id: NewId, on_text: OnText) 
     start = head.lstrip(_BLANK_OR_BOM)[:1]
     if not start:
         raise EmptyAnswer("the model's server sent an empty answer", retryable=True)
+    chunks = itertools.chain((head,), chunks)
     if start == b"<":
-        raise ModelProtocolError(
+        raise WrongAddress(
             "the model's server sent a web page instead of an answer",
             hint="check base_url; `odek config view` shows it",
+            detail=error_text(shown_words(_read_some(chunks))),
         )
-    chunks = itertools.chain((head,), chunks)
     if start in (b"{", b"["):
         return _read_whole(source, chunks, reader, new_id, on_text)
     return _read_stream(source, chunks, reader.new_assembler(new_id), on_text)
@@ -85,7 +89,7 @@ def _read_stream(source: Source, chunks: Iterator[bytes], assembler: Assembler, 
         if not assembler.complete:
             raise
     for event in parser.finish():
-        if event.data.strip() == _DONE or _is_json(event.data):  # else: cut in the middle
+        if event.event == "error" or event.data.strip() == _DONE or _is_json(event.data):  # else: cut in the middle
             _take(event, assembler, on_text)
     return assembler.finish()
 
@@ -95,11 +99,29 @@ def _take(event: SseEvent, assembler: Assembler, on_text: OnText) -> bool:
     data = event.data.strip()
     if data == _DONE:
         assembler.mark_done()
-    elif data:
+    elif event.event == "error":
+        raise_named_error(data)
+    elif data and not _keeps_alive(data):
         text = assembler.feed(_parse_json(data))
         if text:
             on_text(text)
     return assembler.ended
+
+
+def _keeps_alive(data: str) -> bool:
+    """Return whether an event only keeps the connection open, in the ways that gateways have for it (B87)."""
+    return data.startswith(":") or data.strip('[]"{}').lower() in _KEEP_ALIVES
+
+
+def _read_some(chunks: Iterator[bytes]) -> str:
+    """Return the beginning of a body that is not an answer."""
+    text = b""
+    with suppress(ModelError):  # what came says enough
+        for chunk in chunks:
+            text += chunk
+            if len(text) >= _PAGE_BYTES:
+                break
+    return text[:_PAGE_BYTES].decode("utf-8", errors="replace")
 
 
 def _parse_json(text: str) -> object:
@@ -107,7 +129,7 @@ def _parse_json(text: str) -> object:
         value: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ModelProtocolError(
-            "the model's server sent something that is no JSON", detail=error_text(text), retryable=True
+            "the model's server sent something that is not JSON", detail=error_text(text), retryable=True
         ) from error
     return value
 

@@ -85,7 +85,7 @@ class AnthropicDialect:
 
     def learn(self, error: ModelError) -> bool:
         """See Dialect. Newer models know no thinking budgets, older ones nothing else, some no temperature."""
-        if is_refusal(error, "max_tokens") and (cap := _TOKENS_CAP.search(error.detail)):
+        if is_refusal(error, "max_tokens") and (cap := _TOKENS_CAP.search(error.said)):
             lower, self._output_tokens = int(cap[1]) < self._output_tokens, int(cap[1])
             return lower and self._output_tokens > 0
         if self._options.thinking and not self._adaptive and is_refusal(error, "adaptive", "thinking.type.adaptive"):

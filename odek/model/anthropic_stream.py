@@ -12,7 +12,8 @@ from typing import Any
 
 from odek.model.calls import NewId, distinct_calls, is_object
 from odek.model.errors import ModelProtocolError
-from odek.model.failures import raise_for_error
+from odek.model.failures import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
+from odek.model.sense import words_of
 from odek.model.surrogates import TextJoin, valid_text
 from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.wire import make_reply, string
@@ -72,10 +73,12 @@ class MessageAssembler:
 
     def feed(self, chunk: object) -> str:
         """See Assembler."""
-        if not isinstance(chunk, dict):
-            raise ModelProtocolError("the model's server sent an event that is no JSON object", retryable=True)
         raise_for_error(chunk)
+        if not isinstance(chunk, dict):
+            raise ModelProtocolError("the model's server sent an event that is not a JSON object", retryable=True)
         kind = chunk.get("type")
+        if kind is None and words_of(chunk):
+            raise_for_silence(chunk)
         if kind == "message_start":
             self._take_usage(_object(chunk.get("message")).get("usage"))
         elif kind == "content_block_start":
@@ -95,7 +98,7 @@ class MessageAssembler:
         text = "".join(block.text.finish() for block in self._blocks if block.kind == "text")
         whole = self._stop or (self._ended and all(is_object(call.arguments) for call in calls))
         if not whole or not (self._stop or text or calls):
-            raise ModelProtocolError("the model's answer broke off before its end", retryable=True)
+            raise ModelProtocolError(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
         message = Message(
             role="assistant",
             content=text,
@@ -142,12 +145,12 @@ def parse_message(payload: object, new_id: NewId) -> Reply:
 
     Raises ModelRejected or ModelProtocolError, also when the answer is an error.
     """
-    if not isinstance(payload, dict):
-        raise ModelProtocolError("the model's server sent JSON that is no object")
     raise_for_error(payload)
+    if not isinstance(payload, dict):
+        raise ModelProtocolError("the model's server sent JSON that is not an object")
     content = payload.get("content")
     if not isinstance(content, list):
-        raise ModelProtocolError("the model's server sent an answer without a message", retryable=True)
+        raise_for_silence(payload)
     assembler = MessageAssembler(new_id)
     assembler.feed({"type": "message_start", "message": payload})
     for index, block in enumerate(content):

@@ -122,9 +122,9 @@ class Refusals:
 
 def is_refusal(error: ModelError, *words: str) -> bool:
     """Return whether `error` says that the request was wrong, with one of `words` (if any) as a word of its own."""
-    detail = error.detail.lower()
+    said = error.said.lower()
     return (
         error.status in _BAD_REQUEST
         and not error.overflow
-        and (not words or any(re.search(rf"(?<![a-z_]){re.escape(word)}(?![a-z_])", detail) for word in words))
+        and (not words or any(re.search(rf"(?<![a-z_]){re.escape(word)}(?![a-z_])", said) for word in words))
     )

@@ -21,6 +21,18 @@ from odek.text import clip, visible
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+# What somebody who copies an address may have copied along.
+_ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/messages", "/models")
+_VERSION = re.compile(r"/v\d+[a-z]*\d*(?=/|$)")
+_OTHER_APIS = ("/api/v0", "/api")  # of LM Studio and Ollama, beside the one that odek speaks
+_PATHS = {
+    "generativelanguage.googleapis.com": "/v1beta/openai",
+    "openrouter.ai": "/api/v1",
+    "api.groq.com": "/openai/v1",
+    "api.fireworks.ai": "/inference/v1",
+    "dashscope.aliyuncs.com": "/compatible-mode/v1",
+    "dashscope-intl.aliyuncs.com": "/compatible-mode/v1",
+}
 _URL_HINT = "give an address like https://api.example.com/v1"
 
 
@@ -40,6 +52,11 @@ class Endpoint:
     def authority(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def shown(self) -> str:
+        """the address without its query, which may hold a key"""
+        return visible(f"{self.scheme}://{self.authority}{self.target.partition('?')[0]}")
 
     @property
     def url(self) -> str:
@@ -69,6 +86,21 @@ class Proxy:
         return {"Proxy-Authorization": f"Basic {token}"}
 
 
+def other_path(host: str, path: str) -> str | None:
+    """Return the path of a base URL at which the API may be if it is not at `path`, None without an idea."""
+    known = _PATHS.get(host.lower())
+    if known is not None:
+        return known if path != known else None
+    stem = next((path.removesuffix(api) for api in _OTHER_APIS if path.endswith(api)), path)
+    return stem + "/v1" if stem != path or not _VERSION.search(path) else None
+
+
+def base_path(path: str) -> str:
+    """Return the path of a base URL without a slash at its end, and without the endpoint that was copied along."""
+    bare = path.rstrip("/")
+    return next((bare.removesuffix(end) for end in _ENDPOINTS if bare.endswith(end)), bare)
+
+
 def parse_base_url(text: str, *, allow_plain_http: bool, place: Callable[[str], str]) -> Endpoint:
     """Return the endpoint of a base URL; `place` makes its path, without a slash at the end, that of a request.
 
@@ -94,7 +126,7 @@ def parse_base_url(text: str, *, allow_plain_http: bool, place: Callable[[str], 
             f'base_url "{shown}" would send the key and the conversation unencrypted',
             hint="use https, or set base_url in ~/.odek/config.json if that is really meant",
         )
-    path = place(parts.path.rstrip("/"))
+    path = place(base_path(parts.path))
     return Endpoint(
         scheme=parts.scheme,
         host=host,

@@ -7,26 +7,7 @@ Whether another attempt makes sense is decided where the error is made, and carr
 from __future__ import annotations
 
 from odek.errors import OdekError
-
-# How providers say that a conversation no longer fits; none of them gives it a status of its own.
-_OVERFLOW_WORDS = (
-    "context_length",
-    "context length",
-    "context window",
-    "context limit",
-    "context size",
-    "maximum context",
-    "too many tokens",
-    "token limit",
-    "input is too long",
-    "prompt is too long",
-    "prompt too long",
-    "input length and",
-    "reduce the length of",
-    "exceeds the maximum number of tokens",
-)
-_PAYLOAD_TOO_LARGE = 413
-_BAD_REQUEST = (0, 400, 422)  # 0: said inside a 200
+from odek.model.sense import is_loading, is_overflow, may_be_overflow
 
 
 class ModelError(OdekError):
@@ -41,8 +22,11 @@ class ModelError(OdekError):
         status: int = 0,
         retryable: bool = False,
         retry_after_s: float | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(message, hint=hint, detail=detail)
+        self.said = said or detail
+        """all that the server said, for decisions; `detail` is what of it is shown"""
         self.status = status
         """HTTP status; 0 when there was none"""
         self.retryable = retryable
@@ -53,10 +37,17 @@ class ModelError(OdekError):
     @property
     def overflow(self) -> bool:
         """whether the server says that the conversation is too long for the model"""
-        words = self.detail.lower()
-        return self.status == _PAYLOAD_TOO_LARGE or (
-            self.status in _BAD_REQUEST and any(word in words for word in _OVERFLOW_WORDS)
-        )
+        return is_overflow(self.status, self.said)
+
+    @property
+    def maybe_overflow(self) -> bool:
+        """whether that may be what it says, in words that are not understood"""
+        return may_be_overflow(self.status, self.said)
+
+    @property
+    def loading(self) -> bool:
+        """whether the server says that it is still loading its model"""
+        return is_loading(self.status, self.said)
 
     def with_attempts(self, count: int) -> ModelError:
         """Return this error, saying how often it was tried."""
@@ -66,6 +57,7 @@ class ModelError(OdekError):
             detail=self.detail,
             status=self.status,
             retryable=self.retryable,
+            said=self.said,
         )
 
 
@@ -86,3 +78,7 @@ class EmptyAnswer(ModelProtocolError):
 
     llama-cpp-python does so when it finds a request wrong only after it has promised a stream.
     """
+
+
+class WrongAddress(ModelProtocolError):
+    """Something answered that is not the API: a web page, or a server that knows no such path."""

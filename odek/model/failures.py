@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import re
+from typing import NoReturn
 
-from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable
-from odek.model.retry import is_retryable
+from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
+from odek.model.retry import bounded_wait, is_retryable
+from odek.model.sense import may_pass, stated_delay_s, values_of, words_of
 from odek.text import clip, visible, visible_lines
 
 ERROR_TEXT_LIMIT = 2048
 _REASON_LIMIT = 80
 _HTTP_ERRORS = range(400, 600)
+_TAG = re.compile(r"<[^<>]{0,1000}>")
+_HIDDEN = re.compile(r"<(script|style|head)\b.{0,20000}?</\1>|<!--.{0,20000}?-->", re.IGNORECASE | re.DOTALL)
+_UNKNOWN_PATH = re.compile(
+    r"unexpected endpoint|unknown (?:endpoint|path|route)|no such (?:endpoint|route)", re.IGNORECASE
+)
+_OF_A_MODEL = re.compile(r"\bmodel|\bdeployment", re.IGNORECASE)
 _REDIRECTS = range(300, 400)
 _KEY_HINT = (
     "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY or the provider's own variable; "
     "`odek config view` tells which"
 )
-# What Anthropic calls its errors (and OpenAI some of them), as the status that goes with each: inside a
-# stream there is no other.
+# What servers call their errors, as the status that goes with each: inside a stream there is no other.
 _TYPE_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
+    **dict.fromkeys(("invalid_request_error", "invalid_parameter_error", "invalid_argument", "bad_request"), 400),
+    **dict.fromkeys(("context_length_exceeded", "exceed_context_size_error", "validation"), 400),
+    **dict.fromkeys(("authentication_error", "invalid_api_key", "unauthenticated"), 401),
+    **dict.fromkeys(("permission_error", "permission_denied"), 403),
+    **dict.fromkeys(("not_found_error", "not_found", "model_not_found", "deploymentnotfound"), 404),
+    **dict.fromkeys(("request_too_large",), 413),
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded", "insufficient_quota", "resource_exhausted"), 429),
+    **dict.fromkeys(("api_error", "server_error", "internal_server_error", "internal_error", "internal"), 500),
+    **dict.fromkeys(("unavailable_error", "unavailable"), 503),
+    **dict.fromkeys(("timeout_error", "deadline_exceeded"), 504),
+    **dict.fromkeys(("overloaded_error",), 529),
 }
+# MiniMax has numbers of its own, under a 200.
+_BASE_STATUSES = {1001: 504, 1002: 429, 1004: 401, 1008: 402, 1013: 500, 1039: 429, 2013: 400, 2049: 401}
 _HINTS = {
     401: _KEY_HINT,
     402: "the account behind the API key has no credit",
@@ -38,6 +48,24 @@ _HINTS = {
     404: "check model and base_url; `odek config view` shows them",
     407: "the proxy wants a user and a password: http://USER:PASSWORD@HOST:PORT in the proxy variable",
 }
+
+
+BROKE_OFF = "the model's answer broke off before its end"
+BROKE_OFF_HINT = (
+    "run the task again; if it happens each time, something on the way cuts long answers (a time limit of a proxy), "
+    "or the server ran out of memory"
+)
+
+
+def is_wrong_address(error: ModelError) -> bool:
+    """Return whether nothing at the address that was asked knows the API."""
+    unknown_path = error.status in (404, 405) and not _OF_A_MODEL.search(error.said)
+    return unknown_path or isinstance(error, WrongAddress)
+
+
+def is_unknown_model(error: ModelError) -> bool:
+    """Return whether a server says that it has no such model."""
+    return error.status == 404 and bool(_OF_A_MODEL.search(error.said))
 
 
 def status_error(
@@ -55,33 +83,104 @@ def status_error(
             hint="odek follows no redirects; set base_url to the address that is meant",
             status=status,
         )
-    retryable = is_retryable(status)
-    kind = ModelUnreachable if retryable else ModelRejected
-    return kind(
+    return _made(
+        ModelUnreachable,
         f"{server} answered {line}",
+        status,
+        text,
+        retry_after_s=retry_after_s if retry_after_s is not None else bounded_wait(stated_delay_s(values_of(text))),
+    )
+
+
+def raise_for_error(payload: object) -> None:
+    """Raise the ModelError that a 200 answer with an error in it really is."""
+    error = _error_in(payload)
+    if error:
+        raise _said_error(json.dumps(payload, ensure_ascii=False), error, unknown=True)
+
+
+def raise_named_error(data: str) -> NoReturn:
+    """Raise the ModelError that an event is which its server calls an error: JSON or plain words."""
+    try:
+        payload = json.loads(data)
+    except (ValueError, RecursionError):
+        payload = None
+    raise _said_error(data, _error_in(payload) or payload, unknown=False)
+
+
+def raise_for_silence(payload: object) -> NoReturn:
+    """Raise the ModelError for a whole answer without a message: what it says instead (B89)."""
+    text = json.dumps(payload, ensure_ascii=False)
+    if not words_of(payload):
+        raise ModelProtocolError(
+            "the model's server sent an answer without a message", detail=error_text(text), retryable=True
+        )
+    raise _said_error(text, payload, unknown=False)
+
+
+def _said_error(text: str, payload: object, *, unknown: bool) -> ModelError:
+    """Return the error that stands inside a 200: `text` as it came, `payload` the object that names its kind.
+
+    `unknown` is whether to ask again where the words do not tell.
+    """
+    if _UNKNOWN_PATH.search(text):
+        return WrongAddress(
+            "the model's server knows no such path", hint=_HINTS[404], detail=error_text(shown_words(text))
+        )
+    status = _named_status(payload)
+    return _made(ModelProtocolError, "the model's server answered with an error", status, text, unknown=unknown)
+
+
+def _made(
+    passing: type[ModelError],
+    message: str,
+    status: int,
+    text: str,
+    *,
+    retry_after_s: float | None = None,
+    unknown: bool = True,
+) -> ModelError:
+    """Return an error of the class `passing`, or a ModelRejected when asking again changes nothing."""
+    said = values_of(text[: ERROR_TEXT_LIMIT * 4])
+    retryable = may_pass(status, said, by_status=is_retryable(status), unknown=unknown)
+    kind = passing if retryable else ModelRejected
+    return kind(
+        message,
         hint=_HINTS.get(status, ""),
-        detail=error_text(text),
+        detail=error_text(shown_words(text)),
         status=status,
         retryable=retryable,
         retry_after_s=retry_after_s,
+        said=said,
     )
 
 
-def raise_for_error(payload: Mapping[str, Any]) -> None:
-    """Raise the ModelError that a 200 answer with an `error` in it really is."""
-    error = payload if payload.get("object") == "error" else payload.get("error")
-    if not error:
-        return
-    text = error.get("message") if isinstance(error, dict) else error
-    status = _named_status(error)
-    kind: type[ModelError] = ModelProtocolError if not status or is_retryable(status) else ModelRejected
-    raise kind(
-        "the model's server answered with an error",
-        hint=_HINTS.get(status, ""),
-        detail=error_text(text if isinstance(text, str) else json.dumps(error, ensure_ascii=False)),
-        status=status,
-        retryable=kind is ModelProtocolError,
-    )
+def _error_in(payload: object) -> object:
+    """Return what of `payload` is an error, wherever its server puts it, None when nothing is."""
+    if isinstance(payload, list):  # Google's
+        return next((found for item in payload if (found := _error_in(item))), None)
+    if not isinstance(payload, dict):
+        return None
+    if payload.get("object") == "error":
+        return payload
+    base = payload.get("base_resp")
+    if isinstance(base, dict) and base.get("status_code") not in (None, 0):
+        return base
+    return payload.get("error")
+
+
+def shown_words(text: str) -> str:
+    """Return what a server says to people in the body of an error: JSON, a proxy's page, or plain words."""
+    start = text.lstrip()[:1]
+    if start in ("{", "["):
+        try:
+            return words_of(json.loads(text)) or text
+        except (ValueError, RecursionError):
+            return text
+    if start == "<":
+        page = _TAG.sub(" ", _HIDDEN.sub(" ", text))
+        return " ".join(page.split())
+    return text
 
 
 def error_text(text: str) -> str:
@@ -93,11 +192,15 @@ def _named_status(error: object) -> int:
     """Return the HTTP status that an error object names, 0 when it names none."""
     if not isinstance(error, dict):
         return 0
-    for key in ("code", "status", "status_code"):
+    base = error.get("status_code")
+    if type(base) is int and base in _BASE_STATUSES:
+        return _BASE_STATUSES[base]
+    for key in ("code", "status", "status_code", "type"):
         value = error.get(key)
         if isinstance(value, str) and value.isascii() and value.isdigit():
             value = int(value[:4])
         if type(value) is int and value in _HTTP_ERRORS:
             return value
-    kind = error.get("type")
-    return _TYPE_STATUSES.get(kind, 0) if isinstance(kind, str) else 0
+        if isinstance(value, str) and value.lower() in _TYPE_STATUSES:
+            return _TYPE_STATUSES[value.lower()]
+    return 0

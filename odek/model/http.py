@@ -15,28 +15,31 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
+from urllib.parse import urlsplit
 
 from odek.model.answer import read_answer
 from odek.model.dialect import Dialect, RequestOptions
-from odek.model.endpoint import Endpoint, checked_key, choose_proxy, parse_base_url
+from odek.model.endpoint import Endpoint, base_path, checked_key, choose_proxy, other_path, parse_base_url
 from odek.model.errors import EmptyAnswer, ModelError
-from odek.model.failures import status_error
+from odek.model.failures import is_unknown_model, is_wrong_address, status_error
 from odek.model.ids import encode as encode_id
-from odek.model.profiles import parse_stated_window, parse_window
-from odek.model.retry import MAX_RETRIES, backoff_s, parse_retry_after
+from odek.model.profiles import list_names, parse_stated_window, parse_window
+from odek.model.retry import MAX_RETRIES, START_LIMIT_S, START_POLL_S, backoff_s, parse_retry_after
 from odek.model.tls import read_tls_context
 from odek.model.transport import DEFAULT_LIMITS, Exchange, Limits
 from odek.model.types import Message, Reply, ToolSpec
 from odek.model.wire import encode_body
+from odek.text import clip, visible
 
 ProviderName = Literal["openai", "anthropic"]
 
 _ERROR_READ_BYTES = 8 << 10  # more than is shown, so that a key on the edge is still recognised
 _SHORTEST_KEY = 8  # shorter ones are dummies of local servers; hiding them would garble the text
-_MAX_LESSONS = 6  # options that a server can refuse, one after the other, in one call
+_LISTED = 8  # names of models in a hint
+_MAX_LESSONS = 8  # options that a server can refuse, one after the other, in one call
 # A small conversation fits everywhere, and a run that ends soon never asks (F-102).
 WINDOW_LOOKUP_TOKENS = 4000
 _LOOKUP_LIMITS = Limits(connect_s=5.0, idle_s=5.0, total_s=5.0, body_bytes=1 << 20)
@@ -73,6 +76,11 @@ class HttpModel:
         self._dialect = _choose_dialect(provider, options)
         self._place = partial(parse_base_url, base_url, allow_plain_http=allow_plain_http)
         self._endpoint = self._place(place=self._dialect.chat_path)
+        self._base_path = base_path(urlsplit(base_url).path)
+        self._path_before = self._base_path
+        self._address_sure = False
+        self._trial: str | None = None
+        """while another address is tried: the one of base_url"""
         self._proxy = choose_proxy(self._endpoint, env)
         self._tls = read_tls_context(env) if self._endpoint.scheme == "https" else None
         self._api_key = checked_key(api_key)
@@ -90,32 +98,35 @@ class HttpModel:
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return the next reply; see types.Model.
 
-        Tried again after a failure that may pass, unless some of the answer was already shown.
+        Tried again after a failure that may pass: nothing has happened yet but that text was shown.
         """
         deadline_s = self._now() + self._limits.total_s
         spoken = _Spoken(on_text)
-        attempts = lessons = 0
+        course = _Course()
         stream = True
         while True:
             try:
                 body = self._dialect.body(messages, tools, stream=stream)
-                return self._attempt(encode_body(body), spoken, deadline_s)
+                reply = self._attempt(encode_body(body), spoken, deadline_s)
+                self._found_address()
+                return reply
             except ModelError as error:
                 self._hide_key(error)
-                if lessons < _MAX_LESSONS and self._dialect.learn(error):
-                    lessons += 1
+                self._note_window(error)
+                if self._put_right(error, course):
+                    spoken.void()
                     continue
                 # whatever is wrong with an empty stream, a status can say it
                 stream = stream and not isinstance(error, EmptyAnswer)
-                self._note_window(error)
-                attempts += 1
-                wait_s = self._wait_s(error, attempts)
-                if spoken.anything or wait_s is None or self._now() + wait_s >= deadline_s:
-                    if attempts == 1:
-                        raise
-                    raise error.with_attempts(attempts) from error
-                self._on_notice(f"{error.message}; trying again in {wait_s:.1f} s (retry {attempts} of {MAX_RETRIES})")
+                wait_s = self._wait_s(error, course, deadline_s)
+                if wait_s is None:
+                    raise self._final(error, course) from error
+                spoken.void()
             self._sleep(wait_s)
+
+    def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the server lists, in its order. Raises ModelError."""
+        return list_names(self._look_up())
 
     def window(self, conversation_tokens: int) -> int | None:
         """See types.Model. The server is asked at most once, for at most 5 s, and its failures are silent."""
@@ -127,24 +138,76 @@ class HttpModel:
 
     def _note_window(self, error: ModelError) -> None:
         """Believe a server that finds a conversation too long, and says how long it may be."""
-        stated = parse_stated_window(error.detail) if error.overflow else None
+        stated = parse_stated_window(error.said) if error.overflow else None
         if stated is not None:
             self._window, self._window_asked = stated, True
 
+    def _put_right(self, error: ModelError, course: _Course) -> bool:
+        """Return whether the next request may do better at once: by what was learned, or at another address."""
+        if is_wrong_address(error):
+            return self._try_other_address(error, course)
+        self._found_address()
+        if course.lessons < _MAX_LESSONS and self._dialect.learn(error):
+            course.lessons += 1
+            return True
+        return False
+
+    def _try_other_address(self, error: ModelError, course: _Course) -> bool:
+        """Ask once where the API may be instead (B95); if it is not there either, the first answer counts."""
+        if self._trial is not None:
+            self._trial = None
+            self._move(self._path_before)
+            course.first_error = course.first_error or error
+            return False
+        other = None if self._address_sure else other_path(self._endpoint.host, self._base_path)
+        self._address_sure = True
+        if other is None:
+            return False
+        self._trial, self._path_before = self._endpoint.shown, self._base_path
+        self._move(other)
+        course.first_error = error
+        return True
+
+    def _found_address(self) -> None:
+        """Note that the API is where it was asked for, and say so if that is not where base_url says."""
+        self._address_sure = True
+        if self._trial is not None:
+            self._on_notice(f"{self._trial} is not the API; {self._endpoint.shown} is, and is used: set base_url to it")
+            self._trial = None
+
+    def _move(self, path: str) -> None:
+        self._base_path = path
+        self._endpoint = self._place(place=lambda _: self._dialect.chat_path(path))
+
+    def _final(self, error: ModelError, course: _Course) -> ModelError:
+        """Return the error to end with."""
+        error = course.first_error if course.first_error is not None and is_wrong_address(error) else error
+        if is_unknown_model(error):
+            with suppress(ModelError):
+                names = self.models()
+                error.hint = f"the server has {_listed(names)}" if names else error.hint
+        return error.with_attempts(course.attempts) if course.attempts > 1 else error
+
     def _look_up_window(self) -> int | None:
+        return parse_window(self._look_up(), self._model)
+
+    def _look_up(self) -> object:
+        """Return the JSON of the server's list of models, None when it is not JSON. Raises ModelError."""
         with_limits = replace(_LOOKUP_LIMITS, total_s=min(_LOOKUP_LIMITS.total_s, self._limits.total_s))
-        exchange = self._exchange(self._place(place=self._dialect.models_path), with_limits)
+        endpoint = self._place(place=lambda _: self._dialect.models_path(self._base_path))
+        exchange = self._exchange(endpoint, with_limits)
         try:
             response = exchange.send(self._headers("application/json"), None)
             if response.status != http.client.OK:
-                return None
+                raise self._status_error(exchange, response)
             text = b"".join(exchange.chunks()).decode("utf-8", errors="replace")
         finally:
             exchange.close()
         try:
-            return parse_window(json.loads(text), self._model)
+            payload: object = json.loads(text)
         except (ValueError, RecursionError):
             return None
+        return payload
 
     def _exchange(self, endpoint: Endpoint, limits: Limits, deadline_s: float | None = None) -> Exchange:
         end = self._now() + limits.total_s if deadline_s is None else deadline_s
@@ -187,10 +250,25 @@ class HttpModel:
             retry_after_s=parse_retry_after(response.headers.get_all("Retry-After", []), self._epoch_now()),
         )
 
-    def _wait_s(self, error: ModelError, attempts: int) -> float | None:
-        if not error.retryable or attempts > MAX_RETRIES:
+    def _wait_s(self, error: ModelError, course: _Course, deadline_s: float) -> float | None:
+        """Return how long to wait before the next attempt, None when there is none; say so."""
+        if error.loading and self._goes_on_loading(course):
+            return START_POLL_S if self._now() + START_POLL_S < deadline_s else None
+        course.attempts += 1
+        if not error.retryable or course.attempts > MAX_RETRIES:
             return None
-        return backoff_s(attempts, self._chance) if error.retry_after_s is None else error.retry_after_s
+        wait_s = backoff_s(course.attempts, self._chance) if error.retry_after_s is None else error.retry_after_s
+        if self._now() + wait_s >= deadline_s:
+            return None
+        self._on_notice(f"{error.message}; trying again in {wait_s:.1f} s (retry {course.attempts} of {MAX_RETRIES})")
+        return wait_s
+
+    def _goes_on_loading(self, course: _Course) -> bool:
+        """Return whether a server that loads its model has time left for it (B116)."""
+        if course.loading_since_s is None:
+            course.loading_since_s = self._now()
+            self._on_notice(f"the model's server is loading its model; waiting for it, {START_LIMIT_S:.0f} s at most")
+        return self._now() - course.loading_since_s < START_LIMIT_S
 
     def _hide_key(self, error: ModelError) -> None:
         error.message = self._without_key(error.message)
@@ -201,16 +279,38 @@ class HttpModel:
         return text.replace(self._api_key, "[api key]") if len(self._api_key) >= _SHORTEST_KEY else text
 
 
+@dataclass(slots=True)
+class _Course:
+    """What has happened in one call so far."""
+
+    attempts: int = 0
+    lessons: int = 0
+    loading_since_s: float | None = None
+    first_error: ModelError | None = None
+    """of the address in base_url, if another one was tried"""
+
+
 class _Spoken:
-    """Passes text on, and remembers that it did: what was shown cannot be taken back by a retry."""
+    """Passes text on, and says when it is void: an answer that broke off begins anew (B130)."""
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
         self._on_text = on_text
-        self.anything = False
+        self._anything = False
 
     def __call__(self, text: str) -> None:
-        self.anything = True
-        self._on_text(text)
+        if text:
+            self._anything = True
+            self._on_text(text)
+
+    def void(self) -> None:
+        if self._anything:
+            self._anything = False
+            self._on_text("")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(clip(visible(name), 80) for name in names[:_LISTED])
+    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 
 def _choose_dialect(provider: ProviderName, options: RequestOptions) -> Dialect:

@@ -90,7 +90,7 @@ class OpenAiDialect:
 
     def _reform(self, error: ModelError) -> Form | None:
         """Return the form of the next request if `error` tells of another one than this."""
-        form, detail = self._form, error.detail
+        form, detail = self._form, error.said
         if form.null_content and error.status in _CHECKED and _WANTS_TEXT.search(detail):
             return replace(form, null_content=False)
         if not is_refusal(error):

@@ -8,7 +8,8 @@ from typing import Any
 from odek.model.calls import CallAssembly, NewId, is_object, parse_calls
 from odek.model.errors import ModelProtocolError
 from odek.model.extras import Extras
-from odek.model.failures import raise_for_error
+from odek.model.failures import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
+from odek.model.sense import words_of
 from odek.model.surrogates import TextJoin
 from odek.model.thinking import ThinkingSplit, split_thinking
 from odek.model.types import Message, Reply, ToolCall, Usage
@@ -26,13 +27,13 @@ def parse_reply(payload: object, new_id: NewId) -> Reply:
 
     Raises ModelRejected or ModelProtocolError, also when the answer is an `error` object.
     """
-    if not isinstance(payload, dict):
-        raise ModelProtocolError("the model's server sent JSON that is no object")
     raise_for_error(payload)
+    if not isinstance(payload, dict):
+        raise ModelProtocolError("the model's server sent JSON that is not an object")
     choice = _first_choice(payload)
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
-        raise ModelProtocolError("the model's server sent an answer without a message", retryable=True)
+        raise_for_silence({name: value for name, value in payload.items() if name != "choices"})
     reasoning, extras = ReasoningFields(), Extras()
     reasoning.feed(message)
     extras.feed(message, KNOWN_FIELDS)
@@ -109,9 +110,11 @@ class ReplyAssembler:
 
     def feed(self, chunk: object) -> str:
         """Take one chunk; return the text that it added. Raises ModelError when it is an error."""
-        if not isinstance(chunk, dict):
-            raise ModelProtocolError("the model's server sent an event that is no JSON object", retryable=True)
         raise_for_error(chunk)
+        if not isinstance(chunk, dict):
+            raise ModelProtocolError("the model's server sent an event that is not a JSON object", retryable=True)
+        if "choices" not in chunk and "usage" not in chunk and words_of(chunk):
+            raise_for_silence(chunk)
         if isinstance(chunk.get("usage"), dict):
             self._usage = parse_usage(chunk["usage"])
         choice = _first_choice(chunk)
@@ -136,7 +139,7 @@ class ReplyAssembler:
         calls = self._calls.finish(self._new_id)
         whole = self._stop or (self._done and all(is_object(call.arguments) for call in calls))
         if not whole or not (self._stop or self._text.anything or calls):
-            raise ModelProtocolError("the model's answer broke off before its end", retryable=True)
+            raise ModelProtocolError(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
         message = _message(self._text.finish(), calls, self._reasoning, self._extras)
         return make_reply(message, usage=self._usage, stop=self._stop)
 

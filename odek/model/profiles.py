@@ -57,9 +57,14 @@ _STATED_WINDOWS = tuple(
     re.compile(pattern)
     for pattern in (
         r'"n_ctx": ?(\d{1,9})\b',  # llama.cpp
-        r"maximum context length (?:is|of) (\d{1,9})\b",  # OpenAI, vLLM, llama-cpp-python
-        r"context (?:window|size|limit|length)(?: of| is|:)? \(?(\d{1,9})\b",
+        r"maximum (?:context|prompt|model) length (?:is|of) (\d{1,9})\b",  # OpenAI, vLLM, llama-cpp-python, xAI
+        r"context (?:window|size|limit|length)(?: of| is|:)?(?: only)? \(?(\d{1,9})\b(?! \+)",
         r"tokens > (\d{1,9}) maximum",  # Anthropic
+        r"token limit: (\d{1,9})\b",  # Moonshot
+        r"token count\b.{0,60}? exceeds the (?:limit of|maximum number of tokens allowed \()\s?(\d{1,9})\b",  # Google
+        r"model with (\d{1,9}) maximum context length",  # Mistral
+        r"input length should be \[1, (\d{1,9})\]",  # DashScope
+        r"`max_new_tokens` must be <= (\d{1,9})\b",  # TGI
     )
 )
 
@@ -89,6 +94,13 @@ def parse_window(payload: object, model: str) -> int | None:
     return None
 
 
+def list_names(payload: object) -> tuple[str, ...]:
+    """Return the names in a server's list of models, in its order."""
+    entries = [entry for entries in _lists(payload) for entry in entries]
+    names = (entry if isinstance(entry, str) else _name_of(entry) for entry in entries)
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
 def parse_stated_window(refusal: str) -> int | None:
     """Return the window that a server names when it finds a request too long, None when it names none."""
     found = (pattern.search(refusal) for pattern in _STATED_WINDOWS)
@@ -96,10 +108,17 @@ def parse_stated_window(refusal: str) -> int | None:
 
 
 def _lists(payload: object) -> list[list[Any]]:
+    if isinstance(payload, list):  # Together's
+        return [payload]
     if not isinstance(payload, dict):
         return []
     # llama.cpp sends both, and only "data" has the sizes
     return [payload[key] for key in ("data", "models") if isinstance(payload.get(key), list)]
+
+
+def _name_of(entry: object) -> str:
+    names = [entry.get(key) for key in ("id", "name", "model")] if isinstance(entry, dict) else []
+    return next((name for name in names if isinstance(name, str)), "").removeprefix("models/")
 
 
 def _window_of(entry: Mapping[str, Any]) -> int | None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 MAX_RETRIES = 3
+START_LIMIT_S = 300.0  # that a server may take to load its model
+START_POLL_S = 2.0
 RETRY_AFTER_LIMIT_S = 60.0
 _BASE_WAIT_S = 1.0
 # 408 timeout, 409 conflict (a lock of the provider), 429 too many; 520–529 are those of
@@ -26,6 +28,11 @@ def backoff_s(retry: int, chance: Callable[[], float]) -> float:
     The whole range is used ("full jitter"), so that many clients do not come back together.
     """
     return chance() * _BASE_WAIT_S * float(2 ** (retry - 1))
+
+
+def bounded_wait(wait_s: float | None) -> float | None:
+    """Return a wait that a server asks for in its words, within 0 … 60 s."""
+    return None if wait_s is None else min(max(wait_s, 0.0), RETRY_AFTER_LIMIT_S)
 
 
 def parse_retry_after(values: Sequence[str], now_epoch_s: float) -> float | None:

@@ -1,8 +1,9 @@
 """Server-sent events: bytes in, events out, no input or output of its own.
 
-The format is the one of the HTML standard, section 9.2 ("event stream"). Two things differ, both
+The format is the one of the HTML standard, section 9.2 ("event stream"). Three things differ, all
 because of servers that exist: an event whose closing blank line is missing at the end of the
-stream is given out by `finish`, and `id` and `retry` are read over, since nothing reconnects.
+stream is given out by `finish`; `id` and `retry` are skipped, since nothing reconnects; and a field
+called "error", which the standard does not know, is an event of that name (B88).
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ class SseParser:
             return self._close()
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
+        if field == "error":
+            self._event, field = "error", "data"
         if field == "data":
             self._data.append(value)
             self._data_size += len(raw)

@@ -7,6 +7,7 @@ environment, follow redirects with the key, and hide the socket whose time-outs 
 from __future__ import annotations
 
 import http.client
+import io
 import re
 import socket
 import ssl
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from odek.model.decode import BodyDecoder
 from odek.model.endpoint import Endpoint, Proxy
 from odek.model.errors import ModelError, ModelUnreachable
-from odek.model.failures import status_error
+from odek.model.failures import BROKE_OFF, BROKE_OFF_HINT, status_error
 from odek.text import clip, visible
 
 _READ_BYTES = 1 << 16
@@ -56,7 +57,9 @@ class Exchange:
         self._idle_s = limits.idle_s
         self._now = now
         self._deadline_s = deadline_s
-        self._connection = _connection(endpoint, proxy, tls, limits.connect_s)
+        self._connect_until_s = min(now() + limits.connect_s, deadline_s)
+        self._connected = False
+        self._connection = _connection(endpoint, proxy, tls, self._connect_until_s - now(), self._response_on)
         self._socket: socket.socket | None = None
         self._response: http.client.HTTPResponse | None = None
 
@@ -64,7 +67,7 @@ class Exchange:
         """Return whom to blame in a message."""
         if self._proxy is not None and status == http.client.PROXY_AUTHENTICATION_REQUIRED:
             return f"the proxy {self._proxy.authority} ({self._proxy.variable})"
-        return f"the model's server {self._endpoint.authority}"
+        return f"the model's server {self._endpoint.shown}"
 
     def send(self, headers: dict[str, str], body: bytes | None) -> http.client.HTTPResponse:
         """Send a POST, or a GET without `body`; return the answer, of which only the head has been read.
@@ -77,13 +80,12 @@ class Exchange:
             headers = headers | self._proxy.headers()
         with self._explained(f"no connection within {self._limits.connect_s:g} s"):
             self._connection.connect()
-        self._socket = self._connection.sock
+        self._socket, self._connected = self._connection.sock, True
         with self._explained(f"nothing came for {self._idle_s:g} s"):
-            self._arm()
+            self._arm(self._socket)
             # a server that wants no more of the request may have answered nevertheless
             with suppress(BrokenPipeError):
                 self._connection.request("GET" if body is None else "POST", target, body=body, headers=headers)
-            self._arm()
             self._response = self._connection.getresponse()
         return self._response
 
@@ -94,7 +96,6 @@ class Exchange:
         # from 3.13 on the socket is gone as soon as the last announced byte has been read
         while not self._response.isclosed():
             with self._explained(f"nothing came for {self._idle_s:g} s", broken=True):
-                self._arm()
                 chunk = self._response.read1(_READ_BYTES)
             if not chunk:
                 return
@@ -107,7 +108,7 @@ class Exchange:
     def check_whole(self) -> None:
         """Raise ModelUnreachable (retryable) when fewer bytes came than the head had announced."""
         if self._response is not None and self._response.length:
-            raise ModelUnreachable("the model's answer broke off before its end", retryable=True)
+            raise ModelUnreachable(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
 
     def close(self) -> None:
         """Let go of the connection, whatever state it is in."""
@@ -115,12 +116,19 @@ class Exchange:
             self._response.close()
         self._connection.close()
 
-    def _arm(self) -> None:
-        left_s = self._deadline_s - self._now()
-        if left_s <= 0:
+    def _response_on(self, sock: socket.socket, *arguments: object, **options: object) -> http.client.HTTPResponse:
+        """Return the response that is read from `sock`; before each read the time that is left is looked at."""
+        armed = _ArmedSocket(sock, lambda: self._arm(sock))
+        return http.client.HTTPResponse(armed, *arguments, **options)  # type: ignore[arg-type]
+
+    def _arm(self, sock: socket.socket) -> None:
+        """Let the next operation of `sock` take no longer than what is left (F13): a head can come byte by byte."""
+        left_s = (self._deadline_s if self._connected else self._connect_until_s) - self._now()
+        if left_s <= 0 and self._connected:
             raise self._too_long()
-        assert self._socket is not None
-        self._socket.settimeout(min(self._idle_s, left_s))
+        if left_s <= 0:
+            raise TimeoutError
+        sock.settimeout(min(self._idle_s, left_s))
 
     def _too_long(self) -> ModelError:
         return ModelUnreachable(
@@ -149,7 +157,7 @@ class Exchange:
 
     def _unreachable(self, reason: str, *, broken: bool) -> ModelError:
         if broken:
-            return ModelUnreachable(f"the model's answer broke off before its end: {reason}", retryable=True)
+            return ModelUnreachable(f"{BROKE_OFF}: {reason}", hint=BROKE_OFF_HINT, retryable=True)
         way = f" through the proxy {self._proxy.authority} ({self._proxy.variable})" if self._proxy else ""
         return ModelUnreachable(
             f"the model's server {self._endpoint.authority} could not be reached{way}: {reason}",
@@ -166,15 +174,51 @@ class Exchange:
         return status_error(int(match[1]), match[2], "", server=server)
 
 
+class _ArmedSocket:
+    """Of a socket, what a response needs: a file whose every read is preceded by a call of `arm`."""
+
+    def __init__(self, sock: socket.socket, arm: Callable[[], None]) -> None:
+        self._sock = sock
+        self._arm = arm
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        assert mode == "rb", mode
+        return io.BufferedReader(_ArmedReader(self._sock.makefile("rb", buffering=0), self._arm))
+
+
+class _ArmedReader(io.RawIOBase):
+    def __init__(self, raw: socket.SocketIO, arm: Callable[[], None]) -> None:
+        self._raw = raw
+        self._arm = arm
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int | None:  # type: ignore[override]
+        self._arm()
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 def _connection(
-    endpoint: Endpoint, proxy: Proxy | None, tls: ssl.SSLContext | None, timeout_s: float
+    endpoint: Endpoint,
+    proxy: Proxy | None,
+    tls: ssl.SSLContext | None,
+    timeout_s: float,
+    response_class: Callable[..., http.client.HTTPResponse],
 ) -> http.client.HTTPConnection:
     host, port = (endpoint.host, endpoint.port) if proxy is None else (proxy.host, proxy.port)
+    timeout_s = max(timeout_s, 0.001)  # zero would mean "do not wait"
     if tls is None:
-        return http.client.HTTPConnection(host, port, timeout=timeout_s)
-    connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
-    if proxy is not None:
-        connection.set_tunnel(endpoint.host, endpoint.port, headers=proxy.headers())
+        connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    else:
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
+        if proxy is not None:
+            connection.set_tunnel(endpoint.host, endpoint.port, headers=proxy.headers())
+    connection.response_class = response_class  # type: ignore[assignment]
     return connection
 
 

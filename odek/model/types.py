@@ -84,7 +84,7 @@ class Model(Protocol):
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return the next reply; `on_text` gets the text piece by piece as it arrives.
 
-        Raises ModelError.
+        It gets "" when an attempt has failed in the middle: the text begins anew. Raises ModelError.
         """
         ...
 

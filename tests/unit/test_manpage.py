@@ -17,6 +17,7 @@ from odek.agent.events import (
     ModelAsked,
     ModelReplied,
     TextArrived,
+    TextVoided,
     ToolFinished,
     ToolStarted,
     Warned,
@@ -64,6 +65,7 @@ def test_document_describes_every_event() -> None:
     events = (
         ModelAsked(iteration=1),
         TextArrived(text=""),
+        TextVoided(),
         ModelReplied(reply=reply, iteration=1),
         ToolStarted(call=CALL, title=""),
         ToolFinished(call=CALL, text="", failed=False),

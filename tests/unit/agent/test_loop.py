@@ -558,6 +558,85 @@ def test_task_that_is_too_long_by_itself_is_sent_once() -> None:
     assert events == [ModelAsked(iteration=1)]
 
 
+UNKNOWN_REFUSAL = ModelRejected("answered 400", status=400, detail="la limite (max 4096) est dépassée")
+
+
+def test_refusal_that_is_not_understood_is_tried_once_with_less() -> None:
+    """B115"""
+    replies, outcomes = steps(3)
+    b = bench(*replies, UNKNOWN_REFUSAL, says("done"), outcomes=outcomes)
+    assert b.agent.run("task") == "done"
+    assert sent(b, 4) == ["system text", "task", "s1", "s2"]
+
+
+def test_refusal_that_is_not_understood_counts_when_less_is_refused_too() -> None:
+    """B115: and nothing is left out afterwards."""
+    replies, outcomes = steps(3)
+    other = ModelRejected("answered 400 again", status=400, detail="something else")
+    b = bench(*replies, UNKNOWN_REFUSAL, other, says("done"), outcomes=outcomes)
+    with pytest.raises(ModelRejected) as caught:
+        b.agent.run("task")
+    assert caught.value is UNKNOWN_REFUSAL
+    b.agent.run("more")
+    assert sent(b, 5)[:5] == ["system text", "task", "s0", "s1", "s2"]
+
+
+def test_short_request_is_not_tried_with_less() -> None:
+    """B115"""
+    b = bench(UNKNOWN_REFUSAL)
+    with pytest.raises(ModelRejected):
+        b.agent.run("task")
+    assert len(b.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>\n{"name": "echo", "arguments": {"text": "ls"}}\n</tool_call>',
+        'I look.\n```json\n{"name": "echo", "arguments": {"text": "ls"}}\n```',
+        '{"name": "echo", "parameters": {"text": "ls"}}',
+        '[{"function": {"name": "echo", "arguments": "{}"}}]',
+        '[TOOL_CALLS][{"name": "echo", "arguments": {}}]',
+        "<function=echo><parameter=text>ls</parameter></function>",
+        "<|tool_calls_section_begin|>functions.echo:0<|tool_call_argument_begin|>{}",
+        '<invoke name="echo"><parameter name="text">ls</parameter></invoke>',
+    ],
+)
+def test_call_that_is_written_as_text_is_asked_for_once_more(text: str) -> None:
+    """B110: a model that can do it does; nothing is run from the text."""
+    b = bench(says(text), asks_for("a"), says("done"), outcomes={"a": Outcome("ok")})
+    assert b.agent.run("task") == "done"
+    asked_again = b.requests[1][0][-1]
+    assert (asked_again.role, "holds a call of echo as text" in asked_again.content) == ("user", True)
+
+
+def test_model_that_keeps_writing_its_calls_is_named_as_what_it_is() -> None:
+    """B110"""
+    text = '<tool_call>{"name": "echo", "arguments": {}}</tool_call>'
+    b = bench(says(text), says(text))
+    assert b.agent.run("task") == text
+    warnings = [event.text for event in b.events if isinstance(event, Warned)]
+    assert (len(warnings), "does not know how to call tools" in warnings[0]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Call echo with {}.",
+        '{"name": "nothing", "arguments": {}}',
+        '{"name": "echo"}',
+        'An example:\n```json\n{"name": "echo", "arguments": {}}\n```\nThat is how it looks.',
+        "",
+        "<tool_call>",
+        "[" * 5000,
+    ],
+)
+def test_text_that_only_speaks_of_calls_is_an_answer(text: str) -> None:
+    """B110"""
+    b = bench(says(text or "done"))
+    assert b.agent.run("task") == (text or "done")
+
+
 def test_overflow_that_never_ends_is_an_error_after_three_tries() -> None:
     """B42 (4)"""
     replies, outcomes = steps(9)

@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from fakes.layering import make_layers
 
-from odek.agent.events import Event, Finished, ModelAsked, ModelReplied, TextArrived, ToolFinished, ToolStarted, Warned
+from odek.agent.events import (
+    Event,
+    Finished,
+    ModelAsked,
+    ModelReplied,
+    TextArrived,
+    TextVoided,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
 from odek.cli.narrator import JsonNarrator, Narrator, preview, tell_session
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
@@ -31,6 +41,7 @@ def story(*, hostile: str = "") -> tuple[Event, ...]:
     return (
         ModelAsked(iteration=1),
         TextArrived(text=hostile),
+        TextVoided(),
         ModelReplied(reply=Reply(message=message, usage=usage, stop="tool_calls"), iteration=1),
         ToolStarted(call=CALL, title="shell: make"),
         ToolFinished(call=CALL, text=text, failed=True),
@@ -184,6 +195,7 @@ USAGE = '{"input_tokens": 10, "output_tokens": 2, "cached_tokens": 0}'
 LINES = (
     '{"event": "model_asked", "iteration": 1}',
     '{"event": "text", "text": "\\u00fc"}',
+    '{"event": "text_voided"}',
     '{"event": "model_replied", "iteration": 1, "content": "I will look\\u00fc", "tool_calls": [{"id": "call_1", '
     '"name": "shell", "arguments": "{\\"command\\": \\"make\\"}"}], "stop": "tool_calls", "usage": ' + USAGE + "}",
     '{"event": "tool_started", "id": "call_1", "name": "shell", "arguments": "{\\"command\\": \\"make\\"}", '
@@ -213,7 +225,7 @@ def test_every_event_is_documented_with_its_fields() -> None:
     documented = {kind: re.findall(r"`(\w+)`", re.sub(r" \(each [^)]*\)", "", fields)) for kind, fields in rows[1:]}
     sent = {event.pop("event"): list(event) for event in map(json.loads, LINES)}
     assert documented == {"session": ["id", "turn"], **sent}
-    (call,) = json.loads(LINES[2])["tool_calls"]
+    (call,) = json.loads(LINES[3])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
     usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
     assert f"`usage` holds {' and '.join(usage.rsplit(', ', 1))}." in table
@@ -235,6 +247,6 @@ def test_story_for_machines() -> None:
         narrator(event)
     lines = stdout.getvalue().splitlines()
     assert [json.loads(line)["event"] for line in lines] == [
-        "model_asked", "text", "model_replied", "tool_started", "tool_finished", "warning", "finished",
+        "model_asked", "text", "text_voided", "model_replied", "tool_started", "tool_finished", "warning", "finished",
     ]  # fmt: skip
     assert (stdout.getvalue().isascii(), stderr.getvalue()) == (True, "")

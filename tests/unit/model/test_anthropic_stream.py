@@ -269,7 +269,7 @@ def test_whole_message() -> None:
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        ([], "the model's server sent JSON that is no object"),
+        ([], "the model's server sent JSON that is not an object"),
         ({}, "the model's server sent an answer without a message"),
         ({"content": "hi"}, "the model's server sent an answer without a message"),
         ({"type": "error", "error": {"type": "api_error"}}, "the model's server answered with an error"),

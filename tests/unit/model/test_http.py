@@ -31,7 +31,7 @@ from fakes.model_server import (
 
 from odek.errors import ConfigError, Interrupted
 from odek.model.dialect import RequestOptions
-from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable
+from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
 from odek.model.http import HttpModel
 from odek.model.transport import Limits
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
@@ -248,12 +248,22 @@ def test_answer_that_keeps_breaking_off_is_an_error(broken: Step) -> None:
         pytest.param(events(delta(content="half an ans"), {"error": {"message": "overloaded"}}), id="f-error"),
     ],
 )
-def test_answer_that_breaks_off_after_text_was_shown_is_not_asked_for_again(ending: Answer) -> None:
-    """B40 (c), (e), (f): shown as an error, never as success, never twice."""
-    with served(ending) as (_, call):
+def test_answer_that_breaks_off_after_text_was_shown_begins_anew(ending: Answer) -> None:
+    """B130, B40 (c), (e), (f): nothing has happened but that text was shown, which is said to be void."""
+    with served(ending, text("whole")) as (_, call):
+        assert call.run().message.content == "whole"
+    assert (call.shown[:2], "".join(call.shown[2:]), len(call.notices)) == (["half an ans", ""], "whole", 1)
+
+
+def test_answer_that_keeps_breaking_off_ends_with_a_hint() -> None:
+    """B130"""
+    half = raw(b'data: {"choices": [{"delta": {"content": "half"}}]}\n\n')
+    with served(*[half] * 4) as (_, call):
         error = call.fail()
-    assert isinstance(error, ModelProtocolError | ModelUnreachable)
-    assert (call.shown, call.notices) == (["half an ans"], [])
+    assert (error.message, "cuts long answers" in error.hint) == (
+        "the model's answer broke off before its end (4 attempts)",
+        True,
+    )
 
 
 def test_reply_cut_at_its_limit_says_so_and_holds_no_half_arguments() -> None:
@@ -264,12 +274,14 @@ def test_reply_cut_at_its_limit_says_so_and_holds_no_half_arguments() -> None:
 
 def test_web_page_is_no_answer() -> None:
     """B40 (i)."""
-    page = whole("<!DOCTYPE html><p>log in", headers=[("Content-Type", "text/html")])
+    head = "<head><title>no</title><script>alert(1)</script></head>"
+    page = whole(f"<!DOCTYPE html>{head}<p>Please <b>log in</b>", headers=[("Content-Type", "text/html")])
     with served(page) as (_, call):
         error = call.fail()
-    assert (type(error), error.message) == (
-        ModelProtocolError,
+    assert (type(error), error.message, error.detail) == (
+        WrongAddress,
         "the model's server sent a web page instead of an answer",
+        "Please log in",
     )
 
 
@@ -384,8 +396,11 @@ def test_attempts_are_bounded() -> None:
     """B41."""
     with served(*[status(503, {"error": {"message": "busy"}})] * 4) as (server, call):
         error = call.fail()
-    assert (type(error), error.status, error.detail) == (ModelUnreachable, 503, '{"error": {"message": "busy"}}')
-    assert error.message == f"the model's server 127.0.0.1:{server.port} answered 503 Service Unavailable (4 attempts)"
+    assert (type(error), error.status, error.detail) == (ModelUnreachable, 503, "busy")
+    assert (
+        error.message
+        == f"the model's server {server.base_url}/chat/completions answered 503 Service Unavailable (4 attempts)"
+    )
 
 
 def test_no_wait_beyond_the_total_time() -> None:
@@ -435,7 +450,8 @@ def test_redirect_is_not_followed() -> None:
     with ModelServer() as other, served(status(307, headers=[("Location", other.base_url)])) as (server, call):
         error = call.fail()
         assert error.message == (
-            f"the model's server 127.0.0.1:{server.port} answered 307 Temporary Redirect and points to {other.base_url}"
+            f"the model's server {server.base_url}/chat/completions answered 307 Temporary Redirect and points to "
+            f"{other.base_url}"
         )
         assert other.requests == []
 

@@ -154,9 +154,9 @@ def test_server_that_dies_while_it_writes() -> None:
     head = (("Content-Type", "text/event-stream"), ("Transfer-Encoding", "chunked"))
     event = b'data: {"choices": [{"index": 0, "delta": {"content": "Once"}, "finish_reason": null}]}\n\n'
     half = Answer(headers=head, chunks=(b"%x\r\n%b\r\n" % (len(event), event),))
-    with ModelServer(half) as server, pytest.raises(ModelError) as caught:
+    with ModelServer(*[half] * 4) as server, pytest.raises(ModelError) as caught:
         client(server, []).complete((Message(role="user", content="go"),), (), lambda _: None)
-    assert caught.value.message == "the model's answer broke off before its end: the connection was closed"
+    assert caught.value.message == "the model's answer broke off before its end: the connection was closed (4 attempts)"
 
 
 def test_windows_in_their_lists_of_models() -> None:

@@ -189,7 +189,7 @@ def test_whole_reply_without_a_message_is_an_error(payload: object) -> None:
         ({"error": "boom\x1b[2J"}, ModelProtocolError, "boom\\x1b[2J", True),
         ({"error": {"message": "slow down", "code": 429}}, ModelProtocolError, "slow down", True),
         ({"error": {"message": "bad key", "code": "401"}}, ModelRejected, "bad key", False),
-        ({"error": {"code": "invalid"}}, ModelProtocolError, '{"code": "invalid"}', True),
+        ({"error": {"code": "invalid"}}, ModelRejected, '{"error": {"code": "invalid"}}', False),
         ({"object": "error", "message": "no such model", "code": 404}, ModelRejected, "no such model", False),
     ],
 )
