@@ -10,7 +10,6 @@ from fakes.layering import make_layers
 from odek.config.options import LIVE
 from odek.config.resolve import resolve
 from odek.isolation import Intent
-from odek.model.types import ToolSpec
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import Network
 from odek.setup.applied import applied_settings
@@ -113,10 +112,8 @@ def wrap(text: str, *, source: str) -> str:
 
 
 def test_tool_returns_the_json_fenced_off() -> None:
-    """R-19, R-83: no parameters; names in it were chosen by a project or Docker."""
+    """R-19, R-83: names in it were chosen by a project or Docker."""
     tool = ConfigViewTool(applied=lambda: {"model": "é", "sandbox": {"networks": ["<b>"]}}, wrap=wrap)
     expected = '<config_view>{"model":"é","sandbox":{"networks":["<b>"]}}</>'
     assert tool.call({}) == ToolResult(text=expected)
-    assert tool.spec == ToolSpec(
-        name="config_view", description=tool.spec.description, parameters={"type": "object", "properties": {}}
-    )
+    assert (tool.spec.name, list(tool.spec.parameters["properties"])) == ("config_view", ["part"])
