@@ -4,6 +4,7 @@ The map, lowest level first; a room imports only what stands above it here (test
 
     errors.py          what a user can see go wrong, and exit codes
     text.py            foreign text made safe to look at
+    amounts.py         memory, CPUs and names of variables, as settings and sandbox read them
     calloff.py         stopping the work of other threads
     redact.py          secrets taken out of text
     trusted.py         names of files that this machine trusts later

@@ -121,7 +121,7 @@ def open_session(
     for warning in (*settings.warnings, *explain_tool_names(settings)):
         world.notices.warn(warning)
     intent = intent_of(profile, settings)
-    isolation.require_allowed(intent, required=settings.require_sandbox)
+    require_allowed(intent, settings)
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
     redact = Redactor(known_secrets(settings, host))
     place = _open_place(profile, settings, intent, layers, host, world, stack, outside(attachments))
@@ -175,6 +175,13 @@ def intent_of(profile: Profile, settings: Settings) -> isolation.Intent:
     )
 
 
+def require_allowed(intent: isolation.Intent, settings: Settings) -> None:
+    """Refuse a run on this host that a setting forbids. Raises ConfigError and UsageError."""
+    isolation.require_allowed(intent, required=settings.require_sandbox)
+    readonly = settings.origin_of("sandbox_readonly") if settings.sandbox.readonly else ""
+    isolation.require_readonly_kept(intent, readonly_origin=readonly)
+
+
 def _open_place(
     profile: Profile,
     settings: Settings,
@@ -210,7 +217,9 @@ def _open_place(
             sleep=world.sleep,
         )
     except SandboxError as error:
-        _fall_back_or_raise(error, firmness_of(profile, settings, intent, draft), world.notices)
+        _fall_back_or_raise(
+            error, firmness_of(profile, settings, intent, draft), void_settings(settings), world.notices
+        )
         stack.callback(tell_changes)
         return on_host
     stack.callback(tell_changes)
@@ -231,7 +240,9 @@ def _import_rest() -> None:
         import odek.tools.redacted  # noqa: F401
 
 
-def _fall_back_or_raise(error: SandboxError, firmness: isolation.Firmness, notices: Notices) -> None:
+def _fall_back_or_raise(
+    error: SandboxError, firmness: isolation.Firmness, void: Sequence[str], notices: Notices
+) -> None:
     if isolation.decide(error, firmness) == "stop":
         reason = isolation.explain_stop(error, firmness)
         if reason:
@@ -241,8 +252,19 @@ def _fall_back_or_raise(error: SandboxError, firmness: isolation.Firmness, notic
         f"{error.message}; shell commands run ON THIS HOST, WITHOUT A SANDBOX",
         hint=f"{error.hint}; ODEK_REQUIRE_SANDBOX=1 stops instead of running on the host",
     )
+    if void:
+        notices.warn(f"without the sandbox these do not apply: {', '.join(void)}")
     for line in error.detail.splitlines()[-1:]:
         notices.note(f"Docker says: {line}")
+
+
+def void_settings(settings: Settings) -> tuple[str, ...]:
+    """Return the settings of the sandbox that mean nothing on this host, each with who set it."""
+    return tuple(
+        f"{key} ({visible(found.origin)})"
+        for key, found in settings.resolved.items()
+        if key.startswith("sandbox_") and found.source is not Source.DEFAULT and found.value not in (False, "", ())
+    )
 
 
 def firmness_of(profile: Profile, settings: Settings, intent: isolation.Intent, draft: Draft) -> isolation.Firmness:
@@ -250,7 +272,10 @@ def firmness_of(profile: Profile, settings: Settings, intent: isolation.Intent, 
     return isolation.Firmness(
         explicit=intent.explicit,
         required=settings.require_sandbox,
-        networks_asked=bool(settings.sandbox.networks or settings.sandbox.compose_project),
+        networks_asked=bool(
+            settings.sandbox.networks or settings.sandbox.compose_project or settings.sandbox.networks_asked_by
+        ),
+        readonly_asked=settings.sandbox.readonly,
         never_on_host=profile.never_on_host or profile.pinned is True,
         image_from_project=draft.image.chosen_by_project,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from odek.errors import ConfigError, OdekError
+from odek.errors import ConfigError, OdekError, UsageError
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
 
 Outcome = Literal["stop", "host"]
@@ -38,6 +38,8 @@ class Firmness:
     """networks or a Compose project: their absence changes what the task can mean"""
     never_on_host: bool
     """`serve`, and a session that was sandboxed before"""
+    readonly_asked: bool
+    """read-only is a promise about this machine's files, which only a container can keep (D-22)"""
     image_from_project: bool
     """a project must not push work to the host by naming an image that cannot be pulled (D-1)"""
 
@@ -78,9 +80,24 @@ def require_allowed(intent: Intent, *, required: bool) -> None:
         )
 
 
+def require_readonly_kept(intent: Intent, *, readonly_origin: str) -> None:
+    """Refuse a run without a sandbox where `readonly_origin` ("" for nobody) asked for read-only (D-22).
+
+    Raises UsageError.
+    """
+    if readonly_origin and not intent.sandboxed:
+        raise UsageError(
+            f"read-only was asked for ({readonly_origin}), and commands would run without a sandbox ({intent.origin}), "
+            "which cannot keep it",
+            hint="drop the opt-out, or set ODEK_SANDBOX_READONLY=0 to give this run write access to the folder",
+        )
+
+
 def decide(error: BaseException, firmness: Firmness) -> Outcome:
     """Return whether a sandbox that could not be had stops the run or lets it go on on the host (R-7)."""
     if firmness.explicit or firmness.required or firmness.networks_asked or firmness.never_on_host:
+        return "stop"
+    if firmness.readonly_asked:
         return "stop"
     if isinstance(error, DaemonUnreachable):
         return "host"
@@ -97,6 +114,8 @@ def explain_stop(error: OdekError, firmness: Firmness) -> str:
         return "ODEK_REQUIRE_SANDBOX is set"
     if firmness.networks_asked:
         return "networks were asked for"
+    if firmness.readonly_asked:
+        return "read-only was asked for"
     if firmness.never_on_host:
         return "this session must not run on the host"
     if firmness.explicit:

@@ -29,14 +29,18 @@ class _Values:
 
 
 def build_settings(
-    resolved: Mapping[str, Resolved], *, raw_env: tuple[str, ...], warnings: tuple[str, ...]
+    resolved: Mapping[str, Resolved],
+    *,
+    raw_env: tuple[str, ...],
+    networks_asked_by: tuple[str, ...],
+    warnings: tuple[str, ...],
 ) -> Settings:
     """Return Settings from one value for every option that is not reserved."""
     values = _Values(resolved)
     return Settings(
         model=_model(values, resolved),
         limits=_limits(resolved),
-        sandbox=_sandbox(values, resolved, raw_env),
+        sandbox=_sandbox(values, resolved, raw_env, networks_asked_by),
         no_sandbox=values.flag("no_sandbox"),
         require_sandbox=values.flag("require_sandbox"),
         approve_project_sandbox=values.flag("approve_project_sandbox"),
@@ -83,7 +87,9 @@ def _limits(resolved: Mapping[str, Resolved]) -> LimitSettings:
     )
 
 
-def _sandbox(values: _Values, resolved: Mapping[str, Resolved], raw_env: tuple[str, ...]) -> SandboxSettings:
+def _sandbox(
+    values: _Values, resolved: Mapping[str, Resolved], raw_env: tuple[str, ...], networks_asked_by: tuple[str, ...]
+) -> SandboxSettings:
     return SandboxSettings(
         enabled=cast("bool | None", resolved["sandbox"].value),
         image=values.text("sandbox_image"),
@@ -98,5 +104,6 @@ def _sandbox(values: _Values, resolved: Mapping[str, Resolved], raw_env: tuple[s
         user=values.text("sandbox_user"),
         env=cast("tuple[tuple[str, str], ...]", resolved["sandbox_env"].value),
         raw_env=raw_env,
+        networks_asked_by=networks_asked_by,
         volumes=values.texts("sandbox_volumes"),
     )

@@ -202,6 +202,8 @@ def _first_variable(
 def _variable_value(option: Option, name: str, text: str, origin: str) -> object | None:
     if name == "NO_COLOR":  # no-color.org: any text but the empty one
         return True if text else None
+    if not text and name not in option.env:  # another program's variable: "" is unset to most of them
+        return None
     return parse_text(option, text, origin)
 
 
@@ -209,13 +211,11 @@ def _flag_value(option: Option, given: object, origin: str) -> object:
     if isinstance(given, bool):
         return given
     if isinstance(given, str):
-        value = parse_text(option, given, origin)
-    else:
-        assert isinstance(given, (list, tuple))
-        value = tuple(entry for text in given for entry in _entries(option, text, origin))
-    if value is None:  # `--sandbox-memory "$LIMIT"` with LIMIT unset must not mean "no limit"
-        raise ConfigError(f"{origin} is empty", hint=f"give {origin} a value, or leave it out")
-    return value
+        return parse_text(option, given, origin)
+    assert isinstance(given, (list, tuple))
+    if option.off_word in given and len(given) > 1:
+        raise ConfigError(f"{origin} is given as {option.off_word} and with names", hint="leave one of them out")
+    return tuple(entry for text in given for entry in _entries(option, text, origin))
 
 
 def _entries(option: Option, text: str, origin: str) -> tuple[str, ...]:

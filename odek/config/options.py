@@ -7,6 +7,8 @@ use. The module imports nothing that costs time: `odek run --help` is built from
 
 from __future__ import annotations
 
+from odek.amounts import MAX_PIDS_LIMIT, MIN_PIDS_LIMIT
+
 FREE = "free"  # a project's value counts like anybody's
 APPROVE = "approve"  # counts once the operator has approved it
 LOWER_ONLY = "lower"  # counts when it is below what the operator has
@@ -17,7 +19,6 @@ GLOBAL_FILE = "~/.odek/config.json"
 PROJECT_FILE = "./odek.json"
 
 MAX_WHOLE = 2**31 - 1  # what every consumer of a whole number can hold
-MAX_PIDS = 2**22  # the kernel's PID_MAX_LIMIT on 64 bits (proc(5))
 
 _SURFACES = ("run", "repl", "serve")
 _CONVERSING = ("run", "continue", "repl", "serve")
@@ -29,7 +30,7 @@ class Option:
     __slots__ = (
         "choices", "commands", "default", "env", "expands", "fallback_env", "flag", "grammar", "group", "help",
         "in_file", "key", "kind", "maximum", "merge", "metavar", "minimum", "off_commands", "off_flag",
-        "off_help", "project", "reserved", "secret", "short",
+        "off_help", "off_word", "project", "reserved", "secret", "short",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +48,7 @@ class Option:
         off_flag: str = "",
         off_commands: tuple[str, ...] = (),
         off_help: str = "",
+        off_word: str = "",
         commands: tuple[str, ...] = _CONVERSING,
         group: str = "agent",
         project: str = FORBIDDEN,
@@ -80,6 +82,8 @@ class Option:
         """the flag that sets a bool to false, on `off_commands`"""
         self.off_commands = off_commands
         self.off_help = off_help
+        self.off_word = off_word
+        """the text of a flag or variable that drops what weaker layers say; "" for none"""
         self.commands = commands if flag else ()
         """the commands that take `flag`"""
         self.group = group
@@ -89,7 +93,7 @@ class Option:
         self.merge = merge
         """how a stronger layer meets a weaker one: replace, keys (map, key by key) or union (list); D-7"""
         self.grammar = grammar
-        """what a text must look like: memory, cpus, key, or files (any bytes); "" for any text"""
+        """what a text must look like: memory, cpus, tmp, key, or files (any bytes); "" for any text"""
         self.choices = choices
         self.minimum = minimum
         self.maximum = maximum
@@ -235,8 +239,8 @@ _AGENT = (
 
 _TOOLS = (
     Option(
-        "tools.enabled", "list", "The only tools the model gets; unset: all, empty: none", env=("ODEK_TOOLS_ENABLED",),
-        flag="--tool", metavar="NAME", group="tools",
+        "tools.enabled", "list", "The only tools the model gets; unset: all, none: no tools",
+        env=("ODEK_TOOLS_ENABLED",), flag="--tool", metavar="NAME", group="tools", off_word="none",
     ),
     Option(
         "tools.disabled", "list", "Tools the model does not get, gathered from every layer", default=(),
@@ -266,16 +270,17 @@ _SANDBOX = (
         flag="--sandbox-network", metavar="MODE", default="none", expands=True,
     ),
     _sandbox(
-        "sandbox_networks", "list", "Existing Docker networks to attach", flag="--sandbox-networks",
-        metavar="NAME,…", default=(), expands=True,
+        "sandbox_networks", "list", "Existing Docker networks to attach; none drops those of weaker settings",
+        flag="--sandbox-networks", metavar="NAME,…", default=(), expands=True, off_word="none",
     ),
     _sandbox(
-        "sandbox_compose_project", "str", "A Compose project whose networks are attached", flag="--sandbox-compose",
-        metavar="PROJECT", default="", expands=True,
+        "sandbox_compose_project", "str", "A Compose project whose networks are attached; none drops it",
+        flag="--sandbox-compose", metavar="PROJECT", default="", expands=True, off_word="none",
     ),
     _sandbox(
         "sandbox_pids_limit", "int", "How many processes the container may hold", flag="--sandbox-pids-limit",
-        metavar="N", default=4096, project=LOWER_ONLY, minimum=1, maximum=MAX_PIDS,
+        metavar="N", default=4096, project=LOWER_ONLY, minimum=MIN_PIDS_LIMIT,
+        maximum=MAX_PIDS_LIMIT,
     ),
     _sandbox(
         "sandbox_readonly", "bool", "Mount the working directory read-only", flag="--sandbox-readonly", metavar="",
@@ -291,7 +296,7 @@ _SANDBOX = (
     ),
     _sandbox(
         "sandbox_tmp_size", "str", "Size of /tmp, which is memory; unset: 1g, or half of sandbox_memory if less",
-        flag="--sandbox-tmp-size", metavar="SIZE", default="1g", project=LOWER_ONLY, grammar="memory", expands=True,
+        flag="--sandbox-tmp-size", metavar="SIZE", default="1g", project=LOWER_ONLY, grammar="tmp", expands=True,
     ),
     _sandbox(
         "sandbox_user", "str", "User of the commands, uid:gid or a name of the image; unset: who started odek",

@@ -41,6 +41,7 @@ def resolve(layers: Sequence[Layer]) -> Settings:
     return build_settings(
         MappingProxyType(resolved),
         raw_env=outcomes["sandbox_env"].raw_names,
+        networks_asked_by=_networks_asked_by(layers),
         warnings=(*_layer_warnings(layers), *_refusal_warnings(outcomes)),
     )
 
@@ -63,6 +64,18 @@ def project_overrides(layers: Sequence[Layer]) -> tuple[Override, ...]:
     return tuple(overrides)
 
 
+def _networks_asked_by(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """Return who asked for networks, in any layer of the operator's: a stronger layer drops them, not the rule
+    that such a run never falls back to the host."""
+    said = (
+        layer.values.get(key)
+        for layer in layers
+        if layer.source is not Source.PROJECT
+        for key in ("sandbox_networks", "sandbox_compose_project")
+    )
+    return tuple(dict.fromkeys(value.origin for value in said if value is not None and value.value not in ((), "")))
+
+
 def _with_address(resolved: dict[str, Resolved]) -> dict[str, Resolved]:
     """Return `resolved` with the provider's own address where the provider was named and no address was."""
     if resolved["provider"].value == "anthropic" and resolved["base_url"].source is Source.DEFAULT:
@@ -82,11 +95,18 @@ def _fold(option: Option, layers: Sequence[Layer]) -> _Outcome:
             continue
         if layer.source is not Source.PROJECT:
             outcome = _merged(option, outcome, value, layer.source)
-        elif not _admits(option, outcome.final, value):
+        elif value.value in ((), ""):
+            continue  # a project may ask for something; it never takes away what the operator asked for
+        elif not _admits(option, _operators(option, layers), value):
             outcome = replace(outcome, refused=value)
         elif not _says_nothing_new(outcome.final, value):
             outcome = _merged(option, outcome, value, layer.source)
     return outcome
+
+
+def _operators(option: Option, layers: Sequence[Layer]) -> Resolved:
+    """Return what is in force without the project, the operator's stronger layers included."""
+    return _fold(option, [layer for layer in layers if layer.source is not Source.PROJECT]).final
 
 
 def _admits(option: Option, current: Resolved, value: Value) -> bool:

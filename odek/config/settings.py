@@ -85,6 +85,8 @@ class SandboxSettings:
     raw_env: tuple[str, ...]
     """names whose value a project wrote: variables.expand_marked, after approval (R-17)"""
     volumes: tuple[str, ...]
+    networks_asked_by: tuple[str, ...] = ()
+    """the operator's layers that ask for networks or a Compose project, also where a stronger one dropped them"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import re
 
+from odek import amounts
 from odek.config.jsonfile import described, kind_of, quoted
 from odek.config.options import Option
 from odek.errors import ConfigError
-from odek.text import visible
+from odek.text import clip, visible
 
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
 _BOOL_HINT = "use 1 or 0, true or false, yes or no, on or off"
 
-# Docker takes these sizes (go-units RAMInBytes); a unit is a power of 1024.
-_MEMORY = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))? ?([bkmgt]?)(?:(?<=[kmgt])i?b)?", re.IGNORECASE)
-_CPUS = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,9}))?()")
-_POWERS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_BILLION = 10**9
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 
-# A name that starts with a digit or a dash, or holds a blank or "=", would be read as something
-# else by the docker client or by a shell.
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_GRAMMARS = {"memory": amounts.parse_memory, "cpus": amounts.parse_cpus, "tmp": amounts.parse_tmp_size}
 
 
 def parse_json(option: Option, value: object, origin: str) -> object | None:
@@ -49,12 +43,14 @@ def parse_json(option: Option, value: object, origin: str) -> object | None:
     return check_text(option, _string(value, origin, secret=option.secret), origin) or None
 
 
-def parse_text(option: Option, text: str, origin: str) -> object | None:
-    """Return the value of `option` from a variable or a flag, or None when an empty text says nothing.
+def parse_text(option: Option, text: str, origin: str) -> object:
+    """Return the value of `option` from a variable or a flag.
 
-    An empty list is a value, and no words for a boolean or a number are an error.
-    Raises ConfigError, naming `origin`.
+    An empty text is an error: a script's unset variable must neither lift a limit nor drop what a
+    weaker layer says. What can be switched off has a word for it. Raises ConfigError, naming `origin`.
     """
+    if not text.strip() and option.grammar != "files":
+        raise ConfigError(f"{origin} is empty", hint=_empty_hint(option))
     if option.kind == "bool":
         return parse_bool(text, origin)
     if option.kind == "int":
@@ -65,11 +61,19 @@ def parse_text(option: Option, text: str, origin: str) -> object | None:
         if not _DECIMAL.fullmatch(text):
             raise _mistyped("a number", quoted(text), origin)
         return _in_range(option, float(text), origin)
+    if option.off_word and text == option.off_word:
+        return () if option.kind == "list" else ""
     if option.grammar != "files":  # a file can have any name (B47)
         _check_characters(text, origin)
     if option.kind == "list":
         return split_list(text, origin)
-    return check_text(option, text, origin) or None
+    return check_text(option, text, origin)
+
+
+def _empty_hint(option: Option) -> str:
+    if option.kind == "bool":
+        return f"leave it out, or {_BOOL_HINT}"
+    return f"give it a value, or leave it out{f'; {option.off_word} switches it off' if option.off_word else ''}"
 
 
 def parse_bool(text: str, origin: str) -> bool:
@@ -79,8 +83,6 @@ def parse_bool(text: str, origin: str) -> bool:
         return True
     if word in FALSE_WORDS:
         return False
-    if not text:
-        raise ConfigError(f"{origin} is set but empty", hint=f"unset it, or {_BOOL_HINT}")
     raise ConfigError(f"{origin} is {quoted(text)}, which is neither true nor false", hint=_BOOL_HINT)
 
 
@@ -111,24 +113,17 @@ def check_text(option: Option, text: str, origin: str) -> str:
 
 
 def amount_of(option: Option, value: object, origin: str) -> int:
-    """Return how much a limit allows, in billionths of a process, byte or processor: exact, to be compared.
+    """Return how much a limit allows, to be compared with another of the same option.
 
-    Raises ConfigError when the text is no such limit, or allows nothing (Docker reads 0 as "no limit").
+    Raises ConfigError when the text is not such a limit, or allows nothing (Docker reads 0 as "no limit").
     """
     if not isinstance(value, str):
         assert isinstance(value, int)
-        return value * _BILLION
-    pattern, hint = _CPUS, "write a number of processors such as 0.5 or 2"
-    if option.grammar == "memory":
-        pattern, hint = _MEMORY, "write a size such as 512m or 2g"
-    match = pattern.fullmatch(value)
-    amount = 0
-    if match:
-        whole, fraction, unit = match.groups()
-        amount = (int(whole) * _BILLION + int((fraction or "").ljust(9, "0"))) * 1024 ** _POWERS[unit.lower()]
-    if amount == 0:
-        raise ConfigError(f"{quoted(value)} is no limit ({origin})", hint=hint)
-    return amount
+        return value
+    try:
+        return _GRAMMARS[option.grammar](value)
+    except amounts.Unfit as error:
+        raise ConfigError(f"{error.about(visible(clip(value, 200)))} ({origin})", hint=error.hint) from error
 
 
 def _mistyped(wanted: str, found: str, origin: str) -> ConfigError:
@@ -190,9 +185,8 @@ def _text_map(value: object, origin: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
         raise _mistyped("an object", described(value), origin)
     for name in value:
-        if not _VARIABLE_NAME.fullmatch(name):
-            raise ConfigError(
-                f'"{visible(name)}" is no name for a variable ({origin})',
-                hint="use letters, digits and _, beginning with a letter or _",
-            )
+        try:
+            amounts.check_variable_name(name)
+        except amounts.Unfit as error:
+            raise ConfigError(f"{error.about(visible(clip(name, 200)))} ({origin})", hint=error.hint) from error
     return tuple(sorted((name, _string(text, f"{origin}.{name}", secret=True)) for name, text in value.items()))

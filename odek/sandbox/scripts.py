@@ -8,7 +8,7 @@ file scripts the usual file programs.
 
 from __future__ import annotations
 
-CALL_VARIABLE = "ODEK_CALL"
+from odek.amounts import CALL_VARIABLE as CALL_VARIABLE
 
 READY = "odek-ready"
 

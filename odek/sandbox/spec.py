@@ -9,13 +9,14 @@ never hidden behind an unreachable daemon.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 
+from odek import amounts
+from odek.amounts import MAX_PIDS_LIMIT, MIN_PIDS_LIMIT, MIN_TMP_BYTES
 from odek.sandbox.engine import DOCKER, Engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
-from odek.sandbox.scripts import CALL_VARIABLE
 from odek.text import visible
 
 WORKSPACE = "/workspace"
@@ -23,22 +24,12 @@ ATTACHMENTS = "/ctx"
 """where files from outside the workspace stand that the operator attached (D-3)"""
 DEFAULT_HOME = "/tmp"
 DEFAULT_PIDS_LIMIT = 4096
-MIN_PIDS_LIMIT = 16  # below this the runtime's own threads and the shell no longer fit
-MAX_PIDS_LIMIT = 4_194_304  # the kernel's own ceiling for pid_max
-MIN_MEMORY_BYTES = 6 << 20  # Docker's own floor
 DEFAULT_TMP_BYTES = 1 << 30
-MIN_TMP_BYTES = 1 << 20  # below it there is no room for the proof of a start; 0 is "no limit" to the kernel
 MAX_ID = 2_147_483_647
 HELPER_UID = 65534  # "nobody": owns init and keep-alive, so that no command can signal them (D-10)
 OTHER_HELPER_UID = 65533
 
-_MEMORY = re.compile(r"([1-9][0-9]*(?:\.[0-9]+)?)([bkmgBKMG]?)")
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_CPUS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,9})?")
 _ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-# Read-only in bash, which ends when one of them is exported; and how odek finds a command's processes.
-_KEPT_NAMES = ("UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO", CALL_VARIABLE)
 _FORBIDDEN_TARGETS = (WORKSPACE, ATTACHMENTS, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run")
 
 
@@ -134,31 +125,19 @@ def parse_pids_limit(value: int, *, origin: str) -> int:
 
 def parse_memory(text: str, *, origin: str) -> int:
     """Return the bytes that `text` ("512m", "1.5g", "800000000") stands for."""
-    match = _MEMORY.fullmatch(text)
-    size = int(Decimal(match.group(1)) * _UNITS[match.group(2).lower()]) if match else 0
-    if match is None or size >= 1 << 62:
-        raise SandboxConfigError(
-            f'"{visible(text)}" is not an amount of memory ({origin})',
-            hint='write a number with an optional unit b, k, m or g, for example "512m" or "2g"',
-        )
-    if size < MIN_MEMORY_BYTES:
-        raise SandboxConfigError(
-            f'a memory limit of "{visible(text)}" is below the least that Docker accepts, 6m ({origin})',
-            hint="give the sandbox at least 64m for anything real",
-        )
-    return size
+    return _fit(amounts.parse_memory, text, origin)
 
 
 def parse_tmp_size(text: str, *, origin: str) -> int:
     """Return the bytes that `text` ("256m") stands for, as the size of a /tmp. Raises SandboxConfigError."""
-    match = _MEMORY.fullmatch(text)
-    size = int(Decimal(match.group(1)) * _UNITS[match.group(2).lower()]) if match else 0
-    if match is not None and MIN_TMP_BYTES <= size < 1 << 62:
-        return size
-    raise SandboxConfigError(
-        f'"{visible(text)}" is not a size for /tmp ({origin})',
-        hint='write at least 1m, a number with an optional unit b, k, m or g, for example "256m" or "2g"',
-    )
+    return _fit(amounts.parse_tmp_size, text, origin)
+
+
+def _fit(parse: Callable[[str], int], text: str, origin: str) -> int:
+    try:
+        return parse(text)
+    except amounts.Unfit as error:
+        raise SandboxConfigError(f"{error.about(visible(text))} ({origin})", hint=error.hint) from error
 
 
 def usual_tmp_size(memory_bytes: int | None) -> int:
@@ -170,13 +149,7 @@ def usual_tmp_size(memory_bytes: int | None) -> int:
 
 def parse_cpus(text: str, *, origin: str) -> int:
     """Return the billionths of a CPU that `text` ("2", "0.5") stands for; at least a hundredth."""
-    nano = int(Decimal(text) * 1_000_000_000) if _CPUS.fullmatch(text) else 0
-    if nano < 10_000_000:
-        raise SandboxConfigError(
-            f'"{visible(text)}" is not a number of CPUs ({origin})',
-            hint='write a decimal number of at least 0.01, for example "0.5" or "2"',
-        )
-    return nano
+    return _fit(amounts.parse_cpus, text, origin)
 
 
 def parse_user(text: str, *, origin: str) -> str:
@@ -194,16 +167,12 @@ def parse_user(text: str, *, origin: str) -> str:
 def parse_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> tuple[tuple[str, str], ...]:
     """Return `pairs` when every name can be exported by a shell and no value holds a NUL."""
     for name, value in pairs:
-        if not _ENV_NAME.fullmatch(name):
+        try:
+            amounts.check_variable_name(name)
+        except amounts.Unfit as error:
             raise SandboxConfigError(
-                f'"{visible(name)}" is not a name for an environment variable ({origin}: sandbox_env)',
-                hint="use letters, digits and underscores, and begin with a letter or underscore",
-            )
-        if name in _KEPT_NAMES:
-            raise SandboxConfigError(
-                f'"{name}" cannot be set ({origin}: sandbox_env)',
-                hint="the shell or odek itself uses it; choose another name",
-            )
+                f"{error.about(visible(name))} ({origin}: sandbox_env)", hint=error.hint
+            ) from error
         if "\0" in value:
             raise SandboxConfigError(
                 f'the value of "{name}" holds a NUL byte ({origin}: sandbox_env)', hint="no variable can hold one"

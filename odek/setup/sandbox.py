@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from odek.amounts import ENOUGH_PIDS
 from odek.approval.gate import Approver
 from odek.approval.request import ApprovalRequest
 from odek.config.settings import Override, Settings, Source
@@ -158,7 +159,16 @@ def start_sandbox(
         _make_folder(folder, host, notices)
     _require_same_volumes(draft, settings, host)
     spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=image_id, env=env)
-    return start(spec, docker, _surroundings(host, new_nonce, notices))
+    try:
+        return start(spec, docker, _surroundings(host, new_nonce, notices))
+    except SandboxConfigError as error:
+        if draft.limits.pids >= ENOUGH_PIDS:
+            raise
+        raise SandboxConfigError(
+            f"{error.message}; the process limit of {draft.limits.pids} may be the cause",
+            hint=f"some engines need up to {ENOUGH_PIDS} for their own part of a start",
+            detail=error.detail,
+        ) from error
 
 
 def needs_of(draft: Draft, settings: Settings) -> Needs:
@@ -271,6 +281,7 @@ def _request_networks(settings: Settings, notices: Notices) -> NetworkRequest:
     sandbox, origin = settings.sandbox, settings.origin_of
     mode = _network_mode(settings, notices)
     names_origin, compose_origin = origin("sandbox_networks"), origin("sandbox_compose_project")
+    _tell_of_inherited_networks(settings, notices)
     return NetworkRequest(
         mode=mode,
         names=parse_network_names(sandbox.networks, origin=names_origin),
@@ -280,6 +291,17 @@ def _request_networks(settings: Settings, notices: Notices) -> NetworkRequest:
         ),
         compose_origin=compose_origin,
     )
+
+
+def _tell_of_inherited_networks(settings: Settings, notices: Notices) -> None:
+    """Say that `none` means "no other network": it takes no attached one away."""
+    for key, word in (("sandbox_networks", "--sandbox-networks"), ("sandbox_compose_project", "--sandbox-compose")):
+        attached, mode = settings.resolved[key], settings.resolved["sandbox_network"]
+        if attached.value and mode.value == "none" and mode.source > attached.source:
+            notices.note(
+                f"{mode.origin} none means no other network: those of {visible(attached.origin)} stay attached; "
+                f"{word} none leaves them out"
+            )
 
 
 def _network_mode(settings: Settings, notices: Notices) -> str:

@@ -209,7 +209,7 @@ def test_nothing_is_left_when_a_start_fails_half_way(step: str, trouble: BaseExc
     ("operator", "error"),
     [
         ({"sandbox_network": "host"}, SandboxConfigError),
-        ({"sandbox_memory": "5m"}, SandboxConfigError),
+        ({"sandbox_memory": "5m"}, ConfigError),
         ({"sandbox_user": "a b"}, SandboxConfigError),
         ({"sandbox_image": "UPPER"}, SandboxConfigError),
         ({"sandbox_volumes": ["/etc:/x"]}, SandboxConfigError),
@@ -266,7 +266,8 @@ def test_fall_back_to_the_host_is_loud_and_the_model_is_told(bench: Bench) -> No
     assert (session.facts, type(session.executor).__name__, session.executor.workspace) == (
         None, "HostExecutor", bench.host.cwd,
     )  # fmt: skip
-    ((warning, hint),) = bench.notices.warnings
+    ((warning, hint), (void, _)) = bench.notices.warnings
+    assert void == "without the sandbox these do not apply: sandbox_image (~/.odek/config.json)"
     assert warning.endswith("shell commands run ON THIS HOST, WITHOUT A SANDBOX")
     assert "ODEK_REQUIRE_SANDBOX=1 stops" in hint
     assert bench.notices.notes == ["Docker says: Cannot connect to the Docker daemon at unix:///s."]
@@ -283,6 +284,25 @@ def test_fall_back_to_the_host_is_loud_and_the_model_is_told(bench: Bench) -> No
         (RUN, {"env": {"ODEK_REQUIRE_SANDBOX": "1"}}, "ODEK_REQUIRE_SANDBOX is set"),
         (RUN, {"flags": {"sandbox_networks": "a"}}, "networks were asked for"),
         (RUN, {"flags": {"sandbox_compose_project": "a"}}, "networks were asked for"),
+        (
+            RUN,
+            {"operator": {"sandbox_networks": ["a"]}, "project": {"sandbox_networks": []}},
+            "networks were asked for",
+        ),
+        (
+            RUN,
+            {"operator": {"sandbox_networks": ["a"]}, "flags": {"sandbox_networks": ["none"]}},
+            "networks were asked for",
+        ),
+        (
+            RUN,
+            {"operator": {"sandbox_compose_project": "a"}, "env": {"ODEK_SANDBOX_COMPOSE_PROJECT": "none"}},
+            "networks were asked for",
+        ),
+        (RUN, {"flags": {"sandbox_readonly": True}}, "read-only was asked for"),
+        (RUN, {"env": {"ODEK_SANDBOX_READONLY": "1"}}, "read-only was asked for"),
+        (RUN, {"operator": {"sandbox_readonly": True}}, "read-only was asked for"),
+        (RUN, {"project": {"sandbox_readonly": True}}, "read-only was asked for"),
         (Profile(command="serve", never_on_host=True), {}, "this session must not run on the host"),
     ],
     ids=str,
@@ -293,7 +313,7 @@ def test_what_forbids_the_fall_back(
     """R-7: the right-hand column, and that the reason is told."""
     script_unreachable(bench.docker)
     with pytest.raises(DaemonUnreachable):
-        bench.open(profile, operator=IMAGE, **said)  # type: ignore[arg-type]
+        bench.open(profile, **{**said, "operator": {**IMAGE, **said.get("operator", {})}})  # type: ignore[arg-type]
     assert bench.notices.notes == [f"not falling back to this host: {reason}"]
 
 

@@ -8,7 +8,16 @@ from typing import Literal
 import pytest
 
 from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError, StateError, UsageError
-from odek.isolation import PIN_ORIGIN, Firmness, Intent, choose_intent, decide, explain_stop, require_allowed
+from odek.isolation import (
+    PIN_ORIGIN,
+    Firmness,
+    Intent,
+    choose_intent,
+    decide,
+    explain_stop,
+    require_allowed,
+    require_readonly_kept,
+)
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 
 ERRORS: tuple[tuple[str, BaseException], ...] = (
@@ -31,7 +40,7 @@ ERRORS: tuple[tuple[str, BaseException], ...] = (
     ("os", PermissionError()),
     ("bug", RuntimeError()),
 )
-FLAGS = ("explicit", "required", "networks_asked", "never_on_host", "image_from_project")
+FLAGS = ("explicit", "required", "networks_asked", "never_on_host", "readonly_asked", "image_from_project")
 FIRMNESSES = [
     Firmness(**dict(zip(FLAGS, values, strict=True))) for values in itertools.product((False, True), repeat=len(FLAGS))
 ]
@@ -44,7 +53,7 @@ HOST_CELLS = {
 
 
 def soft(firmness: Firmness) -> bool:
-    return not (firmness.explicit or firmness.required or firmness.networks_asked or firmness.never_on_host)
+    return not any(getattr(firmness, flag) for flag in FLAGS if flag != "image_from_project")
 
 
 @pytest.mark.parametrize(("kind", "error"), ERRORS, ids=[kind for kind, _ in ERRORS])
@@ -83,6 +92,7 @@ def test_stop_is_explained_exactly_when_another_firmness_would_have_gone_on(kind
             "ODEK_REQUIRE_SANDBOX is set",
         ),
         ({"networks_asked", "explicit"}, "networks were asked for"),
+        ({"readonly_asked", "never_on_host", "explicit"}, "read-only was asked for"),
         ({"never_on_host", "explicit"}, "this session must not run on the host"),
         ({"explicit", "image_from_project"}, "a sandbox was asked for explicitly"),
         ({"image_from_project"}, "the image was named by the project"),
@@ -185,3 +195,19 @@ def test_run_on_the_host_is_refused_where_a_sandbox_is_required(explicit: bool) 
     intent = Intent(sandboxed=False, explicit=explicit, origin="--no-sandbox")
     with pytest.raises(ConfigError, match=r"\(--no-sandbox\), and ODEK_REQUIRE_SANDBOX forbids it"):
         require_allowed(intent, required=True)
+
+
+@pytest.mark.parametrize("origin", ["--no-sandbox", "ODEK_NO_SANDBOX", "~/.odek/config.json", PIN_ORIGIN])
+def test_read_only_on_the_host_is_a_usage_error(origin: str) -> None:
+    """A5, D-22: nothing on the host keeps that promise; both who asked and who opted out are named."""
+    intent = Intent(sandboxed=False, explicit=True, origin=origin)
+    with pytest.raises(UsageError) as refused:
+        require_readonly_kept(intent, readonly_origin="./odek.json")
+    assert "(./odek.json)" in refused.value.message
+    assert f"({origin})" in refused.value.message
+
+
+def test_read_only_is_no_obstacle_to_a_sandbox_nor_its_absence_to_the_host() -> None:
+    """A5."""
+    require_readonly_kept(Intent(sandboxed=True, explicit=False, origin="x"), readonly_origin="--sandbox-readonly")
+    require_readonly_kept(Intent(sandboxed=False, explicit=True, origin="x"), readonly_origin="")

@@ -22,6 +22,7 @@ GROUND = {"errors", "text"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "text": set(),
+    "amounts": set(),
     "redact": set(),
     "trusted": set(),
     "calloff": {"errors"},
@@ -32,8 +33,8 @@ ROOMS: dict[str, set[str]] = {
     "operator_home": GROUND | {"safefile"},
     "host": GROUND | {"operator_home"},
     "state": GROUND | {"operator_home"},
-    "config": GROUND | {"host", "operator_home", "safefile"},
-    "sandbox": GROUND | {"process", "safefile", "listing", "together"},
+    "config": GROUND | {"amounts", "host", "operator_home", "safefile"},
+    "sandbox": GROUND | {"amounts", "process", "safefile", "listing", "together"},
     "approval": GROUND | {"state", "danger"},
     "danger": GROUND | {"trusted"},
     "model": GROUND,
@@ -51,8 +52,8 @@ ROOMS: dict[str, set[str]] = {
     "demo": set(),
 }
 ROOMS["setup"] = GROUND | {
-    "redact", "safefile", "operator_home", "host", "state", "config", "sandbox", "danger", "approval", "model",
-    "executor", "onhost", "tools", "isolation",
+    "amounts", "redact", "safefile", "operator_home", "host", "state", "config", "sandbox", "danger", "approval",
+    "model", "executor", "onhost", "tools", "isolation",
 }  # fmt: skip
 ROOMS["explain"] = GROUND | {"host", "config", "sandbox", "approval", "isolation", "setup"}
 ROOMS["bootstrap"] = set(ROOMS)

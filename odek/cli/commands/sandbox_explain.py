@@ -10,7 +10,7 @@ from dataclasses import replace
 from odek.approval.request import ApprovalRequest
 from odek.approval.store import ApprovalStore
 from odek.attachments import outside, read_named
-from odek.bootstrap import firmness_of, intent_of
+from odek.bootstrap import firmness_of, intent_of, require_allowed
 from odek.cli.commands.run import PROFILE
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
@@ -25,7 +25,6 @@ from odek.explain.outcome import explain_host, explain_sandbox
 from odek.explain.text import explanation_to_json, render_explanation
 from odek.explain.types import ApprovalState, Asked, Explanation, Look
 from odek.host import Host, which
-from odek.isolation import require_allowed
 from odek.sandbox.build import is_ours
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.engine import DOCKER, Engine, learn_engine, require_fit
@@ -69,7 +68,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: Terminal) -> Explanation:
     intent = intent_of(PROFILE, settings)
-    require_allowed(intent, required=settings.require_sandbox)
+    require_allowed(intent, settings)
     if not intent.sandboxed:
         return explain_host(settings, intent)
     carried = outside(read_named(settings.ctx, cwd=host.cwd, home=host.home))

@@ -19,7 +19,7 @@ from odek.config.layers import (
     parse_flags,
     read_layers,
 )
-from odek.config.options import LIVE
+from odek.config.options import BY_KEY, LIVE, Option
 from odek.config.secretfile import SecretFile
 from odek.config.settings import DangerSettings, Source
 from odek.errors import ConfigError
@@ -205,7 +205,7 @@ def test_projects_text_is_taken_literally(key: str) -> None:
 
 def test_environment_values_know_their_variable() -> None:
     """R-10"""
-    assert parse_environment({"ODEK_MODEL": "m", "PATH": "/bin", "ODEK_SYSTEM": ""}, NO_SECRETS) == Layer(
+    assert parse_environment({"ODEK_MODEL": "m", "PATH": "/bin"}, NO_SECRETS) == Layer(
         source=Source.ENVIRONMENT, origin="environment", values={"model": Value(value="m", origin="ODEK_MODEL")}
     )
 
@@ -240,10 +240,33 @@ def test_bad_number_in_a_variable_is_fatal(text: str) -> None:
         parse_environment({"ODEK_SANDBOX_PIDS_LIMIT": text}, NO_SECRETS)
 
 
-def test_empty_list_in_a_variable_is_the_empty_list() -> None:
-    """F-12: no tools, not all of them."""
-    values = parse_environment({"ODEK_TOOLS_ENABLED": ""}, NO_SECRETS).values
+def test_word_in_a_variable_is_the_empty_list() -> None:
+    """A4, F-12: no tools, not all of them."""
+    values = parse_environment({"ODEK_TOOLS_ENABLED": "none"}, NO_SECRETS).values
     assert values == {"tools.enabled": Value(value=(), origin="ODEK_TOOLS_ENABLED")}
+
+
+@pytest.mark.parametrize("option", [option for option in LIVE if option.env], ids=lambda option: option.key)
+@pytest.mark.parametrize("text", ["", " ", "\t"])
+def test_empty_variable_is_an_error(option: Option, text: str) -> None:
+    """A4: one rule for all options, as for flags."""
+    with pytest.raises(ConfigError, match=f"^{option.env[0]} is empty$") as refused:
+        parse_environment({option.env[0]: text}, NO_SECRETS)
+    assert not option.off_word or f"{option.off_word} switches it off" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "empty"), [("sandbox_networks", ()), ("sandbox_compose_project", ""), ("tools.enabled", ())]
+)
+def test_word_switches_off_for_one_run(key: str, empty: object) -> None:
+    """A4: by flag and by variable; together with a name it is a contradiction."""
+    option = BY_KEY[key]
+    given = ["none"] if option.kind == "list" else "none"
+    assert parse_flags({key: given}).values[key] == Value(value=empty, origin=option.flag)
+    assert parse_environment({option.env[0]: "none"}, NO_SECRETS).values[key].value == empty
+    if option.kind == "list":
+        with pytest.raises(ConfigError, match="is given as none and with names"):
+            parse_flags({key: ["a", "none"]})
 
 
 def test_keys_of_other_programs_are_the_weakest_layer() -> None:

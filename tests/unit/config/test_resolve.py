@@ -69,7 +69,7 @@ def _document(key: str, value: object) -> dict[str, object]:
 def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return ",".join(value) or "none" if isinstance(value, list) else str(value)
 
 
 def _typed(value: object) -> object:
@@ -167,6 +167,9 @@ def test_stronger_layer_wins(option: Option, weak: Source, strong: Source) -> No
         ("sandbox_pids_limit", 100, 101, 100, "may only lower 100 (~/.odek/config.json)"),
         ("sandbox_pids_limit", 100, 100, 100, ""),
         ("sandbox_pids_limit", 100, 99, 99, ""),
+        ("sandbox_pids_limit", 8192, 5000, 5000, ""),
+        ("sandbox_networks", ["a"], [], ("a",), ""),
+        ("sandbox_compose_project", "a", "", "a", ""),
         ("sandbox_memory", None, "64g", "64g", ""),
         ("sandbox_memory", "512m", "1g", "512m", "may only lower 512m (~/.odek/config.json)"),
         ("sandbox_memory", "1g", "1024m", "1024m", ""),
@@ -294,7 +297,6 @@ def test_warnings_of_a_layer_come_first() -> None:
         ({"api_key": ""}, {"DEEPSEEK_API_KEY": "d"}, "d", "DEEPSEEK_API_KEY"),
         ({"api_key": "$OPENAI_API_KEY"}, {"OPENAI_API_KEY": "o"}, "o", "~/.odek/config.json"),
         ({"api_key": "g"}, {"ODEK_API_KEY": "e", "OPENAI_API_KEY": "o"}, "e", "ODEK_API_KEY"),
-        ({"api_key": "g"}, {"ODEK_API_KEY": ""}, "g", "~/.odek/config.json"),
         # a key of one API is not sent to a server of the other
         ({}, {"ANTHROPIC_API_KEY": "a"}, "", "default"),
         ({"provider": "anthropic"}, {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "a", "ANTHROPIC_API_KEY"),
@@ -500,7 +502,10 @@ def test_settings_show_no_secret_when_printed() -> None:
         (None, {"sandbox_network": "bridge"}, {"ODEK_SANDBOX_NETWORK": "none"}, ()),
         ({"sandbox_image": "i"}, {"sandbox_image": "i"}, {}, ()),
         (None, {"sandbox_networks": ["a"]}, {}, (("sandbox_networks", ("a",), ()),)),
-        ({"sandbox_networks": ["a"]}, {"sandbox_networks": []}, {}, (("sandbox_networks", (), ("a",)),)),
+        ({"sandbox_networks": ["a"]}, {"sandbox_networks": []}, {}, ()),
+        ({"sandbox_compose_project": "a"}, {"sandbox_compose_project": ""}, {}, ()),
+        ({"sandbox_volumes": ["./a:/a"]}, {"sandbox_volumes": []}, {}, ()),
+        ({"sandbox_user": "1:1"}, {"sandbox_user": ""}, {}, ()),
         (None, {"sandbox_networks": []}, {}, ()),
         (None, {"sandbox_compose_project": "c"}, {}, (("sandbox_compose_project", "c", ""),)),
         (None, {"sandbox_user": "0:0"}, {}, (("sandbox_user", "0:0", ""),)),
@@ -514,7 +519,7 @@ def test_settings_show_no_secret_when_printed() -> None:
         ),
         ({"sandbox_env": {"A": "1", "B": "1"}}, {"sandbox_env": {"A": "1"}}, {}, ()),
         (None, {"sandbox_env": {}}, {}, ()),
-        (None, {"sandbox": True, "sandbox_readonly": True, "sandbox_pids_limit": 1, "sandbox_memory": "1g"}, {}, ()),
+        (None, {"sandbox": True, "sandbox_readonly": True, "sandbox_pids_limit": 5, "sandbox_memory": "1g"}, {}, ()),
         (None, {"model": "m", "tools": {"disabled": ["x"]}, "base_url": "x"}, {}, ()),
         (
             None,
@@ -552,3 +557,36 @@ def test_bad_limit_of_a_project_is_fatal_not_merely_ignored(key: str) -> None:
 def test_values_of_a_layer_are_used_as_they_are() -> None:
     layer = Layer(source=FLAG, origin="command line", values={"model": Value(value="m", origin="--model")})
     assert resolve((layer,)).model.model == "m"
+
+
+@pytest.mark.parametrize(
+    ("env", "project", "value", "warned"),
+    [
+        ("8192", 5000, 8192, False),
+        ("8192", 9000, 8192, True),
+        ("2048", 5000, 2048, True),
+        ("2048", 1000, 2048, False),
+        ("8192", 8192, 8192, False),
+    ],
+)
+def test_limit_of_a_project_is_compared_with_what_is_in_force(env: str, project: int, value: int, warned: bool) -> None:
+    """A17: not with the default that the operator replaced; a variable is stronger than the project's file."""
+    layers = make_layers(project={"sandbox_pids_limit": project}, env={"ODEK_SANDBOX_PIDS_LIMIT": env})
+    settings = resolve(layers)
+    assert settings.sandbox.pids_limit == value
+    assert bool(settings.warnings) is warned
+    assert all(f"may only lower {env} (ODEK_SANDBOX_PIDS_LIMIT)" in warning for warning in settings.warnings)
+
+
+@pytest.mark.parametrize("dropped_by", ["project", "env", "flags"])
+def test_who_asked_for_networks_is_known_where_they_were_dropped(dropped_by: str) -> None:
+    """A3: firmness counts what any layer of the operator's asked for."""
+    dropped = {
+        "project": {"sandbox_networks": [], "sandbox_compose_project": ""},
+        "env": {"ODEK_SANDBOX_NETWORKS": "none", "ODEK_SANDBOX_COMPOSE_PROJECT": "none"},
+        "flags": {"sandbox_networks": ["none"], "sandbox_compose_project": "none"},
+    }[dropped_by]
+    operator = {"sandbox_networks": ["a"], "sandbox_compose_project": "c"}
+    sandbox = resolve(make_layers(operator=operator, **{dropped_by: dropped})).sandbox  # type: ignore[arg-type]
+    assert sandbox.networks_asked_by == ("~/.odek/config.json",)
+    assert (sandbox.networks, sandbox.compose_project) == ((("a",), "c") if dropped_by == "project" else ((), ""))

@@ -45,7 +45,7 @@ def test_schema_describes_types_and_limits() -> None:
         "description": "How many processes the container may hold (can only lower the operator's limit)",
         "default": 4096,
         "type": "integer",
-        "minimum": 1,
+        "minimum": 5,
         "maximum": 4194304,
     }
     assert properties["thinking"]["enum"] == ["", "enabled", "disabled", "low", "medium", "high"]
@@ -75,7 +75,7 @@ def test_schemas_are_json() -> None:
         None,
         {},
         {"sandbox": False},
-        {"sandbox_pids_limit": 1, "sandbox_network": "bridge", "tools": {"disabled": ["x"]}},
+        {"sandbox_pids_limit": 5, "sandbox_network": "bridge", "tools": {"disabled": ["x"]}},
     ],
 )
 def test_project_template_loads_without_warning_or_question(operator: dict[str, object] | None) -> None:

@@ -58,7 +58,7 @@ def test_pids_limit_is_taken_when_it_limits(value: int) -> None:
     assert parse_pids_limit(value, origin=ORIGIN) == value
 
 
-@pytest.mark.parametrize("value", [0, -1, -5, 1, 15, 4_194_305, 1 << 63])
+@pytest.mark.parametrize("value", [0, -1, -5, 1, 4, 4_194_305, 1 << 63])
 def test_pids_limit_is_refused_when_docker_would_not_enforce_it(value: int) -> None:
     """R-32: 0 and less mean "unlimited" to Docker; 1 starts a container in which nothing can run."""
     with pytest.raises(SandboxConfigError, match=rf"limit of {value} is not possible \(./odek.json\)"):
