@@ -16,6 +16,7 @@ from odek.process import Completed
 from odek.sandbox.docker import quote
 from odek.sandbox.engine import Engine, Needs, limits_hint, require_fit
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.seccomp import filter_of, takes_own_profile
 from odek.text import visible
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -67,14 +68,17 @@ def judge_security(info: Mapping[str, Any]) -> Check:
     """Return whether the engine filters system calls."""
     options = [str(option) for option in info.get("SecurityOptions") or []]
     seen = ", ".join(visible(option) for option in options) or "none reported"
-    if not any("name=seccomp" in option or option == "seccomp" for option in options):
+    name = filter_of(info)
+    if name is None:
         return Check(
             name="security",
-            verdict="warn",
+            verdict="fail",
             seen=seen,
             mend="without a seccomp filter containers may use every system call; use a kernel and engine with it",
         )
-    return Check(name="security", verdict="ok", seen=seen)
+    if takes_own_profile(info):
+        return Check(name="security", verdict="ok", seen=f"{seen}; odek puts its own seccomp profile in place of it")
+    return Check(name="security", verdict="ok", seen=f"{seen}; the engine's seccomp profile stays in force")
 
 
 def judge_engine(engine: Engine) -> Check:

@@ -25,6 +25,7 @@ from odek.sandbox.spec import Limits, SandboxSpec
 from odek.sandbox.start import Surroundings, start
 
 GONE_WITHIN_S = 15
+SECCOMP_FILE = str(Path(__file__).resolve().parent.parent / "odek" / "sandbox" / "seccomp.json")
 PROGRAMS = tuple("cat chmod cp env head id kill ls mkdir mv printf ps readlink rm sh sha256sum sleep touch yes".split())  # noqa: SIM905
 
 
@@ -66,6 +67,7 @@ class Boxes:
             user=f"{os.getuid()}:{os.getgid()}",
             home="/tmp",
             limits=Limits(pids=256),
+            seccomp_file=SECCOMP_FILE,
         )
         return replace(spec, **changes)
 

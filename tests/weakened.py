@@ -70,8 +70,9 @@ def on_bridge(arguments: Arguments) -> Arguments:
 # name of a protection → what takes it out of the arguments of `docker run` and `docker exec`
 PROTECTIONS: dict[str, Edit] = {
     "capabilities": without_option("--cap-drop "),
-    "no-new-privileges": without_option("--security-opt "),
-    "seccomp": with_option("--security-opt", "seccomp=unconfined"),
+    "no-new-privileges": without_option("--security-opt no-new-privileges"),
+    "seccomp": lambda words: tuple("seccomp=unconfined" if w.startswith("seccomp=") else w for w in words),
+    "own seccomp profile": without_option("--security-opt seccomp="),
     "noexec": in_words_with("/tmp:", "noexec", "exec"),
     "nosuid": in_words_with("/tmp:", "nosuid", "suid"),
     "nodev": in_words_with("/tmp:", "nodev", "dev"),

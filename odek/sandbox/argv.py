@@ -44,6 +44,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--name", name, "--hostname", name,
         *(item for key, value in labels for item in ("--label", f"{key}={value}")),
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+        *(("--security-opt", f"seccomp={spec.seccomp_file}") if spec.seccomp_file else ()),
         "--pids-limit", str(limits.pids), *_memory_flags(limits.memory_bytes), *_cpu_flags(limits.nano_cpus),
         "--network", spec.plan.first,
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",

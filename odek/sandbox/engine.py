@@ -17,6 +17,7 @@ from odek.process import Completed
 from odek.sandbox.docker import Docker, call, probe, quote
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.podman import docker_info
+from odek.sandbox.seccomp import filter_of, takes_own_profile
 
 INFO_ARGV = ("info", "--format", "{{json .}}")
 
@@ -40,6 +41,10 @@ class Engine:
     """uid 0 in a container is who runs the engine, every other uid is one that nobody here has"""
     remapped: bool = False
     """no uid in a container is anybody here (userns-remap)"""
+    unfiltered: bool = False
+    """no system call is filtered in its containers, and none can be"""
+    own_filter: bool = False
+    """whether odek's filter of system calls takes the place of the engine's"""
     unenforced: tuple[str, ...] = ()
     """the settings whose limits it cannot enforce"""
 
@@ -103,6 +108,8 @@ def read_engine(info: Mapping[str, Any]) -> Engine:
         service=not podman and isinstance(logs, list) and _PODMAN_LOGS in logs,
         rootless=any(option.startswith("name=rootless") for option in options),
         remapped=any(option.startswith("name=userns") for option in options),
+        unfiltered=filter_of(info) is None,
+        own_filter=not podman and takes_own_profile(info),
         unenforced=tuple(setting for key, setting in _CONTROLLERS if info.get(key) is False),
     )
 
@@ -118,6 +125,11 @@ def require_fit(engine: Engine, needs: Needs) -> None:
         raise SandboxConfigError(
             "podman's service behind Docker's client is not supported",
             hint="use podman's own client under the name docker (package podman-docker), or a Docker engine",
+        )
+    if engine.unfiltered:
+        raise SandboxConfigError(
+            "this engine does not filter system calls: it, or its kernel, is without seccomp",
+            hint="use a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp; `docker info` shows it",
         )
     if engine.podman and needs.attaches:
         raise SandboxConfigError(

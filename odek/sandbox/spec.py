@@ -86,6 +86,8 @@ class SandboxSpec:
     """whether there is a second tmpfs, for files from outside the workspace"""
     engine: Engine = DOCKER
     """what kind of engine is to start it"""
+    seccomp_file: str = ""
+    """odek's own filter of system calls, for the client to read; "" for the engine's"""
     workdir_id: tuple[int, int] | None = None
     """device and inode that `workdir` must still have; None: not known"""
 

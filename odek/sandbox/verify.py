@@ -11,7 +11,11 @@ from typing import Any
 
 from odek.sandbox.argv import NONCE_LABEL, tmpfs_mounts
 from odek.sandbox.attachment import verify_attached
+from odek.sandbox.seccomp import is_own_profile
 from odek.sandbox.spec import WORKSPACE, SandboxSpec
+from odek.text import clip
+
+_SHOWN = 80  # characters of an option that a message repeats: a profile is long
 
 
 def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -> tuple[str, ...]:
@@ -36,7 +40,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
             ("process namespace", host.get("PidMode") or "", ""),
             ("memory namespace", host.get("IpcMode"), "private"),
         ),
-        *_security_option(host),
+        *_security_option(host, spec),
         *(line for target, options in tmpfs_mounts(spec) for line in _tmpfs(host, target, options, spec)),
         *_mounts(inspected, spec),
         *verify_attached(spec.plan, inspected),
@@ -54,14 +58,16 @@ def _differences(*rows: tuple[str, object, object]) -> Iterator[str]:
             yield f"{what}: asked for {wanted!r}, found {found!r}"
 
 
-def _security_option(host: Mapping[str, Any]) -> Iterator[str]:
-    options = _list(host, "SecurityOpt")
+def _security_option(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
+    options = [clip(str(option), _SHOWN) for option in _list(host, "SecurityOpt")]
     if not any(
         option in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true") for option in options
     ):
         yield f"no-new-privileges is not in force, found {options!r}"
     if any("unconfined" in str(option) for option in options):
         yield f"a protection is switched off: {options!r}"
+    if spec.seccomp_file and not any(is_own_profile(str(option)) for option in _list(host, "SecurityOpt")):
+        yield f"odek's filter of system calls is not in force, found {options!r}"
 
 
 def _tmpfs(host: Mapping[str, Any], target: str, wanted: str, spec: SandboxSpec) -> Iterator[str]:

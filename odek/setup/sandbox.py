@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odek.amounts import ENOUGH_PIDS
 from odek.approval.gate import Approver
@@ -49,6 +49,7 @@ from odek.sandbox.workdir import check_workdir, require_same_workdir, resolve_vo
 from odek.setup.asking import approval_request, approve
 from odek.setup.image import Notices as Notices
 from odek.setup.image import choose_image, make_image, obtain, require_buildable
+from odek.setup.seccomp import profile_file, profile_path
 from odek.text import visible
 
 
@@ -160,7 +161,8 @@ def start_sandbox(
     _require_same_volumes(draft, settings, host)
     spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=image_id, env=env)
     try:
-        return start(spec, docker, _surroundings(host, new_nonce, notices))
+        with profile_file(engine, host) as path:
+            return start(replace(spec, seccomp_file=path), docker, _surroundings(host, new_nonce, notices))
     except SandboxConfigError as error:
         if draft.limits.pids >= ENOUGH_PIDS:
             raise
@@ -255,6 +257,7 @@ def sandbox_spec(
         home=dict(env).get("HOME", DEFAULT_HOME),
         limits=draft.limits,
         env=env,
+        seccomp_file=profile_path(engine, host),
         volumes=draft.volumes,
         umask=host.umask,
         attachments=draft.attachments,

@@ -210,7 +210,7 @@ def test_sandbox_takes_no_name_of_a_service(proof: Proof, docker_engine: Engine,
 
 
 FOUND_OUT = (
-    "capabilities", "no-new-privileges", "seccomp", "noexec", "nosuid", "tmpfs", "size of tmp",
+    "capabilities", "no-new-privileges", "seccomp", "own seccomp profile", "noexec", "nosuid", "tmpfs", "size of tmp",
     "number of files", "helper user", "process limit",
     "memory limit", "init", "rm", "network none", "read-only", "private ipc",
 )  # fmt: skip

@@ -17,6 +17,8 @@ from fakes.model_server import ModelServer, ServedRequest, calls, text
 from program import Odek
 from scene import listener_on_the_host, run_script, tool_results
 
+from odek.sandbox.seccomp import is_own_profile
+
 CANARY = "canary-7f3"
 
 
@@ -47,18 +49,21 @@ def inspect_during(odek: Odek, engine: Engine, *flags: str) -> dict[str, object]
 
 
 def test_container_has_no_privileges(sandboxed: Odek, docker_engine: Engine) -> None:
-    """S-5 No capabilities, no privilege escalation, no device, Docker's seccomp filter, a process limit, `/tmp`
-    without programs and setuid; proved by inspecting the running container.
+    """S-5 No capabilities, no privilege escalation, no device, a filter of system calls that is never weaker than
+    Docker's own, a process limit, `/tmp` without programs and setuid, and of bounded size; proved by inspecting the
+    running container.
     """
     host = inspect_during(sandboxed, docker_engine)["HostConfig"]
     assert isinstance(host, dict)
     wanted = {
-        "CapDrop": ["ALL"], "CapAdd": None, "Privileged": False, "Devices": [], "SecurityOpt": ["no-new-privileges"],
+        "CapDrop": ["ALL"], "CapAdd": None, "Privileged": False, "Devices": [],
         "PidsLimit": 4096, "PidMode": "", "IpcMode": "private", "UTSMode": "", "NetworkMode": "none",
         "AutoRemove": True,
     }  # fmt: skip
     assert {key: host[key] for key in wanted} == wanted
-    assert {"noexec", "nosuid", "nodev"} <= set(host["Tmpfs"]["/tmp"].split(","))
+    privileges, seccomp = host["SecurityOpt"]
+    assert (privileges, is_own_profile(seccomp)) == ("no-new-privileges", True)
+    assert {"noexec", "nosuid", "nodev", f"size={1 << 30}"} <= set(host["Tmpfs"]["/tmp"].split(","))
 
 
 def test_container_has_no_privileges_seen_from_inside(sandboxed: Odek) -> None:

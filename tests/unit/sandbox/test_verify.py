@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from fakes.containers import IMAGE_ID, NONCE, SPEC, inspected
 
+from odek.sandbox.seccomp import profile_data
 from odek.sandbox.spec import Limits, Mount
 from odek.sandbox.verify import mismatches
 
@@ -170,3 +172,30 @@ def test_inspect_of_any_shape_is_judged_and_no_error(path: str, garbage: object)
     found = mismatches(changed(inspected(SPEC), path, garbage), SPEC, nonce=NONCE)
     assert all(isinstance(words, str) for words in found)
     assert found or path == "NetworkSettings"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["no-new-privileges"],
+        ["no-new-privileges", "seccomp={}"],
+        ["no-new-privileges", "seccomp=" + "[" * 100_000],
+        ["no-new-privileges", "seccomp=" + profile_data().decode().replace('"clone3"', '"setns"')],
+        ["no-new-privileges", profile_data().decode()],
+    ],
+    ids=["engine's own", "empty", "not JSON", "changed", "another option"],
+)
+def test_filter_that_is_not_odeks_own_is_a_mismatch(options: list[str]) -> None:
+    """S-5, R-37: whatever the client has read under the file's name, what counts is what the engine has got."""
+    spec = replace(SPEC, seccomp_file="/h/seccomp.json")
+    (found,) = mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", options), spec, nonce=NONCE)
+    assert found.startswith("odek's filter of system calls is not in force, found ['no-new-privileges'")
+    assert len(found) < 250
+
+
+def test_filter_is_odeks_own_however_the_client_spaces_it() -> None:
+    """S-5: Docker's client sends it without its blanks."""
+    spec = replace(SPEC, seccomp_file="/h/seccomp.json")
+    compact = json.dumps(json.loads(profile_data()), separators=(",", ":"))
+    options = ["no-new-privileges", f"seccomp={compact}"]
+    assert mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", options), spec, nonce=NONCE) == ()
