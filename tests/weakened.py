@@ -79,6 +79,8 @@ PROTECTIONS: dict[str, Edit] = {
     "tmp for all": lambda words: tuple(w.partition(",mode=")[0] if w.startswith("/tmp:") else w for w in words),
     "size of tmp": lambda words: tuple(re.sub(",size=[0-9]+", "", w) if w.startswith("/tmp:") else w for w in words),
     "number of files": lambda words: tuple(re.sub(",nr_inodes=[0-9]+", "", word) for word in words),
+    "no resolver": without_option("--dns"),
+    "no ipv6": without_option("--sysctl "),
     "tmpfs": without_option("--tmpfs "),
     "user": without_option("--user "),
     "helper user": as_keep_alive("0:0"),

@@ -17,6 +17,7 @@ NONCE_LABEL = "io.odek.nonce"
 """tells our own container from another's that took the same name"""
 
 _LISTED_NETWORK = "[{{json .ID}},{{json .Name}},{{json .Driver}},{{json .Scope}}]"
+NO_RESOLVER = "0.0.0.0"  # noqa: S104 - nothing is bound to it
 SHARED_MEMORY = "/dev/shm"
 _SHARED_MEMORY_BYTES = 64 << 20  # Docker's own default
 _PAGE_BYTES = 4096
@@ -46,7 +47,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
         *(("--security-opt", f"seccomp={spec.seccomp_file}") if spec.seccomp_file else ()),
         "--pids-limit", str(limits.pids), *_memory_flags(limits.memory_bytes), *_cpu_flags(limits.nano_cpus),
-        "--network", spec.plan.first,
+        "--network", spec.plan.first, *_sealing(spec),
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", spec.helper_user,
@@ -183,6 +184,19 @@ def load_argv(path: str) -> tuple[str, ...]:
 
 def tag_argv(image_id: str, ref: str) -> tuple[str, ...]:
     return ("tag", "--", image_id, ref)
+
+
+def _sealing(spec: SandboxSpec) -> tuple[str, ...]:
+    """Return what keeps a container without the internet from it by name or by IPv6.
+
+    Docker's resolver forwards what it does not know to the host's, from an internal network too where that
+    one listens on a loopback address (engines before 25.0.5), and resolv.conf names it. 0.0.0.0 is the
+    container itself, where nobody answers; for 127.0.0.1 the client prints a warning. podman refuses it.
+    """
+    if spec.plan.internet or spec.engine.podman:
+        return ()
+    ipv6 = ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1") if spec.plan.disables_ipv6 else ()
+    return ("--dns", NO_RESOLVER, "--dns-search", ".", *ipv6)
 
 
 def _bounds(spec: SandboxSpec, size: int) -> str:

@@ -66,6 +66,7 @@ class Network:
     driver: str = "bridge"
     scope: str = "local"
     config_only: bool = False
+    ipv6: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,11 @@ class NetworkPlan:
     def internet(self) -> bool:
         """whether any of the networks leads to the internet"""
         return self.mode == "bridge" or any(not network.internal for network in self.attached)
+
+    @property
+    def disables_ipv6(self) -> bool:
+        """whether IPv6 is switched off: engines before 27 filter it on no network, an internal one included"""
+        return not self.internet and any(network.ipv6 for network in self.attached)
 
     @property
     def first(self) -> str:
@@ -167,6 +173,7 @@ def parse_network(raw: Mapping[str, Any]) -> Network:
         driver=str(found.get("driver") or ""),
         scope=str(found.get("scope") or ("local" if podman else "")),  # podman knows no other scope
         config_only=bool(found.get("configonly")),
+        ipv6=found.get("enableipv6") is True,
     )
 
 

@@ -156,7 +156,7 @@ def _facts(
         user=user,
         home=home,
         network=spec.plan.label,
-        internet=spec.plan.internet,
+        internet=_reaches_internet(spec, observed, notify),
         networks=spec.attached,
         service_names=services.names,
         shared_names=services.shared,
@@ -178,3 +178,14 @@ def _init_start(observed: dict[str, str]) -> str:
     """Return field 22 of proc(5)'s stat; what is printed begins with field 3."""
     fields = observed.get("init", "").split()
     return fields[19] if len(fields) > 19 and fields[19].isdecimal() else ""
+
+
+def _reaches_internet(spec: SandboxSpec, observed: dict[str, str], notify: Callable[[str], None]) -> bool:
+    """Return whether the internet counts as reachable: by what was asked for, or by what was seen inside."""
+    if spec.plan.internet or "ipv6" not in observed:
+        return spec.plan.internet
+    notify(
+        "a network that is internal has a way out by IPv6 in the sandbox, which this engine may not filter: commands "
+        "that use the network are asked about"
+    )
+    return True

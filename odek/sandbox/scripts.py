@@ -43,6 +43,9 @@ attempt "$HOME/.odek-$1" home && rm -f "$HOME/.odek-$1"
 while read -r key id rest; do
   case $key in Uid:) echo "uid=$id" ;; Gid:) echo "gid=$id" ;; esac
 done </proc/self/status
+while read -r to length _ _ _ _ _ _ _ device; do
+  case $to$length in 0000000000000000000000000000000000) [ "$device" = lo ] || echo "ipv6=$device" ;; esac
+done 2>/dev/null </proc/net/ipv6_route
 shift 2
 number=0
 while [ $# -gt 1 ]; do

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from odek.sandbox.argv import NONCE_LABEL, tmpfs_mounts
+from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, tmpfs_mounts
 from odek.sandbox.attachment import verify_attached
 from odek.sandbox.seccomp import is_own_profile
 from odek.sandbox.spec import WORKSPACE, SandboxSpec
@@ -41,6 +41,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
             ("memory namespace", host.get("IpcMode"), "private"),
         ),
         *_security_option(host, spec),
+        *_resolver(host, spec),
         *(line for target, options in tmpfs_mounts(spec) for line in _tmpfs(host, target, options, spec)),
         *_mounts(inspected, spec),
         *verify_attached(spec.plan, inspected),
@@ -68,6 +69,11 @@ def _security_option(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str
         yield f"a protection is switched off: {options!r}"
     if spec.seccomp_file and not any(is_own_profile(str(option)) for option in _list(host, "SecurityOpt")):
         yield f"odek's filter of system calls is not in force, found {options!r}"
+
+
+def _resolver(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
+    if not spec.plan.internet and not spec.engine.podman and _list(host, "Dns") != [NO_RESOLVER]:
+        yield f"resolver: asked for none of this host's, found {_list(host, 'Dns')!r}"
 
 
 def _tmpfs(host: Mapping[str, Any], target: str, wanted: str, spec: SandboxSpec) -> Iterator[str]:

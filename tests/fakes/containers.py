@@ -63,6 +63,7 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
             "PidMode": "",
             "IpcMode": "private",
             "SecurityOpt": ["no-new-privileges"],
+            "Dns": [] if spec.plan.internet else ["0.0.0.0"],
             "Tmpfs": dict(tmpfs_mounts(spec)),
         },
         "Mounts": [

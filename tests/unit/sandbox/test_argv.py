@@ -53,7 +53,7 @@ def test_run_of_a_plain_sandbox() -> None:
         "--label", "io.odek.sandbox=1", "--label", "io.odek.pid=7",
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
         "--pids-limit", "4096",
-        "--network", "none",
+        "--network", "none", "--dns", "0.0.0.0", "--dns-search", ".",
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", "65534:65534",
@@ -74,7 +74,7 @@ def test_run_of_a_sandbox_with_everything() -> None:
         "--name", "odek-7-2", "--hostname", "odek-7-2",
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
         "--pids-limit", "64", "--memory", "6291456", "--memory-swap", "6291456", "--cpus", "1.5",
-        "--network", "b" * 64,
+        "--network", "b" * 64, "--dns", "0.0.0.0", "--dns-search", ".",
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", "65533:65533",
@@ -143,6 +143,31 @@ def test_every_tmpfs_is_bounded(size: int, files: int) -> None:
     podman = argv.run_argv(replace(spec, engine=Engine(podman=True)), name="n", labels=())
     mounts = [podman[place + 1] for place, word in enumerate(podman) if word == "--tmpfs"]
     assert [mount.rpartition(",")[2] for mount in mounts] == [f"size={size}"] * 2
+
+
+OPEN6 = replace(NETWORK, internal=False, ipv6=True)
+DNS, IPV6 = ("--dns", "0.0.0.0", "--dns-search", "."), ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1")
+
+
+@pytest.mark.parametrize(
+    ("mode", "attached", "engine", "flags"),
+    [
+        ("none", (), Engine(), DNS),
+        ("none", (NETWORK,), Engine(), DNS),
+        ("none", (NETWORK, replace(NETWORK, ipv6=True)), Engine(), (*DNS, *IPV6)),
+        ("none", (NETWORK, OPEN6), Engine(), ()),
+        ("bridge", (replace(NETWORK, ipv6=True),), Engine(), ()),
+        ("bridge", (), Engine(), ()),
+        ("none", (), Engine(podman=True), ()),
+    ],
+)
+def test_sandbox_without_the_internet_has_no_way_to_it_by_name_or_ipv6(
+    mode: str, attached: tuple[Network, ...], engine: Engine, flags: tuple[str, ...]
+) -> None:
+    """E4: the host's resolver is neither named nor asked; podman takes no resolver beside network none."""
+    line = argv.run_argv(replace(PLAIN, network=mode, attached=attached, engine=engine), name="n", labels=())
+    start = line.index("--network") + 2
+    assert line[start : line.index("--ipc")] == flags
 
 
 HOSTILE = [

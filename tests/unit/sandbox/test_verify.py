@@ -88,6 +88,8 @@ def test_container_as_asked_for_has_no_mismatch(spec: Any) -> None:
             ["no-new-privileges", "seccomp=unconfined"],
             "a protection is switched off: ['no-new-privileges', 'seccomp=unconfined']",
         ),
+        ("HostConfig.Dns", None, "resolver: asked for none of this host's, found []"),
+        ("HostConfig.Dns", ["10.0.0.53"], "resolver: asked for none of this host's, found ['10.0.0.53']"),
         ("HostConfig.Tmpfs", None, "/tmp is not a tmpfs with noexec and nosuid, found ''"),
         ("HostConfig.Tmpfs", {"/tmp": "rw,nosuid"}, "/tmp is not a tmpfs with noexec and nosuid, found 'rw,nosuid'"),
         ("HostConfig.Tmpfs", {"/tmp": "rw,noexec"}, "/tmp is not a tmpfs with noexec and nosuid, found 'rw,noexec'"),
