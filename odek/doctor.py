@@ -37,6 +37,19 @@ class Check:
     """what to do; "" when there is nothing"""
 
 
+def judge_client_settings(path: str, real: str) -> Check:
+    """Return the finding about the settings of Docker's client at `path`; `real` is where a link leads, or ""."""
+    if not real:
+        return Check(name="client settings", verdict="ok", seen=visible(path))
+    return Check(
+        name="client settings",
+        verdict="warn",
+        seen=f"{visible(path)} is a link to {visible(real)}; odek takes no plugins from there, but `docker` "
+        "itself runs what that file names",
+        mend="keep them outside of every project in which an agent works",
+    )
+
+
 def judge_client(executable: str | None, path: str) -> Check:
     """Return whether a docker client was found, and where it was looked for."""
     if executable:

@@ -20,6 +20,7 @@ from odek.model.types import Message, Model
 from odek.sandbox.diagnosis import find_cause
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
 from odek.sandbox.errors import SandboxLost
+from odek.setup.dockerclient import ClientFolder
 
 
 @contextmanager
@@ -67,7 +68,9 @@ def session(
 def real_docker(host: Host) -> Docker:
     """Return the docker client of this host; neither it nor what it starts is of the working directory (R-92)."""
     executable = which("docker", host)
-    return DockerCli(executable, {**host.env, "PATH": trusted_path(host)}) if executable else NoDocker()
+    if not executable:
+        return NoDocker()
+    return DockerCli(executable, {**host.env, "PATH": trusted_path(host)}, settle=ClientFolder(host).environment)
 
 
 def random_hex(size_bytes: int) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from odek import safefile
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import clip, visible
 
@@ -51,10 +52,12 @@ class ClientConfig:
 
 
 def read_file(path: str) -> bytes | None:
-    """Return the bytes of a file of at most 4 MiB, None when there is none. Raises OSError."""
+    """Return the bytes of a file of at most 4 MiB, None when there is none. Raises OSError.
+
+    It may be a link; what it leads to must be a regular file, or a FIFO would be waited for.
+    """
     try:
-        with open(path, "rb") as file:
-            return file.read(4 << 20)
+        return safefile.read_regular(os.path.realpath(path), limit_bytes=4 << 20)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

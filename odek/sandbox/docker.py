@@ -91,8 +91,13 @@ class Docker(Protocol):
 class DockerCli:
     """The real client, with an environment in which its calls mean what they say."""
 
-    def __init__(self, executable: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, executable: str, env: Mapping[str, str], *, settle: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
+        """`settle` is asked once, before the first call, for variables that go before those of `env`."""
         self._executable = executable
+        self._settle = settle
+        self._is_settled = False
         self._env = {name: value for name, value in env.items() if not _DROPPED.fullmatch(name)}
         self._env |= _FIXED
 
@@ -106,7 +111,7 @@ class DockerCli:
     ) -> Pending:
         return Running(
             (self._executable, *args),
-            env=self._env,
+            env=self._settled(),
             stdin=stdin,
             hold_stdin=hold_stdin,
             limit_bytes=limit_bytes,
@@ -115,7 +120,13 @@ class DockerCli:
 
     def attach(self, *args: str) -> int:
         """Run a command on this process's own terminal or streams and return its exit status."""
-        return run_attached((self._executable, *args), env=self._env)
+        return run_attached((self._executable, *args), env=self._settled())
+
+    def _settled(self) -> Mapping[str, str]:
+        if not self._is_settled:
+            self._env |= self._settle()
+            self._is_settled = True
+        return self._env
 
 
 class ClientMissing(ExecutableMissing):

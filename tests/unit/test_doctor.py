@@ -11,6 +11,7 @@ from odek.doctor import (
     Check,
     failed_call,
     judge_client,
+    judge_client_settings,
     judge_engine,
     judge_leftovers,
     judge_limits,
@@ -92,3 +93,11 @@ def test_each_finding_has_its_verdict_and_a_remedy_where_it_is_not_ok(check: Che
 def test_findings_are_lines_with_what_to_do_below() -> None:
     checks = (Check(name="a", verdict="ok", seen="fine"), Check(name="bc", verdict="fail", seen="bad", mend="mend it"))
     assert render_checks(checks, lambda text, _color: text) == ("ok    a   fine\nfail  bc  bad\n          → mend it")
+
+
+def test_settings_of_the_client_that_are_a_link_are_named() -> None:
+    """F2: a sandbox in the project that holds them could write what `docker` runs."""
+    assert judge_client_settings("/h/.docker/config.json", "").verdict == "ok"
+    linked = judge_client_settings("/h/.docker/config.json", "/h/dotfiles/con\x1bfig.json")
+    assert linked.verdict == "warn"
+    assert "is a link to /h/dotfiles/con\\x1bfig.json" in linked.seen

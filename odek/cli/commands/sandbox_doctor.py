@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -21,6 +22,7 @@ from odek.doctor import (
     Check,
     failed_call,
     judge_client,
+    judge_client_settings,
     judge_engine,
     judge_leftovers,
     judge_limits,
@@ -32,11 +34,13 @@ from odek.doctor import (
 )
 from odek.errors import OdekError
 from odek.host import Host, which
+from odek.sandbox.client_config import CONFIG_FILE, config_folder
 from odek.sandbox.docker import Docker, call, probe
 from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
 from odek.sandbox.image import BUSYBOX_TAG
 from odek.sandbox.images import find_choice, find_image
 from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
+from odek.text import visible
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -68,6 +72,7 @@ def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Chec
     yield judge_client(executable, host.env.get("PATH", ""))
     if not executable:
         return
+    yield from _client_settings(host)
     docker = real_docker(host)
     try:
         server = probe(docker, sleep=time.sleep)
@@ -88,6 +93,22 @@ def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Chec
     boxes = find_boxes(docker, host)
     yield judge_leftovers(tuple(box.name for box in boxes if box.standing == "left behind"))
     yield from _sandbox(settings, host, docker, terminal)
+
+
+def _client_settings(host: Host) -> Iterator[Check]:
+    """Say where the settings of Docker's client lead, if there are any."""
+    folder = config_folder(host.env, home=host.home)
+    path = os.path.join(folder, CONFIG_FILE)
+    if not folder or not os.path.lexists(path):
+        return
+    try:
+        above, name = os.path.split(os.path.normpath(folder))
+        plain = os.path.join(os.path.realpath(above), name, CONFIG_FILE)
+        real = os.path.realpath(path)
+    except OSError as error:
+        yield Check(name="client settings", verdict="warn", seen=f"{visible(path)}: {error.strerror}")
+        return
+    yield judge_client_settings(path, "" if real == plain else real)
 
 
 def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal) -> Iterator[Check]:
