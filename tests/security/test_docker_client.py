@@ -35,6 +35,7 @@ def test_settings_that_a_sandbox_can_write_run_nothing(odek: Odek, docker_engine
     subprocess.run([docker_engine.client, "info"], env=env, capture_output=True, check=True, cwd=odek.cwd)
     assert marker.exists()  # the attack works where the client reads the user's settings itself
     marker.unlink()
+    (odek.home / ".odek").mkdir(mode=0o700)
     outcome = odek.run("sandbox", "ls")
     assert (outcome.code, marker.exists()) == (0, False), outcome.stderr
     outcome = odek.run("sandbox", "doctor")

@@ -22,6 +22,7 @@ def host(tmp_path: Path) -> Host:
     made = make_host(tmp_path, uid=os.getuid())
     settings = Path(made.home, ".docker", "config.json")
     settings.parent.mkdir(parents=True, exist_ok=True)
+    Path(made.home, ".odek").mkdir(mode=0o700, exist_ok=True)
     settings.write_text('{"credsStore": "pass", "cliPluginsExtraDirs": ["/evil"]}')
     return made
 
