@@ -9,32 +9,27 @@ from __future__ import annotations
 
 import re
 
-# Code points that have no glyph of their own but change how their neighbours look or where they
-# stand: soft hyphen, combining grapheme joiner, Arabic letter mark, Hangul fillers, Khmer
-# inherent vowels, Mongolian selectors, zero-width and bidi controls (UAX #9), invisible
-# operators, variation selectors, byte order mark, interlinear annotations, tag characters.
+# Code points that Python calls printable and that show nothing of their own: combining grapheme joiner, Hangul
+# fillers, Khmer inherent vowels, Mongolian selectors, the empty Braille cell, variation selectors, fillers of Khitan
+# and of musical notation. Controls, formats (bidi, zero width, tags, those of hieroglyphs), blanks other than the
+# space, private use, surrogates and what is unassigned are not printable (str.isprintable).
 _INVISIBLE_RANGES = (
-    (0x00AD, 0x00AD),
     (0x034F, 0x034F),
-    (0x061C, 0x061C),
     (0x115F, 0x1160),
     (0x17B4, 0x17B5),
     (0x180B, 0x180F),
-    (0x200B, 0x200F),
-    (0x2028, 0x202E),
-    (0x2060, 0x206F),
+    (0x2800, 0x2800),
     (0x3164, 0x3164),
-    (0xD800, 0xDFFF),
     (0xFE00, 0xFE0F),
-    (0xFEFF, 0xFEFF),
     (0xFFA0, 0xFFA0),
-    (0xFFF0, 0xFFFB),
-    (0x1BCA0, 0x1BCA3),
-    (0x1D173, 0x1D17A),
+    (0xFFF0, 0xFFFC),
+    (0x16FE4, 0x16FE4),
+    (0x1D159, 0x1D159),
     (0xE0000, 0xE0FFF),
 )
 
-_JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # zero-width (non-)joiner, text and emoji presentation
+# zero-width (non-)joiner, text and emoji presentation; blanks of French and of Japanese text
+_JOINERS = "\u200c\u200d\ufe0e\ufe0f\xa0\u202f\u3000"
 _JOINER = re.compile(f"([{_JOINERS}])")
 
 
@@ -50,7 +45,7 @@ def visible_lines(text: str) -> str:
 
 
 def visible_prose(text: str) -> str:
-    """Return `text` as `visible_lines` has it, but for the joiners and selectors that emoji and some scripts need.
+    """Return `text` as `visible_lines` has it, but for the joiners, selectors and blanks that emoji and some scripts need.
 
     For what a person reads and decides nothing by, such as an answer.
     """
@@ -75,6 +70,12 @@ def _shown(character: str) -> str:
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
     if code < 0x20 or 0x7F <= code < 0xA0:
         return f"\\x{code:02x}"
-    if any(low <= code <= high for low, high in _INVISIBLE_RANGES):
-        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if not character.isprintable() or any(low <= code <= high for low, high in _INVISIBLE_RANGES):
+        return escaped(character)
     return character
+
+
+def escaped(character: str) -> str:
+    """Return the backslash escape of a character beyond ASCII."""
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,28 +1,87 @@
 """How foreign text is laid out for somebody who must decide on it (R-64, B32, B34).
 
-Beyond `text.visible`, which makes every character seen: runs of blanks that push something off the
-screen are counted instead of printed, and long text is broken here, not by the terminal, so that
-no part of it can pose as a line of the prompt.
+Beyond `text.visible`, which makes every character seen: what is neither ASCII nor a letter, a digit or a
+mark on a letter of its script is escaped, letters that are written from right to left stand between marks
+that keep their neighbours in order, runs of blanks that push something off the screen are counted instead
+of printed, and long text is broken here, not by the terminal, so that no part of it can pose as a line of
+the prompt.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
 
-from odek.text import visible
+from odek.text import escaped, visible
 
 WIDTH = 66  # with the deepest indent below 80 columns, the narrowest terminal worth the name
 BLANK_RUN = 25  # a Python body indented six deep still shows as it is
 # tab and the space separators of Unicode, and the empty Braille cell, which is blank but no space
 _BLANKS = re.compile(rf"([ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800]{{{BLANK_RUN},}})")
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@=+%~${}()\[\]-]+")
+# The letters in these marks are strong ones from left to right. So a terminal that reorders text (UAX #9) does it
+# between them alone, and takes no row for one that runs from the right, since a mark comes before any such letter.
+_RTL_BEGIN, _RTL_END = "[rtl]", "[/rtl]"
+_RTL_LENGTH = 16  # characters between two marks: no row has to be broken there
+_ATOM = re.compile(r"\[rtl\][^\[\]]{1,16}\[/rtl\]|.", re.DOTALL)
+_MOST_MARKS = 2  # on one letter, of those that belong to no script; of its own script a letter may have more
+_MOST_OWN_MARKS = 4
 _FIRST, _NEXT, _REMARK = "  | ", "  + ", "  * "
 
 
 def readable(text: str) -> str:
-    """Return `text` on one line, invisible characters escaped, long blank runs as "[4000 spaces]"."""
+    """Return `text` on one line, long blank runs as "[4000 spaces]"; the other characters as the module has it."""
     pieces = _BLANKS.split(text)  # every second piece is a run
-    return "".join(_counted(piece) if index % 2 else visible(piece) for index, piece in enumerate(pieces))
+    return "".join(_counted(piece) if index % 2 else _plain(piece) for index, piece in enumerate(pieces))
+
+
+def _plain(text: str) -> str:
+    """Return `text` with everything escaped that a person might not see or might take for something else."""
+    if text.isascii():
+        return visible(text)
+    shown: list[str] = []
+    run: list[str] = []
+    base = ""
+    marks = 0
+    for character in text:
+        category = unicodedata.category(character)
+        marks = marks + 1 if category.startswith("M") else 0
+        base = base if marks else character
+        if not _is_kept(character, category, base, marks):
+            seen = visible(character)
+            part, from_right = escaped(character) if seen == character else seen, False
+        else:
+            part, from_right = character, unicodedata.bidirectional(base) in ("R", "AL")
+        if from_right:
+            run.append(part)
+        else:
+            shown += [*_isolated(run), part]
+            run = []
+    return "".join([*shown, *_isolated(run)])
+
+
+def _is_kept(character: str, category: str, base: str, marks: int) -> bool:
+    if visible(character) != character:
+        return False
+    if character.isascii():
+        return True
+    if category in ("Mn", "Mc"):
+        if not base.isalpha():
+            return False
+        own = _script(character) == _script(base)
+        return marks <= _MOST_OWN_MARKS if own else marks <= _MOST_MARKS and _script(character) == "COMBINING"
+    # among the modifier letters up to U+02FF are look-alikes of quotes and colons
+    return category in ("Lu", "Ll", "Lt", "Lo", "Nd") or (category == "Lm" and character > "\u02ff")
+
+
+def _script(character: str) -> str:
+    return unicodedata.name(character, "").partition(" ")[0]
+
+
+def _isolated(run: list[str]) -> Iterator[str]:
+    for start in range(0, len(run), _RTL_LENGTH):
+        yield f"{_RTL_BEGIN}{''.join(run[start : start + _RTL_LENGTH])}{_RTL_END}"
 
 
 def value(text: str) -> str:
@@ -37,13 +96,13 @@ def fold(text: str, width: int = WIDTH) -> tuple[str, ...]:
     pieces: list[str] = []
     piece = ""
     columns = 0
-    for character in text:
+    for atom in _ATOM.findall(text):
         # beyond ASCII two columns are the most a character takes: better a short line than a wrapped one
-        size = 1 if character < "\x7f" else 2
+        size = sum(1 if character < "\x7f" else 2 for character in atom)
         if columns + size > width:
             pieces.append(piece)
             piece, columns = "", 0
-        piece += character
+        piece += atom
         columns += size
     return (*pieces, piece)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from odek.approval.display import command_rows, field, readable
 from odek.approval.operation import Operation
 from odek.approval.pages import PAGE_ROWS, Choice, choose
-from odek.text import clip, plural
+from odek.text import clip, plural, visible
 
 if TYPE_CHECKING:
     from odek.approval.gate import Approver
@@ -97,7 +97,7 @@ class Question:
         hasty = self._slow_down(classes)
         every = "approve = all, the whole word" if hasty else "y = all"
         choice = Choice(
-            heading=f"{len(card)} operations need approval ({readable(boundary)})",
+            heading=f"{len(card)} operations need approval ({visible(boundary)})",
             rows=tuple(row for number, asked in enumerate(card, 1) for row in _item(number, asked)),
             details=tuple(row for number, asked in enumerate(card, 1) for row in _details(asked, number)),
             words=(*(_WHOLE_WORD if hasty else _YES), *_SINGLY),
@@ -138,9 +138,9 @@ def _heading(asked: Asked, place: str) -> str:
     return "\n".join(
         (
             f"Approval needed (class {', '.join(map(readable, asked.classes))})",
-            *field("runs on", readable(place)),
-            *field("risk", readable(clip(asked.risk, RISK_LIMIT))),
-            *field("reason", readable(clip(operation.reason, REASON_LIMIT)) or "(none given)"),
+            *field("runs on", visible(place)),
+            *field("risk", clip(readable(asked.risk), RISK_LIMIT)),
+            *field("reason", clip(readable(operation.reason), REASON_LIMIT) or "(none given)"),
             *field(operation.kind, f"{plural(lines, 'line')}, {plural(len(operation.text), 'character')}"),
         )
     )
@@ -149,9 +149,9 @@ def _heading(asked: Asked, place: str) -> str:
 def _item(number: int, asked: Asked) -> tuple[str, ...]:
     """Return the rows of one operation on a card; rows of foreign text begin with a mark of their own."""
     classes = ", ".join(map(readable, asked.classes))
-    reason = readable(clip(asked.operation.reason, REASON_LIMIT))
+    reason = clip(readable(asked.operation.reason), REASON_LIMIT)
     return (
-        *field(str(number), f"{classes}: {readable(clip(asked.risk, RISK_LIMIT))}"),
+        *field(str(number), f"{classes}: {clip(readable(asked.risk), RISK_LIMIT)}"),
         *(field("reason", reason) if reason else ()),
         *command_rows(asked.operation.text),
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from odek.approval.display import WIDTH, command_rows, field, fold, readable, value
+from odek.text import visible
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ def test_field_marks_what_does_not_fit() -> None:
         ("a\n" * 2, ("  | a", "  | a", "  |")),
         ("\n" * 60 + "rm -rf /", ("  * [60 blank lines]", "  | rm -rf /")),
         ("ls" + "\n \n\t" * 30, ("  | ls", "  * [60 blank lines]")),
-        ("\xa0\n\r\n\v", ("  | \xa0", "  | \\r", "  | \\x0b")),
+        ("\xa0\n\r\n\v", ("  | \\u00a0", "  | \\r", "  | \\x0b")),
         ("\\t" * 30, ("  | " + "\\t" * 30,)),
         ("ls\r\nrm x", ("  | ls\\r", "  | rm x")),
         ("x" * WIDTH + "rm", ("  | " + "x" * WIDTH, "  + rm")),
@@ -78,3 +81,67 @@ def test_field_marks_what_does_not_fit() -> None:
 def test_command_rows(command: str, rows: tuple[str, ...]) -> None:
     """B34: sixty line ends before the payload, and a line that would wrap."""
     assert command_rows(command) == rows
+
+
+def test_every_character_beyond_ascii_that_is_not_a_letter_or_digit_is_escaped() -> None:
+    """F12, R-64: the whole of Unicode, each alone and after a letter; what is left is visible and names itself."""
+    for code in range(0x80, 0x110000):
+        character = chr(code)
+        category = unicodedata.category(character)
+        shown = readable(f"a{character}").removeprefix("a")
+        if shown.isascii() and "\\" in shown:
+            continue
+        assert character.isprintable()
+        assert category in ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Mn"), f"U+{code:04X}"
+        if category == "Mn":  # an accent, on a letter of a script that has some
+            assert unicodedata.name(character).startswith("COMBINING "), f"U+{code:04X}"
+            assert not readable(f"1{character}").endswith(character)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *range(0x13430, 0x13440), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0),
+        *range(0x200B, 0x2010), *range(0x2028, 0x2030), *range(0x2060, 0x2070), *range(0x2000, 0x200B),
+        0xA0, 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x1680, 0x180E, 0x202F, 0x205F, 0x2800, 0x3000, 0x3164, 0xFFA0,
+        0xFEFF, 0xE000, 0xF0000, 0x378, 0xD800, 0x16FE4, 0x1D159, 0xFFFC,
+    ],
+    ids=lambda code: f"U+{code:04X}",
+)  # fmt: skip
+def test_what_cannot_be_seen_is_escaped_everywhere(code: int) -> None:
+    """F12: not on cards alone; one of them is enough."""
+    assert visible(f"a{chr(code)}b") == (f"a\\u{code:04x}b" if code < 0x10000 else f"a\\U{code:08x}b")
+    assert readable(f"a{chr(code)}b").isascii()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "größe naïve žluťoučký Ωμέγα привет 日本語 ファイル 한국어",
+            "größe naïve žluťoučký Ωμέγα привет 日本語 ファイル 한국어",
+        ),
+        ("re\u0301sume\u0301 हिन्दी ไทย", "re\u0301sume\u0301 हिन्दी ไทย"),
+        ("a\u0301\u0302\u0303", "a\u0301\u0302\\u0303"),
+        ("a\u093f", "a\\u093f"),
+        ("\u0301a /\u0338", "\\u0301a /\\u0338"),
+        ("rm –rf “x” ⁄ ∕ ． ＂ \u037e", "rm \\u2013rf \\u201cx\\u201d \\u2044 \\u2215 \\uff0e \\uff02 \\u037e"),
+        ("\u02bcx\u02bc", "\\u02bcx\\u02bc"),
+        ("🙂", "\\U0001f642"),
+        ("sh אבג build.sh", "sh [rtl]אבג[/rtl] build.sh"),
+        ("sh אבג/שלום", "sh [rtl]אבג[/rtl]/[rtl]שלום[/rtl]"),
+        ("שָׁלוֹם", "[rtl]שָׁלוֹם[/rtl]"),
+        ("سلام1", "[rtl]سلام[/rtl]1"),
+        ("א" * 40, f"[rtl]{'א' * 16}[/rtl]" * 2 + f"[rtl]{'א' * 8}[/rtl]"),
+    ],
+)
+def test_letters_stay_and_right_to_left_is_kept_in_order(text: str, shown: str) -> None:
+    """F12: the order on the screen is the order of execution."""
+    assert readable(text) == shown
+
+
+def test_no_row_begins_in_the_middle_of_right_to_left_letters() -> None:
+    """F12: such a row could be laid out from the right as a whole."""
+    rows = command_rows("sh " + "אבגד " * 60 + "א" * 200)
+    assert all(row.count("[rtl]") == row.count("[/rtl]") > 0 for row in rows)
+    assert all(len(row) <= 80 for row in rows)
