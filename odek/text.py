@@ -45,7 +45,7 @@ def visible_lines(text: str) -> str:
 
 
 def visible_prose(text: str) -> str:
-    """Return `text` as `visible_lines` has it, but for the joiners, selectors and blanks that emoji and some scripts need.
+    """Return `text` as `visible_lines` has it, but for what emoji and some scripts need besides letters.
 
     For what a person reads and decides nothing by, such as an answer.
     """

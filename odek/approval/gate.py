@@ -15,6 +15,7 @@ from odek.approval.request import SWITCH, ApprovalRequest, describe_plainly, ren
 from odek.approval.store import ApprovalStore
 from odek.errors import ApprovalDenied
 
+MAX_ENTRIES = 64  # what one can be expected to read before saying yes
 _ONCE = ("y", "yes")
 _TRUST = ("t", "trust")
 _NO = ("", "n", "no")
@@ -58,6 +59,12 @@ def require_approval(
         notify(_asked_anew(earlier, request))
     if approver is None:
         raise _denied(request, "need an approval, and there is no terminal to ask for it")
+    if request.entries > MAX_ENTRIES:
+        raise ApprovalDenied(
+            f"{request.sources} asks for {request.entries} variables, volumes and networks; at most {MAX_ENTRIES} "
+            "can be asked about",
+            hint="put variables into the image, and mount one folder instead of its parts",
+        )
     answer = approver.ask(render_request(request), _ONCE + _TRUST + _NO)
     if answer in _TRUST:
         store.remember(request)

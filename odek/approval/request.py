@@ -61,6 +61,8 @@ class ApprovalRequest:
     ignore_sha256: str = ""
     """of the .dockerignore that goes with it; "" when there is none"""
     """of the bytes of Dockerfile.odek that would be built; "" when nothing would be"""
+    build_network: bool = False
+    """whether the operator gives the build the network; told, and no part of any key"""
     other: tuple[tuple[str, str], ...] = ()
     """further gated settings: (label, value)"""
 
@@ -69,6 +71,11 @@ class ApprovalRequest:
         """whether ./odek.json asks for anything"""
         named = (self.image, self.network, self.networks, self.compose_project, self.env, self.volumes, self.user)
         return any(named) or bool(self.other)
+
+    @property
+    def entries(self) -> int:
+        """how many variables, volumes and networks are asked for"""
+        return len(self.env) + len(self.volumes) + len(self.networks)
 
     @property
     def is_empty(self) -> bool:
@@ -144,6 +151,9 @@ def describe_request(request: ApprovalRequest) -> str:
     ]
     if request.env:
         lines += field("env", ", ".join(value(key) for key in sorted(override.key for override in request.env)))
+    for override in sorted(request.env, key=lambda literal: literal.key):
+        if override.value and not override.variables:
+            lines += field("sets", value(f"{override.key}={override.value}"))
     for volume in request.volumes:
         lines += field("volume", value(volume))
     lines += _named("user", request.user)
@@ -151,7 +161,7 @@ def describe_request(request: ApprovalRequest) -> str:
         lines += field(readable(label), value(text))
     lines += _interpolation_lines(request)
     if request.dockerfile_sha256:
-        lines += _dockerfile_lines(request.dockerfile_sha256, request.ignore_sha256)
+        lines += _dockerfile_lines(request)
     return "\n".join(lines)
 
 
@@ -200,14 +210,17 @@ def _interpolation_lines(request: ApprovalRequest) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _dockerfile_lines(sha256: str, ignore_sha256: str) -> tuple[str, ...]:
+def _dockerfile_lines(request: ApprovalRequest) -> tuple[str, ...]:
+    sha256, ignore_sha256 = request.dockerfile_sha256, request.ignore_sha256
     ignored = (*field("without", "what .dockerignore names"), *field("sha256", value(ignore_sha256), indent=4))
+    network = ("  ⚠️  its RUN steps have the network (ODEK_SANDBOX_BUILD_NETWORK)",) if request.build_network else ()
     return (
         *field("build", "Dockerfile.odek"),
         *field("sha256", value(sha256), indent=4),
         *(ignored if ignore_sha256 else ()),
         "  ⚠️  its RUN steps execute outside the sandbox's limits and can read the whole working",
         "      directory; the image it names after FROM is pulled",
+        *network,
     )
 
 

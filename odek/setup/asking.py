@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from odek.approval.gate import Approver, require_approval
@@ -49,7 +50,7 @@ def approve(
 ) -> None:
     """Return when `request` may be granted. Raises ApprovalDenied and StateError."""
     require_approval(
-        request,
+        replace(request, build_network=settings.build_network),
         approver=approver,
         store=ApprovalStore(StateFolder(host.operator_home)),
         approved_by_environment=settings.approve_project_sandbox,

@@ -157,3 +157,11 @@ def test_trust_that_cannot_be_remembered_stops(tmp_path: Path) -> None:
     store = ApprovalStore(StateFolder(operator_home(tmp_path)))
     with pytest.raises(StateError):
         gate(store, Answers("t"))
+
+
+def test_request_longer_than_anybody_reads_is_refused_in_words(store: ApprovalStore) -> None:
+    """A14, F7: nobody is asked, so nothing can be overlooked; the operator's switch still counts."""
+    many = replace(ASKED, env=tuple(EnvOverride(key=f"X{number}", value="1") for number in range(65)))
+    with pytest.raises(ApprovalDenied, match="asks for 65 variables, volumes and networks; at most 64"):
+        gate(store, Answers(), request=many)
+    assert len(gate(store, Answers(), request=many, switch=True)) == 1

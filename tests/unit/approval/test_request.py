@@ -246,6 +246,8 @@ def test_question_with_networks_and_everything_else() -> None:
         "    internal: yes (no internet; services of this host may be reachable)\n"
         "    compose project: none\n"
         "  env:     A, B\n"
+        "  sets:    A=1\n"
+        "  sets:    B=1\n"
         "  volume:  ./a:/a\n"
         '  volume:  "./b c:/b"\n'
         "  user:    0:0\n"
@@ -320,3 +322,21 @@ def test_plain_description_holds_nothing_that_would_be_escaped_again() -> None:
     text = describe_plainly(request(env=(EnvOverride(key="X", value="$Y", variables=("Y",)),), dockerfile_sha256=B))
     assert "⚠  sandbox_env values contain" in text
     assert visible_lines(text) == text
+
+
+def test_question_says_that_a_build_has_the_network() -> None:
+    """A13: RUN steps with the network are another question, though the same key."""
+    asked = request(dockerfile_sha256=A)
+    line = "its RUN steps have the network"
+    networked = dataclasses.replace(asked, build_network=True)
+    assert [line in render_request(each) for each in (asked, networked)] == [False, True]
+    assert digest(asked) == digest(networked)
+
+
+def test_question_shows_literal_values_and_names_of_references_alone() -> None:
+    """F7: what a value does is seen; what it reads is told by name."""
+    loads = EnvOverride(key="LD_PRELOAD", value="./x so")
+    reads = EnvOverride(key="X", value="s3cret ${TOKEN}", variables=("TOKEN",))
+    told = render_request(request(env=(loads, reads)))
+    assert '  sets:    "LD_PRELOAD=./x so"\n' in told
+    assert ("s3cret" in told, "X gets TOKEN" in told) == (False, True)

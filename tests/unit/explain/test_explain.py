@@ -146,6 +146,7 @@ def test_every_value_has_its_source(tmp_path: Path) -> None:
                 [
                     "  network: bridge",
                     "  env:     BOTH, READS",
+                    "  sets:    BOTH=x",
                     "  volume:  ./there:/a",
                     "  volume:  ./new:/b",
                     "  ⚠  sandbox_env values contain ${...} interpolation against host environment variables",
