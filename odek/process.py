@@ -184,6 +184,14 @@ class Running:
             else:
                 self._read(key.fd, key.data)
 
+    def send(self, data: bytes) -> None:
+        """Write a few bytes to the held stdin. A child that has ended does not want them."""
+        assert self._child.stdin is not None
+        try:
+            os.write(self._child.stdin.fileno(), data)
+        except BrokenPipeError:
+            pass
+
     def release(self) -> None:
         """Close the held stdin: the child sees the end of its input."""
         self._hold_stdin = False
@@ -314,6 +322,18 @@ def run(
 ) -> Completed:
     """Run `argv` to its end, or kill it after `timeout_s`. Raises ExecutableMissing."""
     return Running(argv, env=env, stdin=stdin, cwd=cwd, limit_bytes=limit_bytes).wait(timeout_s)
+
+
+def start_watcher(script: str, *args: str, env: Mapping[str, str]) -> Running | None:
+    """Start a shell that reads from a pipe of this process, for what must happen when this process is gone.
+
+    It runs `script` with `args`; the end of its input is the end of this process, however that comes. It has
+    a session of its own, so that no key and no closed terminal ends it first. None: it could not be started.
+    """
+    try:
+        return Running(("/bin/sh", "-c", script, "odek-watcher", *args), env=env, hold_stdin=True, cwd="/")
+    except ExecutableMissing:
+        return None
 
 
 def run_attached(argv: tuple[str, ...], *, env: Mapping[str, str]) -> int:

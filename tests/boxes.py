@@ -187,7 +187,7 @@ def rewrite(archive: bytes, files: Mapping[str, str], modes: Mapping[str, int], 
                 continue
             content = old.extractfile(entry) if entry.isfile() else None
             if entry.name in files:  # most programs are links to one busybox
-                entry.type, entry.linkname = tarfile.REGTYPE, ""
+                entry.type, entry.linkname, entry.mode = tarfile.REGTYPE, "", 0o755
             data = files[entry.name].encode() if entry.name in files else content.read() if content else b""
             entry.size, entry.mode = len(data), modes.get(entry.name, entry.mode)
             new.addfile(entry, io.BytesIO(data))

@@ -30,6 +30,9 @@ CLOSE_TIMEOUT_S = 3.0
 _LAST_WORDS_BYTES = 4096  # of a failed command, to find the reason in
 _SHELL_VARIABLES = "/tmp/.odek-variables"
 _MAX_REDIRECTIONS = 3
+# Docker's own, Ctrl-P Ctrl-Q, belong to shells and editors, and so may those of the user's configuration.
+# The first key waits for the next one, so it is a rare one, too.
+_NO_DETACH_KEYS = "ctrl-^,ctrl-_,ctrl-^,ctrl-],ctrl-^,ctrl-_,ctrl-^,ctrl-]"
 
 _REFUSALS = {
     scripts.LEFT_WORKSPACE: "it leaves the workspace",
@@ -56,13 +59,17 @@ class Container:
         facts: ContainerFacts,
         *,
         lease: Pending,
+        watcher: Pending | None = None,
         new_nonce: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`lease` ends the container when its stdin is closed, as the end of odek does; `watcher` removes it
+        then, should its `sh` not care."""
         self.facts = facts
         self._docker = docker
         self._spec = spec
         self._lease = lease
+        self._watcher = watcher
         self._new_nonce = new_nonce
         self._clock = clock
         self._closed = False
@@ -162,15 +169,19 @@ class Container:
             self._lease.pump(CLOSE_TIMEOUT_S)
         gone = self._lease.exited
         self._lease.close()
-        if gone:
-            return ""
+        if not gone and not self._remove():
+            if self._watcher is not None:
+                self._watcher.release()  # it tries once more, when nobody waits for it
+            return f"container {self.facts.name} may still exist; remove it with `docker rm -f {self.facts.name}`"
+        if self._watcher is not None:
+            self._watcher.close()
+        return ""
+
+    def _remove(self) -> bool:
         try:
-            removed = call(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S)
-            if removed.code == 0:
-                return ""
+            return call(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S).code == 0
         except ExecutableMissing:
-            pass
-        return f"container {self.facts.name} may still exist; remove it with `docker rm -f {self.facts.name}`"
+            return False
 
     def shell_argv(self, command: tuple[str, ...], *, terminal: bool) -> tuple[str, ...]:
         """Return the docker arguments with which a person works in here; no command: a shell.
@@ -179,7 +190,7 @@ class Container:
         """
         self.run(f"umask 077; export -p >{_SHELL_VARIABLES}", timeout_s=FILE_TIMEOUT_S)
         argv = self._exec(scripts.SHELL, (_SHELL_VARIABLES, f"{self._spec.umask:04o}", *(command or ("sh",))))
-        return (argv[0], "--tty", *argv[1:]) if terminal else argv
+        return (argv[0], "--tty", "--detach-keys", _NO_DETACH_KEYS, *argv[1:]) if terminal else argv
 
     def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
         return exec_argv(self.facts.id, user=self._spec.user, script=script, args=args, call=call)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from odek.errors import ExecutableMissing, NoProcess
-from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached
+from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached, start_watcher
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.podman import NOTICE
 from odek.text import visible_lines
@@ -22,6 +22,7 @@ PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
 PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
 _QUOTED_LINES = 20
+_WHEN_GONE = 'while read -r _; do :; done; exec "$@" </dev/null >/dev/null 2>&1'
 _NOT_DOCKER_HINT = "`docker version` must print a server version; `command -v docker` shows which program it is"
 
 # How Docker's client says that nobody answered (20.10 to 29).
@@ -87,6 +88,13 @@ class Docker(Protocol):
         """Return the client at work. Raises ExecutableMissing."""
         ...
 
+    def when_gone(self, *args: str) -> Pending | None:
+        """Have one docker command run when this process has ended, or when what is returned is released.
+
+        Closing what is returned calls it off. None: there is nothing that could do it.
+        """
+        ...
+
 
 class DockerCli:
     """The real client, with an environment in which its calls mean what they say."""
@@ -118,6 +126,9 @@ class DockerCli:
             on_stderr=on_stderr,
         )
 
+    def when_gone(self, *args: str) -> Pending | None:
+        return start_watcher(_WHEN_GONE, self._executable, *args, env=self._env)
+
     def attach(self, *args: str) -> int:
         """Run a command on this process's own terminal or streams and return its exit status."""
         return run_attached((self._executable, *args), env=self._settled())
@@ -138,6 +149,9 @@ class NoDocker:
 
     def start(self, *_args: str, **_options: object) -> Pending:
         raise ClientMissing("docker was not found on PATH")
+
+    def when_gone(self, *_args: str) -> Pending | None:
+        return None
 
 
 def call(docker: Docker, *args: str, stdin: bytes | None = None, timeout_s: float = CALL_TIMEOUT_S) -> Completed:

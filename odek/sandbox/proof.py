@@ -42,7 +42,7 @@ def prove(
         cleanup.callback(inspecting.close)
         arguments = (marker.name, marker.inode, *_volume_arguments(spec))
         asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
-        checked = call(docker, *asking, stdin=f"{spec.home}#{marker.name}".encode("utf-8", "surrogateescape"))
+        checked = call(docker, *asking, stdin=f"{spec.home}\n#{marker.name}".encode("utf-8", "surrogateescape"))
         inspected = read_inspect(inspecting.wait(CALL_TIMEOUT_S))
     observed = _read_check(checked)
     _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)

@@ -21,7 +21,8 @@ CUT, RESTARTED = "cut", "restarted"
 
 CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
-# volume its place below the workspace and its target. Stdin: HOME of the commands, which may be a secret, and "#$1".
+# volume its place below the workspace and its target. Stdin: HOME of the commands, which may be a secret,
+# and a line "#$1".
 # Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
 # shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
 # the file that the attempt leaves in the workspace; in a folder that is another one, it could not, so none is made.
@@ -30,8 +31,10 @@ CHECKED = 42
 CHECK = """\
 command -v cat >/dev/null || { echo missing=cat; exit 1; }
 HOME=$(cat; echo x)
-case $HOME in *"#$1"x) ;; *) echo broken=cat; exit 1 ;; esac
-HOME=${HOME%"#$1"x}
+end="
+#$1x"
+case $HOME in *"$end") ;; *) echo broken=cat; exit 1 ;; esac
+HOME=${HOME%"$end"}
 read -r line </proc/1/stat && echo "init=${line##*) }"
 seen=
 [ -e "/workspace/$1" ] && seen=1

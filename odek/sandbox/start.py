@@ -76,7 +76,10 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
             name, lease = _run(spec, docker, world, nonce)
             connect_rest(spec.plan, name, docker)
             facts = prove(spec, name, marker, docker, nonce=nonce, notify=world.notify)
-            container = Container(docker, spec, facts, lease=lease, new_nonce=world.new_nonce, clock=world.clock)
+            container = Container(
+                docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
+                new_nonce=world.new_nonce, clock=world.clock,
+            )  # fmt: skip
             _sweep(listing, docker, world)
             lease = None
         finally:

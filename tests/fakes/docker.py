@@ -60,6 +60,8 @@ class FakeDocker:
 
     calls: list[Call] = field(default_factory=list)
     clients: list[FakePending] = field(default_factory=list)
+    watchers: list[FakePending] = field(default_factory=list)
+    """what is to be called when this process is gone"""
     make: Callable[..., FakePending] = field(default_factory=lambda: FakePending)
     _rules: list[Rule] = field(default_factory=list)
     _now: float = 1000.0
@@ -106,6 +108,12 @@ class FakeDocker:
             raise rule.raises
         client = self.make(self, args, rule, stdin=stdin, limit_bytes=limit_bytes, on_stderr=on_stderr)
         self.clients.append(client)
+        return client
+
+    def when_gone(self, *args: str) -> FakePending | None:
+        rule = Rule((), "", b"", b"", 0, False, True, None, None, None, None)
+        client = self.make(self, args, rule, stdin=None, limit_bytes=1, on_stderr=None)
+        self.watchers.append(client)
         return client
 
     def now(self) -> float:

@@ -271,6 +271,9 @@ class Tampering:
         self._text = text
         self._act = act
 
+    def when_gone(self, *args: str) -> Pending | None:
+        return self._docker.when_gone(*args)
+
     def start(self, *args: str, **options: Any) -> Pending:
         if any(self._text in argument for argument in args):
             self._act()

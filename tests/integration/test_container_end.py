@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import Boxes, clients_of, output, this_owner
+from boxes import Boxes, OddImages, clients_of, command_lines, output, this_owner
 from engine import Engine
 
 from odek.errors import Interrupted
@@ -100,6 +100,59 @@ def test_killed_odek_with_a_command_at_work_leaves_no_container(killed: Killed) 
     killed.boxes.await_gone(child.pid)
 
 
+# read(2) says that the input has ended; this sh does not care
+DEAF = """\
+#!/bin/busybox sh
+case $2 in 'echo odek-ready'*) echo odek-ready; exec sleep 600 ;; esac
+exec /bin/busybox sh "$@"
+"""
+
+
+def test_killed_odek_leaves_no_container_whose_shell_ignores_its_lease(
+    boxes: Boxes, killed: Killed, odd_images: OddImages
+) -> None:
+    """F10: a watcher outside removes it by its ID, and leaves nothing of itself."""
+    boxes.image = odd_images.make(files={"bin/sh": DEAF})
+    child = killed.start()
+    assert child.stdout is not None
+    container = child.stdout.readline().strip()
+    assert len(container) == 64
+    (watcher,) = watchers_of(container)
+    assert os.getsid(watcher) != os.getsid(child.pid)  # no key of the terminal reaches it
+    child.kill()
+    child.wait()
+    boxes.await_gone(child.pid)
+    await_none(container)
+    box = boxes.start()  # one that ends in order calls its watcher off
+    assert len(watchers_of(box.facts.id)) == 1
+    assert box.close() == ""
+    assert watchers_of(box.facts.id) == []
+
+
+def test_killed_odek_leaves_no_container_that_was_restarted(boxes: Boxes, killed: Killed) -> None:
+    """E9: the pipe that ended it is not held by anything any more."""
+    child = killed.start()
+    assert child.stdout is not None
+    container = child.stdout.readline().strip()
+    boxes.engine.run("restart", "--time", "0", container)
+    child.kill()
+    child.wait()
+    boxes.await_gone(child.pid)
+    await_none(container)
+
+
+def watchers_of(container: str) -> list[int]:
+    """Return the processes that wait for the end of an odek to remove a container."""
+    return [pid for pid, words in command_lines() if b"odek-watcher" in words and container.encode() in words]
+
+
+def await_none(container: str) -> None:
+    deadline = time.monotonic() + 20
+    while watchers_of(container):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_stopped_odek_keeps_its_container(killed: Killed) -> None:
     """R-38: a suspended machine or Ctrl-Z is no end."""
     child = killed.start()
@@ -135,6 +188,9 @@ class InterruptedClient:
         self._docker = docker
         self._word = word
         self._pumps = pumps
+
+    def when_gone(self, *args: str) -> Pending | None:
+        return self._docker.when_gone(*args)
 
     def start(self, *args: str, **options: Any) -> Pending:
         pending = self._docker.start(*args, **options)

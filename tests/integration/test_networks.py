@@ -350,6 +350,9 @@ class Meddler:
         self._engine = engine
         self._network = network
 
+    def when_gone(self, *args: str) -> Pending | None:
+        return self._docker.when_gone(*args)
+
     def start(self, *args: str, **options: Any) -> Pending:
         if args[0] == "inspect":
             self._engine.run("network", "connect", self._network, args[-1])

@@ -479,3 +479,13 @@ def test_path_that_is_refused_reaches_no_container(doing: str, path: str) -> Non
     with pytest.raises(FileRefused):
         access(box, doing, path)
     assert box.docker.calls == []
+
+
+def test_no_key_of_a_person_detaches_the_terminal() -> None:
+    """A28: Ctrl-P belongs to the shell inside, whatever Docker or the user's configuration says."""
+    box = Box()
+    box.docker.on("exec", react=answer())
+    argv = box.container.shell_argv((), terminal=True)
+    assert argv[:3] == ("exec", "--tty", "--detach-keys")
+    assert len(argv[3].split(",")) == 8
+    assert "--detach-keys" not in box.container.shell_argv((), terminal=False)

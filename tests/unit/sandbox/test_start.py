@@ -123,7 +123,7 @@ def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
         "exec", "--interactive", "--user", "1000:1000", "odek-7-1", "sh", "-c", scripts.CHECK, "sh",
         f".odek-nonce-{MARKER}", "",
     )  # fmt: skip
-    assert docker.calls[3].stdin == f"/tmp#.odek-nonce-{MARKER}".encode()
+    assert docker.calls[3].stdin == f"/tmp\n#.odek-nonce-{MARKER}".encode()
     docker.assert_no_client_left("run")
     assert not scene.leases[0].released
     assert (os.listdir(scene.spec.workdir), scene.said) == ([], [])
@@ -204,7 +204,7 @@ def test_home_of_the_operator_is_in_no_argument(scene: Scene) -> None:
     docker.on("exec", has=scripts.RUN, react=lambda client: client.err.append(b"0003 began 1\n0003 0\n"))
     scene.start().run("true", timeout_s=1)
     assert [call.stdin for call in docker.calls if call.args[0] == "exec"] == [
-        f"/canary#.odek-nonce-{MARKER}".encode(),
+        f"/canary\n#.odek-nonce-{MARKER}".encode(),
         pack_text(b"export HOME='/canary'\ntrue", "0003", umask=0o022, apart=False),
     ]
     assert "canary" not in repr([call.args for call in docker.calls])
