@@ -17,7 +17,7 @@ from odek.listing import Entry, Listing, Walk
 from odek.onhost.files import WorkspaceFiles
 from odek.onhost.processes import stop_processes
 from odek.onhost.tree import WorkspaceTree
-from odek.process import CommandRequest, CommandResult, Running
+from odek.process import CommandRequest, CommandResult, Running, start_watcher
 from odek.redact import is_secret_name
 from odek.text import visible
 from odek.together import Follower, follow_all
@@ -25,6 +25,7 @@ from odek.together import Follower, follow_all
 OUTPUT_LIMIT_BYTES = 256 << 10  # both ends of what `tools.output` shows, at four bytes a character
 TRAILING_OUTPUT_S = 0.1  # B02: for what is still in the pipe when the shell has gone
 MARK_VARIABLE = "ODEK_COMMAND_ID"
+_GOES_ON = "a background process goes on, also when odek has ended; stop it with `kill` when it is not needed any more"
 _KEPT_PIPES = 16  # background jobs whose output is drained at the same time
 
 # Commands have no terminal. Some editors would wait all the same, for keys that cannot come, and git starts one where a
@@ -35,11 +36,36 @@ _NO_TERMINAL = {"TERM": "dumb", "GIT_EDITOR": _NO_EDITOR, "GIT_SEQUENCE_EDITOR":
 # The command arrives on stdin, because one argument holds at most 128 KiB (B14), and is gone from
 # the shell's variables before it runs. The dot keeps trailing newlines out of the substitution's
 # hands; `command -p` finds cat where PATH is broken or starts in the workspace (R-92).
+# What does not end in its mark is a part, left by an odek that was killed while it wrote, and is not run.
 _SCRIPT = (
     "odek_command=$(command -p cat 2>/dev/null || cat; echo .); exec </dev/null 2>&1; "
-    'eval "unset -v odek_command; ${odek_command%.}"'
+    f'case $odek_command in *"#${MARK_VARIABLE}.") ;; '
+    "*) echo 'the command did not run: it did not arrive as a whole' >&2; exit 125 ;; esac; "
+    f'odek_command=${{odek_command%"#${MARK_VARIABLE}."}}; eval "unset -v odek_command; $odek_command"'
 )
 _SCRIPT_APART = _SCRIPT.replace(" 2>&1; ", "; ")
+
+
+# Reads "+ PID MARK" for a command that starts ("-" for a PID that is not known yet) and "- PID MARK" for one
+# that has ended. At the end of its input, which is the end of odek however that came, it kills the process
+# groups of those that are still at work, and whatever else carries their marks.
+_WHEN_GONE = f"""\
+calls=
+while read -r sign pid mark; do
+  rest=
+  for call in $calls; do [ "${{call#*:}}" = "$mark" ] || rest="$rest $call"; done
+  calls=$rest
+  [ "$sign" = - ] || calls="$calls $pid:$mark"
+done
+exec 2>/dev/null
+for call in $calls; do kill -KILL -- "-${{call%%:*}}"; done
+for call in $calls $calls; do
+  for file in $(grep -sl "{MARK_VARIABLE}=${{call#*:}}" /proc/[0-9]*/environ); do
+    pid=${{file#/proc/}}
+    kill -KILL "${{pid%/environ}}"
+  done
+done
+"""
 
 
 def scrub_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -80,6 +106,7 @@ class HostExecutor:
         self._files = WorkspaceFiles(cwd)
         self._tree = WorkspaceTree(cwd)
         self._background: list[Running] = []
+        self._watcher: Running | None = None
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with /bin/sh; see `executor.Executor.run`. Raises ExecutableMissing."""
@@ -125,6 +152,8 @@ class HostExecutor:
         """Let go of the output of background jobs; the jobs themselves go on."""
         while self._background:
             self._background.pop().close()
+        if self._watcher is not None:
+            self._watcher.close()
 
     def _run_all(self, requests: Sequence[CommandRequest], *, script: str) -> tuple[CommandResult, ...]:
         jobs: list[_Job] = []
@@ -139,19 +168,22 @@ class HostExecutor:
                 if index not in results:
                     job.stop()
                     job.running.close()
+                    self._tell_watcher("-", job.running.pid, job.mark)
             raise
         return tuple(results[index] for index in range(len(jobs)))
 
     def _start(self, request: CommandRequest, script: str) -> _Job:
         mark = self._new_id()
         started = time.monotonic()
+        self._tell_watcher("+", "-", mark)
         running = Running(
             ("/bin/sh", "-c", script, "sh"),
             env={**self._env, **_NO_TERMINAL, MARK_VARIABLE: mark},
-            stdin=request.command.encode(),
+            stdin=f"{request.command}#{mark}".encode(),
             cwd=self.workspace,
             limit_bytes=OUTPUT_LIMIT_BYTES,
         )
+        self._tell_watcher("+", running.pid, mark)
         return _Job(running=running, mark=mark, started=started, timeout_s=request.timeout_s, apart=script != _SCRIPT)
 
     def _follow(self, job: _Job) -> Follower:
@@ -175,6 +207,7 @@ class HostExecutor:
         """Collect what a command printed; put its pipes aside when somebody still writes to them."""
         running = job.running
         left = 0 if ended else job.stop()
+        self._tell_watcher("-", running.pid, job.mark)
         output, errors = running.stdout, running.stderr
         if ended and not running.finished:
             self._keep(running)
@@ -183,7 +216,7 @@ class HostExecutor:
             )
         else:
             running.close()
-            notes = () if ended else (_stop_note(left),)
+            notes = (_stop_note(left),) if not ended else (_GOES_ON,) if _group_lives(running.pid) else ()
         code = running.completed().code
         return CommandResult(
             output=output,
@@ -193,6 +226,12 @@ class HostExecutor:
             notes=notes,
             stderr=errors if job.apart else None,
         )
+
+    def _tell_watcher(self, sign: str, pid: int | str, mark: str) -> None:
+        if self._watcher is None:
+            self._watcher = start_watcher(_WHEN_GONE, env={"PATH": os.defpath})
+        if self._watcher is not None:
+            self._watcher.send(f"{sign} {pid} {mark}\n".encode())
 
     def _keep(self, running: Running) -> None:
         # a closed pipe would end the job with SIGPIPE, a full one would block it: keep it drained
@@ -206,6 +245,17 @@ class HostExecutor:
             if running.finished:
                 self._background.remove(running)
                 running.close()
+
+
+def _group_lives(pid: int) -> bool:
+    """Return whether a process that the shell `pid` has left behind is still in its process group."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user by now
+        return True
+    return True
 
 
 def _too_much(path: str) -> FileRefused:

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from odek.errors import ExecutableMissing, FileRefused, Interrupted
 from odek.listing import Walk
+from odek.onhost import commands
 from odek.onhost.commands import HostExecutor, scrub_environment
 from odek.process import CommandRequest, CommandResult
 
@@ -300,3 +304,54 @@ def test_folders_are_those_of_the_workspace(host: HostExecutor) -> None:
     host.write("d/f", b"12", replacing=None)
     assert [(entry.path, entry.kind) for entry in host.walk("", Walk()).entries] == [("d", "folder"), ("d/f", "file")]
     assert host.stat("d/f").size_bytes == 2
+
+
+KILLED = """
+import os, sys
+sys.path.insert(0, {root!r})
+from odek.onhost.commands import HostExecutor
+host = HostExecutor(cwd=os.getcwd(), env={env!r})
+host.run("sleep {server} >/dev/null 2>&1 &", timeout_s=60)
+host.run("setsid sleep {word} & (setsid setsid sleep {word} &) ; echo up >up; sleep {word}", timeout_s=600)
+"""
+
+
+def test_command_ends_with_an_odek_that_is_killed(tmp_path: Path) -> None:
+    """F16: with what left its process group; a server of an earlier command goes on, as it does after odek."""
+    word, server = f"7{os.getpid()}1", f"7{os.getpid()}2"
+    script = KILLED.format(root=os.getcwd(), env=ENV, word=word, server=server)
+    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path) as child:
+        await_true(lambda: (tmp_path / "up").exists() and len(running_with(f"sleep\0{word}")) == 3)
+        child.kill()
+    await_true(lambda: running_with(f"sleep\0{word}") == [])
+    servers = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_running(pid, f"sleep\0{server}")]
+    assert len(servers) == 1
+    os.kill(servers[0], signal.SIGKILL)
+
+
+def test_part_of_a_command_is_not_run(tmp_path: Path) -> None:
+    """E1, F16: of an odek that is killed while it writes."""
+    for cut in (0, 10, 40):
+        done = subprocess.run(
+            ["/bin/sh", "-c", commands._SCRIPT, "sh"],
+            input=b"touch made && echo done >>made#0123456789abcdef"[:cut],
+            env={**ENV, commands.MARK_VARIABLE: "0123456789abcdef"},
+            cwd=tmp_path,
+            capture_output=True,
+        )
+        assert (done.returncode, list(tmp_path.iterdir())) == (125, [])
+        assert done.stdout == b"the command did not run: it did not arrive as a whole\n"
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(pid: int, words: str) -> bool:
+    try:
+        return words.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
