@@ -32,6 +32,10 @@ OTHER_HELPER_UID = 65533
 _ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _FORBIDDEN_TARGETS = (WORKSPACE, ATTACHMENTS, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run")
 
+MAX_VARIABLE_BYTES = 131_072  # of "NAME=VALUE" and its NUL: Linux's MAX_ARG_STRLEN, with which no program starts
+MAX_ENV_BYTES = 1 << 20  # a program's arguments and variables share a quarter of its stack, which is 2 MiB
+_POINTER_BYTES = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -179,7 +183,26 @@ def parse_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> tuple[tuple
             raise SandboxConfigError(
                 f'the value of "{name}" holds a NUL byte ({origin}: sandbox_env)', hint="no variable can hold one"
             )
+    require_small_env(pairs, origin=origin)
     return pairs
+
+
+def require_small_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> None:
+    """Raises SandboxConfigError when no program could be started with these variables."""
+    total = 0
+    for name, value in pairs:
+        size = len(f"{name}={value}".encode("utf-8", "surrogateescape")) + 1  # with the NUL at its end
+        total += size + _POINTER_BYTES
+        if size > MAX_VARIABLE_BYTES:
+            raise SandboxConfigError(
+                f'the value of "{name}" is too long ({origin}: sandbox_env)',
+                hint=f"name and value may have {MAX_VARIABLE_BYTES - 2} bytes together; this one has {size - 2}",
+            )
+    if total > MAX_ENV_BYTES:
+        raise SandboxConfigError(
+            f"the variables are too many ({origin}: sandbox_env)",
+            hint=f"together they may have {MAX_ENV_BYTES} bytes, and {total} were given ({_POINTER_BYTES} go to each)",
+        )
 
 
 def parse_volume(text: str, *, origin: str) -> tuple[str, str]:

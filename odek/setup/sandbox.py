@@ -42,6 +42,7 @@ from odek.sandbox.spec import (
     parse_pids_limit,
     parse_tmp_size,
     parse_user,
+    require_small_env,
     usual_tmp_size,
 )
 from odek.sandbox.start import Surroundings, start
@@ -146,6 +147,7 @@ def start_sandbox(
             notices.note(note)  # two checkouts behind one name are pointed out before the question
     approve(approval_request(overrides, plan, host, draft.dockerfile), settings, host, approver, notices)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
+    require_small_env(env, origin=settings.origin_of("sandbox_env"))
     if not draft.networks.attaches:
         engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long

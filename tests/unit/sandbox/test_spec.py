@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network
 from odek.sandbox.spec import (
+    MAX_VARIABLE_BYTES,
     Limits,
     SandboxSpec,
     parse_cpus,
@@ -270,3 +273,26 @@ def test_volume_target_over_a_system_folder_is_refused(target: str) -> None:
     """R-33."""
     with pytest.raises(SandboxConfigError, match="may not be mounted at"):
         parse_volume(f"x:{target}", origin=ORIGIN)
+
+
+@pytest.mark.parametrize(
+    ("env", "refused"),
+    [
+        ((("A", "x" * (MAX_VARIABLE_BYTES - 3)),), ""),
+        ((("A", "x" * (MAX_VARIABLE_BYTES - 2)),), 'the value of "A" is too long (here: sandbox_env)'),
+        ((("A", "é" * 70_000),), 'the value of "A" is too long (here: sandbox_env)'),
+        (tuple((f"V{number}", "x" * 1000) for number in range(1000)), ""),
+        (tuple((f"V{number}", "x" * 1000) for number in range(3000)), "the variables are too many (here: sandbox_env)"),
+        (tuple((f"V{number}", "") for number in range(80_000)), "the variables are too many (here: sandbox_env)"),
+    ],
+)
+def test_variables_with_which_no_program_starts_are_refused(env: tuple[tuple[str, str], ...], refused: str) -> None:
+    """E11: with the size that fits, before Docker is asked anything; what is let through starts a program."""
+    if not refused:
+        assert parse_env(env, origin="here") == env
+        assert subprocess.run(["/bin/true"], env=dict(env)).returncode == 0
+        return
+    with pytest.raises(SandboxConfigError) as caught:
+        parse_env(env, origin="here")
+    assert caught.value.message == refused
+    assert "bytes" in (caught.value.hint or "")
