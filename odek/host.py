@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odek.errors import OdekError
@@ -85,6 +85,28 @@ def read_identity(pid: int) -> ProcessIdentity | None:
         boot_id=_read_proc("/proc/sys/kernel/random/boot_id").strip(),
         pid_namespace=_pid_namespace(),
     )
+
+
+def hide_variables(is_secret: Callable[[str], bool]) -> None:
+    """Overwrite, where /proc/PID/environ shows them, the values of this process's variables with a secret name.
+
+    What was read of them before stays (Host.env). A command on the host could show them otherwise, by its parent's
+    pid. Where the kernel does not let a process write its own memory by /proc, they stay.
+    """
+    fields = _read_proc("/proc/self/stat").rpartition(")")[2].split()
+    try:
+        place = int(fields[47])  # proc(5): env_start, field 50 of which the first two are cut off
+        with open("/proc/self/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            for entry in entries:
+                name, equals, value = entry.partition(b"=")
+                if equals and value and is_secret(name.decode("utf-8", "replace")):
+                    memory.seek(place + len(name) + 1)
+                    memory.write(bytes(len(value)))
+                place += len(entry) + 1
+    except (OSError, ValueError, IndexError):
+        return
 
 
 def start_of(pid: int) -> str | None:

@@ -15,11 +15,12 @@ from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer
 from odek.config.settings import Settings
-from odek.host import Host, trusted_path, which
+from odek.host import Host, hide_variables, trusted_path, which
 from odek.model.types import Message, Model
+from odek.redact import is_secret_name
 from odek.sandbox.diagnosis import find_cause
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
-from odek.sandbox.errors import SandboxLost
+from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.setup.dockerclient import ClientFolder
 
 
@@ -47,6 +48,7 @@ def session(
         alarm=signals.alarm,
         trusted={} if trusted is None else trusted,
     )
+    hide_variables(is_secret_name)
     began_s = time.time()
     facts = None
     with ExitStack() as stack:
@@ -58,6 +60,8 @@ def session(
             terminal.stop_waiting()
             facts = opened.facts
             yield opened
+        except SandboxGivenUp:
+            raise
         except SandboxLost as error:
             cause = find_cause(facts.id, world.docker, since_s=began_s, now_s=time.time()) if facts else ""
             if not cause:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from odek.errors import FileRefused
 from odek.listing import Entry, Listing, Walk
 from odek.onhost.files import WorkspaceFiles
-from odek.onhost.processes import stop_processes
+from odek.onhost.processes import has_processes, stop_processes
 from odek.onhost.tree import WorkspaceTree
 from odek.process import CommandRequest, CommandResult, Running, start_watcher
 from odek.redact import is_secret_name
@@ -216,7 +216,7 @@ class HostExecutor:
             )
         else:
             running.close()
-            notes = (_stop_note(left),) if not ended else (_GOES_ON,) if _group_lives(running.pid) else ()
+            notes = (_stop_note(left),) if not ended else (_GOES_ON,) if has_processes(running.pid) else ()
         code = running.completed().code
         return CommandResult(
             output=output,
@@ -245,17 +245,6 @@ class HostExecutor:
             if running.finished:
                 self._background.remove(running)
                 running.close()
-
-
-def _group_lives(pid: int) -> bool:
-    """Return whether a process that the shell `pid` has left behind is still in its process group."""
-    try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user by now
-        return True
-    return True
 
 
 def _too_much(path: str) -> FileRefused:

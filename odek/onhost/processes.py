@@ -42,6 +42,19 @@ def stop_processes(session: int, mark: str) -> int:
         time.sleep(_PAUSE_S)
 
 
+def has_processes(session: int) -> bool:
+    """Return whether a process of `session` goes on after its shell. A second look tells it from one that is ending."""
+    for pause_s in (_PAUSE_S, 5 * _PAUSE_S, 0):
+        try:
+            os.killpg(session, 0)  # cheap, and false in all ordinary cases; true for zombies, too
+        except OSError:
+            return False
+        if all(row.session != session for row in _read_table(b"").values()):
+            return False
+        time.sleep(pause_s)
+    return True
+
+
 def find_members(table: Mapping[int, ProcessRow], session: int) -> frozenset[int]:
     """Return the pids of `session`, the marked ones, and all their descendants; never our own."""
     spared = {1, os.getpid()}

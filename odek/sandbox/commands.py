@@ -18,7 +18,7 @@ from odek.sandbox import scripts
 from odek.sandbox.argv import exec_argv
 from odek.sandbox.delivery import pack_script, pack_text
 from odek.sandbox.docker import Docker, Pending, quote
-from odek.sandbox.errors import SandboxLost
+from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.following import EndMarker, Job, follow
 from odek.sandbox.spec import SandboxSpec
@@ -212,7 +212,7 @@ class Commands:
             stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
             if not self._has_stopped(stopped, streams):
                 self._life.close()
-                raise SandboxLost(
+                raise SandboxGivenUp(
                     "a command could not be stopped, so the whole sandbox was taken down",
                     hint="start again; what the command had written is in the working directory",
                     detail=quote(stopped),

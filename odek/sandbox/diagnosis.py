@@ -189,6 +189,8 @@ def explain_events(lines: Sequence[str]) -> str:
     signals = [event[1] for event in events if event[0] == "kill" and len(event) > 1]
     if "die" not in actions:
         return ""
+    if "restart" in actions:
+        return "somebody restarted it (docker restart)"
     if "oom" in actions and not signals:
         return "the kernel ended it because the memory limit was reached; raise sandbox_memory"
     if "stop" in actions:

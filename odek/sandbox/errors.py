@@ -31,3 +31,7 @@ class DaemonUnreachable(SandboxError):
 
 class ImageUnavailable(SandboxError):
     """The daemon answers and the reference is well-formed, but the image cannot be pulled."""
+
+
+class SandboxGivenUp(SandboxLost):
+    """odek itself took the container down; its events would tell of nothing else."""

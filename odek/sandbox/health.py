@@ -20,12 +20,13 @@ from odek.sandbox.diagnosis import (
     parse_counters,
 )
 from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote, read_array
-from odek.sandbox.errors import SandboxLost
+from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.spec import SandboxSpec
 
 PROBE_TIMEOUT_S = 10.0
 _MADE_ROOM = "everything that was running in the sandbox was stopped to make room for new commands"
+_HINT = "nothing was moved to the host; start odek again"
 _RESTARTED = "its container was restarted from outside"
 
 
@@ -64,7 +65,7 @@ class Health:
     def give_up(self, why: str) -> None:
         """Take the container down, which may still run. Raises SandboxLost."""
         self._close()
-        raise lost(why)
+        raise SandboxGivenUp(f"the sandbox was lost: {why}", hint=_HINT)
 
     def count(self) -> tuple[Counters, bool]:
         """Return what the control group has counted since it was last looked at, and whether a process can be made."""
@@ -100,10 +101,7 @@ class Health:
 
 def lost(why: str) -> SandboxLost:
     """Return the error that ends a session whose container is gone."""
-    return SandboxLost(
-        f"the sandbox was lost: {why}",
-        hint="nothing was moved to the host; start odek again",
-    )
+    return SandboxLost(f"the sandbox was lost: {why}", hint=_HINT)
 
 
 def _state(inspected: Completed) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,3 +122,22 @@ def test_home_of_who_owns_a_folder_is_looked_up(tmp_path: Path) -> None:
     """S-6: HOME says nothing about somebody else's folder."""
     assert home_of_owner(str(tmp_path)) == pwd.getpwuid(os.getuid()).pw_dir
     assert home_of_owner(str(tmp_path / "missing")) == ""
+
+
+def test_variables_with_secrets_are_hidden_from_who_looks_at_the_process() -> None:
+    """F9: a command on the host reads its parent's environment."""
+    script = (
+        "import os, subprocess, sys; sys.path.insert(0, os.getcwd())\n"
+        "from odek.host import Host, hide_variables\n"
+        "from odek.redact import is_secret_name\n"
+        "host = Host.capture(); look = ['sh', '-c', 'cat /proc/$PPID/environ']\n"
+        "before = subprocess.run(look, capture_output=True).stdout\n"
+        "hide_variables(is_secret_name)\n"
+        "after = subprocess.run(look, capture_output=True).stdout\n"
+        "print(b'canary' in before, b'canary' in after, b'OTHER=kept' in after, host.env['ODEK_API_KEY'])\n"
+    )
+    secrets = dict.fromkeys(("ODEK_API_KEY", "OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD"), "canary")
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={"PATH": "/usr/bin:/bin", **secrets, "OTHER": "kept"}, capture_output=True
+    )
+    assert done.stdout == b"True False True canary\n", done.stderr

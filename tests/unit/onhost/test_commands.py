@@ -355,3 +355,12 @@ def is_running(pid: int, words: str) -> bool:
         return words.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+def test_background_process_that_is_left_on_the_host_is_named(host: HostExecutor) -> None:
+    """E17: nothing else says that it outlives odek."""
+    word = f"8{os.getpid()}3"
+    left = host.run(f"sleep {word} >/dev/null 2>&1 & echo $!", timeout_s=LONG_S)
+    assert [note.split(",")[0] for note in left.notes] == ["a background process goes on"]
+    os.kill(int(left.output.data), signal.SIGKILL)
+    assert host.run("true & wait", timeout_s=LONG_S).notes == ()
