@@ -14,7 +14,7 @@ from odek.errors import FileRefused
 from odek.sandbox import scripts
 from odek.sandbox.container import Container
 from odek.sandbox.delivery import pack_script, pack_text
-from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.errors import SandboxConfigError, SandboxGivenUp, SandboxLost
 from odek.sandbox.spec import Limits
 
 MARK = "m" * 32
@@ -119,7 +119,7 @@ def test_cat_that_breaks_later_is_never_success(boxes: Boxes, odd_images: OddIma
     assert (boxes.workdir / "f").read_bytes() == b"old"
     assert box.run("exit 3", timeout_s=30).code == 3
     output(box, "printf '#!/bin/busybox true\\n' >/bin/x; chmod +x /bin/x; mv /bin/x /bin/sh", timeout_s=30)
-    with pytest.raises(SandboxLost, match="no command can be started in it any more: `sh` in the container ended"):
+    with pytest.raises(SandboxGivenUp, match="no command can be started in it any more: `sh` in the container ended"):
         box.run("exit 3", timeout_s=30)
 
 

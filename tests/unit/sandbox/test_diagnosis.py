@@ -100,6 +100,10 @@ def test_explains_a_read_only_workspace_only_where_it_is_one() -> None:
             ["start  ", "die  0", "destroy  "],
             "its connection to odek was cut: the docker client or the daemon was restarted",
         ),
+        (
+            ["start  ", "kill 15", "die  137", "stop  ", "start  ", "restart  ", "kill 9", "die  137", "destroy  "],
+            "somebody restarted it (docker restart)",
+        ),
         (["start  ", "exec_start: sh -c die", "die  3"], "its main process ended with status 3"),
         (["start  ", "oom  ", "exec_die  137"], ""),
         ([], ""),
