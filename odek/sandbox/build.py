@@ -89,8 +89,9 @@ def build_image(
                 f"{NAME} was not built within {BUILD_TIMEOUT_S / 60:.0f} minutes", hint=_HINT, detail=_detail(done)
             )
         if done.code != 0:
-            hint = _HINT if options.network else f"its RUN steps have no network; {SWITCH}=1 gives them one"
-            raise SandboxConfigError(f"{NAME} could not be built", hint=hint, detail=_detail(done))
+            detail = _detail(done)
+            hint = _HINT if options.network else explain_failure(detail)
+            raise SandboxConfigError(f"{NAME} could not be built", hint=hint, detail=detail)
         built = _read_id(id_file)
     # the containerd store may know the image by another digest than the one written to the file
     for ref in (built, dockerfile.tag):
@@ -105,6 +106,23 @@ def build_image(
 
 
 _HINT = f"`odek sandbox build` shows what happens; correct {NAME}"
+# of the classic builder and of BuildKit, for a RUN step whose command has ended with a status
+_STEP_FAILED = re.compile(r"returned a non-zero code: [0-9]+|did not complete successfully: exit code: [0-9]+")
+_NEEDS_BUILDKIT = re.compile(r"requires? BuildKit|[Uu]nknown flag: (?:mount|link|chmod)|[Uu]nknown instruction: \S+")
+
+
+def explain_failure(output: str) -> str:
+    """Return a hint for a build without network that failed, from the end of its output. Pure.
+
+    Only a RUN step that has run and failed may have wanted the network.
+    """
+    if _STEP_FAILED.search(output):
+        return f"its RUN steps have no network; {SWITCH}=1 gives them one"
+    if _NEEDS_BUILDKIT.search(output):
+        return (
+            f"Docker's classic builder knows neither here-documents nor RUN --mount: correct {NAME}, or install buildx"
+        )
+    return f"Docker's own words name the line; correct {NAME}"
 
 
 def is_ours(build: Build, dockerfile: Dockerfile, docker: Docker) -> bool:

@@ -44,6 +44,19 @@ count pids/pids.events max processes
 _NO_SUCH_FOLDER = ("bind source path does not exist:", "statfs")  # of Docker, of podman
 
 
+_UNKNOWN_START = "Docker's own words say why; the settings in force: `odek config view`"
+# What Docker, runc, crun and init say of a cause that can be named; of any other, their words are all there is.
+_START_HINTS = (
+    (("Range of CPUs is from",), "sandbox_cpus asks for more processors than Docker's machine has; lower it"),
+    (("Minimum memory limit", "memory.max", "memory.limit_in_bytes"), "sandbox_memory is too small here; raise it"),
+    (("exec format error", "Exec format error"), "the image is for another processor; choose one for this machine's"),
+    (
+        ('"sh": executable file not found', "exec sh failed", "executable file `sh` not found"),
+        "the image must hold `sh` that everybody may execute",
+    ),
+)  # fmt: skip
+
+
 def explain_no_start(spec: SandboxSpec, done: Completed, *, waited_s: float | None) -> SandboxConfigError:
     """Return why a container did not start; `waited_s`: it took longer than that. Pure.
 
@@ -57,10 +70,11 @@ def explain_no_start(spec: SandboxSpec, done: Completed, *, waited_s: float | No
         )
     if any(f"{words} {spec.workdir}" in done.stderr.text for words in _NO_SUCH_FOLDER):
         return unseen_error(spec)
+    hint = next(
+        (hint for signs, hint in _START_HINTS if any(sign in done.stderr.text for sign in signs)), _UNKNOWN_START
+    )
     return SandboxConfigError(
-        f'Docker did not start the sandbox from image "{visible(spec.image)}"',
-        hint="the image must hold `sh` for this machine's processor; the settings in force: `odek config view`",
-        detail=quote(done),
+        f'Docker did not start the sandbox from image "{visible(spec.image)}"', hint=hint, detail=quote(done)
     )
 
 

@@ -114,11 +114,11 @@ def test_image_without_our_label_is_not_used(answer: str) -> None:
 def test_failed_build_stops_with_the_end_of_the_output() -> None:
     """R-7, B18: a failed build is a configuration error, and no image of it is looked for."""
     steps = "\n".join(f"step {number}" for number in range(30))
-    docker = FakeDocker().on("build", code=1, stdout=steps, stderr="The command \x1b[1mfalse\x1b[0m failed")
+    docker = FakeDocker().on("build", code=1, stdout=steps, stderr="\x1b[1mfalse\x1b[0m returned a non-zero code: 1")
     with pytest.raises(SandboxConfigError) as refused:
         run_build(docker)
     lines = refused.value.detail.splitlines()
-    assert lines == [*(f"step {number}" for number in range(11, 30)), "The command false failed"]
+    assert lines == [*(f"step {number}" for number in range(11, 30)), "false returned a non-zero code: 1"]
     assert refused.value.hint == "its RUN steps have no network; ODEK_SANDBOX_BUILD_NETWORK=1 gives them one"
 
 

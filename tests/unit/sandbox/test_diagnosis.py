@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 from fakes.containers import CONTAINER_ID, SPEC
-from fakes.docker import FakeDocker
+from fakes.docker import FakeDocker, completed
 
 from odek.errors import ExecutableMissing
+from odek.sandbox.build import explain_failure
 from odek.sandbox.diagnosis import (
     Counters,
     explain_command,
     explain_events,
+    explain_no_start,
     find_cause,
     needs_counters,
     parse_counters,
@@ -139,3 +141,41 @@ def test_says_nothing_without_a_client() -> None:
     docker = FakeDocker()
     docker.on("events", raises=ExecutableMissing("gone"))
     assert find_cause(CONTAINER_ID, docker, since_s=0, now_s=1) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (
+            "docker: Error response from daemon: Range of CPUs is from 0.01 to 2.00, as there are only 2.",
+            "sandbox_cpus",
+        ),
+        ("docker: Error response from daemon: Minimum memory limit allowed is 6MB.", "sandbox_memory"),
+        ("standard_init_linux.go:228: exec user process caused: exec format error", "another processor"),
+        ('exec: "sh": executable file not found in $PATH: unknown', "must hold `sh`"),
+        ("[FATAL tini (6)] exec sh failed: Permission denied", "must hold `sh`"),
+        ("docker: Error response from daemon: something new", "Docker's own words say why"),
+        ("", "Docker's own words say why"),
+    ],
+)
+def test_start_that_fails_is_explained_by_its_own_words(words: str, hint: str) -> None:
+    """A29: which setting; of an unknown cause nothing is guessed."""
+    error = explain_no_start(LIMITED, completed(code=125, stderr=words), waited_s=None)
+    assert hint in (error.hint or "")
+    assert ("must hold `sh`" in (error.hint or "")) == (hint == "must hold `sh`")
+
+
+@pytest.mark.parametrize(
+    ("output", "hint"),
+    [
+        ("The command '/bin/sh -c apt-get update' returned a non-zero code: 100", "no network"),
+        ('process "/bin/sh -c false" did not complete successfully: exit code: 1', "no network"),
+        ("the --mount option requires BuildKit. Refer to the documentation", "RUN --mount"),
+        ("dockerfile parse error line 3: unknown instruction: ECHO", "here-documents"),
+        ("COPY failed: file not found in build context or excluded by .dockerignore: stat gone", "name the line"),
+        ('failed to calculate checksum of ref: "/gone": not found', "name the line"),
+    ],
+)
+def test_build_that_fails_is_explained_by_its_own_words(output: str, hint: str) -> None:
+    """A29: the network is spoken of where a RUN step has run and failed, and nowhere else."""
+    assert hint in explain_failure(output)
