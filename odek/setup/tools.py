@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from odek.approval.gate import Approver
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
@@ -27,6 +27,7 @@ from odek.tools.reading import AskedReads
 from odek.tools.registry import Tool, Toolbox, Wrap
 from odek.tools.search import SearchFilesTool
 from odek.tools.shell import ShellTool
+from odek.tools.workspace import localized
 
 if TYPE_CHECKING:
     from odek.danger.regime import Regime
@@ -87,7 +88,12 @@ def make_toolbox(
         enabled=settings.tools_enabled,
         disabled=disabled_tools(settings),
         gate=gate,
+        localize=partial(_localized, host.cwd, executor.workspace),
     )
+
+
+def _localized(project: str, workspace: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", localized(arguments, project, workspace))
 
 
 def make_gatekeeper(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import html
 import itertools
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from odek.redact import MARK
-from odek.text import clip
+from odek.text import clip, visible
 
 MAX_MATCHES = 10_000
 MAX_COMPARED_LINES = 3000
@@ -268,10 +269,52 @@ def _missing(text: str, old: str) -> str:
             f"old_string was not found: {MARK} stands for a secret that is in the file and is not shown; choose a "
             "passage beside it"
         )
+    slip = _find_slip(text, old)
+    if slip:
+        return slip
     message = "old_string was not found; it must be exactly as in the file, blanks included"
     if not numbers:
         return message
     return f"{message}. Its first line stands alone, give or take blanks, on {_join_lines(numbers)}"
+
+
+def _find_slip(text: str, old: str) -> str:
+    """Say in what `old` differs from a passage that is there, "" when nothing shows (B120)."""
+    text = text.replace("\r\n", "\n")
+    for what, change, both in _SLIPS:
+        wanted = change(old)
+        place = (change(text) if both else text).find(wanted) if wanted.strip() and (both or wanted != old) else -1
+        if place >= 0:
+            number = (change(text) if both else text).count("\n", 0, place) + 1
+            line = visible(clip(text.split("\n")[number - 1], 200))
+            return (
+                f'old_string was not found as it stands: {what}. Line {number} of the file is "{line}"; copy it exactly'
+            )
+    return ""
+
+
+def _without_numbers(old: str) -> str:
+    lines = old.split("\n")
+    numbered = all(_NUMBER.match(line) for line in lines if line.strip())
+    return "\n".join(_NUMBER.sub("", line, count=1) for line in lines) if numbered else old
+
+
+def _without_signs(old: str) -> str:
+    lines = old.split("\n")
+    signed = all(line[:1] in ("+", "-", " ") for line in lines if line)
+    return "\n".join(line[1:] for line in lines) if signed else old
+
+
+def _plain(text: str) -> str:
+    return text.translate(_TYPOGRAPHY)
+
+
+def _unescaped(old: str) -> str:
+    return old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+
+
+def _stripped(text: str) -> str:
+    return "\n".join(" ".join(line.split()) for line in text.split("\n"))
 
 
 def _list_lines(text: str, starts: list[int]) -> str:
@@ -288,3 +331,24 @@ def _join_lines(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:_LISTED_LINES]))
     word = "line" if len(numbers) == 1 else "lines"
     return f"{word} {shown}{', …' if len(numbers) > _LISTED_LINES else ''}"
+
+
+_NUMBER = re.compile(r"\s*\d{1,9}[|:\t\u2192] ?")
+_TYPOGRAPHY = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        **dict.fromkeys("\u00a0\u2009\u202f", " "),
+        "\u2026": "...",
+    }
+)
+_SLIPS: tuple[tuple[str, Callable[[str], str], bool], ...] = (
+    ("it holds the line numbers that read_file shows in front of each line", _without_numbers, False),
+    ("it differs in quotes, dashes or blanks that only look alike", _plain, True),
+    ("it holds the signs of a diff in front of each line", _without_signs, False),
+    ("it holds escapes (\\\\n) in place of the characters themselves", _unescaped, False),
+    ("it holds HTML entities (&lt;) in place of the characters themselves", html.unescape, False),
+    ("it differs in blanks", _stripped, True),
+)
+"""what models get wrong when they copy: in words, how it is undone, and whether the file has to be seen so too"""

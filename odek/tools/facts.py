@@ -13,7 +13,7 @@ from odek.executor import Executor
 from odek.listing import MAX_DEPTH, Entry
 from odek.model.types import ToolSpec
 from odek.text import plural, visible
-from odek.tools.looking import ORDINARY, SHOWN_LIMIT_CHARACTERS, bounded, listing_notes, look
+from odek.tools.looking import ORDINARY, SHOWN_LIMIT_CHARACTERS, beginning, bounded, listing_notes, look
 from odek.tools.registry import ToolResult, Unasked, Wrap, render_json
 from odek.tools.workspace import FOLDER, PATH, Workspace, inside
 
@@ -152,7 +152,7 @@ class TreeTool(Unasked):
         lines = [_line(listing.top, 0, below), *_tree_lines(entries, base, deepest, below)]
         place = self._workspace.place(listing.top.path)
         fence = self._workspace.wrap(bounded(lines, SHOWN_LIMIT_CHARACTERS), source=f"tree:{place}")
-        return ToolResult(text="\n".join((fence, *listing_notes(listing, how))))
+        return ToolResult(text="\n".join((*beginning(listing), fence, *listing_notes(listing, how))))
 
 
 class _Below:

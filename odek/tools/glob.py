@@ -14,6 +14,7 @@ from odek.tools.looking import (
     ORDINARY,
     SHOWN_LIMIT_CHARACTERS,
     SKIP_RULE,
+    beginning,
     bounded,
     left_out,
     listing_notes,
@@ -80,7 +81,7 @@ class GlobTool(Unasked):
             source=f"glob:{self._workspace.place(path)}",
         )
         endings = [f"matches: {len(found)}", *left_out(len(found), limit), *listing_notes(listing, how)]
-        return ToolResult(text="\n".join((fence or "(no match)", *endings)))
+        return ToolResult(text="\n".join((*beginning(listing), fence or "(no match)", *endings)))
 
 
 def _sized(entry: Entry) -> str:

@@ -55,9 +55,17 @@ def listing_notes(listing: Listing, how: Walk = ORDINARY) -> list[str]:
     if passed:
         more = f" and {len(passed) - LISTED} more" if len(passed) > LISTED else ""
         notes.append(f"folders passed over: {clip(', '.join(passed[:LISTED]), 1000)}{more}")
-    if not listing.complete:
-        notes.append("note: there are too many files here to look at all of them; name a folder")
     return [*notes, *(f"note: {problem}" for problem in listing.problems)]
+
+
+def beginning(listing: Listing, *reasons: str) -> list[str]:
+    """Return the line that a result begins with when not everything was looked at (B124), none otherwise.
+
+    It stands first, because a model that reads "no match" believes it.
+    """
+    too_many = () if listing.complete else ("there are too many files here to look at all of them; name a folder",)
+    why = "; ".join((*reasons, *too_many))
+    return [f"not all was searched: {why}"] if why else []
 
 
 def left_out(count: int, limit: int) -> list[str]:

@@ -14,9 +14,7 @@ from odek.errors import FileRefused
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.tools.registry import Gate, Tool, ToolResult, Work, Wrap, failure
-from odek.tools.workspace import Workspace
-
-_KEYS = ("path", "path_a", "path_b")
+from odek.tools.workspace import PATH_KEYS, Workspace
 
 
 class AskedReads:
@@ -60,5 +58,5 @@ class AskedReads:
 
 
 def _paths(arguments: Mapping[str, Any]) -> Sequence[str]:
-    named = [arguments[key] for key in _KEYS if key in arguments]
+    named = [arguments[key] for key in PATH_KEYS if key in arguments]
     return [*named, *(entry["path"] for entry in arguments.get("files", ()))]

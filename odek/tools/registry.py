@@ -115,12 +115,15 @@ class Toolbox:
         enabled: Collection[str] | None = None,
         disabled: Collection[str] = (),
         gate: Gate | None = None,
+        localize: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda arguments: arguments,
     ) -> None:
         """Offer those of `tools` that are in `enabled` (None: all) and not in `disabled`.
 
+        `localize` puts paths in arguments right before anything looks at them.
         `gate` is the one that stands before the tools; with none, nothing is asked beforehand.
         """
         self._gate = gate
+        self._localize = localize
         self._tools = {
             tool.spec.name: tool
             for tool in tools
@@ -156,7 +159,7 @@ class Toolbox:
         if not isinstance(tool, Foreseeable):
             return ()
         try:
-            return tool.operations(parse_arguments(call.arguments, tool.spec.parameters)[0])
+            return tool.operations(self._localize(parse_arguments(call.arguments, tool.spec.parameters)[0]))
         except (ArgumentError, FileRefused):  # the call will say so itself
             return ()
 
@@ -170,9 +173,10 @@ class Toolbox:
             arguments, ignored = parse_arguments(call.arguments, tool.spec.parameters)
         except ArgumentError as error:
             return _said(failure(f"invalid arguments: {error}"))
-        work: Work = partial(tool.call, arguments)
+        given = self._localize(arguments)
+        work: Work = partial(tool.call, given)
         if isinstance(tool, ParallelTool) and tool.parallel:
-            prepared = _guarded(call.name, partial(tool.prepare, arguments))
+            prepared = _guarded(call.name, partial(tool.prepare, given))
             work = _said(prepared) if isinstance(prepared, ToolResult) else prepared
         return partial(_carry_out, call.name, work, ignored)
 

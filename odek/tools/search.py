@@ -23,6 +23,7 @@ from odek.tools.looking import (
     ORDINARY,
     SHOWN_LIMIT_CHARACTERS,
     SKIP_RULE,
+    beginning,
     bounded,
     left_out,
     listing_notes,
@@ -147,7 +148,7 @@ class SearchFilesTool(Unasked):
     def _report_files(self, chosen: Sequence[Entry], listing: Listing, limit: int) -> ToolResult:
         fence = self._fence([visible(entry.path) for entry in chosen[:limit]], listing)
         endings = [f"files: {len(chosen)}", *left_out(len(chosen), limit), *listing_notes(listing)]
-        return ToolResult(text="\n".join((fence or "(no file)", *endings)))
+        return ToolResult(text="\n".join((*beginning(listing), fence or "(no file)", *endings)))
 
     def _search_contents(
         self, pattern: str, chosen: Sequence[Entry], listing: Listing, limit: int, deadline: float
@@ -175,8 +176,8 @@ class SearchFilesTool(Unasked):
                 notes.append(f"stopped after {count} matches; there may be more: raise limit, or be more precise")
                 break
         fence = self._fence(lines, listing)
-        endings = (f"matches: {count}, files searched: {searched}", *notes, *skipped.lines(), *listing_notes(listing))
-        return ToolResult(text="\n".join((fence or "(no match)", *endings)))
+        endings = (f"matches: {count}, files searched: {searched}", *skipped.lines(), *listing_notes(listing))
+        return ToolResult(text="\n".join((*beginning(listing, *notes), fence or "(no match)", *endings)))
 
     def _read(self, batch: Sequence[Entry], skipped: _Skipped) -> tuple[list[str], list[bytes]]:
         """Return the paths and the contents of those of `batch` that hold text."""

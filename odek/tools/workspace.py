@@ -16,6 +16,8 @@ from odek.tools.registry import Gate, Wrap
 
 FILE_LIMIT_BYTES = 10 << 20
 
+PATH_KEYS = ("path", "path_a", "path_b")
+"""arguments that name a file or a folder, in whatever tool"""
 PATH: Mapping[str, Any] = {
     "type": "string",
     "description": "a file in the workspace",
@@ -58,6 +60,33 @@ class Workspace:
         """Write a file if `gate` lets it through, to which `change` shows what is written. Raises FileRefused."""
         guard = partial(_require, gate, change)
         self.executor.write(inside(path), data, replacing=replacing, guard=guard)
+
+
+def localized(value: object, project: str, workspace: str) -> object:
+    """Return the arguments of a call with paths of the project as this machine has them named as commands see them.
+
+    A model that has read the path of the project somewhere (in a message of a compiler, in the user's words) means
+    the same file (B112). `project` is the folder on this machine that `workspace` is in the sandbox.
+    """
+    if isinstance(value, list):
+        return [localized(item, project, workspace) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _local(inner, project, workspace)
+        if key in PATH_KEYS and isinstance(inner, str)
+        else localized(inner, project, workspace)
+        for key, inner in value.items()
+    }
+
+
+def _local(path: str, project: str, workspace: str) -> str:
+    whole = posixpath.normpath(path)
+    if whole == workspace or whole.startswith(workspace + "/"):
+        return path
+    if whole != project and not whole.startswith(project.rstrip("/") + "/"):
+        return path
+    return workspace + whole[len(project.rstrip("/")) :] + "/" * path.endswith("/")
 
 
 def inside(path: str) -> str:

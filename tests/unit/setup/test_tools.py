@@ -38,12 +38,13 @@ def toolbox(
     sandboxed: bool = True,
     approver: Answers | None = None,
     operator: Mapping[str, object] | None = None,
+    project: str = "/workspace",
 ) -> Toolbox:
     return make_toolbox(
         resolve(make_layers(operator=operator)),
         executor or FakeExecutor(),
         FACTS if sandboxed else None,
-        bare_host("/workspace"),
+        bare_host(project),
         approver=approver,
         wrap=wrap,
         environment_block="BLOCK",
@@ -112,6 +113,42 @@ def test_misspelt_tool_stops(key: str, name: str) -> None:
 def test_what_is_said_of_tools_is_told(tools: dict[str, object], warnings: tuple[str, ...]) -> None:
     """F-2: names of another version's tools are no mistake; R-64: they are shown with care."""
     assert explain_tool_names(resolve(make_layers(operator={"tools": tools}))) == warnings
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/home/me/project/src/a.py", True),
+        ("/home/me/project/./src/../src/a.py", True),
+        ("/workspace/src/a.py", True),
+        ("src/a.py", True),
+        ("/home/me/project-2/src/a.py", False),
+        ("/home/me/project/../src/a.py", False),
+        ("/home/me/src/a.py", False),
+        ("/etc/passwd", False),
+    ],
+)
+def test_path_of_the_project_on_this_machine_is_the_file_in_the_workspace(path: str, *, found: bool) -> None:
+    """B112: in every tool, and before anything is asked; what only looks like it is refused as before."""
+    executor = FakeExecutor(files={"src/a.py": b"x = 1\n"})
+    tools = toolbox(executor, project="/home/me/project")
+    for name, arguments in (
+        ("read_file", {"path": path}),
+        ("batch_read", {"files": [{"path": path}]}),
+        ("file_info", {"path": path}),
+        ("head_tail", {"files": [{"path": path}]}),
+        ("search_files", {"path": path, "pattern": "x"}),
+        ("patch", {"path": path, "old_string": "x", "new_string": "x"}),
+    ):
+        text = call(tools, name, json.dumps(arguments)).text
+        assert ("leaves" in text or "/etc/" in text) is not found, (name, text)
+
+
+def test_path_of_the_project_is_asked_about_as_the_file_that_it_is() -> None:
+    """B112: another name for a file with secrets is no way around the question."""
+    executor = FakeExecutor(files={".env": b"KEY=1\n"})
+    result = call(toolbox(executor, project="/home/me/project"), "read_file", '{"path": "/home/me/project/.env"}')
+    assert (result.failed, "KEY" in result.text) == (True, False)
 
 
 def test_settings_can_be_seen_in_part() -> None:

@@ -160,3 +160,39 @@ def test_render_diff_is_capped() -> None:
     lines = diff("x\n" * 5000, "x", "y", replace_all=True, limit=100)
     assert (lines[0], lines[-1]) == ("@@ -1,5000 +1,5000 @@", "[the rest of the diff is left out]")
     assert sum(len(line) + 1 for line in lines) <= 150
+
+
+SOURCE = 'import os\n\nx = 1\nname = "it\'s"  # a-b\nif a < b and c:\n\treturn  x\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        ("3|x = 1", 'line numbers that read_file shows in front of each line. Line 3 of the file is "x = 1"'),
+        ('     3|x = 1\n     4|name = "it\'s"', "line numbers that read_file shows"),
+        ("3: x = 1", "line numbers"),
+        ("3\u2192x = 1", "line numbers"),
+        ("name = \u201cit's\u201d", "quotes, dashes or blanks that only look alike. Line 4"),
+        ('name = "it\u2019s"', "only look alike"),
+        ("# a\u2013b", "only look alike"),
+        ("x\u00a0= 1", "only look alike"),
+        (" x = 1\n name", "signs of a diff"),
+        ("x = 1\\nname", "escapes"),
+        ("if a &lt; b", "HTML entities"),
+        ("return x", "it differs in blanks. Line 6"),
+        ("x = 1   \nname", "it differs in blanks. Line 3"),
+    ],
+)
+def test_passage_that_was_copied_badly_is_refused_with_what_differs(old: str, words: str) -> None:
+    """B120: nothing is guessed, and nothing changes."""
+    with pytest.raises(EditError) as caught:
+        edit(SOURCE, old, "y")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [SOURCE, SOURCE.replace("\n", "\r\n")])
+def test_passage_that_is_nowhere_is_not_explained_away(text: str) -> None:
+    """B120"""
+    for old in ("3|y = 2", "\u201cnothing\u201d", "zzz", "1|", "&lt;zzz"):
+        with pytest.raises(EditError, match="it must be exactly as in the file"):
+            edit(text, old, "y")

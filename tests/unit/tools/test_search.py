@@ -9,6 +9,7 @@ from fakes.gates import FakeGate
 
 from odek.errors import FileRefused
 from odek.tools.arguments import ArgumentError, parse_arguments
+from odek.tools.facts import TreeTool
 from odek.tools.glob import GlobTool
 from odek.tools.matching import Found, Hit
 from odek.tools.registry import ToolResult
@@ -151,11 +152,12 @@ def test_search_stops_before_it_reads_too_much() -> None:
     assert "stopped after 64 MiB; name a folder or a file_glob to search less" in text
 
 
-def test_search_says_when_a_walk_was_cut_short() -> None:
+def test_search_says_first_when_a_walk_was_cut_short() -> None:
+    """B124: the match may lie in what was not looked at."""
     executor = FakeExecutor(files={f"f{n:03}": b"x" for n in range(20)}, count=5)
     assert search(executor, "y").text == (
-        "(no match)\nmatches: 0, files searched: 5\n"
-        "note: there are too many files here to look at all of them; name a folder"
+        "not all was searched: there are too many files here to look at all of them; name a folder\n"
+        "(no match)\nmatches: 0, files searched: 5"
     )
 
 
@@ -174,8 +176,8 @@ def test_search_gives_up_on_a_pattern_that_takes_too_long() -> None:
         executor=FakeExecutor(files={"a": b"y", "b": b"y"}), gate=FakeGate(), wrap=wrap, search=scripted(found)
     )
     assert tool.call({"pattern": "y"}).text == (
-        "<search_files:/workspace>\na\n1|y\n</>\nmatches: 1, files searched: 2\n"
-        "the pattern takes too long in b; make it simpler"
+        "not all was searched: the pattern takes too long in b; make it simpler\n"
+        "<search_files:/workspace>\na\n1|y\n</>\nmatches: 1, files searched: 2"
     )
 
 
@@ -189,7 +191,8 @@ def test_search_gives_up_when_its_time_is_over() -> None:
         clock=lambda: next(times),
     )
     assert tool.call({"pattern": "y"}).text == (
-        "(no match)\nmatches: 0, files searched: 1000\nstopped after 30 s; name a folder or a file_glob to search less"
+        "not all was searched: stopped after 30 s; name a folder or a file_glob to search less\n"
+        "(no match)\nmatches: 0, files searched: 1000"
     )
 
 
@@ -332,3 +335,15 @@ def test_files_that_may_hold_secrets_are_not_searched_unless_they_are_named() ->
     assert "KEY=1" in found(path=".env")
     assert "KEY=4" in found(path="sub/keys"), "a folder that was asked about stands for what is in it"
     assert gate.asked == [], "searching asks nobody: AskedReads has"
+
+
+def test_other_looks_around_say_first_that_they_did_not_see_all() -> None:
+    """B124"""
+    executor = FakeExecutor(files={f"f{n:03}": b"x" for n in range(20)}, count=5)
+    first = "not all was searched: there are too many files here to look at all of them; name a folder\n"
+    for tool, arguments in (
+        (GlobTool(executor=executor, wrap=wrap), {"pattern": "zzz"}),
+        (TreeTool(executor=executor, wrap=wrap), {}),
+        (SearchFilesTool(executor=executor, gate=FakeGate(), wrap=wrap), {"pattern": "zzz", "target": "files"}),
+    ):
+        assert tool.call(arguments).text.startswith(first)
