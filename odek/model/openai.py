@@ -21,6 +21,8 @@ from odek.model.types import Message, Reply, ToolSpec
 
 # llama-cpp-python says with a 500 that a message is not of the form that it wants
 _CHECKED = (400, 422, 500)
+_NO_KEY = (401, 403)
+_SUBSCRIPTION = re.compile(r"subscription key|api-key", re.IGNORECASE)
 _WANTS_IDS = re.compile(r"\btool[_ ]?(?:call|use)s?\b.{0,40}\bid\b|\btool_?(?:call|use)_?id\b", re.IGNORECASE)
 _WANTS_PROPERTIES = re.compile(r"\bproperties\b.{0,80}\b(?:non-empty|empty)\b", re.IGNORECASE)
 _MISSES = re.compile(
@@ -41,6 +43,7 @@ class OpenAiDialect:
         self._form = AS_DOCUMENTED
         self._sent: frozenset[str] = frozenset()
         self._foreign_ids = False
+        self._own_header = False
         self._bare_tried = self._bare_on_trial = False
 
     def chat_path(self, base: str) -> str:
@@ -52,8 +55,10 @@ class OpenAiDialect:
         return base + "/models"
 
     def headers(self, api_key: str) -> dict[str, str]:
-        """Return the key; servers on this machine often want none."""
-        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        """Return the key; servers on this machine often want none, Azure's deployments want it by another name."""
+        if not api_key:
+            return {}
+        return {"api-key": api_key} if self._own_header else {"Authorization": f"Bearer {api_key}"}
 
     def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
         """See Dialect."""
@@ -77,6 +82,9 @@ class OpenAiDialect:
 
     def learn(self, error: ModelError) -> bool:
         """See Dialect. What a refusal names is left out, or sent, from then on."""
+        if error.status in _NO_KEY and not self._own_header and _SUBSCRIPTION.search(error.said):
+            self._own_header = True
+            return True
         changed = self._reform(error)
         if changed is not None:
             self._form = changed
@@ -104,7 +112,9 @@ class OpenAiDialect:
         wanted = _demanded_field(detail)
         if wanted:
             return replace(form, demanded=wanted) if wanted not in (form.demanded, *form.refused) else None
-        named = {name for name in self._sent - form.refused if is_refusal(error, name)}
+        named = set() if form.bare else {name for name in self._sent - form.refused if is_refusal(error, name)}
+        if named and form.refused:  # the second time: it takes none at all, and there may be many
+            return replace(form, bare=True, demanded="")
         return replace(form, refused=form.refused | named, demanded="") if named else None
 
     def _try_bare(self, error: ModelError) -> bool:

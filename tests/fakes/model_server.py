@@ -214,13 +214,17 @@ class ModelServer:
                 return found if isinstance(found, Answer) else whole(found)
             self.requests.append(request)
             self.broken += broken_rules(request.path, request.body)
+        step = self.next_step(request)
+        return step if isinstance(step, Answer) else as_answer(step, request)
+
+    def next_step(self, request: ServedRequest) -> Answer | _Message:
+        """Return what the script has for `request`."""
+        with self._lock:
             if not self._script:
                 self.unscripted.append(request)
                 return status(500, {"error": {"message": "the test has no answer for this request"}})
             step = self._script.pop(0)
-        if not isinstance(step, Answer | _Message):
-            step = step(request)
-        return step if isinstance(step, Answer) else _as_answer(step, request)
+        return step if isinstance(step, Answer | _Message) else step(request)
 
     def pause(self, duration_s: float) -> None:
         """Wait, but not beyond the end of the test."""
@@ -290,10 +294,18 @@ def _usage(given: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(given) if given is not None else {"prompt_tokens": 100, "completion_tokens": 10}
 
 
-def _as_answer(message: _Message, request: ServedRequest) -> Answer:
-    streamed = False
+def message_of(step: object) -> dict[str, Any] | None:
+    """Return the message that a step of a script stands for, None when it is an answer of another kind."""
+    if not isinstance(step, _Message):
+        return None
+    calls = {"tool_calls": [dict(call) for call in step.tool_calls]} if step.tool_calls else {}
+    return {"role": "assistant", "content": step.content or None, **calls}
+
+
+def as_answer(message: _Message, request: ServedRequest, *, streamed: bool = True) -> Answer:
+    """Return `message` as it travels: as a stream where one is asked for, unless the server does not stream."""
     with contextlib.suppress(ValueError):
-        streamed = request.json.get("stream") is True
+        streamed = streamed and request.json.get("stream") is True
     if request.path.partition("?")[0].endswith("/messages"):
         answer = _anthropic_events(message) if streamed else whole(_anthropic_message(message))
     else:
