@@ -20,6 +20,7 @@ ACTIONS: dict[tuple[str, ...], tuple[str, str, str]] = {
         "main",
         "check Docker and the sandbox, and say what to mend",
     ),
+    ("verify",): ("odek.cli.commands.sandbox_verify", "main", "attack the sandbox, and show what holds"),
     ("ls",): ("odek.cli.commands.sandbox_containers", "ls", "list the containers that odek made here"),
     ("rm",): ("odek.cli.commands.sandbox_containers", "rm", "remove containers of odek's"),
     ("prune",): ("odek.cli.commands.sandbox_containers", "prune", "remove containers whose odek is gone"),
