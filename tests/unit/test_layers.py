@@ -157,9 +157,9 @@ def test_errors_are_not_swallowed_wholesale(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_a_module_stays_readable(path: Path) -> None:
-    """A file over 400 lines or a function over 60 is a sign that a decision hides in it."""
+    """A file over 500 lines or a function over 60 is a sign that a decision hides in it."""
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 400, _name(path)
+    assert len(text.splitlines()) <= 500, _name(path)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno is not None
