@@ -388,7 +388,7 @@ def read_verdicts(output: str, circumstances: Circumstances) -> tuple[Verdict, .
     for line in output.splitlines():
         name, _, rest = line.partition("\t")
         status, _, seen = rest.partition("\t")
-        if name in _ALL and (status in STATUSES or status.isdigit()):
+        if name in _ALL and (status in STATUSES or (status.isdigit() and name.startswith("call."))):
             found.setdefault(name, (status, seen))
     wanted = [probe.id for probe in (*INSIDE, *(HIT if circumstances.hit_limits else ()))]
     wanted += [call.id for call in CALLS]
