@@ -239,7 +239,7 @@ def test_command_that_reads_stdin_sees_its_end(
 
 
 def run_with_stdin(odek: Odek, kind: str, arguments: tuple[str, ...]) -> tuple[int, str]:
-    """Run odek with a stdin that stays open, is closed, or is a terminal; "typed" waits in it."""
+    """Run odek with a stdin that stays open and silent, is closed, or is a terminal where "typed" waits."""
     argv = [*odek.argv, *arguments]
     stdin: int | None = None
     others: list[int] = []
@@ -247,7 +247,8 @@ def run_with_stdin(odek: Odek, kind: str, arguments: tuple[str, ...]) -> tuple[i
         argv = ["sh", "-c", 'exec "$@" <&-', "sh", *argv]
     else:
         mine, stdin = pty.openpty() if kind == "terminal" else os.pipe()[::-1]
-        os.write(mine, b"typed\n")
+        if kind == "terminal":  # what comes by a pipe belongs to the task (A24)
+            os.write(mine, b"typed\n")
         others = [mine, stdin]
     try:
         done = subprocess.run(argv, stdin=stdin, capture_output=True, cwd=odek.cwd, env=odek.env(), timeout=60)
