@@ -88,6 +88,8 @@ class Session:
     """of the sandbox; None when commands run on the host"""
     gate: Gate | None
     """what stands before the tools; None: nothing does"""
+    sandbox_wanted: bool
+    """what the session pins: true also where it fell back to this host (D-24)"""
     redact: Callable[[str], str]
     """takes the secrets of this session out of a text"""
     new_agent: Callable[[Sequence[Message]], Agent]
@@ -150,6 +152,7 @@ def open_session(
         executor=place.executor,
         facts=place.facts,
         gate=toolbox.gate,
+        sandbox_wanted=intent.sandboxed,
         redact=redact,
         new_agent=lambda messages: new_agent(history=messages),
     )
@@ -201,7 +204,7 @@ def _open_place(
         stack.callback(tell_changes)
         return on_host
     if settings.no_sandbox and profile.pinned:
-        world.notices.warn("ODEK_NO_SANDBOX does not move a session to this host: it was begun in a sandbox")
+        world.notices.warn("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox")
     draft = replace(draft_sandbox(settings, host, world.notices), attachments=bool(files))
     Thread(target=_import_rest, daemon=True).start()
     try:

@@ -52,7 +52,7 @@ class Kept:
         if self._recorder is None:
             self.go_on(
                 self._stack.enter_context(
-                    self._store.create(task=task, model=model, sandbox=box.opened.facts is not None, cwd=self._cwd)
+                    self._store.create(task=task, model=model, sandbox=box.opened.sandbox_wanted, cwd=self._cwd)
                 )
             )
         self.follow(box)

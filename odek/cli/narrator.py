@@ -154,7 +154,7 @@ def tell_session(
     elif sandboxed is None:
         terminal.note(f"session {visible(session_id)} created")
     else:
-        place = "begun in a sandbox" if sandboxed else "begun on the host"
+        place = "pinned to the sandbox" if sandboxed else "pinned to the host"
         terminal.note(f"continuing session {visible(session_id)}, turn {turn}, {place}")
 
 

@@ -58,7 +58,7 @@ class SessionStore(SessionCatalog):
 
     @contextmanager
     def create(self, *, task: str, model: str, sandbox: bool, cwd: str) -> Iterator[Recorder]:
-        """Make a session and hold it. `sandbox` is whether its commands really run in a sandbox.
+        """Make a session and hold it. `sandbox` is whether its commands are meant for a sandbox.
 
         Raises StateError when it cannot be made; then nothing is left behind.
         """

@@ -47,7 +47,7 @@ class Header:
     task: str
     """label in lists: the beginning of the first task"""
     sandbox: bool
-    """whether the session's commands ran in a sandbox when it was made (R-2)"""
+    """whether the session's commands were meant for a sandbox when it was made, a fall back included (R-2, D-24)"""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """fields of other tools, kept as they are"""
 

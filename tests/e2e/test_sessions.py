@@ -157,12 +157,22 @@ def test_pin_of_a_sandboxed_session(sandboxed: Odek, base_image: str) -> None:
     assert listed(sandboxed)[0]["turns"] == 4
 
 
-def test_pin_of_a_session_of_the_host(odek: Odek, docker_engine: Engine, base_image: str) -> None:
-    """R-2: it stays there without a question; what was really so counts, also after a fall back."""
+def test_fall_back_does_not_pin_a_session_to_the_host(odek: Odek, docker_engine: Engine, base_image: str) -> None:
+    """A11, D-24: what was wanted counts: the next start tries the sandbox again."""
     operator(odek, sandbox_image=base_image)
     fallen = take_turn(odek, "run", "--session", env={"DOCKER_HOST": DEAD_SOCKET})
     assert (fallen.code, "WITHOUT A SANDBOX" in fallen.stderr) == (0, True), fallen.stderr
-    assert listed(odek)[0]["sandbox"] is False
+    assert listed(odek)[0]["sandbox"] is True
+    again = take_turn(odek, "continue")
+    assert (again.code, "odek: sandbox network=none" in again.stderr) == (0, True), again.stderr
+    assert "pinned to the sandbox" in again.stderr
+
+
+def test_pin_of_a_session_of_the_host(odek: Odek, docker_engine: Engine, base_image: str) -> None:
+    """R-2: it stays there without a question where the host was chosen."""
+    operator(odek, sandbox_image=base_image)
+    chosen = take_turn(odek, "run", "--session", "--no-sandbox")
+    assert (chosen.code, listed(odek)[0]["sandbox"]) == (0, False), chosen.stderr
     stays = take_turn(odek, "continue")
     assert (stays.code, "ON THIS HOST, without a sandbox (as the session was begun)" in stays.stderr) == (0, True)
     for env, code in (({"ODEK_SANDBOX": "1"}, 0), ({"ODEK_REQUIRE_SANDBOX": "1"}, 1)):
@@ -197,7 +207,7 @@ def test_approval_of_the_project_is_asked_as_for_run(sandboxed: Odek) -> None:
 
 
 def test_another_folder_is_refused_unless_confirmed(sandboxed: Odek, tmp_path: Path) -> None:
-    """runtime contract 6.2."""
+    """A12, runtime contract 6.2: one turn elsewhere does not move the session."""
     take_turn(sandboxed, "run", "--session")
     home, other = sandboxed.cwd, tmp_path / "other"
     other.mkdir()
@@ -206,8 +216,10 @@ def test_another_folder_is_refused_unless_confirmed(sandboxed: Odek, tmp_path: P
     assert refused.code == 1
     assert refused.stderr.startswith(f'odek: error: the session worked in "{home}", this is "{other}"\n')
     assert take_turn(sandboxed, "continue", "--here").code == 0
+    assert take_turn(sandboxed, "continue").code == 1
+    assert listed(sandboxed)[0]["cwd"] == str(home)
+    sandboxed.cwd = home
     assert take_turn(sandboxed, "continue").code == 0
-    assert listed(sandboxed)[0]["cwd"] == str(other)
 
 
 def test_two_turns_at_once_on_one_session(odek: Odek) -> None:

@@ -17,12 +17,14 @@ STOPPED = (1, 0, False)
 DOWN = {"DOCKER_HOST": DEAD_SOCKET}
 
 
-@pytest.mark.parametrize("firm", [("--sandbox",), ("--sandbox-networks", "a"), ("--sandbox-compose", "a")], ids=str)
+@pytest.mark.parametrize(
+    "firm", [("--sandbox",), ("--sandbox-networks", "a"), ("--sandbox-compose", "a"), ("--sandbox-readonly",)], ids=str
+)
 def test_asked_for_and_not_to_be_had(firm: tuple[str, ...], scene: Scene) -> None:
     """S-1 What is meant for the sandbox never runs on the host. A sandbox that cannot be had stops the run. Two causes
     let it go on on the host, after a warning, where every command that does more than read or change your files is
     asked about or refused: no Docker daemon answers, or the image of yours cannot be pulled; and only if nobody asked
-    for the sandbox, for networks, or set `ODEK_REQUIRE_SANDBOX`.
+    for the sandbox, for networks, for read-only, or set `ODEK_REQUIRE_SANDBOX`.
     """
     assert scene.run(*firm, env=DOWN).summary == STOPPED
 

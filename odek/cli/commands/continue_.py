@@ -96,7 +96,10 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         whole = earlier.told(render(task, attachments, opened, terminal))
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(
-                whole, model=opened.settings.model.model, cwd=host.cwd, files=given_files(attachments)
+                whole,
+                model=opened.settings.model.model,
+                cwd=before.state.cwd or host.cwd,
+                files=given_files(attachments),
             )
         if not settings.json:
             terminal.answer(answer)

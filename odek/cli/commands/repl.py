@@ -104,7 +104,7 @@ def _resume(recorder: Recorder, settings: Settings, host: Host, terminal: Termin
     sandboxed = transcript.header.sandbox
     if sandboxed and settings.sandbox.enabled is False and settings.source_of("sandbox") is Source.FLAG:
         raise UsageError(
-            "--no-sandbox cannot be given for this session: it was begun in a sandbox",
+            "--no-sandbox cannot be given for this session: it is pinned to the sandbox",
             hint='leave it out; "sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions',
         )
     profile = Profile(command="repl", pinned=sandboxed)

@@ -66,7 +66,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
             store = open_store(host, terminal, opened.redact)
             recorder = stack.enter_context(
-                store.create(task=task, model=settings.model.model, sandbox=opened.facts is not None, cwd=host.cwd)
+                store.create(task=task, model=settings.model.model, sandbox=opened.sandbox_wanted, cwd=host.cwd)
             )
             keeper.keep(opened.agent, recorder)
             tell_session(settings, terminal, recorder.id)
