@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from odek.config.danger import parse_dangerous
 from odek.config.jsonfile import described, parse_config, read_operator_config, read_project_config
 from odek.config.options import BY_KEY, FORBIDDEN, GLOBAL_FILE, LIVE, OPTIONS, PROJECT_FILE, Option
-from odek.config.provider import choose_provider, foreign_key_variables
+from odek.config.provider import address_of, choose_provider, foreign_key_variables
 from odek.config.secretfile import SHOWN as SECRETS_FILE
 from odek.config.secretfile import SecretFile, read_secrets
 from odek.config.settings import Source
@@ -74,7 +74,8 @@ def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: Sec
     They depend on the rest: a key counts only where the API that it belongs to is spoken.
     """
     said = {key: value.value for layer in layers for key, value in layer.values.items() if key in _CHOOSE_PROVIDER}
-    named, base_url = (str(said.get(key, BY_KEY[key].default)) for key in _CHOOSE_PROVIDER)
+    named = str(said.get("provider", ""))
+    base_url = str(said.get("base_url", address_of(named) or BY_KEY["base_url"].default))
     provider = choose_provider(named, base_url)
     return (parse_fallbacks(env, secrets, foreign_key_variables(provider, base_url)), *layers)
 

@@ -156,14 +156,22 @@ _MODEL = (
         group="model", expands=True,
     ),
     Option(
-        "provider", "str", "The API that base_url speaks; unset: as its address suggests", default="",
-        env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", group="model", choices=("openai", "anthropic"),
+        "provider", "str", "Who serves the model: brings the address, unless base_url is set, and the API", default="",
+        env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", group="model",
+        choices=(
+            "openai", "anthropic", "deepseek", "gemini", "openrouter", "mistral", "groq", "xai", "moonshot",
+            "dashscope", "minimax", "ollama", "lmstudio", "llama.cpp", "vllm",
+        ),
     ),
     Option(
         "api_key", "str", "The key that is sent to base_url", default="", env=("ODEK_API_KEY",),
-        # the last one for Anthropic's API alone, the others for the other one: provider.py
-        fallback_env=("DEEPSEEK_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"), group="model", secret=True,
-        expands=True, grammar="key",
+        # each for its own servers: provider.py
+        fallback_env=(
+            "DEEPSEEK_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY",
+            "MISTRAL_API_KEY", "GROQ_API_KEY", "XAI_API_KEY", "MOONSHOT_API_KEY", "DASHSCOPE_API_KEY",
+            "MINIMAX_API_KEY",
+        ),
+        group="model", secret=True, expands=True, grammar="key",
     ),
     Option(
         "thinking", "str", "How much a reasoning model thinks; the model's profile decides when unset", default="",

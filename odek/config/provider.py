@@ -1,47 +1,90 @@
-"""Which of two APIs base_url speaks, and whose keys go there. Pure."""
+"""The providers that odek knows by name: their addresses, which of two APIs they speak, whose keys go there. Pure."""
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import urlsplit
 
 Provider = Literal["openai", "anthropic"]
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "anthropic")
-ANTHROPIC_URL = "https://api.anthropic.com"
-"""where requests go when the provider is named and no address is"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One provider."""
+
+    base_url: str
+    variable: str = ""
+    """where programs of this kind look for its key; "" for a server of one's own, which wants none"""
+    domain: str = ""
+    """of the servers that get that key"""
+    api: Provider = "openai"
+
+
+KNOWN: dict[str, Known] = {
+    "openai": Known("https://api.openai.com/v1", "OPENAI_API_KEY", "openai.com"),
+    "anthropic": Known("https://api.anthropic.com", "ANTHROPIC_API_KEY", "anthropic.com", "anthropic"),
+    "deepseek": Known("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek.com"),
+    "gemini": Known(
+        "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "generativelanguage.googleapis.com"
+    ),
+    "openrouter": Known("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter.ai"),
+    "mistral": Known("https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral.ai"),
+    "groq": Known("https://api.groq.com/openai/v1", "GROQ_API_KEY", "groq.com"),
+    "xai": Known("https://api.x.ai/v1", "XAI_API_KEY", "x.ai"),
+    "moonshot": Known("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", "moonshot.ai"),
+    "dashscope": Known("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "aliyuncs.com"),
+    "minimax": Known("https://api.minimax.io/v1", "MINIMAX_API_KEY", "minimax.io"),
+    "ollama": Known("http://127.0.0.1:11434/v1"),
+    "lmstudio": Known("http://127.0.0.1:1234/v1"),
+    "llama.cpp": Known("http://127.0.0.1:8080/v1"),
+    "vllm": Known("http://127.0.0.1:8000/v1"),
+}
+DEFAULT_PROVIDER = "deepseek"
+"""whose address and model are the defaults of their options"""
+_ANYWHERE = ("DEEPSEEK_API_KEY", "OPENAI_API_KEY")
+"""keys that a server of the OpenAI kind gets when it is none of those above, as programs of this kind do"""
 _ANTHROPIC_HOST = "api.anthropic.com"
 _ANTHROPIC_PATHS = ("/anthropic", "/anthropic/v1")  # where other providers offer Anthropic's API
-_KEY_VARIABLES: dict[Provider, tuple[str, ...]] = {
-    "openai": ("DEEPSEEK_API_KEY", "OPENAI_API_KEY"),
-    "anthropic": ("ANTHROPIC_API_KEY",),
-}
-_OWN_DOMAINS = {"DEEPSEEK_API_KEY": "deepseek.com", "OPENAI_API_KEY": "openai.com"}
 
 
 def choose_provider(provider: str, base_url: str) -> Provider:
     """Return `provider` when it is named, else what `base_url` looks like."""
     if provider:
-        return cast("Provider", provider)
+        return KNOWN[provider].api
     host = _host(base_url)
     path = urlsplit(base_url).path.rstrip("/") if host else ""
     speaks = host == _ANTHROPIC_HOST or path.endswith(_ANTHROPIC_PATHS)
     return "anthropic" if speaks else "openai"
 
 
+def address_of(provider: str) -> str:
+    """Return the address that a provider brings when no other is said, "" for none."""
+    return KNOWN[provider].base_url if provider else ""
+
+
 def foreign_key_variables(provider: Provider, base_url: str) -> tuple[str, ...]:
     """Return the variables whose keys belong elsewhere: no server gets a key that is not meant for it.
 
-    DeepSeek's own servers get DeepSeek's key and OpenAI's own OpenAI's. Any other server of the
-    OpenAI kind that the operator names gets either, as programs of this kind do.
+    The servers of a known provider get its own. Any other server of the OpenAI kind that the operator names gets
+    DeepSeek's or OpenAI's, any other of Anthropic's kind Anthropic's.
     """
-    foreign = [name for other in PROVIDERS if other != provider for name in _KEY_VARIABLES[other]]
-    if provider == "openai":
-        host = _host(base_url)
-        owners = [name for name, domain in _OWN_DOMAINS.items() if host == domain or host.endswith(f".{domain}")]
-        if owners:
-            foreign += [name for name in _KEY_VARIABLES["openai"] if name not in owners]
-    return tuple(foreign)
+    host = _host(base_url)
+    owned = [known.variable for known in KNOWN.values() if _is_of(host, known.domain) and known.api == provider]
+    allowed = owned or (["ANTHROPIC_API_KEY"] if provider == "anthropic" else _ANYWHERE)
+    return tuple(known.variable for known in KNOWN.values() if known.variable and known.variable not in allowed)
+
+
+def providers_with_keys(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of those whose key is in `env`."""
+    return tuple(name for name, known in KNOWN.items() if known.variable and env.get(known.variable))
+
+
+def _is_of(host: str, domain: str) -> bool:
+    return bool(domain) and (host == domain or host.endswith(f".{domain}"))
 
 
 def _host(base_url: str) -> str:

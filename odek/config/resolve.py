@@ -10,7 +10,7 @@ from typing import cast
 from odek.config.assemble import build_settings
 from odek.config.layers import Layer, Value
 from odek.config.options import APPROVE, BY_KEY, LIVE, LOWER_ONLY, ONLY_TRUE, PROJECT_FILE, Option
-from odek.config.provider import ANTHROPIC_URL
+from odek.config.provider import address_of
 from odek.config.settings import Override, Resolved, Settings, Source
 from odek.config.unknown import explain_unknown_key
 from odek.config.values import amount_of
@@ -78,8 +78,9 @@ def _networks_asked_by(layers: Sequence[Layer]) -> tuple[str, ...]:
 
 def _with_address(resolved: dict[str, Resolved]) -> dict[str, Resolved]:
     """Return `resolved` with the provider's own address where the provider was named and no address was."""
-    if resolved["provider"].value == "anthropic" and resolved["base_url"].source is Source.DEFAULT:
-        return {**resolved, "base_url": replace(resolved["base_url"], value=ANTHROPIC_URL)}
+    own = address_of(cast("str", resolved["provider"].value))
+    if own and resolved["base_url"].source is Source.DEFAULT:
+        return {**resolved, "base_url": replace(resolved["base_url"], value=own)}
     return resolved
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odek.config.provider import DEFAULT_PROVIDER, KNOWN, providers_with_keys
 from odek.config.settings import Settings, Source
 from odek.errors import ConfigError
 from odek.host import Host
@@ -28,7 +29,7 @@ def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None])
 
         model = ReplayModel(os.path.join(host.cwd, recording), _read_text)
     else:
-        _require_key(settings)
+        _require_key(settings, host)
         model = _http_model(settings, host, notify=notify)
     if wanted.record:
         from odek.model.replay import RecordingModel
@@ -90,10 +91,23 @@ def _read_text(path: str) -> str:
         return file.read()
 
 
-def _require_key(settings: Settings) -> None:
+def _require_key(settings: Settings, host: Host) -> None:
     """A key is needed where nobody named another server; that server then decides for itself."""
-    if not settings.model.api_key and not settings.was_set("base_url"):
+    named = settings.resolved["provider"].value
+    if settings.was_set("base_url") or (isinstance(named, str) and named and not KNOWN[named].variable):
+        return
+    if not settings.model.api_key:
+        others = providers_with_keys(host.env)
+        found = (
+            f"{KNOWN[others[0]].variable} is set: --provider {others[0]}, with --model, uses it; else "
+            if others
+            else ""
+        )
+        variable = next((known.variable for known in KNOWN.values() if known.base_url == settings.model.base_url), "")
         raise ConfigError(
             f"there is no key for {settings.model.base_url}",
-            hint="set ODEK_API_KEY, or name another server with --base-url or --provider; `odek demo` works without",
+            hint=f"{found}set {variable or 'ODEK_API_KEY'}, or name another server with --base-url or --provider; "
+            "`odek demo` works without",
         )
+    if named and named != DEFAULT_PROVIDER and not settings.was_set("model"):
+        raise ConfigError(f"no model is named for {named}", hint="name one of its models with --model")

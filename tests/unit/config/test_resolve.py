@@ -7,6 +7,7 @@ from fakes.layering import make_layers
 
 from odek.config.layers import Layer, Value
 from odek.config.options import BY_KEY, FORBIDDEN, LIVE, LOWER_ONLY, ONLY_TRUE, Option
+from odek.config.provider import KNOWN
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import DangerSettings, Override, Resolved, Source
 from odek.errors import ConfigError
@@ -304,6 +305,16 @@ def test_warnings_of_a_layer_come_first() -> None:
         ({"base_url": "https://api.anthropic.com"}, {"DEEPSEEK_API_KEY": "d"}, "", "default"),
         ({}, {"ODEK_PROVIDER": "anthropic", "ANTHROPIC_API_KEY": "a"}, "a", "ANTHROPIC_API_KEY"),
         ({"provider": "anthropic"}, {"ODEK_PROVIDER": "openai", "ANTHROPIC_API_KEY": "a"}, "", "default"),
+        # C9: each known provider's key goes to its own servers alone
+        ({"provider": "openai"}, {"OPENAI_API_KEY": "o", "DEEPSEEK_API_KEY": "d"}, "o", "OPENAI_API_KEY"),
+        ({"provider": "groq"}, {"OPENAI_API_KEY": "o", "GROQ_API_KEY": "g"}, "g", "GROQ_API_KEY"),
+        ({"provider": "groq"}, {"OPENAI_API_KEY": "o"}, "", "default"),
+        ({"base_url": "https://openrouter.ai/api/v1"}, {"OPENROUTER_API_KEY": "r"}, "r", "OPENROUTER_API_KEY"),
+        ({"base_url": "https://evil.example/openrouter.ai"}, {"OPENROUTER_API_KEY": "r"}, "", "default"),
+        ({"base_url": "https://notgroq.com/v1"}, {"GROQ_API_KEY": "g"}, "", "default"),
+        ({"provider": "groq", "base_url": "https://llm.example/v1"}, {"GROQ_API_KEY": "g"}, "", "default"),
+        ({"provider": "gemini"}, {"GEMINI_API_KEY": "k"}, "k", "GEMINI_API_KEY"),
+        ({}, {"GEMINI_API_KEY": "k"}, "", "default"),
     ],
 )
 def test_api_key_comes_from_the_strongest_that_has_one(
@@ -319,6 +330,9 @@ def test_api_key_comes_from_the_strongest_that_has_one(
         ({}, "openai", "https://api.deepseek.com/v1"),
         ({"provider": "anthropic"}, "anthropic", "https://api.anthropic.com"),
         ({"provider": "anthropic", "base_url": "https://x.example"}, "anthropic", "https://x.example"),
+        ({"provider": "openai"}, "openai", "https://api.openai.com/v1"),
+        ({"provider": "ollama"}, "openai", "http://127.0.0.1:11434/v1"),
+        ({"provider": "mistral", "base_url": "https://x.example"}, "openai", "https://x.example"),
         ({"base_url": "https://API.anthropic.com/v1/"}, "anthropic", "https://API.anthropic.com/v1/"),
         ({"base_url": "https://x.example/anthropic/"}, "anthropic", "https://x.example/anthropic/"),
         ({"base_url": "https://x.example/anthropic/v1"}, "anthropic", "https://x.example/anthropic/v1"),
@@ -590,3 +604,12 @@ def test_who_asked_for_networks_is_known_where_they_were_dropped(dropped_by: str
     sandbox = resolve(make_layers(operator=operator, **{dropped_by: dropped})).sandbox  # type: ignore[arg-type]
     assert sandbox.networks_asked_by == ("~/.odek/config.json",)
     assert (sandbox.networks, sandbox.compose_project) == ((("a",), "c") if dropped_by == "project" else ((), ""))
+
+
+def test_each_choice_is_a_known_provider_with_an_address_of_its_own() -> None:
+    """C9"""
+    assert BY_KEY["provider"].choices == tuple(KNOWN)
+    assert len({known.base_url for known in KNOWN.values()}) == len(KNOWN)
+    assert set(BY_KEY["api_key"].fallback_env) == {known.variable for known in KNOWN.values()} - {""}
+    for known in KNOWN.values():
+        assert not known.domain or known.base_url.partition("://")[2].partition("/")[0].endswith(known.domain)

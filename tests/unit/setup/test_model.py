@@ -1,11 +1,16 @@
-"""setup/model.py: how long a model's server may take."""
+"""setup/model.py: how long a model's server may take, and what is missing before it can be asked."""
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from fakes.layering import bare_host, make_layers
+
+from odek.config.resolve import resolve
+from odek.errors import ConfigError
 from odek.model.transport import Limits
-from odek.setup.model import choose_limits
+from odek.setup.model import choose_limits, make_model
 
 
 @pytest.mark.parametrize(
@@ -19,3 +24,42 @@ from odek.setup.model import choose_limits
 def test_servers_of_ones_own_may_be_slow(base_url: str, limits: Limits) -> None:
     """B40 (j): documented limits; a machine without a GPU reads a long request in silence."""
     assert choose_limits(base_url, 180.0) == limits
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "words"),
+    [
+        ({}, {}, "there is no key for https://api.deepseek.com/v1: set DEEPSEEK_API_KEY, or name"),
+        (
+            {},
+            {"OPENAI_API_KEY": "o"},
+            "OPENAI_API_KEY is set: --provider openai, with --model, uses it; else set DEEPSEEK",
+        ),
+        ({}, {"GROQ_API_KEY": "g"}, "GROQ_API_KEY is set: --provider groq"),
+        ({"provider": "groq"}, {"OPENAI_API_KEY": "o"}, "there is no key for https://api.groq.com/openai/v1: OPENAI"),
+        ({"provider": "openai"}, {"OPENAI_API_KEY": "o"}, "no model is named for openai: name one of its models"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_way_out(flags: dict[str, object], env: dict[str, str], words: str) -> None:
+    """C9: before anything is started."""
+    settings = resolve(make_layers(flags=flags, env=env))
+    with pytest.raises(ConfigError) as caught:
+        make_model(settings, replace(bare_host("/"), env=env), notify=lambda _: None)
+    assert words in f"{caught.value.message}: {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env"),
+    [
+        ({"provider": "openai", "model": "gpt-5"}, {"OPENAI_API_KEY": "o"}),
+        ({"provider": "anthropic", "model": "claude-sonnet-4-5"}, {"ANTHROPIC_API_KEY": "a"}),
+        ({"provider": "deepseek"}, {"DEEPSEEK_API_KEY": "d"}),
+        ({"provider": "ollama", "model": "qwen3"}, {}),
+        ({"base_url": "http://127.0.0.1:9/v1"}, {}),
+        ({"provider": "groq", "base_url": "http://127.0.0.1:9/v1"}, {}),
+    ],
+)
+def test_what_is_enough_is_enough(flags: dict[str, object], env: dict[str, str]) -> None:
+    """C9: `--provider NAME` brings its address; a server of one's own needs no key."""
+    settings = resolve(make_layers(flags=flags, env=env))
+    make_model(settings, replace(bare_host("/"), env=env), notify=lambda _: None)
