@@ -18,6 +18,7 @@ COMMANDS = {
     "session": ("odek.cli.commands.sessions", "list, show, export, shorten and delete sessions"),
     "demo": ("odek.cli.commands.demo", "see the agent fix a failing test in a real sandbox; needs no key"),
     "config": ("odek.cli.commands.config", "show the settings in force, or their schema"),
+    "models": ("odek.cli.commands.models", "list the models that the server has"),
     "init": ("odek.cli.commands.init", "write a settings file to start from"),
     "sandbox": ("odek.cli.commands.sandbox", "make, list and remove what the sandbox uses"),
     "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),

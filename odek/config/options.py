@@ -22,6 +22,8 @@ MAX_WHOLE = 2**31 - 1  # what every consumer of a whole number can hold
 
 _SURFACES = ("run", "repl", "serve")
 _CONVERSING = ("run", "continue", "repl", "serve")
+_ASKING = (*_CONVERSING, "models")
+"""commands that ask a model's server"""
 
 
 class Option:
@@ -153,11 +155,11 @@ _MODEL = (
     Option(
         "base_url", "str", "The root of an OpenAI-compatible or Anthropic API, or replay:FILE to play a recording",
         default="https://api.deepseek.com/v1", env=("ODEK_BASE_URL",), flag="--base-url", metavar="URL",
-        group="model", expands=True,
+        commands=_ASKING, group="model", expands=True,
     ),
     Option(
         "provider", "str", "Who serves the model: brings the address, unless base_url is set, and the API", default="",
-        env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", group="model",
+        env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", commands=_ASKING, group="model",
         choices=(
             "openai", "anthropic", "deepseek", "gemini", "openrouter", "mistral", "groq", "xai", "moonshot",
             "dashscope", "minimax", "ollama", "lmstudio", "llama.cpp", "vllm",

@@ -124,9 +124,22 @@ class HttpModel:
                 spoken.void()
             self._sleep(wait_s)
 
+    @property
+    def address(self) -> str:
+        """the root of the API, as far as it is known, fit to be shown"""
+        return self._place(place=lambda _: self._base_path).shown
+
     def models(self) -> tuple[str, ...]:
         """Return the names of the models that the server lists, in its order. Raises ModelError."""
-        return list_names(self._look_up())
+        try:
+            return list_names(self._look_up())
+        except ModelError as error:
+            self._hide_key(error)
+            if not self._put_right(error, _Course()):
+                raise
+        found = self._look_up()
+        self._found_address()
+        return list_names(found)
 
     def window(self, conversation_tokens: int) -> int | None:
         """See types.Model. The server is asked at most once, for at most 5 s, and its failures are silent."""

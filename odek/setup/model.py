@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, providers_with_keys
@@ -13,6 +14,7 @@ from odek.host import Host
 from odek.model.types import Model
 
 if TYPE_CHECKING:
+    from odek.model.http import HttpModel
     from odek.model.transport import Limits
 
 REPLAY_PREFIX = "replay:"
@@ -30,6 +32,7 @@ def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None])
         model = ReplayModel(os.path.join(host.cwd, recording), _read_text)
     else:
         _require_key(settings, host)
+        _require_model(settings)
         model = _http_model(settings, host, notify=notify)
     if wanted.record:
         from odek.model.replay import RecordingModel
@@ -38,12 +41,30 @@ def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None])
     return model
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelList:
+    """What a server says that it has."""
+
+    address: str
+    """of its API, without what may be a key in it"""
+    names: tuple[str, ...]
+
+
+def list_models(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> ModelList:
+    """Return what the server lists. Raises OdekError, also when a recording is played back."""
+    if replay_path(settings.model.base_url) is not None:
+        raise ConfigError("a recording has no list of models", hint="name a server with --base-url or --provider")
+    _require_key(settings, host)
+    client = _http_model(settings, host, notify=notify)
+    return ModelList(names=client.models(), address=client.address)
+
+
 def replay_path(base_url: str) -> str | None:
     """Return the file of a `replay:FILE` base URL, None for any other."""
     return base_url[len(REPLAY_PREFIX) :] if base_url.startswith(REPLAY_PREFIX) else None
 
 
-def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> Model:
+def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> HttpModel:
     """Return the client of a server; the model's profile fills in what nobody set."""
     from odek.model.dialect import RequestOptions
     from odek.model.http import HttpModel
@@ -109,5 +130,14 @@ def _require_key(settings: Settings, host: Host) -> None:
             hint=f"{found}set {variable or 'ODEK_API_KEY'}, or name another server with --base-url or --provider; "
             "`odek demo` works without",
         )
-    if named and named != DEFAULT_PROVIDER and not settings.was_set("model"):
-        raise ConfigError(f"no model is named for {named}", hint="name one of its models with --model")
+
+
+def _require_model(settings: Settings) -> None:
+    """A provider has no model of its own but the default one."""
+    named = settings.resolved["provider"].value
+    if settings.was_set("base_url") or not named or named == DEFAULT_PROVIDER:
+        return
+    if not settings.was_set("model"):
+        raise ConfigError(
+            f"no model is named for {named}", hint=f"name one with --model; `odek models --provider {named}` lists them"
+        )

@@ -146,7 +146,7 @@ class ModelServer:
     """A context manager; the port is chosen by the system."""
 
     def __init__(self, *script: Step, tls: ssl.SSLContext | None = None, models: object = None) -> None:
-        """`models` is the JSON that GET …/models is answered with, or an Answer."""
+        """`models` is the JSON that GET …/models is answered with, an Answer, or a function of the path."""
         self._script = list(script)
         self._models = models
         self._lock = threading.Lock()
@@ -210,7 +210,8 @@ class ModelServer:
         with self._lock:
             if request.method == "GET":
                 self.lookups.append(request)
-                found = status(404) if self._models is None else self._models
+                wanted = self._models(request.path) if callable(self._models) else self._models
+                found = status(404) if wanted is None else wanted
                 return found if isinstance(found, Answer) else whole(found)
             self.requests.append(request)
             self.broken += broken_rules(request.path, request.body)

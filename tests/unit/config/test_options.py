@@ -101,6 +101,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
             "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
+        ("models", "--base-url --provider"),
         ("mcp", "--sandbox"),
         ("version", ""),
     ],

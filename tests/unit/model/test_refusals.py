@@ -345,6 +345,13 @@ def test_right_address_is_tried_once_used_and_said(server_kind: str) -> None:
     assert [request.path for request in server.lookups] == ["/v1/models"]
 
 
+def test_list_of_models_is_found_at_the_right_address_too() -> None:
+    """B95"""
+    with ModelServer(models=lambda path: {"data": [{"id": "m"}]} if path == "/v1/models" else None) as server:
+        call = Call(server.base_url.removesuffix("/v1"))
+        assert (call.model.models(), call.model.address, len(call.notices)) == (("m",), server.base_url, 1)
+
+
 @pytest.mark.parametrize("end", ["/chat/completions", "/v1/chat/completions"])
 def test_whole_endpoint_is_understood(end: str) -> None:
     """B95: no request is lost."""

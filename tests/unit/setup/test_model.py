@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 from fakes.layering import bare_host, make_layers
+from fakes.model_server import ModelServer
 
 from odek.config.resolve import resolve
 from odek.errors import ConfigError
+from odek.model.errors import ModelError
 from odek.model.transport import Limits
-from odek.setup.model import choose_limits, make_model
+from odek.setup.model import choose_limits, list_models, make_model
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,11 @@ def test_servers_of_ones_own_may_be_slow(base_url: str, limits: Limits) -> None:
         ),
         ({}, {"GROQ_API_KEY": "g"}, "GROQ_API_KEY is set: --provider groq"),
         ({"provider": "groq"}, {"OPENAI_API_KEY": "o"}, "there is no key for https://api.groq.com/openai/v1: OPENAI"),
-        ({"provider": "openai"}, {"OPENAI_API_KEY": "o"}, "no model is named for openai: name one of its models"),
+        (
+            {"provider": "openai"},
+            {"OPENAI_API_KEY": "o"},
+            "no model is named for openai: name one with --model; `odek models --provider openai`",
+        ),
     ],
 )
 def test_what_is_missing_is_named_with_the_way_out(flags: dict[str, object], env: dict[str, str], words: str) -> None:
@@ -63,3 +69,20 @@ def test_what_is_enough_is_enough(flags: dict[str, object], env: dict[str, str])
     """C9: `--provider NAME` brings its address; a server of one's own needs no key."""
     settings = resolve(make_layers(flags=flags, env=env))
     make_model(settings, replace(bare_host("/"), env=env), notify=lambda _: None)
+
+
+def test_models_of_a_server_are_listed() -> None:
+    """B95: by the names that --model takes; a server that lists none says so by an empty list."""
+    with ModelServer(models={"data": [{"id": "b"}, {"id": "a"}]}) as server, ModelServer(models={"data": []}) as empty:
+        found = [
+            list_models(resolve(make_layers(flags={"base_url": each.base_url})), bare_host("/"), notify=lambda _: None)
+            for each in (server, empty)
+        ]
+    assert [listed.names for listed in found] == [("b", "a"), ()]
+    assert found[0].address == server.base_url
+
+
+def test_server_without_a_list_answers_in_its_own_words() -> None:
+    """B95: `odek models` is told why there is none."""
+    with ModelServer() as server, pytest.raises(ModelError, match="answered 404"):
+        list_models(resolve(make_layers(flags={"base_url": server.base_url})), bare_host("/"), notify=lambda _: None)

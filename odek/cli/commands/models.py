@@ -1,0 +1,49 @@
+"""odek models: what the model's server has, by the names that --model takes."""
+
+from __future__ import annotations
+
+import json
+
+from odek.cli.main import COMMANDS
+from odek.cli.parser import CommandParser
+from odek.cli.terminal import Terminal
+from odek.config.layers import read_layers
+from odek.config.resolve import resolve
+from odek.errors import OdekError
+from odek.host import Host
+from odek.setup.model import list_models
+from odek.text import visible
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the names, one a line; the one in force is marked at a terminal."""
+    parser = CommandParser(
+        "models",
+        COMMANDS["models"][1],
+        usage="[--json] [OPTION…]",
+        examples=("odek models", "odek models --provider ollama", "odek models --base-url http://127.0.0.1:8080/v1"),
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object: the address, the names, the one in force")
+    parser.add_settings()
+    parsed = parser.read_flags(arguments)
+    settings = resolve(read_layers(host, parser.flags(parsed)))
+    if settings.no_color:
+        terminal.without_color()
+    for warning in settings.warnings:
+        terminal.warn(warning)
+    listed = list_models(settings, host, notify=terminal.warn)
+    current = settings.model.model
+    if parsed.json:
+        known = current if current in listed.names else None
+        answer = {"address": listed.address, "models": list(listed.names), "model": known}
+        terminal.answer(json.dumps(answer, ensure_ascii=False))
+        return 0
+    if not listed.names:
+        raise OdekError(
+            f"the model's server {listed.address} lists no models",
+            hint="it may serve one all the same: name it with --model",
+        )
+    marks = host.stdout_is_terminal
+    names = (f"{visible(name)}{'  (in force)' if marks and name == current else ''}" for name in listed.names)
+    terminal.answer("\n".join(names))
+    return 0
