@@ -89,7 +89,7 @@ class Project:
         env = {"ODEK_SANDBOX_BUILD_NETWORK": "1"} if network else {}
         settings = resolve(make_layers(env=env))
         choice, dockerfile = choose_image(settings, self.host)
-        image_id = obtain(choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices)
+        _, image_id = obtain(choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices)
         self.images.add(image_id)
         return image_id
 
