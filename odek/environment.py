@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from odek.agent.untrusted import wrap_untrusted
 from odek.sandbox.facts import ContainerFacts
-from odek.text import visible
+from odek.text import clip, visible
 
 _NETWORK_WORDS = {
     "none": "none",
@@ -29,6 +29,7 @@ def render_sandbox(facts: ContainerFacts, *, nonce: Callable[[], str]) -> str:
             "Shell commands run inside a Docker sandbox, not on the host.",
             f"- Container: {facts.name}",
             "- Workspace: /workspace" + (" (read-only)" if facts.readonly else ""),
+            *_missing(facts),
             f"- User: {visible(facts.user)}",
             f"- Network: {_NETWORK_WORDS[facts.network]}",
             f"- Internet: {'reachable' if facts.internet else 'not reachable'}",
@@ -48,6 +49,17 @@ def render_host(cwd: str) -> str:
             "- Each command may be shown to the user for approval before it runs.",
         )
     )
+
+
+def _missing(facts: ContainerFacts) -> tuple[str, ...]:
+    lines = []
+    if facts.left_out:
+        names = ", ".join(clip(visible(path), 100) for path in facts.left_out[:8])
+        more = f" and {len(facts.left_out) - 8} more" if len(facts.left_out) > 8 else ""
+        lines.append(f"- Not in the workspace (mounted there on the host; read-only and empty here): {names}{more}")
+    if facts.git_outside:
+        lines.append("- Git does not work here: the repository's data lies outside the workspace.")
+    return tuple(lines)
 
 
 def _attached(facts: ContainerFacts, nonce: Callable[[], str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import secrets
 import subprocess
 import tarfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from odek.host import read_identity
 from odek.sandbox.busybox import image_archive
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker, DockerCli
+from odek.sandbox.mounts import MountPoint, read_mounts
 from odek.sandbox.owner import Owner
 from odek.sandbox.spec import Limits, SandboxSpec
 from odek.sandbox.start import Surroundings, start
@@ -71,12 +72,19 @@ class Boxes:
         )
         return replace(spec, **changes)
 
-    def start(self, *, docker: Docker | None = None, **changes: Any) -> Container:
+    def start(
+        self,
+        *,
+        docker: Docker | None = None,
+        mounts_of: Callable[[int], tuple[MountPoint, ...]] = read_mounts,
+        **changes: Any,
+    ) -> Container:
         world = Surroundings(
             owner=this_owner(),
             start_of=start_of,
             new_nonce=lambda: secrets.token_hex(16),
             notify=self.said.append,
+            mounts_of=mounts_of,
         )
         box = start(self.spec(**changes), docker or self.docker, world)
         self._open.append(box)
@@ -147,16 +155,19 @@ class OddImages:
         modes: Mapping[str, int] | None = None,
         shell: str = "",
         own: Mapping[str, str] | None = None,
+        scripts: Mapping[str, str] | None = None,
     ) -> str:
         """Return the reference of an image: `changes` are lines of a Dockerfile, `files` replaces contents.
 
         `own` is path in the image → program of this machine, with the libraries that it needs. `shell` is
-        one to be its `sh`: unlike busybox, it knows no program that the image does not hold.
+        one to be its `sh`: unlike busybox, it knows no program that the image does not hold. `scripts` is
+        path → text of a program.
         """
         busybox = find_static_busybox()
         assert busybox is not None
         added = {**(own or {}), **({"bin/sh": shell} if shell else {})}
         extra = {path: Path(program).read_bytes() for path, program in added.items()}
+        extra |= {path: text.encode() for path, text in (scripts or {}).items()}
         for program in added.values():
             extra |= libraries_of(program)
         archive = rewrite(image_archive(busybox.read_bytes(), programs), files or {}, modes or {}, extra)

@@ -92,6 +92,7 @@ PROTECTIONS: dict[str, Edit] = {
     "rm": without_word("--rm"),
     "lease": with_option("--detach"),
     "network none": on_bridge,
+    "non-recursive": in_words_with("type=bind,", ",bind-nonrecursive", ""),
     "read-only": in_words_with("type=bind,", ",readonly", ""),
     "no alias": with_option("--network-alias", "redis"),
     "private ipc": lambda words: with_option("--ipc", "shareable")(without_option("--ipc ")(words)),

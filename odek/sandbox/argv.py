@@ -54,6 +54,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         *(item for target, options in tmpfs_mounts(spec) for item in ("--tmpfs", f"{target}:{options}")),
         "--mount", bind_option(Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly)),
         *(item for volume in spec.volumes for item in ("--mount", bind_option(volume))),
+        *(item for target in spec.covered for item in ("--mount", cover_option(target))),
         "--workdir", WORKSPACE,
         "--env", f"HOME={DEFAULT_HOME}",  # another one is a value of sandbox_env and exported with them
         *(item for variable in _NO_PROXIES for item in ("--env", variable)),
@@ -74,12 +75,22 @@ def exec_argv(name: str, *, user: str, script: str, args: tuple[str, ...] = (), 
 def bind_option(mount: Mount) -> str:
     """Return the `--mount` value for a bind mount of any path, whatever characters it holds.
 
+    Only the folder itself: what is mounted somewhere below it is not the project's (/proc of a chroot), and
+    would stay writable where the folder is read-only (F4, A6). The word alone is what every client since 19.03
+    and podman take; `bind-recursive=disabled` is unknown to older ones, and `=true` warned of by newer ones.
+
     The option is one line of CSV: quoting the whole field, with inner quotes doubled, carries
     commas, quotes, colons, blanks and line ends (measured on engines 20.10 to 29).
     """
     source, target = (path.replace('"', '""') for path in (mount.source, mount.target))
     readonly = ",readonly" if mount.readonly else ""
-    return f'type=bind,"source={source}","target={target}"{readonly}'
+    return f'type=bind,"source={source}","target={target}"{readonly},bind-nonrecursive'
+
+
+def cover_option(target: str) -> str:
+    """Return the `--mount` value for an empty folder at `target` that nothing can be written into."""
+    quoted = target.replace('"', '""')
+    return f'type=tmpfs,"target={quoted}",readonly'
 
 
 def tmpfs_mounts(spec: SandboxSpec) -> tuple[tuple[str, str], ...]:

@@ -24,12 +24,19 @@ class NonceFile:
         self._folder = folder
         self._identity = identity
         self._descriptor: int | None = None
+        self.nonce = nonce
         self.name = f"{_PREFIX}{nonce}"
         self._made = False
         self.inode = ""
         """set when no file could be made"""
         self.owners: tuple[int | None, int | None] = (None, None)
         """of odek's file and of the container's, as they were when removed"""
+
+    @property
+    def folder(self) -> int:
+        """descriptor of the folder, between `make` and `remove`"""
+        assert self._descriptor is not None
+        return self._descriptor
 
     def make(self) -> None:
         """Make the file, or learn the inode. Raises SandboxConfigError when the folder is gone or another."""

@@ -6,7 +6,6 @@ right user tells what it sees. What that command wrote tells whose its files are
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -14,14 +13,15 @@ from typing import Any
 from odek.process import Completed
 from odek.sandbox import scripts
 from odek.sandbox.argv import exec_argv, inspect_argv
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote, read_array
+from odek.sandbox.docker import Docker, call, quote, read_array
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.mountproof import MountsOf, exchanged_error, prove_mounts
 from odek.sandbox.networks import service_names
 from odek.sandbox.noncefile import NonceFile, require_known_owner
 from odek.sandbox.podman import docker_inspect
 from odek.sandbox.services import ServiceNames
-from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.spec import Mount, SandboxSpec
 from odek.sandbox.verify import mismatches
 from odek.text import visible
 
@@ -29,24 +29,31 @@ _SPARE_HOME = "/dev/shm"
 
 
 def prove(
-    spec: SandboxSpec, name: str, marker: NonceFile, docker: Docker, *, nonce: str, notify: Callable[[str], None]
+    spec: SandboxSpec,
+    name: str,
+    marker: NonceFile,
+    docker: Docker,
+    *,
+    nonce: str,
+    notify: Callable[[str], None],
+    mounts_of: MountsOf,
 ) -> ContainerFacts:
     """Return what is true of the container `name`. Raises SandboxConfigError when it is not the one asked for.
 
-    `nonce` is the one of the start that made it; `notify` takes a sentence for the user.
+    `nonce` is the one of the start that made it; `notify` takes a sentence for the user. What is told from
+    outside comes first: no program of the image runs as the user's before the mounts are the right ones.
     """
     with ExitStack() as cleanup:
         cleanup.callback(marker.remove)
         marker.make()
-        inspecting = docker.start(*inspect_argv(name))
-        cleanup.callback(inspecting.close)
-        arguments = (marker.name, marker.inode, *_volume_arguments(spec))
+        inspected = read_inspect(call(docker, *inspect_argv(name)))
+        _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
+        left = prove_mounts(spec, marker.folder, inspected, cleanup, mounts_of=mounts_of, mark=marker.nonce)
+        arguments = (marker.name, marker.inode, *(text for volume in left for text in volume))
         asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
         checked = call(docker, *asking, stdin=f"{spec.home}\n#{marker.name}".encode("utf-8", "surrogateescape"))
-        inspected = read_inspect(inspecting.wait(CALL_TIMEOUT_S))
     observed = _read_check(checked)
-    _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
-    _require_working(spec, observed, checked)
+    _require_working(spec, observed, checked, volumes=spec.volumes if left else ())
     require_known_owner(marker.owners, observed.get("uid", ""))
     services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
     for note in services.notes:
@@ -81,7 +88,9 @@ def _require_match(spec: SandboxSpec, inspected: dict[str, Any], nonce: str) -> 
         )
 
 
-def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Completed) -> None:
+def _require_working(
+    spec: SandboxSpec, observed: dict[str, str], checked: Completed, *, volumes: tuple[Mount, ...]
+) -> None:
     if checked.code != scripts.CHECKED:
         if "missing" in observed:
             raise SandboxConfigError(
@@ -106,12 +115,9 @@ def _require_working(spec: SandboxSpec, observed: dict[str, str], checked: Compl
         )
     if observed.get("nonce") != "seen":
         raise unseen_error(spec)
-    for number, volume in enumerate(spec.volumes, start=1):
+    for number, volume in enumerate(volumes, start=1):
         if observed.get(f"volume{number}") != "same":
-            raise SandboxConfigError(
-                f'"{visible(volume.target)}" in the sandbox is not "{visible(volume.source)}" of the working directory',
-                hint="a folder on the way was exchanged while the sandbox was started, or is closed to its user",
-            )
+            raise exchanged_error(volume)
 
 
 def unseen_error(spec: SandboxSpec) -> SandboxConfigError:
@@ -121,11 +127,6 @@ def unseen_error(spec: SandboxSpec) -> SandboxConfigError:
         hint="use a daemon that shares this file system (DOCKER_HOST, `docker context ls`); from within a container, "
         "the folder must have the same path outside",
     )
-
-
-def _volume_arguments(spec: SandboxSpec) -> tuple[str, ...]:
-    pairs = ((os.path.relpath(volume.source, spec.workdir), volume.target) for volume in spec.volumes)
-    return tuple(text for pair in pairs for text in pair)
 
 
 def _facts(
@@ -163,6 +164,8 @@ def _facts(
         pids_limit=spec.limits.pids,
         tmp_bytes=spec.limits.tmp_bytes,
         readonly=spec.readonly,
+        left_out=spec.left_out,
+        git_outside=spec.git_outside,
         workspace_writable=writable,
         started_at=_started_at(inspected),
         init_start=_init_start(observed),

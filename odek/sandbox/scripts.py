@@ -21,13 +21,14 @@ CUT, RESTARTED = "cut", "restarted"
 
 CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
-# volume its place below the workspace and its target. Stdin: HOME of the commands, which may be a secret,
-# and a line "#$1".
+# volume that odek cannot prove from outside its place below the workspace, its target, and the name of a
+# file that must be there, or "". Stdin: HOME of the commands, which may be a secret, and
+# a line "#$1".
 # Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
 # shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
 # the file that the attempt leaves in the workspace; in a folder that is another one, it could not, so none is made.
-# A volume is what was checked if it is the same file as the one in the workspace: Docker goes by names,
-# and a folder can be exchanged for a link between check and mount.
+# A volume is what was checked if it is the same file as the one in the workspace and holds that file:
+# Docker goes by names, and a folder can be exchanged for a link between check and mount, and back again.
 CHECK = """\
 command -v cat >/dev/null || { echo missing=cat; exit 1; }
 HOME=$(cat; echo x)
@@ -51,10 +52,10 @@ while read -r to length _ _ _ _ _ _ _ device; do
 done 2>/dev/null </proc/net/ipv6_route
 shift 2
 number=0
-while [ $# -gt 1 ]; do
+while [ $# -gt 2 ]; do
   number=$((number + 1))
-  [ "/workspace/$1" -ef "$2" ] && echo "volume$number=same"
-  shift 2
+  [ "/workspace/$1" -ef "$2" ] && { [ -z "$3" ] || [ -e "$2/$3" ]; } && echo "volume$number=same"
+  shift 3
 done
 exit 42
 """

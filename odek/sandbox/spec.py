@@ -9,7 +9,7 @@ never hidden behind an unreachable daemon.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from odek import amounts
@@ -30,7 +30,15 @@ HELPER_UID = 65534  # "nobody": owns init and keep-alive, so that no command can
 OTHER_HELPER_UID = 65533
 
 _ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
-_FORBIDDEN_TARGETS = (WORKSPACE, ATTACHMENTS, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run")
+_FORBIDDEN_TARGETS = (
+    ATTACHMENTS, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run", "/var/run", "/boot",
+    # the programs and libraries that odek's own commands in there are made of
+    "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32",
+    "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/local/bin", "/usr/local/sbin",
+)  # fmt: skip
+"""neither these nor anything below them"""
+_FORBIDDEN_FOLDERS = ("/", "/usr", "/usr/local", "/usr/local/lib", "/var", "/var/lock")
+"""these, but what is below them may be a target"""
 
 MAX_VARIABLE_BYTES = 131_072  # of "NAME=VALUE" and its NUL: Linux's MAX_ARG_STRLEN, with which no program starts
 MAX_ENV_BYTES = 1 << 20  # a program's arguments and variables share a quarter of its stack, which is 2 MiB
@@ -83,6 +91,12 @@ class SandboxSpec:
     limits: Limits
     env: tuple[tuple[str, str], ...] = ()
     volumes: tuple[Mount, ...] = ()
+    covered: tuple[str, ...] = ()
+    """places in the workspace where this machine has something mounted: the sandbox gets an empty folder there"""
+    left_out: tuple[str, ...] = ()
+    """those mounts, all of them, relative to the workspace"""
+    git_outside: bool = False
+    """whether the workspace is of a git repository whose data lies outside of it"""
     umask: int = 0o022
     attached: tuple[Network, ...] = ()
     """existing networks, in the order in which they are connected"""
@@ -206,7 +220,8 @@ def require_small_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> Non
 
 
 def parse_volume(text: str, *, origin: str) -> tuple[str, str]:
-    """Return (source relative to the workspace or absolute, target) of `host:container`.
+    """Return (source relative to the workspace or absolute, target without doubled or closing slashes) of
+    `host:container`.
 
     The target is what follows the last colon, so a source may hold colons. Whether the source
     really lies inside the workspace takes a look at the disk: see workdir.resolve_volume.
@@ -228,19 +243,41 @@ def parse_volume(text: str, *, origin: str) -> tuple[str, str]:
             f'volume "{visible(text)}": ".." is not allowed in the host part {where}',
             hint="name a folder inside the working directory",
         )
-    _check_target(target, text=text, where=where)
-    return source, target
+    if source.startswith("~") or "$" in source.split("/")[0]:
+        raise SandboxConfigError(
+            f'volume "{visible(text)}": the host part is used as it is written, "~" and "$" stand for nothing {where}',
+            hint="only folders and files inside the working directory can be mounted; begin an odd name with ./",
+        )
+    return source, _clean_target(target, text=text, where=where)
 
 
-def _check_target(target: str, *, text: str, where: str) -> None:
+def require_apart(volumes: Sequence[Mount], *, origin: str) -> None:
+    """Refuse targets that are the same or inside each other: one would hide the other. Raises SandboxConfigError."""
+    where = f"({origin}: sandbox_volumes)"
+    for number, volume in enumerate(volumes):
+        for other in volumes[:number]:
+            if volume.target == other.target:
+                raise SandboxConfigError(
+                    f'two volumes have the target "{visible(volume.target)}" {where}', hint="give each its own"
+                )
+            outer, inner = sorted((volume.target, other.target), key=len)
+            if inner.startswith(outer + "/"):
+                raise SandboxConfigError(
+                    f'the target "{visible(inner)}" of a volume lies in "{visible(outer)}", that of another {where}',
+                    hint="choose targets that are not inside each other",
+                )
+
+
+def _clean_target(target: str, *, text: str, where: str) -> str:
     parts = [part for part in target.split("/") if part not in ("", ".")]
     clean = "/" + "/".join(parts)
-    covered = clean == "/" or any(
-        clean == forbidden or (forbidden != WORKSPACE and clean.startswith(forbidden + "/"))
-        for forbidden in _FORBIDDEN_TARGETS
-    )
-    if covered or ".." in parts or clean.startswith(WORKSPACE + "/"):
-        raise SandboxConfigError(
-            f'volume "{visible(text)}" may not be mounted at "{visible(target)}" {where}',
-            hint="choose a target outside /, /workspace, /ctx, /etc, /tmp, /proc, /sys, /dev and /run",
-        )
+    refused = f'volume "{visible(text)}" may not be mounted at "{visible(target)}"'
+    hint = "choose a folder of its own, for example below /home or /data"
+    if ".." in parts:
+        raise SandboxConfigError(f'{refused}: it holds ".." {where}', hint=hint)
+    if clean == WORKSPACE or clean.startswith(WORKSPACE + "/"):
+        raise SandboxConfigError(f"{refused}: the working directory is there {where}", hint=hint)
+    forbidden = any(clean == tree or clean.startswith(tree + "/") for tree in _FORBIDDEN_TARGETS)
+    if forbidden or clean in _FORBIDDEN_FOLDERS:
+        raise SandboxConfigError(f"{refused}: the system of the sandbox is there {where}", hint=hint)
+    return clean

@@ -25,6 +25,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.diagnosis import explain_no_start
 from odek.sandbox.docker import PROBE_ARGV, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.mounts import MountPoint, read_mounts
 from odek.sandbox.networks import connect_rest, explain_refusal
 from odek.sandbox.noncefile import NonceFile
 from odek.sandbox.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
@@ -62,6 +63,8 @@ class Surroundings:
     notify: Callable[[str], None]
     """takes a sentence for the user"""
     clock: Callable[[], float] = time.monotonic
+    mounts_of: Callable[[int], tuple[MountPoint, ...]] = read_mounts
+    """what the process with a pid of this machine has mounted; () when that is not known"""
 
 
 def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
@@ -75,7 +78,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
         try:
             name, lease = _run(spec, docker, world, nonce)
             connect_rest(spec.plan, name, docker)
-            facts = prove(spec, name, marker, docker, nonce=nonce, notify=world.notify)
+            facts = prove(spec, name, marker, docker, nonce=nonce, notify=world.notify, mounts_of=world.mounts_of)
             container = Container(
                 docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
                 new_nonce=world.new_nonce, clock=world.clock,

@@ -43,7 +43,7 @@ def mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce: str) -
         *_security_option(host, spec),
         *_resolver(host, spec),
         *(line for target, options in tmpfs_mounts(spec) for line in _tmpfs(host, target, options, spec)),
-        *_mounts(inspected, spec),
+        *_mounts(inspected, host, spec),
         *verify_attached(spec.plan, inspected),
     )
 
@@ -86,7 +86,7 @@ def _tmpfs(host: Mapping[str, Any], target: str, wanted: str, spec: SandboxSpec)
             yield f"{target}: asked for {' and '.join(sorted(bounds))}, found {','.join(options)!r}"
 
 
-def _mounts(inspected: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
+def _mounts(inspected: Mapping[str, Any], host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
     wanted = {(WORKSPACE, spec.workdir, not spec.readonly)}
     wanted |= {(volume.target, volume.source, not volume.readonly) for volume in spec.volumes}
     mounts = [mount for mount in _list(inspected, "Mounts") if isinstance(mount, Mapping)]
@@ -100,8 +100,17 @@ def _mounts(inspected: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
     # Elsewhere, volumes that the image declares are welcome: empty, and removed with the container.
     for mount in mounts:
         target = str(mount.get("Destination"))
-        if mount.get("Type") != "bind" and target.startswith(f"{WORKSPACE}/"):
-            yield f"the image hides {target} behind a volume of its own"
+        if mount.get("Type") != "bind" and target.startswith(f"{WORKSPACE}/") and target not in spec.covered:
+            yield hidden_by_image(target)
+    if not spec.engine.podman:  # it does not show what was asked for
+        asked = [mount for mount in _list(host, "Mounts") if isinstance(mount, Mapping) and mount.get("Type") == "bind"]
+        if not all(_object(mount, "BindOptions").get("NonRecursive") is True for mount in asked):
+            yield "what is mounted below a shared folder is shared as well"
+
+
+def hidden_by_image(target: str) -> str:
+    """Return what is said of an image's volume in the workspace (A16)."""
+    return f"the image declares a volume at {target}, which would hide that folder of yours"
 
 
 def _list(value: Mapping[str, Any], key: str) -> list[Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Sequence
 
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, kind_at
 from odek.sandbox.spec import Mount, parse_volume
 from odek.text import visible
 
@@ -31,7 +34,11 @@ _OF_A_HOME = (
     ".colima", ".lima", ".orbstack", ".rd", "Library/LaunchAgents", "Library/Keychains",
 )  # fmt: skip
 _NOT_SYSTEM = ("/dev/shm/", "/run/media/")
+# Every program of the machine leaves sockets, locks and secrets in them; a project in a folder below is fine.
+_SHARED_FOLDERS = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/run/shm", "/private/tmp", "/private/var/tmp"))
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+# O_NONBLOCK, where there is no O_PATH: a named pipe that was put there must not be waited for
+_ENTRY_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 
 
@@ -46,6 +53,12 @@ def check_workdir(
     """
     hint = "change into the folder of a project"
     require_mountable(workdir, "the working directory")
+    if workdir in _SHARED_FOLDERS:
+        raise SandboxConfigError(
+            f'"{visible(workdir)}" is shared by all programs of this machine: sharing it would hand over their sockets '
+            "and files",
+            hint=f"make a folder for the project below it: mkdir {visible(workdir)}/project",
+        )
     in_tree = any(_inside(workdir, tree) for tree in _SYSTEM_TREES) and not workdir.startswith(_NOT_SYSTEM)
     if in_tree or workdir in _SYSTEM_FOLDERS:
         raise SandboxConfigError(
@@ -119,6 +132,26 @@ def open_workdir(workdir: str, identity: tuple[int, int] | None) -> int:
     return descriptor
 
 
+def open_source(folder: int, relative: str) -> int:
+    """Return a descriptor of what lies at `relative` in the open `folder`, no link on any component.
+
+    "." is the folder itself. Raises OSError.
+    """
+    current = os.dup(folder)
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    for number, part in enumerate(parts, start=1):
+        flags = _FOLDER_FLAGS if number < len(parts) else _ENTRY_FLAGS
+        try:
+            below = os.open(part, flags, dir_fd=current)
+        finally:
+            os.close(current)
+        current = below
+    if stat.S_ISLNK(os.fstat(current).st_mode):  # O_PATH opens a link as such
+        os.close(current)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), relative)
+    return current
+
+
 def require_same_workdir(workdir: str, identity: tuple[int, int] | None) -> None:
     """Raise SandboxConfigError as `open_workdir` does."""
     os.close(open_workdir(workdir, identity))
@@ -163,6 +196,31 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
                 hint="only files and folders can be mounted",
             )
     return Mount(source=path, target=target), missing
+
+
+def require_own_files(
+    volumes: Sequence[Mount],
+    workdir: str,
+    here: Sequence[MountPoint],
+    *,
+    below: Sequence[str],
+    by_project: bool,
+    origin: str,
+) -> None:
+    """Refuse volumes that are no files of the working directory but of what is mounted below it. Pure.
+
+    Whoever approves "./rootfs" does not see that all of the machine is mounted there; the operator may say so.
+    `here` are the mounts of this process, `below` those in `workdir`. Raises SandboxConfigError.
+    """
+    for volume in volumes:
+        kind = kind_at(volume.source, here)
+        crosses = any(_inside(volume.source, os.path.join(workdir, path)) for path in below)
+        if kind in KERNEL_KINDS or (crosses and by_project):
+            raise SandboxConfigError(
+                f'"{visible(volume.source)}" is not of the working directory: it is mounted there ({kind}) '
+                f"({origin}: sandbox_volumes)",
+                hint="" if kind in KERNEL_KINDS else "to share it all the same, name it in ~/.odek/config.json",
+            )
 
 
 def require_mountable(path: str, what: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from odek.amounts import ENOUGH_PIDS
@@ -25,6 +26,7 @@ from odek.sandbox.docker import Docker, probe
 from odek.sandbox.engine import Engine, Needs, meet_engine, own_user
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
+from odek.sandbox.mounts import read_mounts
 from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
 from odek.sandbox.networks import inspect_networks, service_names
 from odek.sandbox.owner import Owner
@@ -32,6 +34,7 @@ from odek.sandbox.recipe import Dockerfile
 from odek.sandbox.spec import (
     DEFAULT_HOME,
     DEFAULT_TMP_BYTES,
+    WORKSPACE,
     Limits,
     Mount,
     SandboxSpec,
@@ -43,14 +46,23 @@ from odek.sandbox.spec import (
     parse_tmp_size,
     parse_user,
     require_small_env,
+    require_apart,
     usual_tmp_size,
 )
 from odek.sandbox.start import Surroundings, start
-from odek.sandbox.workdir import check_workdir, require_same_workdir, resolve_volume
+from odek.sandbox.workdir import (
+    check_workdir,
+    open_source,
+    open_workdir,
+    require_own_files,
+    require_same_workdir,
+    resolve_volume,
+)
 from odek.setup.asking import approval_request, approve
 from odek.setup.image import Notices as Notices
 from odek.setup.image import choose_image, make_image, obtain, require_buildable
 from odek.setup.seccomp import profile_file, profile_path
+from odek.setup.openings import below_workdir, git_data_outside, is_folder, require_leavable, tell_of_openings
 from odek.text import visible
 
 
@@ -66,6 +78,10 @@ class Draft:
     volumes: tuple[Mount, ...]
     missing_folders: tuple[str, ...]
     """volume sources that must be made"""
+    below: tuple[str, ...] = ()
+    """what this machine has mounted below the working directory, relative to it"""
+    covered: tuple[str, ...] = ()
+    """where in the container an empty folder stands for those of them that are folders"""
     dockerfile: Dockerfile | None = None
     """what the image is built from; None when it is not built"""
     attachments: bool = False
@@ -77,8 +93,15 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
     sandbox = settings.sandbox
     origin = settings.origin_of
     _check_workdir(host)
-    read_client_config(host.env, home=host.home)  # a client that cannot name its daemon is not "unreachable"
+    here = read_mounts("self")
+    below = below_workdir(host.cwd, here)
     resolved = [resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes]
+    volumes = tuple(mount for mount, _ in resolved)
+    require_apart(volumes, origin=origin("sandbox_volumes"))
+    by_project = settings.source_of("sandbox_volumes") is Source.PROJECT
+    require_own_files(volumes, host.cwd, here, below=below, by_project=by_project, origin=origin("sandbox_volumes"))
+    if sandbox.readonly:  # a promise about this machine's files, whichever way they are reached (D-22)
+        volumes = tuple(replace(volume, readonly=True) for volume in volumes)
     parse_env(sandbox.env, origin=origin("sandbox_env"))
     image, dockerfile = choose_image(settings, host)
     return Draft(
@@ -87,7 +110,9 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
         networks=_request_networks(settings, notices),
         limits=limits_of(settings),
         user=parse_user(sandbox.user, origin=origin("sandbox_user")) if sandbox.user else "",
-        volumes=tuple(mount for mount, _ in resolved),
+        volumes=volumes,
+        below=below,
+        covered=tuple(f"{WORKSPACE}/{path}" for path in below if is_folder(os.path.join(host.cwd, path))),
         missing_folders=tuple(mount.source for mount, missing in resolved if missing),
     )
 
@@ -111,12 +136,12 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def _check_workdir(host: Host) -> None:
-    docker_host, docker_config = (host.env.get(name, "") for name in ("DOCKER_HOST", "DOCKER_CONFIG"))
+    client = read_client_config(host.env, home=host.home)  # one that cannot name its daemon is not "unreachable"
     check_workdir(
         host.cwd,
         home=host.home,
-        docker_host=docker_host,
-        docker_config=docker_config,
+        docker_host=client.host,  # that of a context as well (F5)
+        docker_config=client.folder,
         home_of_owner=home_of_owner(host.cwd),
     )
 
@@ -158,18 +183,28 @@ def start_sandbox(
     if draft.networks.attaches:
         require_unchanged(plan, inspect_networks(draft.networks, docker))
         _tell_of_networks(plan, notices)
-    for folder in draft.missing_folders:
-        _make_folder(folder, host, notices)
-    _require_same_volumes(draft, settings, host)
-    spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=image_id, env=env)
+    require_leavable(draft.below, rootless=engine.rootless)
+    tell_of_openings(draft.below, host.cwd, notices)
+    with ExitStack() as undo:
+        for folder in draft.missing_folders:
+            undo.callback(_remove_folders, _make_folder(folder, host, notices), host)
+        _require_same_volumes(draft, settings, host)
+        spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=image_id, env=env)
+        container = _start(spec, host, docker, _surroundings(host, new_nonce, notices))
+        undo.pop_all()
+    return container
+
+
+def _start(spec: SandboxSpec, host: Host, docker: Docker, world: Surroundings) -> Container:
+    """Start, and name a low process limit where that may be the cause of a failure."""
     try:
-        with profile_file(engine, host) as path:
-            return start(replace(spec, seccomp_file=path), docker, _surroundings(host, new_nonce, notices))
+        with profile_file(spec.engine, host) as path:
+            return start(replace(spec, seccomp_file=path), docker, world)
     except SandboxConfigError as error:
-        if draft.limits.pids >= ENOUGH_PIDS:
+        if spec.limits.pids >= ENOUGH_PIDS:
             raise
         raise SandboxConfigError(
-            f"{error.message}; the process limit of {draft.limits.pids} may be the cause",
+            f"{error.message}; the process limit of {spec.limits.pids} may be the cause",
             hint=f"some engines need up to {ENOUGH_PIDS} for their own part of a start",
             detail=error.detail,
         ) from error
@@ -185,19 +220,27 @@ def _require_same_volumes(draft: Draft, settings: Settings, host: Host) -> None:
     origin = settings.origin_of("sandbox_volumes")
     for text in settings.sandbox.volumes:
         mount, missing = resolve_volume(text, workdir=host.cwd, origin=origin)
-        if missing or mount not in draft.volumes:
+        if missing or replace(mount, readonly=settings.sandbox.readonly) not in draft.volumes:
             raise SandboxConfigError(
                 f'volume "{visible(text)}" changed while the sandbox was made ready', hint="start odek again"
             )
 
 
-def _make_folder(folder: str, host: Host, notices: Notices) -> None:
-    """Make a folder below the working directory, following no link (R-33)."""
+def _make_folder(folder: str, host: Host, notices: Notices) -> tuple[str, ...]:
+    """Make a folder below the working directory, following no link (R-33).
+
+    Returns what was made, relative to the working directory, the innermost first.
+    """
     walk = PathWalk(host.cwd, f'"{visible(folder)}"', create=True)
+    made: list[str] = []
     try:
         for part in os.path.relpath(folder, host.cwd).split("/"):
+            is_new = not _exists(part, walk.folder)
             walk.enter(part)
+            if is_new:
+                made.insert(0, walk.path)
     except OSError as error:
+        _remove_folders(tuple(made), host)
         raise SandboxConfigError(
             f'the folder "{visible(folder)}" cannot be made for sandbox_volumes: {error.strerror}',
             hint="make it yourself, or take it out of sandbox_volumes",
@@ -205,6 +248,31 @@ def _make_folder(folder: str, host: Host, notices: Notices) -> None:
     finally:
         walk.close()
     notices.note(f"made the folder {visible(folder)} for sandbox_volumes")
+    return tuple(made)
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_folders(made: tuple[str, ...], host: Host) -> None:
+    """Remove the folders that a refused start has made, as far as they are empty, following no link (A15)."""
+    with suppress(OSError, SandboxConfigError):
+        workdir = open_workdir(host.cwd, host.cwd_id)
+        try:
+            for path in made:
+                parent, _, name = path.rpartition("/")
+                folder = open_source(workdir, parent)
+                try:
+                    os.rmdir(name, dir_fd=folder)
+                finally:
+                    os.close(folder)
+        finally:
+            os.close(workdir)
 
 
 def build_sandbox_image(
@@ -245,7 +313,7 @@ def sandbox_spec(
     image_id: str,
     env: tuple[tuple[str, str], ...],
 ) -> SandboxSpec:
-    """Return the sandbox that is started: `draft` with what only Docker and the gate could tell. Pure."""
+    """Return the sandbox that is started: `draft` with what only Docker and the gate could tell."""
     return SandboxSpec(
         image=image,
         image_id=image_id,
@@ -261,6 +329,9 @@ def sandbox_spec(
         env=env,
         seccomp_file=profile_path(engine, host),
         volumes=draft.volumes,
+        covered=draft.covered,
+        left_out=draft.below,
+        git_outside=git_data_outside(host.cwd),
         umask=host.umask,
         attachments=draft.attachments,
     )

@@ -65,6 +65,10 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
             "SecurityOpt": ["no-new-privileges"],
             "Dns": [] if spec.plan.internet else ["0.0.0.0"],
             "Tmpfs": dict(tmpfs_mounts(spec)),
+            "Mounts": [
+                {"Type": "bind", "Source": source, "Target": target, "BindOptions": {"NonRecursive": True}}
+                for source, target, _ in mounts
+            ],
         },
         "Mounts": [
             {"Type": "bind", "Source": source, "Destination": target, "RW": writable}

@@ -59,7 +59,7 @@ def test_run_of_a_plain_sandbox() -> None:
         "--user", "65534:65534",
         "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144,uid=1000,gid=100",
         "--tmpfs", SHARED_MEMORY,
-        "--mount", 'type=bind,"source=/w","target=/workspace"',
+        "--mount", 'type=bind,"source=/w","target=/workspace",bind-nonrecursive',
         "--workdir", "/workspace",
         "--env", "HOME=/tmp", *PROXIES,
         "--entrypoint", "sh", "--", IMAGE, "-c", scripts.KEEP_ALIVE,
@@ -80,9 +80,9 @@ def test_run_of_a_sandbox_with_everything() -> None:
         "--user", "65533:65533",
         "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144,uid=65534",
         "--tmpfs", SHARED_MEMORY,
-        "--mount", 'type=bind,"source=/w,s:""x""","target=/workspace",readonly',
-        "--mount", 'type=bind,"source=/w/a","target=/data"',
-        "--mount", 'type=bind,"source=/w/b","target=/b",readonly',
+        "--mount", 'type=bind,"source=/w,s:""x""","target=/workspace",readonly,bind-nonrecursive',
+        "--mount", 'type=bind,"source=/w/a","target=/data",bind-nonrecursive',
+        "--mount", 'type=bind,"source=/w/b","target=/b",readonly,bind-nonrecursive',
         "--workdir", "/workspace",
         "--env", "HOME=/tmp", *PROXIES,
         "--entrypoint", "sh", "--", IMAGE, "-c", scripts.KEEP_ALIVE,
@@ -196,7 +196,7 @@ def test_bind_option_carries_any_path(name: str) -> None:
     (fields,) = (
         csv.reader([option], strict=True) if "\n" not in option else csv.reader(option.splitlines(True), strict=True)
     )
-    assert fields == ["type=bind", f"source=/w/{name}", "target=/workspace", "readonly"]
+    assert fields == ["type=bind", f"source=/w/{name}", "target=/workspace", "readonly", "bind-nonrecursive"]
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "\n" not in name])
@@ -204,7 +204,7 @@ def test_bind_option_carries_any_target(name: str) -> None:
     """R-33: a target cannot smuggle a second source or target into the option."""
     option = argv.bind_option(Mount(source="/w/x", target=f"/data/{name}"))
     (fields,) = csv.reader([option], strict=True)
-    assert fields == ["type=bind", "source=/w/x", f"target=/data/{name}"]
+    assert fields == ["type=bind", "source=/w/x", f"target=/data/{name}", "bind-nonrecursive"]
 
 
 def test_exec_runs_the_script_as_the_user_with_positional_arguments() -> None:

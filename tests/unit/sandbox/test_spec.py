@@ -11,6 +11,7 @@ from odek.sandbox.network import Network
 from odek.sandbox.spec import (
     MAX_VARIABLE_BYTES,
     Limits,
+    Mount,
     SandboxSpec,
     parse_cpus,
     parse_env,
@@ -19,6 +20,7 @@ from odek.sandbox.spec import (
     parse_pids_limit,
     parse_user,
     parse_volume,
+    require_apart,
 )
 
 ORIGIN = "./odek.json"
@@ -296,3 +298,54 @@ def test_variables_with_which_no_program_starts_are_refused(env: tuple[tuple[str
         parse_env(env, origin="here")
     assert caught.value.message == refused
     assert "bytes" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [("./a:/mnt/v/", "/mnt/v"), ("./a:/mnt//v", "/mnt/v"), ("./a:/./mnt/./v/.", "/mnt/v"), ("./a://mnt/v", "/mnt/v"),
+     ("./a:/usr/src/app/node_modules", "/usr/src/app/node_modules"), ("./a:/usr/local/lib/x", "/usr/local/lib/x"),
+     ("./a:/var/cache/x", "/var/cache/x"), ("./~:/mnt", "/mnt"), ("./$x:/mnt", "/mnt"), ("a$b/c:/m", "/m")],
+)  # fmt: skip
+def test_target_of_a_volume_is_put_into_one_form(text: str, target: str) -> None:
+    """A15: Docker reports it in that form."""
+    if text.startswith("a$b"):
+        text = f"./{text}"
+    assert parse_volume(text, origin=ORIGIN)[1] == target
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/bin", "/sbin/", "/lib", "/lib64", "/usr", "/usr/bin", "/usr//lib/x", "/usr/local", "/usr/local/bin", "/var",
+     "/var/run/x", "/boot", "/usr/libexec/x", "/usr/sbin", "/lib/x86_64-linux-gnu", "/usr/local/lib/"],
+)  # fmt: skip
+def test_target_over_the_programs_of_the_image_is_refused(target: str) -> None:
+    """A15, F10: odek's own commands in the sandbox are made of them."""
+    with pytest.raises(SandboxConfigError, match="the system of the sandbox is there"):
+        parse_volume(f"x:{target}", origin=ORIGIN)
+
+
+@pytest.mark.parametrize("source", ["~", "~/x", "~user/x", "$HOME", "$HOME/x", "${HOME}/x", "$x"])
+def test_source_that_would_have_to_be_expanded_is_refused(source: str) -> None:
+    """A15: it would make a folder called "~"."""
+    with pytest.raises(SandboxConfigError, match='"~" and "\\$" stand for nothing'):
+        parse_volume(f"{source}:/mnt", origin=ORIGIN)
+
+
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        (("/a", "/a"), 'two volumes have the target "/a"'),
+        (("/data/sub", "/data"), 'the target "/data/sub" of a volume lies in "/data"'),
+        (("/x", "/data", "/data/a/b"), 'the target "/data/a/b" of a volume lies in "/data"'),
+        (("/data", "/data2", "/x/data"), ""),
+        ((), ""),
+    ],
+)
+def test_targets_that_would_hide_each_other_are_refused(targets: tuple[str, ...], words: str) -> None:
+    """A15, E12: Docker makes the inner one as root, in the outer's folder on the host."""
+    volumes = [Mount(source=f"/w/{number}", target=target) for number, target in enumerate(targets)]
+    if not words:
+        return require_apart(volumes, origin=ORIGIN)
+    with pytest.raises(SandboxConfigError, match=words):
+        require_apart(volumes, origin=ORIGIN)
+    return None

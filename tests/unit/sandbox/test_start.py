@@ -22,6 +22,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.delivery import pack_text
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.mounts import MountPoint, place_of, read_mounts
 from odek.sandbox.network import Network
 from odek.sandbox.owner import LIST_TEMPLATE, Owner
 from odek.sandbox.spec import Mount, SandboxSpec
@@ -47,6 +48,7 @@ class Scene:
     docker: FakeDocker = field(default_factory=FakeDocker)
     said: list[str] = field(default_factory=list)
     living: dict[int, str] = field(default_factory=dict)
+    mounts_of: Callable[[int], tuple[MountPoint, ...]] = lambda _: ()
 
     def start(self) -> Container:
         nonces = iter((NONCE, MARKER, "0003", "0004"))
@@ -56,6 +58,7 @@ class Scene:
             new_nonce=lambda: next(nonces),
             notify=self.said.append,
             clock=self.docker.now,
+            mounts_of=self.mounts_of,
         )
         return start(self.spec, self.docker, world)
 
@@ -210,25 +213,83 @@ def test_home_of_the_operator_is_in_no_argument(scene: Scene) -> None:
     assert "canary" not in repr([call.args for call in docker.calls])
 
 
-def test_volumes_are_looked_at_from_inside(scene: Scene) -> None:
-    """R-33, S-6: each by its place in the workspace and its target."""
+def mounts_like_asked(folder: str, shows: dict[str, str]) -> tuple[MountPoint, ...]:
+    """Return the mounts of a container: each target shows that part of `folder`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    place = place_of(descriptor, read_mounts("self"))
+    os.close(descriptor)
+    assert place is not None
+    engines = ("0:1", f"/containers/{CONTAINER_ID}/hosts", "/etc/hosts")
+    lines = (engines, *((place.device, f"{place.root}{part}", target) for target, part in shows.items()))
+    return tuple(
+        MountPoint(number=n, device=device, root=root, target=target, options=frozenset({"rw"}), kind="ext4")
+        for n, (device, root, target) in enumerate(lines)
+    )
+
+
+def test_volumes_are_looked_at_from_inside_where_the_container_does_not_show_here(scene: Scene) -> None:
+    """R-33, S-6, F1: each by its place in the workspace, its target, and a file that odek has put into it."""
     folder = scene.spec.workdir
+    os.mkdir(f"{folder}/a b")
     scene.spec = replace(
         scene.spec, volumes=(Mount(source=f"{folder}/a b", target="/data"), Mount(source=folder, target="/all"))
     )
     docker = script(scene, check=f"{SEEN}volume1=same\nvolume2=same\n")
     scene.start()
-    assert docker.calls[3].args[-5:] == (f".odek-nonce-{MARKER}", "", "a b", "/data", ".", "/all")[-5:]
+    file = f".odek-nonce-{MARKER}"
+    assert docker.calls[3].args[-8:] == (file, "", "a b", "/data", f"{file}-0", ".", "/all", f"{file}-1")
+    assert sorted(os.listdir(folder)) == ["a b"]
+    assert os.listdir(f"{folder}/a b") == []
+
+
+def test_mounts_are_proved_from_outside_before_the_image_is_asked(scene: Scene) -> None:
+    """F1: what the kernel tells of the container's first process decides; the image's shell is not asked then."""
+    folder = scene.spec.workdir
+    os.mkdir(f"{folder}/v")
+    scene.spec = replace(scene.spec, volumes=(Mount(source=f"{folder}/v", target="/data"),))
+    docker = script(scene, "inspect")
+    docker.on("inspect", stdout=shown(scene.spec, lambda value: value["State"].update(Pid=4711)))
+    scene.mounts_of = {4711: mounts_like_asked(folder, {"/workspace": "", "/data": "/v"})}.get  # type: ignore[assignment]
+    scene.start()
+    assert docker.calls[3].args[-2:] == (f".odek-nonce-{MARKER}", "")
+
+
+@pytest.mark.parametrize(
+    ("shows", "words"),
+    [
+        ({"/workspace": "", "/data": "/../other"}, "/data is not"),
+        ({"/workspace": "/v", "/data": "/v"}, "/workspace is not"),
+        ({"/workspace": ""}, "/data: 0 mounts"),
+        ({"/workspace": "", "/data": "/v", "/workspace/x": "/v"}, "/workspace/x is another mount"),
+    ],
+)
+def test_mount_that_is_another_one_takes_the_container_down(shows: dict[str, str], words: str, scene: Scene) -> None:
+    """F1, E8: nothing is run in it as the user."""
+    folder = scene.spec.workdir
+    os.mkdir(f"{folder}/v")
+    scene.spec = replace(scene.spec, volumes=(Mount(source=f"{folder}/v", target="/data"),))
+    docker = script(scene, "inspect")
+    docker.on("inspect", stdout=shown(scene.spec, lambda value: value["State"].update(Pid=4711)))
+    scene.mounts_of = {4711: mounts_like_asked(folder, shows)}.get  # type: ignore[assignment]
+    with pytest.raises(SandboxConfigError, match=words):
+        scene.start()
+    assert not docker.called("exec")
+    assert docker.called("rm")
 
 
 @pytest.mark.parametrize("seen", ["", "volume1=same\n", "volume2=same\nvolume3=same\n", "volume1=\nvolume2=same\n"])
 def test_volume_that_is_not_the_one_of_the_workspace_takes_the_container_down(seen: str, scene: Scene) -> None:
     """R-33, S-6: Docker follows a link that was put there after the check."""
     folder = scene.spec.workdir
+    os.mkdir(f"{folder}/a")
+    Path(folder, "b").touch()
     volumes = tuple(Mount(source=f"{folder}/{name}", target=f"/{name}") for name in "ab")
     scene.spec = replace(scene.spec, volumes=volumes)
     script(scene, check=SEEN + seen)
-    refused = scene.fails("in the sandbox is not")
+    with pytest.raises(SandboxConfigError, match="in the sandbox is not") as caught:
+        scene.start()
+    refused = caught.value
+    assert scene.docker.called("rm")
     assert refused.hint.startswith("a folder on the way was exchanged")
 
 

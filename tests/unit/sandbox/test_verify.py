@@ -158,7 +158,9 @@ def test_anonymous_volume_over_a_part_of_the_workspace_is_a_mismatch() -> None:
     """R-37, B20: VOLUME /workspace/x would hide what lies there."""
     value = inspected(SPEC)
     value["Mounts"].append({"Type": "volume", "Name": "x", "Source": "/v", "Destination": "/workspace/x", "RW": True})
-    assert mismatches(value, SPEC, nonce=NONCE) == ("the image hides /workspace/x behind a volume of its own",)
+    assert mismatches(value, SPEC, nonce=NONCE) == (
+        "the image declares a volume at /workspace/x, which would hide that folder of yours",
+    )
 
 
 GARBAGE: tuple[object, ...] = (None, 7, "text", [], [7], {}, {"x": 7}, True, {"": None}, [[]], [{}])

@@ -23,8 +23,8 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "workdir", ["/home/u/p", "/tmp", "/root/p", "/devel", "/etcetera", "/opt/app", "/usr/src/x", "/dev/shm/p",
-    "/var/tmp", "/mnt", "/run/media/u/stick/p", "/var/lib/jenkins/p", "/usr/share/p", "/home/u/.dockerfiles"]
+    "workdir", ["/home/u/p", "/tmp/p", "/root/p", "/devel", "/etcetera", "/opt/app", "/usr/src/x", "/dev/shm/p",
+    "/var/tmp/x", "/mnt", "/run/media/u/stick/p", "/var/lib/jenkins/p", "/usr/share/p", "/home/u/.dockerfiles"]
 )  # fmt: skip
 def test_folder_of_a_project_is_shared(workdir: str) -> None:
     """R-34."""
@@ -66,6 +66,15 @@ def test_folder_whose_name_docker_would_change_is_refused_with_the_characters(na
         check_workdir(f"/home/u/{name}", home="/home/u", docker_host="")
     assert words in refused.value.message
     assert refused.value.hint == "rename the folder"
+
+
+@pytest.mark.parametrize("workdir", ["/tmp", "/var/tmp", "/dev/shm", "/private/tmp"])
+def test_folder_that_all_programs_share_is_refused(workdir: str) -> None:
+    """A8: it holds sockets of other programs; a folder below it is a project like any other."""
+    with pytest.raises(SandboxConfigError, match="is shared by all programs") as refused:
+        check_workdir(workdir, home="/home/u", docker_host="")
+    assert refused.value.hint.endswith(f"mkdir {workdir}/project")
+    check_workdir(f"{workdir}/project", home="/home/u", docker_host="")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -399,3 +400,41 @@ def test_networks_of_the_operator_are_not_the_projects_to_be_approved(setup: Set
     """R-60."""
     script_networks(setup)
     assert setup.start(**operator(sandbox_networks=["back"])).facts.network == "attached"
+
+
+def test_folders_made_for_a_start_that_fails_are_removed(setup: Setup) -> None:
+    """A15: as far as they were made and are empty; what was there before stays."""
+    Path(setup.host.cwd, "old").mkdir()
+    setup.docker.on("run", code=125, stderr="docker: no\n")
+    setup.docker.on("inspect", code=1)
+    setup.script(setup.spec())
+    with pytest.raises(SandboxConfigError):
+        setup.start(**operator(sandbox_volumes=["old/new/deep:/data", "b:/b"]))
+    assert len(setup.notes) == 2
+    assert [str(path.relative_to(setup.host.cwd)) for path in Path(setup.host.cwd).rglob("*")] == ["old"]
+
+
+def test_read_only_is_read_only_for_volumes_too(setup: Setup) -> None:
+    """A7, D-22: whichever way a file of this machine is reached."""
+    Path(setup.host.cwd, "v").mkdir()
+    cwd = setup.host.cwd
+    volumes = (Mount(source=cwd, target="/all", readonly=True), Mount(source=f"{cwd}/v", target="/v", readonly=True))
+    setup.script(setup.spec(readonly=True, volumes=volumes))
+    setup.start(**operator(sandbox_volumes=[".:/all", "v:/v"], sandbox_readonly=True))
+    assert sum(",readonly" in word for word in setup.docker.called("run")[0]) == 3
+
+
+@pytest.mark.parametrize("how", ["current", "variable"])
+def test_folder_with_the_socket_of_a_docker_context_is_refused(how: str, setup: Setup) -> None:
+    """F5: the daemon of a context is the machine as that of DOCKER_HOST is."""
+    client = Path(setup.host.home, ".docker")
+    meta = client / "contexts" / "meta" / sha256(b"mine").hexdigest()
+    meta.mkdir(parents=True)
+    endpoint = {"Host": f"unix://{setup.host.cwd}/run/d.sock"}
+    (meta / "meta.json").write_text(json.dumps({"Name": "mine", "Endpoints": {"docker": endpoint}}))
+    if how == "current":
+        (client / "config.json").write_text('{"currentContext": "mine"}')
+    else:
+        setup.host = replace(setup.host, env={**setup.host.env, "DOCKER_CONTEXT": "mine"})
+    with pytest.raises(SandboxConfigError, match="holds the Docker socket"):
+        setup.draft(**operator())
