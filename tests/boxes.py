@@ -156,12 +156,13 @@ class OddImages:
         shell: str = "",
         own: Mapping[str, str] | None = None,
         scripts: Mapping[str, str] | None = None,
+        links: Mapping[str, str] | None = None,
     ) -> str:
         """Return the reference of an image: `changes` are lines of a Dockerfile, `files` replaces contents.
 
         `own` is path in the image → program of this machine, with the libraries that it needs. `shell` is
         one to be its `sh`: unlike busybox, it knows no program that the image does not hold. `scripts` is
-        path → text of a program.
+        path → text of a program, `links` path → where it leads.
         """
         busybox = find_static_busybox()
         assert busybox is not None
@@ -171,6 +172,7 @@ class OddImages:
         for program in added.values():
             extra |= libraries_of(program)
         archive = rewrite(image_archive(busybox.read_bytes(), programs), files or {}, modes or {}, extra)
+        archive = with_links(archive, links or {})
         reference = f"odek-test-odd:{os.getpid()}-{len(self._made)}"
         flags = [word for change in changes for word in ("--change", change)]
         self.engine.run("import", *flags, "-", reference, stdin=archive)
@@ -180,6 +182,17 @@ class OddImages:
     def close(self) -> None:
         if self._made:
             self.engine.run("image", "rm", "--force", *self._made, check=False)
+
+
+def with_links(archive: bytes, links: Mapping[str, str]) -> bytes:
+    """Return a tar with symbolic links added."""
+    buffer = io.BytesIO(archive)
+    with tarfile.open(fileobj=buffer, mode="a") as new:
+        for name, target in links.items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            new.addfile(entry)
+    return buffer.getvalue()
 
 
 def libraries_of(program: str) -> dict[str, bytes]:

@@ -93,6 +93,12 @@ def cover_option(target: str) -> str:
     return f'type=tmpfs,"target={quoted}",readonly'
 
 
+def volumes_in_memory(spec: SandboxSpec) -> tuple[str, ...]:
+    """Return the image's volumes that lie in a tmpfs: they become one with its options, or programs could run there."""
+    folders = ("/tmp/", f"{ATTACHMENTS}/", f"{SHARED_MEMORY}/")
+    return tuple(path for path in spec.image_volumes if path.startswith(folders))
+
+
 def tmpfs_mounts(spec: SandboxSpec) -> tuple[tuple[str, str], ...]:
     """Return where the container has memory in place of a disk, each with its options.
 
@@ -103,6 +109,7 @@ def tmpfs_mounts(spec: SandboxSpec) -> tuple[tuple[str, str], ...]:
     return (
         ("/tmp", own),
         *(((ATTACHMENTS, own),) if spec.attachments else ()),
+        *((path, own) for path in volumes_in_memory(spec)),
         *(((SHARED_MEMORY, shared),) if not spec.engine.podman else ()),
     )
 

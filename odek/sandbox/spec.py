@@ -95,6 +95,8 @@ class SandboxSpec:
     """places in the workspace where this machine has something mounted: the sandbox gets an empty folder there"""
     left_out: tuple[str, ...] = ()
     """those mounts, all of them, relative to the workspace"""
+    image_volumes: tuple[str, ...] = ()
+    """where the image declares volumes, sorted"""
     git_outside: bool = False
     """whether the workspace is of a git repository whose data lies outside of it"""
     umask: int = 0o022

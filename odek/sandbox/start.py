@@ -25,6 +25,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.diagnosis import explain_no_start
 from odek.sandbox.docker import PROBE_ARGV, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.imagevolumes import probe_volumes, require_apart
 from odek.sandbox.mounts import MountPoint, read_mounts
 from odek.sandbox.networks import connect_rest, explain_refusal
 from odek.sandbox.noncefile import NonceFile
@@ -72,6 +73,9 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     nonce = world.new_nonce()
     marker = NonceFile(spec.workdir, world.new_nonce(), identity=spec.workdir_id)
     lease: Pending | None = None
+    require_apart(spec.image_volumes)
+    if spec.image_volumes and not spec.engine.podman:
+        probe_volumes(spec, docker, labels=world.owner.labels(nonce))
     with ExitStack() as cleanup:
         listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs beside the start
         cleanup.callback(listing.close)

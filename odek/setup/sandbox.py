@@ -26,6 +26,7 @@ from odek.sandbox.docker import Docker, probe
 from odek.sandbox.engine import Engine, Needs, meet_engine, own_user
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
+from odek.sandbox.imagevolumes import declared_volumes
 from odek.sandbox.mounts import read_mounts
 from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
 from odek.sandbox.networks import inspect_networks, service_names
@@ -45,8 +46,8 @@ from odek.sandbox.spec import (
     parse_pids_limit,
     parse_tmp_size,
     parse_user,
-    require_small_env,
     require_apart,
+    require_small_env,
     usual_tmp_size,
 )
 from odek.sandbox.start import Surroundings, start
@@ -61,8 +62,8 @@ from odek.sandbox.workdir import (
 from odek.setup.asking import approval_request, approve
 from odek.setup.image import Notices as Notices
 from odek.setup.image import choose_image, make_image, obtain, require_buildable
-from odek.setup.seccomp import profile_file, profile_path
 from odek.setup.openings import below_workdir, git_data_outside, is_folder, require_leavable, tell_of_openings
+from odek.setup.seccomp import profile_file, profile_path
 from odek.text import visible
 
 
@@ -184,12 +185,16 @@ def start_sandbox(
         require_unchanged(plan, inspect_networks(draft.networks, docker))
         _tell_of_networks(plan, notices)
     require_leavable(draft.below, rootless=engine.rootless)
+    # the pinned default declares none, and its digest is in the program
+    pinned = image == draft.image.ref and bool(draft.image.local_ids)
+    image_volumes = () if pinned else declared_volumes(image_id, docker)
     tell_of_openings(draft.below, host.cwd, notices)
     with ExitStack() as undo:
         for folder in draft.missing_folders:
             undo.callback(_remove_folders, _make_folder(folder, host, notices), host)
         _require_same_volumes(draft, settings, host)
         spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=image_id, env=env)
+        spec = replace(spec, image_volumes=image_volumes)
         container = _start(spec, host, docker, _surroundings(host, new_nonce, notices))
         undo.pop_all()
     return container

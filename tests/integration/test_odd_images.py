@@ -165,3 +165,20 @@ def test_unknown_user_is_refused(boxes: Boxes) -> None:
     with pytest.raises(SandboxConfigError, match=r'commands cannot run in image ".*" as user "nosuchuser"'):
         boxes.start(user="nosuchuser")
     assert boxes.existing(os.getpid()) == []
+
+
+def test_volumes_that_links_of_the_image_lead_into_the_workspace_leave_nothing(
+    boxes: Boxes, odd_images: OddImages
+) -> None:
+    """E8: the engine would make the mount point as root, in the user's folder; a volume in /tmp runs no programs."""
+    image = odd_images.make("VOLUME /app/node_modules", links={"app": "/workspace"})
+    with pytest.raises(SandboxConfigError, match="leads into /workspace"):
+        boxes.start(image=image, image_volumes=("/app/node_modules",))
+    assert list(boxes.workdir.iterdir()) == []
+    (boxes.workdir / "node_modules").mkdir()  # the mount point is there: the proof finds it
+    with pytest.raises(SandboxConfigError, match="/workspace/node_modules is another mount"):
+        boxes.start(image=image, image_volumes=("/app/node_modules",))
+    volumes = ("/data", "/tmp/sub")
+    box = boxes.start(image=odd_images.make('VOLUME ["/data", "/tmp/sub"]'), image_volumes=volumes)
+    attack = "cp /bin/busybox /tmp/sub/sh && /tmp/sub/sh true || echo refused; touch /data || echo no"
+    assert "refused" in box.run(attack, timeout_s=30).output.text
