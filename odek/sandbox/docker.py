@@ -127,7 +127,7 @@ class DockerCli:
         )
 
     def when_gone(self, *args: str) -> Pending | None:
-        return start_watcher(_WHEN_GONE, self._executable, *args, env=self._env)
+        return start_watcher(_WHEN_GONE, self._executable, *args, env=self._settled())
 
     def attach(self, *args: str) -> int:
         """Run a command on this process's own terminal or streams and return its exit status."""
