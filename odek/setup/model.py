@@ -124,10 +124,11 @@ def _require_key(settings: Settings, host: Host) -> None:
             if others
             else ""
         )
-        variable = next((known.variable for known in KNOWN.values() if known.base_url == settings.model.base_url), "")
+        own = (known.variable for known in KNOWN.values() if known.base_url == settings.model.base_url)
+        wanted = " or ".join((*own, "ODEK_API_KEY"))
         raise ConfigError(
             f"there is no key for {settings.model.base_url}",
-            hint=f"{found}set {variable or 'ODEK_API_KEY'}, or name another server with --base-url or --provider; "
+            hint=f"{found}set {wanted}, or name another server with --base-url or --provider; "
             "`odek demo` works without",
         )
 

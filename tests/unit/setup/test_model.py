@@ -31,7 +31,7 @@ def test_servers_of_ones_own_may_be_slow(base_url: str, limits: Limits) -> None:
 @pytest.mark.parametrize(
     ("flags", "env", "words"),
     [
-        ({}, {}, "there is no key for https://api.deepseek.com/v1: set DEEPSEEK_API_KEY, or name"),
+        ({}, {}, "there is no key for https://api.deepseek.com/v1: set DEEPSEEK_API_KEY or ODEK_API_KEY, or name"),
         (
             {},
             {"OPENAI_API_KEY": "o"},
