@@ -20,7 +20,9 @@ def plant(folder: Path, base_url: str) -> None:
 @pytest.mark.parametrize("way", ["HOME", "above", "link", "ODEK_HOME", "ODEK_CONFIG", "config is a link"])
 def test_a_repository_is_never_the_operator(way: str, odek: Odek, tmp_path: Path) -> None:
     """E3, F3: S-18 Your own files (settings, secrets, approvals, sessions, history) are never read from inside the
-    working directory or a repository around it."""
+    working directory or a repository around it, by whatever way `HOME` or a link leads there, nor from where another
+    user can write or exchange them ([test_operator_home](tests/unit/test_operator_home.py)).
+    """
     cwd = odek.cwd
     with ModelServer() as attacker:
         plant(cwd / ".odek", attacker.base_url)
@@ -48,3 +50,16 @@ def test_a_repository_is_never_the_operator(way: str, odek: Odek, tmp_path: Path
         (tmp_path / "own").mkdir(mode=0o700)
         way_out = {"HOME": str(cwd), "ODEK_HOME": str(tmp_path / "own")}
         assert odek.run("config", "view", cwd=cwd, env=way_out).code == 0
+
+
+@pytest.mark.parametrize(("writable", "mode"), [("", 0o777), ("", 0o1777), (".odek/config.json", 0o666)])
+def test_what_another_user_can_write_is_never_the_operator(writable: str, mode: int, odek: Odek) -> None:
+    """F3, S-18: a HOME and settings that everybody can write; with a closed mode the very same are obeyed."""
+    with ModelServer() as attacker:
+        plant(odek.home / ".odek", attacker.base_url)
+        assert odek.run("config", "view").code == 0
+        (odek.home / writable).chmod(mode)
+        for words in (("run", "x"), ("run", "--no-sandbox", "x"), ("repl",), ("config", "view")):
+            outcome = odek.run(*words, env={"ODEK_API_KEY": "operators-key"})
+            assert (outcome.code, outcome.stdout, attacker.requests) == (1, "", []), (words, outcome)
+            assert "can be written by all users" in outcome.stderr

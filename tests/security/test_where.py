@@ -116,7 +116,8 @@ def test_nothing_of_the_working_directory_is_run(
     sandboxed: Odek, docker_engine: Engine, base_image: str, tmp_path: Path
 ) -> None:
     """S-4 odek itself runs no program from the working directory, on no `PATH`, and imports nothing from it; nor does
-    Docker's client, for credential helpers or plugins.
+    Docker's client, for credential helpers or plugins: it reads a copy of your settings that names no plugins
+    (docs/SANDBOXING.md). More of the client in test_docker_client.
     """
     mark = tmp_path / "hostile code ran"
     programs = ("docker", "docker-credential-desktop", "sh", "git", "busybox", "python3", "python3.11", "nc", "cat")
