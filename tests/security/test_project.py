@@ -208,9 +208,10 @@ def test_piped_input_never_approves(sandboxed: Odek, docker_engine: Engine) -> N
             start_new_session=True,
         )  # fmt: skip
         assert (done.returncode, server.requests) == (1, []), done.stderr
-        wrapped = Odek(home=sandboxed.home, cwd=sandboxed.cwd, argv=("sh", "-c", 'yes | "$@"', "sh", *sandboxed.argv))
-        code, shown = answer_on_a_terminal(wrapped, b"n\n", "run", "--base-url", server.base_url, "x")
-        assert (code, server.requests, QUESTION.decode() in shown) == (1, [], True), shown
+        for pipe, code in (('yes | head -n 100 | "$@"', 1), ('yes | "$@"', 2)):  # an attachment, and too much for one
+            wrapped = Odek(home=sandboxed.home, cwd=sandboxed.cwd, argv=("sh", "-c", pipe, "sh", *sandboxed.argv))
+            ended, shown = answer_on_a_terminal(wrapped, b"n\n", "run", "--base-url", server.base_url, "x")
+            assert (ended, server.requests, QUESTION.decode() in shown) == (code, [], code == 1), shown
 
 
 def test_typed_ahead_yes_does_not_approve(sandboxed: Odek, docker_engine: Engine) -> None:
