@@ -6,6 +6,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     text.py            foreign text made safe to look at
     amounts.py         memory, CPUs and names of variables, as settings and sandbox read them
     calloff.py         stopping the work of other threads
+    secret_names.py    which variables hold a secret, by their names
     redact.py          secrets taken out of text
     trusted.py         names of files that this machine trusts later
     listing.py         what a look into folders finds

@@ -1,8 +1,10 @@
 """Secrets taken out of text before a model, a file or a terminal gets it (runtime contract 4.4, F-50). Pure.
 
 Two kinds are found: values that odek knows to be secret, in the encodings that a command is likely to
-print them in, and texts that look like the keys of well-known services. What is not found: a part of
-a secret (`cut -c1-10`), one that is split by the cap on a long output, or an encoding of an encoding.
+print them in, and texts that look like the keys of well-known services. Texts are redacted before a tool
+cuts them (tools/unsecret.py), and once more as results, where a part of a secret that ends or begins at a
+mark for something left out is a secret as well. What is not found: a part that a program took by itself
+(`cut -c1-10`), or an encoding of an encoding.
 """
 
 from __future__ import annotations
@@ -10,22 +12,15 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from urllib.parse import quote
+
+from odek.secret_names import is_secret_name, names_a_place
 
 MARK = "[REDACTED]"
 MIN_LENGTH = 8  # a shorter value would be found in innocent words
 _LINE_LENGTH = 16  # a line of a secret of several lines that counts alone
-
-_SECRET_SEGMENTS = frozenset(
-    (
-        *("KEY", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY"),
-        *("PASS", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "CREDENTIAL", "CREDENTIALS"),
-    )
-)
-_SECRET_NAMES = frozenset(("MYSQL_PWD", "PGPASSWORD", "SSHPASS"))
-_PLACES = frozenset(("DIR", "FILE", "FILENAME", "FOLDER", "HOME", "PATH", "SOCK", "SOCKET"))
 
 # What each format cannot be without (looked for first: most texts hold none of them) and the pattern.
 # What a pattern calls `keep` stays in the text. Every repetition is bounded or nothing can fail after it,
@@ -72,6 +67,16 @@ _NAMED_VALUE = r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)(?=(?:[A-Za-z_./+=-]{0,256
 
 _NAMED = f"(?P<keep>(?i:{'|'.join(_NAMES)}){_NAMED_VALUE}"
 
+# Where a tool leaves something out, and the beginning of a key that ends there, before it is long enough for _FORMATS.
+_CUT = re.compile(r"(\n?\[(?:… )?[0-9]+ (?:bytes|characters) left out(?: …)?\]\n?|…)")
+_CUT_KEY = re.compile(
+    r"(?:(?<![A-Za-z0-9])(?:sk-|gsk_|xai-|hf_|gh[oprsu]_|npm_|AKIA|ASIA|AIza|hv[bs]\.|SG\.|eyJ)|github_pat_|glpat-|pypi-AgE|"
+    r"xox[abeprs]-|xapp-|[rs]k_live_|[rs]k_test_|whsec_)[A-Za-z0-9_+/=.-]{2,}\Z"
+)
+_PART_LENGTH = 4  # of a known secret beside a cut; fewer characters tell little, and occur in every text
+_LONGEST_KEY = 512  # characters looked at for such a beginning
+_REACH = 24 << 10  # characters: as many as what _FORMATS finds can have, but for a key that has no limit
+
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -85,37 +90,66 @@ class Redactor:
         """`secrets` are the values that are known; those shorter than MIN_LENGTH are not looked for."""
         forms = {form for secret in secrets for form in _forms(secret)}
         self._known = sorted(forms, key=lambda form: (-len(form), form))
+        self.reach = max(_REACH, *map(len, forms), 0)
+        """characters on this side of a gap in a text that may belong to a secret which goes on behind it"""
 
     def __call__(self, text: str) -> str:
-        """Return `text` with every secret in it replaced by MARK."""
+        """Return `text` with every secret in it, and each part of one at a cut, replaced by MARK."""
+        return self._at_cuts(self._replaced(text, lambda _: MARK))
+
+    def in_lines(self, text: str) -> str:
+        """Return `text` with MARK for every line of a secret, so that what follows keeps the number of its line."""
+        return self._replaced(text, lambda secret: "\n".join([MARK] * (secret.count("\n") + 1)))
+
+    def _replaced(self, text: str, mark: Callable[[str], str]) -> str:
+        def marked(match: re.Match[str]) -> str:
+            kept = match.groupdict().get("keep") or ""
+            return kept + mark(match[0][len(kept) :])
+
         for form in self._known:
-            text = text.replace(form, MARK)
+            if form in text:
+                text = text.replace(form, mark(form))
         for sign, pattern in _FORMATS:
             if sign in text:
-                text = _compiled(pattern).sub(_replacement, text)
+                text = _compiled(pattern).sub(marked, text)
         lower = text.lower()
-        return _compiled(_NAMED).sub(_replacement, text) if any(name in lower for name in _NAMES) else text
+        return _compiled(_NAMED).sub(marked, text) if any(name in lower for name in _NAMES) else text
+
+    def _at_cuts(self, text: str) -> str:
+        """Return `text` without the beginnings of secrets before a cut, and the ends of secrets behind one."""
+        if "…" not in text and " left out" not in text:
+            return text
+        pieces = _CUT.split(text)  # every second one is a cut
+        for index in range(0, len(pieces), 2):
+            piece = pieces[index]
+            if index > 0 and (size := self._ended(piece)):
+                piece = MARK + piece[size:]
+            if index + 1 < len(pieces) and (size := self._begun(piece)):
+                piece = piece[:-size] + MARK
+            pieces[index] = piece
+        return "".join(pieces)
+
+    def _begun(self, text: str) -> int:
+        """Return how many characters at the end of `text` are the beginning of a secret, 0 for none."""
+        key = _CUT_KEY.search(text[-_LONGEST_KEY:])
+        likely = (form for form in self._known if form[:_PART_LENGTH] in text)
+        return max(len(key[0]) if key else 0, *(_overlap(form, text) for form in likely), 0)
+
+    def _ended(self, text: str) -> int:
+        """Return how many characters at the beginning of `text` are the end of a secret, 0 for none."""
+        likely = (form for form in self._known if form[-_PART_LENGTH:] in text)
+        return max((_overlap(text, form) for form in likely), default=0)
 
 
-def is_secret_name(name: str) -> bool:
-    """Return whether a variable called `name` holds a secret, as its name says (F-7)."""
-    upper = name.upper()
-    return upper in _SECRET_NAMES or not _SECRET_SEGMENTS.isdisjoint(_segments(upper))
+def _overlap(after: str, before: str) -> int:
+    """Return how long a beginning of `after` stands at the end of `before`, if it counts as a part of a secret."""
+    sizes = range(min(len(after), len(before)), _PART_LENGTH - 1, -1)
+    return next((size for size in sizes if before.endswith(after[:size])), 0)
 
 
 def secrets_in(env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values of `env` whose names say that they are secret; the place of one is none."""
-    return tuple(
-        value for name, value in env.items() if is_secret_name(name) and _segments(name.upper())[-1] not in _PLACES
-    )
-
-
-def _segments(name: str) -> list[str]:
-    return name.replace("-", "_").split("_")
-
-
-def _replacement(match: re.Match[str]) -> str:
-    return (match.groupdict().get("keep") or "") + MARK
+    return tuple(value for name, value in env.items() if is_secret_name(name) and not names_a_place(name))
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from odek.onhost.files import WorkspaceFiles
 from odek.onhost.processes import has_processes, stop_processes
 from odek.onhost.tree import WorkspaceTree
 from odek.process import CommandRequest, CommandResult, Running, start_watcher
-from odek.redact import is_secret_name
+from odek.secret_names import is_secret_name
 from odek.text import visible
 from odek.together import Follower, follow_all
 

@@ -7,7 +7,8 @@ from odek.config.secretfile import read_secrets
 from odek.config.settings import Settings
 from odek.config.variables import variables_in
 from odek.host import Host
-from odek.redact import is_secret_name, secrets_in
+from odek.redact import secrets_in
+from odek.secret_names import is_secret_name
 
 # Settings may stand in secrets.env as well; the name of a model there is no secret.
 _PLAIN = frozenset(name for option in LIVE if not option.secret for name in (*option.env, *option.fallback_env))

@@ -129,7 +129,7 @@ def test_variables_with_secrets_are_hidden_from_who_looks_at_the_process() -> No
     script = (
         "import os, subprocess, sys; sys.path.insert(0, os.getcwd())\n"
         "from odek.host import Host, hide_variables\n"
-        "from odek.redact import is_secret_name\n"
+        "from odek.secret_names import is_secret_name\n"
         "host = Host.capture(); look = ['sh', '-c', 'cat /proc/$PPID/environ']\n"
         "before = subprocess.run(look, capture_output=True).stdout\n"
         "hide_variables(is_secret_name)\n"

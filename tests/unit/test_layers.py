@@ -23,7 +23,8 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "text": set(),
     "amounts": set(),
-    "redact": set(),
+    "secret_names": set(),
+    "redact": {"secret_names"},
     "trusted": set(),
     "calloff": {"errors"},
     "process": GROUND | {"calloff"},
@@ -36,11 +37,11 @@ ROOMS: dict[str, set[str]] = {
     "config": GROUND | {"amounts", "host", "operator_home", "safefile"},
     "sandbox": GROUND | {"amounts", "process", "safefile", "listing", "together"},
     "approval": GROUND | {"state", "danger"},
-    "danger": GROUND | {"trusted"},
+    "danger": GROUND | {"trusted", "secret_names"},
     "model": GROUND,
     "session": GROUND | {"operator_home", "state", "model"},
     "executor": GROUND | {"listing", "process"},
-    "onhost": GROUND | {"process", "redact", "listing", "together"},
+    "onhost": GROUND | {"process", "secret_names", "listing", "together"},
     "agent": GROUND | {"model", "calloff"},
     "tools": GROUND | {"redact", "process", "listing", "model", "danger", "approval", "executor"},
     "isolation": GROUND | {"sandbox"},
@@ -52,8 +53,8 @@ ROOMS: dict[str, set[str]] = {
     "demo": set(),
 }
 ROOMS["setup"] = GROUND | {
-    "amounts", "redact", "safefile", "operator_home", "host", "state", "config", "sandbox", "danger", "approval",
-    "model", "executor", "onhost", "tools", "isolation",
+    "amounts", "secret_names", "redact", "safefile", "operator_home", "host", "state", "config", "sandbox", "danger",
+    "approval", "model", "executor", "onhost", "tools", "isolation",
 }  # fmt: skip
 ROOMS["explain"] = GROUND | {"host", "config", "sandbox", "approval", "isolation", "setup"}
 ROOMS["bootstrap"] = set(ROOMS)

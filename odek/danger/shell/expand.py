@@ -16,6 +16,7 @@ from odek.danger.shell import marks
 from odek.danger.shell.braces import expand_braces
 from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
 from odek.danger.shell.syntax import Arithmetic, Array, Parameter, Part, Process, Script, Substitution, Text, Word
+from odek.secret_names import is_secret_name
 
 if TYPE_CHECKING:
     from odek.danger.paths import Place
@@ -26,16 +27,7 @@ _BRACKETS = re.compile(r"\[[^\[\]/]*\]")
 _NUMBERS = words_of("""
     ? # $ ! - RANDOM SECONDS UID EUID PPID LINENO USER LOGNAME HOSTNAME EPOCHSECONDS
     """)
-_SECRET = words_of("""
-    KEY APIKEY TOKEN SECRET SECRETS PASSWORD PASSWD PASS PASSPHRASE CREDENTIAL CREDENTIALS PRIVATEKEY ACCESSKEY
-    SECRETKEY PAT AUTH
-    """)
 _UNUSED = ("length", ":+", "+", ":?", "?")  # expansions that do not show a value of the environment
-
-
-def is_secret_name(name: str) -> bool:
-    """Return whether a variable's name says that its value is a secret."""
-    return any(segment in _SECRET for segment in re.split(r"[_-]", name.upper()))
 
 
 @dataclass(slots=True)
