@@ -255,8 +255,8 @@ def _content(attachment: Attachment, wrap: Wrap, redact: Callable[[str], str]) -
     if not data:
         return ["(empty file)"]
     limit = SHOWN_LIMIT_BYTES if attachment.path else STDIN_LIMIT_BYTES
-    text = data[:limit].decode("utf-8", errors="replace")
+    text = redact(data.decode("utf-8", errors="replace"))  # before the cut, which may go through a secret
     if len(data) <= limit:
-        return [wrap(redact(text), source=attachment.source)]
-    shown = wrap(redact(text.rstrip("\ufffd")), source=attachment.source)
+        return [wrap(text, source=attachment.source)]
+    shown = wrap(text.encode()[:limit].decode(errors="ignore"), source=attachment.source)
     return [shown, f"[the first {SHOWN_LIMIT_BYTES} of {len(data)} bytes are shown; the rest is in the file]"]

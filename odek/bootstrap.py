@@ -132,7 +132,7 @@ def open_session(
     from odek.tools.redacted import RedactedToolbox
 
     refused: dict[str, int] = {}
-    toolbox = _toolbox(settings, intent, place, host, world, block, refused)
+    toolbox = _toolbox(settings, intent, place, host, world, block, refused, redact)
     tools = RedactedToolbox(toolbox, redact)
     new_agent = partial(
         Agent,
@@ -312,6 +312,7 @@ def _toolbox(
     world: World,
     block: str,
     refused: dict[str, int],
+    redact: Redactor,
 ) -> Toolbox:
     from odek.setup.tools import make_toolbox
 
@@ -322,6 +323,7 @@ def _toolbox(
         host,
         approver=world.approver,
         wrap=partial(wrap_untrusted, nonce=partial(world.random_hex, 8)),
+        redact=redact,
         environment_block=block,
         applied=partial(_applied, settings, intent, place.facts),
         trusted=world.trusted,

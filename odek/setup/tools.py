@@ -13,6 +13,7 @@ from odek.approval.question import Question
 from odek.config.settings import DangerSettings, Settings
 from odek.executor import Executor
 from odek.host import Host
+from odek.redact import Redactor
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.spec import WORKSPACE
 from odek.setup.toolnames import disabled_tools
@@ -27,6 +28,7 @@ from odek.tools.reading import AskedReads
 from odek.tools.registry import Tool, Toolbox, Wrap
 from odek.tools.search import SearchFilesTool
 from odek.tools.shell import ShellTool
+from odek.tools.unsecret import UnsecretExecutor
 from odek.tools.workspace import localized
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ def make_toolbox(
     *,
     approver: Approver | None,
     wrap: Wrap,
+    redact: Redactor,
     environment_block: str,
     applied: Callable[[], Mapping[str, object]],
     trusted: dict[str, set[str]] | None = None,
@@ -50,35 +53,36 @@ def make_toolbox(
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
-    `applied` is what `config_view` shows, `trusted` and `refused` are as for `make_gatekeeper`. Tools that reach the
-    network are left to the commands that they would be: those run in the container, by its network, or not at all
-    (F-64).
+    Tools that show something get it through `redact`. `applied` is what `config_view` shows, `trusted` and `refused`
+    are as for `make_gatekeeper`. Tools that reach the network are left to the commands that they would be: those run
+    in the container, by its network, or not at all (F-64).
     """
     gate = make_gatekeeper(settings.dangerous, facts, host, approver, trusted, refused)
+    shown = UnsecretExecutor(executor, redact)  # for tools that show something; those that write need what is there
 
     def asked(tool: Tool) -> AskedReads:
         return AskedReads(tool, executor=executor, gate=gate, wrap=wrap)
 
     return Toolbox(
         (
-            ParallelShellTool(executor=executor, gate=gate, wrap=wrap),
-            asked(ReadFileTool(executor=executor, wrap=wrap)),
-            asked(BatchReadTool(executor=executor, wrap=wrap)),
+            ParallelShellTool(executor=shown, gate=gate, wrap=wrap),
+            asked(ReadFileTool(executor=shown, wrap=wrap)),
+            asked(BatchReadTool(executor=shown, wrap=wrap)),
             WriteFileTool(executor=executor, gate=gate, wrap=wrap),
             PatchTool(executor=executor, gate=gate, wrap=wrap),
             BatchPatchTool(executor=executor, gate=gate, wrap=wrap),
-            asked(SearchFilesTool(executor=executor, gate=gate, wrap=wrap)),
-            GlobTool(executor=executor, wrap=wrap),
-            FileInfoTool(executor=executor, wrap=wrap),
-            TreeTool(executor=executor, wrap=wrap),
-            asked(DiffTool(executor=executor, wrap=wrap)),
-            asked(HeadTailTool(executor=executor, wrap=wrap)),
+            asked(SearchFilesTool(executor=shown, gate=gate, wrap=wrap)),
+            GlobTool(executor=shown, wrap=wrap),
+            FileInfoTool(executor=shown, wrap=wrap),
+            TreeTool(executor=shown, wrap=wrap),
+            asked(DiffTool(executor=shown, wrap=wrap)),
+            asked(HeadTailTool(executor=shown, wrap=wrap)),
             ChecksumTool(executor=executor, wrap=wrap),
-            asked(JsonQueryTool(executor=executor, wrap=wrap)),
+            asked(JsonQueryTool(executor=shown, wrap=wrap)),
             ConfigViewTool(applied=applied, wrap=wrap),
             # last, because it names the container: what stands before it is the same in every run, and can be cached
             ShellTool(
-                executor=executor,
+                executor=shown,
                 gate=gate,
                 wrap=wrap,
                 environment_block=environment_block,

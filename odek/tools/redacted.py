@@ -1,4 +1,7 @@
-"""The toolbox as the agent gets it: no known secret leaves a tool, in a result or in an error (F-50)."""
+"""The toolbox as the agent gets it: no known secret leaves a tool, in a result or in an error (F-50).
+
+The second look: what a tool shows has no secret before it cuts it (tools/unsecret.py).
+"""
 
 from __future__ import annotations
 

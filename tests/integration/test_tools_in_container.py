@@ -21,6 +21,7 @@ from odek.model.types import ToolCall
 from odek.onhost.commands import HostExecutor
 from odek.sandbox.container import Container
 from odek.sandbox.spec import Mount
+from odek.redact import Redactor
 from odek.setup.tools import make_toolbox
 from odek.tools.registry import ToolResult
 
@@ -41,6 +42,7 @@ def caller(executor: Executor, box: Container | None) -> Call:
         bare_host(executor.workspace),
         approver=None,
         wrap=wrap,
+        redact=Redactor(),
         environment_block="",
         applied=dict,
     )

@@ -20,6 +20,7 @@ from odek.config.resolve import resolve
 from odek.config.settings import DangerSettings
 from odek.errors import ConfigError
 from odek.model.types import ToolCall
+from odek.redact import Redactor
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import Network
 from odek.setup.toolnames import NAMES, explain_tool_names
@@ -47,6 +48,7 @@ def toolbox(
         bare_host(project),
         approver=approver,
         wrap=wrap,
+        redact=Redactor(),
         environment_block="BLOCK",
         applied=dict,
     )
