@@ -19,9 +19,9 @@ from odek.executor import Executor
 from odek.listing import Walk
 from odek.model.types import ToolCall
 from odek.onhost.commands import HostExecutor
+from odek.redact import Redactor
 from odek.sandbox.container import Container
 from odek.sandbox.spec import Mount
-from odek.redact import Redactor
 from odek.setup.tools import make_toolbox
 from odek.tools.registry import ToolResult
 
