@@ -19,6 +19,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -442,7 +443,7 @@ def test_for_a_python_that_only_starts_are_compiled_for_the_sources_do_the_rest(
     builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
 ) -> None:
     _, (compiled,) = builder.build(source, [PYTHON], strict=True)
-    members = builder.compiled_members([builder.replace(compiled, run=b"")])
+    members = builder.compiled_members([replace(compiled, run=b"")])
     assert list(members) == [f"compiled/{importlib.util.MAGIC_NUMBER.hex()}"]
     sources = builder.deflate(builder.tar_archive(builder.find_package(source)), builder.GZIP)
     boot = {path.name: path.read_bytes() for path in (ROOT / "build" / "boot").glob("*.py")}
@@ -460,7 +461,7 @@ def test_texts_in_the_code_are_kept_once_for_all_pythons(builder: ModuleType, so
     files = {**builder.find_package(source), "odekload.py": ROOT / "build" / "boot" / "odekload.py"}
     alone = builder.compile_package(PYTHON, files)
     one, other = (builder.compile_package(PYTHON, files, alone.texts) for _ in range(2))
-    members = builder.compiled_members([one, builder.replace(other, magic="x", run=one.run + b"more")])
+    members = builder.compiled_members([one, replace(other, magic="x", run=one.run + b"more")])
     texts = zlib.decompress(members["compiled/texts"], -15)
     assert b"north" in texts
     assert zlib.decompress(members["compiled/x.run"], -15) == b"more"
