@@ -24,7 +24,7 @@ MEANINGS = {
     RiskClass.NETWORK_EGRESS: "talks to the network: `curl …`, `git push`",
     RiskClass.CODE_EXECUTION: "runs code that is not looked at: `make`, `pytest`, `./run.sh`, `python -c …`",
     RiskClass.SYSTEM_WRITE: "system, credentials, other homes, lost work: `sudo …`, `cat .env`, `git reset --hard`",
-    RiskClass.UNKNOWN: "a program that no rule knows, text that cannot be read",
+    RiskClass.UNKNOWN: "an unknown program, text that cannot be read; on the host also an unknown form, which asks",
     RiskClass.DESTRUCTIVE: "deletes in bulk: `rm -rf .`, `mkfs …`, `docker system prune`",
     RiskClass.BLOCKED: "cannot be undone: writing over a disk, a fork bomb; nothing lifts it",
 }

@@ -137,8 +137,11 @@ class Gatekeeper:
             place = f"{place}, {self._around.shared}"
         answer = self._question.ask(_asked(operation, decision), place=place)
         if answer == "trust" and self._regime is not None:
-            self._trusted.update(decision.asking)
-            self._regime = self._regime.trusting(decision.asking)
+            if decision.exact:
+                self._regime = self._regime.trusting_command(operation.subject)
+            else:
+                self._trusted.update(decision.asking)
+                self._regime = self._regime.trusting(decision.asking)
             self._decided = {}
         return "by user" if answer == "no" else None
 
@@ -168,6 +171,7 @@ def _asked(operation: Operation, decision: Decision) -> Asked:
         rule=decision.rule,
         setting=decision.setting,
         trustable=decision.trustable,
+        exact=decision.exact,
     )
 
 

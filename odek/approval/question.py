@@ -46,6 +46,8 @@ class Asked:
     """with which the operator would never be asked about it again"""
     trustable: bool = False
     """whether one yes may stand for `classes` until odek ends"""
+    exact: bool = False
+    """whether that yes would be for this very command in this session alone"""
 
 
 class Question:
@@ -80,7 +82,7 @@ class Question:
             offer="approve = once, the whole word" if hasty else "y = once",
         )
         if asked.trustable and choice.fits and not hasty:
-            choice = _with_trust(choice, several=len(asked.classes) > 1)
+            choice = _with_trust(choice, asked)
         answer = choose(self._approver, choice)
         if not answer:
             return "no"
@@ -127,8 +129,8 @@ class Question:
         self._approved += [(self._clock(), name) for name in classes]
 
 
-def _with_trust(choice: Choice, *, several: bool) -> Choice:
-    what = "these classes" if several else "this class"
+def _with_trust(choice: Choice, asked: Asked) -> Choice:
+    what = "this exact command" if asked.exact else "these classes" if len(asked.classes) > 1 else "this class"
     return replace(choice, words=(*choice.words, *_TRUST), offer=f"{choice.offer} / t = trust {what}")
 
 
@@ -160,5 +162,7 @@ def _item(number: int, asked: Asked) -> tuple[str, ...]:
 def _details(asked: Asked, number: int | None = None) -> tuple[str, ...]:
     rows = (*field("rule", readable(asked.rule)), *field("setting", readable(asked.setting)))
     trust = "trust lasts until odek ends, for everything of these classes"
+    if asked.exact:
+        trust = "trust lasts until the session ends, for this command as it is written"
     rows = (*rows, *field("trust", trust)) if asked.trustable and number is None else rows
     return rows if number is None else (*field(str(number), ", ".join(map(readable, asked.classes))), *rows)

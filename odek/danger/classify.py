@@ -57,8 +57,11 @@ def _unreadable(
 
 
 def _summary(findings: list[Finding], walkers: list[Walker], *, readable: bool = True) -> Risk:
+    doubts = [
+        Finding(level=RiskClass.UNKNOWN, rule="form", reason=why, form=True) for each in walkers for why in each.doubts
+    ]
     return summarise(
-        findings,
+        [*findings, *doubts],
         trusted_files=(name for each in walkers for name in each.trusted_files),
         commands=dict.fromkeys(fields for each in walkers for fields in each.commands),
         readable=readable,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 from odek import trusted
 from odek.danger.lists import words_of
+from odek.danger.look import Look
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.shell import marks
 
@@ -39,6 +40,8 @@ class Place:
     """names, in lower case, of the container itself and of services on networks that were attached for it"""
     temp: tuple[str, ...] = ("/tmp",)
     """absolute directories for temporary files, $TMPDIR included"""
+    look: Look | None = field(default=None, compare=False)
+    """the folders of the host themselves; None: paths are taken as they are written"""
 
 
 _NEUTRAL = frozenset((
@@ -58,7 +61,8 @@ _READABLE = (
     ("usr", "include"), ("usr", "share"), ("usr", "lib"), ("usr", "lib64"), ("usr", "src"), ("usr", "local", "include"),
     ("usr", "local", "share"), ("usr", "local", "lib"), ("etc", "os-release"), ("etc", "debian_version"),
     ("etc", "alpine-release"), ("etc", "lsb-release"), ("etc", "redhat-release"), ("etc", "issue"), ("etc", "timezone"),
-    ("etc", "localtime"), ("etc", "hostname"),
+    ("etc", "localtime"), ("etc", "hostname"), ("etc", "hosts"), ("etc", "resolv.conf"), ("etc", "shells"),
+    ("etc", "services"), ("etc", "protocols"), ("etc", "nsswitch.conf"),
 )  # fmt: skip
 _HOMES = frozenset(("home", "Users"))
 
@@ -156,7 +160,7 @@ def classify_write(path: str, place: Place) -> Finding:
         return _finding(RiskClass.LOCAL_WRITE, "path.container", "changes the container, which is gone afterwards")
     if _is_protected(path, place):
         return _finding(RiskClass.SYSTEM_WRITE, "path.protected", f"changes {_shown(path)}, which is trusted or secret")
-    if parts[:2] == ("dev", "shm") or any(is_below(path, folder) for folder in place.temp):
+    if parts[:2] == ("dev", "shm") or is_temporary(path, place):
         return _finding(RiskClass.LOCAL_WRITE, "path.temp", "writes a temporary file")
     if parts and parts[0] in _KERNEL:
         return _finding(RiskClass.DESTRUCTIVE, "path.kernel", f"writes {_shown(path)}, a device or the kernel")
@@ -176,7 +180,9 @@ def classify_read(path: str, place: Place, how: Reading = "contents") -> Finding
     if place.sandboxed and _is_of_container(path, place):
         return None
     reason = f"reads {_shown(path)}, which may hold secrets"
-    if is_secret(path, place) or (how == "contents" and _is_env_file(parts)):
+    if how == "names" and _lists(path, place):
+        return None
+    if is_secret(path, place) or (how == "contents" and is_env_file(parts)):
         return _finding(RiskClass.SYSTEM_WRITE, "read.secret", reason)
     if parts[:1] == ("dev",) and is_block_device(path):
         return _finding(RiskClass.SYSTEM_WRITE, "read.device", f"reads the disk {_shown(path)}")
@@ -196,13 +202,23 @@ def classify_read(path: str, place: Place, how: Reading = "contents") -> Finding
 def is_secret(path: str, place: Place) -> bool:
     """Return whether the name of a resolved path says that it holds secrets."""
     parts = tuple(part.casefold() for part in split(path))
+    if parts[-2:-1] == (".ssh",) and re.fullmatch(r"[\w.-]+\.pub", parts[-1]):
+        return False  # a public key
     if any(_is_one_of(part, _CREDENTIAL_NAMES) for part in parts):
         return True
     if _may_begin(parts, _CREDENTIAL_STARTS) and any(_contains(parts, secret) for secret in _CREDENTIAL_PATHS):
         return True
-    if parts[:1] == ("proc",) and (parts[-1:] in (("environ",), ("mem",)) or parts == ("proc", "kcore")):
+    if parts[:1] == ("proc",) and (
+        parts == ("proc", "kcore") or any(marks.may_equal(parts[-1], name) for name in ("environ", "mem"))
+    ):
         return True
     return _is_protected(path, place) and ".local" not in parts
+
+
+def _lists(path: str, place: Place) -> bool:
+    """Return whether only names are seen below the user's own home, or a public key is: neither is a secret."""
+    home = place.home.rstrip("/")
+    return bool(home) and has_ordinary_home(place) and is_below(path, home) and marks.is_exact(path)
 
 
 def names_secret(text: str) -> bool:
@@ -235,8 +251,10 @@ def is_wipe_target(path: str, place: Place) -> bool:
     root = territory(place)
     if is_below(root, path):  # the project itself, also where it lies in a temporary directory
         return True
+    if is_below(resolve(place.home or "/", "/"), path) and not place.sandboxed:  # home before it is a temporary file
+        return True
     inside = is_below(path, root) and not _is_degenerate(root, place)
-    return not inside and not any(is_below(path, folder) and path != resolve(folder, "/") for folder in place.temp)
+    return not inside and not (is_temporary(path, place) and path not in [resolve(t, "/") for t in place.temp])
 
 
 @lru_cache(maxsize=4096)
@@ -257,6 +275,19 @@ def trusted_name(path: str, place: Place) -> str:
         if not rest or (rest[0] not in trusted.GIT_DATA and not rest[-1].endswith(".lock")):
             return marks.rendered("/".join(parts))
     return ""
+
+
+def is_temporary(path: str, place: Place) -> bool:
+    """Return whether a path is a temporary file, and not one of a home that lies among them (A10)."""
+    home = resolve(place.home or "/", "/")
+    if (
+        not place.sandboxed
+        and home != "/"
+        and home not in [resolve(t, "/") for t in place.temp]
+        and is_below(path, home)
+    ):
+        return False
+    return any(is_below(path, folder) for folder in place.temp)
 
 
 def _is_of_container(path: str, place: Place) -> bool:
@@ -295,7 +326,8 @@ def _is_degenerate(root: str, place: Place) -> bool:
     return not parts or (holds_home and not place.sandboxed) or (len(parts) == 1 and parts[0] in _SYSTEM | _KERNEL)
 
 
-def _is_env_file(parts: Parts) -> bool:
+def is_env_file(parts: Parts) -> bool:
+    """Return whether the last component is a file of settings with their secrets, `.env`; samples are not."""
     name = parts[-1].casefold() if parts else ""
     if not marks.is_exact(name):
         return _matches(name, ".env") or name.startswith(".env.")

@@ -101,10 +101,13 @@ class Decision:
     coverable: bool = False
     """whether one "yes" may cover it together with other operations; never for the worst three classes"""
 
+    exact: bool = False
+    """whether trust would be for this very command, because a part of it is not understood"""
+
     @property
     def trustable(self) -> bool:
         """whether one "yes" may stand for all of `asking` from now on; not for files that the host trusts later"""
-        return self.coverable and PERSISTENCE not in self.asking
+        return (self.coverable or self.exact) and PERSISTENCE not in self.asking
 
 
 def decide(risk: Risk, command: str, policy: Policy) -> Decision:
@@ -120,7 +123,7 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
         return _decision("deny", worst, "")
     if command.strip() in (allowed.strip() for allowed in policy.allowlist):
         return _decision("allow", worst, "")
-    answers = [(finding, _action_of(finding.level, policy)) for finding in risk.findings or (worst,)]
+    answers = [(finding, _action_of(finding, policy)) for finding in risk.findings or (worst,)]
     asking = [finding.level.label for finding, action in answers if action != "allow"]
     coverable = not entry and not any(finding.level in _NEVER_UNASKED for finding, act in answers if act != "allow")
     if risk.trusted_files:
@@ -138,7 +141,18 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
         asking=tuple(asking),
         unasked=action != wanted,
         coverable=coverable,
+        exact=not entry and _is_exact_form(risk, answers),
     )
+
+
+def _is_exact_form(risk: Risk, answers: list[tuple[Finding, Action]]) -> bool:
+    """Return whether what asks is the form of known commands, and every word of them is known."""
+    worst = [finding for finding, action in answers if action != "allow" and finding.level in _NEVER_UNASKED]
+    return bool(worst) and all(finding.form for finding in worst) and all(map(_is_known, risk.commands))
+
+
+def _is_known(command: tuple[str, ...]) -> bool:
+    return all(map(marks.is_exact, command))
 
 
 def _unasked(answers: list[tuple[Finding, Action]], policy: Policy) -> Action:
@@ -149,11 +163,14 @@ def _unasked(answers: list[tuple[Finding, Action]], policy: Policy) -> Action:
     return "allow"
 
 
-def _action_of(level: RiskClass, policy: Policy) -> Action:
+def _action_of(finding: Finding, policy: Policy) -> Action:
+    level = finding.level
     if level is RiskClass.BLOCKED:
         return "deny"
     table = {known.label: action for known, action in policy.table}
     classes = dict(policy.classes)
+    if finding.form and level.label not in classes and not policy.action:
+        return "prompt"
     return classes.get(level.label) or policy.action or table.get(level.label, "deny")
 
 

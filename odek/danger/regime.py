@@ -38,5 +38,9 @@ class Regime:
         policy = replace(self.policy, classes=(*self.policy.classes, *((name, "allow") for name in classes)))
         return replace(self, policy=policy)
 
+    def trusting_command(self, command: str) -> Regime:
+        """Return the same with exactly this command allowed from now on."""
+        return replace(self, policy=replace(self.policy, allowlist=(*self.policy.allowlist, command)))
+
     def _resolve(self, path: str) -> str:
         return resolve(posixpath.join(self.place.workspace, path), "/")

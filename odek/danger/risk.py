@@ -39,6 +39,8 @@ class Finding:
     """short name of the rule, "git.push" """
     reason: str
     """a clause for a person: lower case, no full stop"""
+    form: bool = False
+    """whether it is the form of a known command that is not understood: asked about rather than refused"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Follows a script through its branches and judges every command in it. Nothing is run.
 
-Each part is judged in the state that the parts before it leave behind: variables, directory,
-functions. Loops are judged once, with everything that their body changes unknown at the start.
+Each part is judged in the state that the parts before it leave behind: variables, directory, functions.
+Loops are judged once, with everything that their body changes unknown at the start.
 """
 
 from __future__ import annotations
@@ -10,21 +10,26 @@ import re
 from collections.abc import Sequence
 
 from odek.danger.contained import contain
-from odek.danger.dispatch import judge_call
+from odek.danger.dispatch import judge_call, trusted_output
+from odek.danger.doubts import Doubts
 from odek.danger.fallback import scan_text
 from odek.danger.paths import Place, Reading, classify_read, classify_write, is_below, resolve, territory, trusted_name
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.rules.environment import judge_assignment
 from odek.danger.shell import marks
-from odek.danger.shell.expand import Expander, Fields
+from odek.danger.shell.expand import Expander, Fields, merge_readings
 from odek.danger.shell.limits import Budget, Unparsable
 from odek.danger.shell.parser import parse_script
 from odek.danger.shell.scope import UNKNOWN, Scope
-from odek.danger.shell.shape import assigned, is_bomb, is_move, leaves, loop_values, simple_commands
+from odek.danger.shell.shape import (
+    compares_numbers,
+    is_bomb,
+    is_move,
+    leaves,
+    loop_values,
+)
 from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
-from odek.danger.shell.words import literal_text
 
-_MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
 _PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows
 _EXPANSION_RULES = {
     "expansion.assign": "an expansion assigns what a command prints",
@@ -32,21 +37,18 @@ _EXPANSION_RULES = {
 }
 
 
-class Walker:
+class Walker(Doubts):
     """Collects what one command line does."""
 
     def __init__(self, place: Place, budget: Budget, *, lenient: bool = False) -> None:
         """`lenient`: a second reading of ambiguous text, in which unknown programs mean nothing."""
-        self._place = place
+        self.trusted_files: set[str] = set()
+        super().__init__(place, self.trusted_files, lenient=lenient)
         self._budget = budget
-        self._lenient = lenient
         self._known_only = False
         self.findings: dict[RiskClass, Finding] = {}
-        self.trusted_files: set[str] = set()
         self.commands: list[Fields] = []
         self.assigned: set[str] = set()
-
-    # what rules call (call.Judge)
 
     @property
     def place(self) -> Place:
@@ -63,6 +65,7 @@ class Walker:
             return
         if self._place.sandboxed:
             level = contain(level, reason)
+        self._worst = max(self._worst, level)
         if level not in self.findings:
             self.findings[level] = Finding(level=level, rule=rule, reason=reason)
 
@@ -107,7 +110,9 @@ class Walker:
         self._budget.spend()
         self._budget.enter()
         before, self._known_only = self._known_only, self._known_only or known_only
+        self._inner += 1
         output = self._fields(tuple(argv), scope, stdin, frozenset())
+        self._inner -= 1
         self._known_only = before
         self._budget.leave()
         return output
@@ -119,6 +124,7 @@ class Walker:
             self.add(RiskClass.CODE_EXECUTION, "shell.computed", "runs commands that cannot be told beforehand")
             self._known_only = True
         self._budget.enter()
+        self._inner += 1
         depth = self._budget.depth
         try:
             script = parse_script(text, self._budget)
@@ -129,10 +135,9 @@ class Walker:
                 self.add(finding.level, finding.rule, finding.reason)
         else:
             self.script(script, scope, stdin)
+        self._inner -= 1
         self._budget.leave()
         self._known_only = known_only
-
-    # lists
 
     def start(self, script: Script, scope: Scope) -> None:
         """Judge a whole command line. Raises Unparsable when it is too much."""
@@ -180,7 +185,8 @@ class Walker:
         if len(pipeline.commands) == 1:
             return self._command(pipeline.commands[0], scope, stdin)
         output = stdin
-        for command in pipeline.commands:
+        for index, command in enumerate(pipeline.commands):
+            self._fed_by = self._last if index else ()
             output = self._command(command, scope.copy(), output)
         return output if output is not None else ""
 
@@ -197,21 +203,41 @@ class Walker:
         return output
 
     def _simple(self, command: Simple, scope: Scope, stdin: str | None) -> str:
+        outer, self._pending = (self._worst, self._pending), []
+        self._fed_from, fed_by = "", self._fed_by
+        self._worst = RiskClass.SAFE
+        output = self._judge_simple(command, scope, stdin, fed_by)
+        if self._worst <= RiskClass.LOCAL_WRITE:  # else it is asked about by its class
+            self.doubts.update(dict.fromkeys(self._pending))
+        self._worst, self._pending = max(outer[0], self._worst) if self._inner else outer[0], outer[1]
+        return output
+
+    def _judge_simple(self, command: Simple, scope: Scope, stdin: str | None, fed_by: Fields) -> str:
         expander = self._expander(scope)
-        commands = expander.commands(command.words)
+        readings = [expander.readings(word) for word in command.words]
+        commands = merge_readings(readings)
         values = [(a.name, expander.value(a.value), a.append) for a in command.assignments]
+        self._fed_from, self._fed_by = "", fed_by
         fed = self._redirects(command.redirects, expander, scope, stdin)
+        cwds = scope.cwds
         for name, candidates, _ in values:
             judge_assignment(self, name, candidates, program=commands[0][0] if commands else "")
         if not commands:
             for name, candidates, append in values:
                 scope.assign(name, UNKNOWN if append else candidates)
                 scope.splits_oddly = scope.splits_oddly or name == "IFS"
-            return ""
-        output = self._fields(commands[0], scope, fed, frozenset(expander.secrets))
+            output = ""
+        else:
+            output = self._run_simple(commands, scope, fed, frozenset(expander.secrets))
+        if self._host and not self._inner and self._worst <= RiskClass.LOCAL_WRITE:
+            self._doubt_simple(command, readings, values, cwds, fed, scope)
+        return marks.ANY if any(redirect.operator not in _FEEDING for redirect in command.redirects) else output
+
+    def _run_simple(self, commands: tuple[Fields, ...], scope: Scope, fed: str | None, secrets: frozenset[str]) -> str:
+        output = self._fields(commands[0], scope, fed, secrets)
         for fields in commands[1:]:
             self._budget.spend()
-            self._fields(fields, scope.copy(), fed, frozenset(expander.secrets))
+            self._fields(fields, scope.copy(), fed, secrets)
             output = marks.ANY
         return output
 
@@ -220,7 +246,8 @@ class Walker:
         function = scope.functions.get(fields[0])
         if function is not None:
             return self._function_call(function, fields, scope, stdin)
-        return judge_call(self, scope, fields, stdin, secrets)
+        output = judge_call(self, scope, fields, stdin, secrets)
+        return output if self._host is None else trusted_output(fields, output)
 
     def _function_call(self, function: Compound, fields: Fields, scope: Scope, stdin: str | None) -> str:
         self._budget.spend(8)  # calls repeat work, so they must run out
@@ -241,18 +268,27 @@ class Walker:
             for target in expander.value(redirect.target, globs=redirect.operator not in ("<<", "<<<")):
                 if redirect.operator in ("<<", "<<<"):
                     stdin = target
-                elif redirect.operator in ("<&", ">&") and re.fullmatch(r"\d+-?|-", target):
                     continue
-                elif redirect.operator in ("<", "<&"):
+                if redirect.operator in ("<&", ">&") and re.fullmatch(r"\d+-?|-", target):
+                    continue
+                worst, self._worst = self._worst, RiskClass.SAFE
+                if redirect.operator in ("<", "<&"):
                     self.read(target, scope, "contents")
-                    stdin = marks.ANY
+                    stdin, self._fed_from = marks.ANY, target if marks.is_exact(target) else ""
                 else:
                     self.write(target, scope)
+                if self._host and self._worst <= RiskClass.LOCAL_WRITE:
+                    self._doubt(self._host.why_not_redirect(redirect.operator, target, scope.cwds))
+                self._worst = max(self._worst, worst)
         return stdin
 
     def _expander(self, scope: Scope) -> Expander:
         return Expander(
-            place=self._place, scope=scope, run=lambda script: self._substitution(script, scope), warn=self._warn
+            place=self._place,
+            scope=scope,
+            run=lambda script: self._substitution(script, scope),
+            warn=self._warn,
+            doubt=self._doubt_expansion,
         )
 
     def _substitution(self, script: Script, scope: Scope) -> str:
@@ -301,6 +337,9 @@ class Walker:
         body = scope.copy()
         if command.name:
             body.assign(command.name, loop_values(fields))
+            self._doubt_expansion("", command.name, loop_values(fields))
+        elif command.words:
+            expander.arithmetic(command.words[0])
         self.script(command.scripts[0], body, stdin)
         scope.join(body)
         return marks.ANY
@@ -320,6 +359,9 @@ class Walker:
         if is_bomb(command):
             self.add(RiskClass.BLOCKED, "fork_bomb", "starts copies of itself without end")
         scope.functions[command.name] = command
+        scope.maybe.discard(command.name)
+        if self._host and self._host.is_known(command.name):
+            self._doubt(f"makes a function of {command.name}, which is a program")
         body = scope.copy()  # judged as if called with anything; a call judges it again
         body.arguments = None
         body.functions[command.name] = _NOTHING
@@ -328,17 +370,13 @@ class Walker:
 
     def _words(self, command: Compound, scope: Scope, _stdin: str | None) -> str:
         expander = self._expander(scope)
-        for word in command.words:
-            expander.readings(word)
+        fields = [text for word in command.words for reading in expander.readings(word) for text in reading]
+        if command.kind == "arithmetic":
+            for word in command.words:
+                expander.arithmetic(word)
+        elif compares_numbers(fields):
+            self._doubt("compares as numbers what may run commands in bash")
         return ""
-
-    def _forget_changes(self, command: Compound, scope: Scope) -> None:
-        for part in simple_commands(command.scripts):
-            for name in assigned(part):
-                scope.assign(name, UNKNOWN)
-            program = literal_text(part.words[0]) if part.words else None
-            if program in _MOVING or program in scope.functions:
-                scope.cwds = UNKNOWN
 
 
 _COMPOUND = {
@@ -352,11 +390,11 @@ _COMPOUND = {
     "test": Walker._words,
     "arithmetic": Walker._words,
 }
+_FEEDING = ("<", "<<", "<<<", "<&")
 _NOTHING = Compound(kind="function", scripts=(Script(items=()),))
 
 
 def _joined(first: Scope | None, second: Scope) -> Scope:
-    if first is None:
-        return second.copy()
+    first = first or second.copy()
     first.join(second)
     return first

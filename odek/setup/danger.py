@@ -14,6 +14,7 @@ from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
 from odek.danger.regime import Regime
 from odek.danger.rules.peers import SELF
 from odek.host import Host
+from odek.onhost.look import HostLook
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.spec import DEFAULT_HOME, WORKSPACE
 
@@ -21,7 +22,7 @@ from odek.sandbox.spec import DEFAULT_HOME, WORKSPACE
 def host_regime(danger: DangerSettings, host: Host, *, interactive: bool) -> Regime:
     """Return what holds on the host. `interactive`: somebody can be asked."""
     home = os.path.realpath(own_home(host)) if own_home(host) else ""
-    place = Place(home=home, cwd=host.cwd, workspace=host.cwd, temp=("/tmp", *_temporary(host, home)))
+    place = Place(home=home, cwd=host.cwd, workspace=host.cwd, temp=("/tmp", *_temporary(host, home)), look=HostLook())
     policy = Policy(
         table=HOST_TABLE,
         action=danger.action,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from odek.danger.call import Call, Rule
+from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import is_wipe_target, resolve
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE
@@ -13,6 +16,15 @@ _PRINTING = ("-fprint", "-fprint0", "-fls", "-fprintf")
 _NAMING = ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex")
 _LOOSENING = ("!", "-not", "-o", "-or", ",", "(", "\\(")
 _EMPTYING = ("rm", "unlink", "shred", "truncate", "mv")
+
+
+ARTEFACT = re.compile(
+    r"__pycache__|node_modules|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.tox|\.nyc_output|\.DS_Store|Thumbs\.db|"
+    r"(?:\*|[\w-]*\*)\.(?:py[cod]|o|obj|class|orig|rej|bak|tmp|swp|log|egg-info|gcda|gcno)|\*~|\*\.py\[co\]"
+)
+"""names of what a build or a run makes again"""
+HARMLESS_FOR_FOUND = words_of("wc grep egrep fgrep ls stat file head tail md5sum sha1sum sha256sum du chmod basename")
+"""programs that `find -exec` may run: their own rule says what they do with what is found"""
 
 
 def judge_find(call: Call) -> None:
@@ -29,8 +41,12 @@ def judge_find(call: Call) -> None:
             call.add(LOCAL, "print", "writes what it finds to a file")
             call.write(*words[index + 1 : index + 2])
         elif word in _EXEC:
-            call.add(EXEC, "exec", "runs a command for what it finds")
             inner = _inner(words[index + 1 :])
+            if word == "-exec" and inner[:1] == ("rm",) and _is_artefact(words[:index]):
+                _judge_delete(call, starts, words[:index])
+                continue
+            if word != "-exec" or not inner or inner[0] not in HARMLESS_FOR_FOUND:
+                call.add(EXEC, "exec", "runs a command for what it finds")
             if word in ("-exec", "-execdir") and inner and inner[0].rpartition("/")[2] in _EMPTYING:
                 _judge_delete(call, starts, words[:index])
             call.run(_filled(inner, starts))
@@ -70,6 +86,12 @@ def _is_named(words: tuple[str, ...]) -> bool:
         return False
     patterns = [words[i + 1] for i, word in enumerate(words[:-1]) if word in _NAMING]
     return any(sum(character.isalnum() for character in pattern) >= 2 for pattern in patterns)
+
+
+def _is_artefact(words: tuple[str, ...]) -> bool:
+    """Return whether all that is found is what a build makes again."""
+    names = [words[i + 1] for i, word in enumerate(words[:-1]) if word in ("-name", "-iname")]
+    return not _loosened(words) and any(ARTEFACT.fullmatch(name) for name in names)
 
 
 def _inner(words: tuple[str, ...]) -> tuple[str, ...]:

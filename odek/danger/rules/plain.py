@@ -5,6 +5,11 @@ from __future__ import annotations
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM, CommandRow
 
 ROWS: tuple[CommandRow, ...] = (
+    (SAFE, "only looks at services and their tables", """
+        systemctl status, systemctl is-active, systemctl is-enabled, systemctl is-failed, systemctl show, systemctl cat,
+        systemctl list-units, systemctl list-unit-files, systemctl list-timers, systemctl list-sockets,
+        systemctl list-dependencies, systemctl get-default, systemctl is-system-running, launchctl list, journalctl
+        """),
     (SAFE, "only reads", """
         ls, cat, bat, batcat, head, tail, less, more, tac, nl, wc, cut, paste, join, comm, cmp, diff, diff3, sdiff,
         colordiff, sort, uniq, tsort, tr, fold, fmt, column, expand, unexpand, rev, od, hexdump, xxd, strings, nm,
@@ -143,7 +148,7 @@ ROWS: tuple[CommandRow, ...] = (
         paru, brew, port, dpkg, dpkg-reconfigure, rpm, rpmbuild, flatpak, snap, emerge, xbps-install, xbps-remove,
         pkg, pkg_add, eopkg, swupd, nix-env, nix-channel, softwareupdate, mas, winget, choco, scoop, installer,
         hdiutil, systemctl, service, rc-service, rc-update, chkconfig, initctl, launchctl, update-rc.d,
-        update-alternatives, alternatives, loginctl, journalctl, timedatectl, hostnamectl, localectl, useradd,
+        update-alternatives, alternatives, loginctl, timedatectl, hostnamectl, localectl, useradd,
         userdel, usermod, adduser, deluser, groupadd, groupdel, groupmod, addgroup, delgroup, gpasswd, passwd,
         chpasswd, chage, chsh, chfn, vipw, chown, chattr, mount, umount, swapon, swapoff, losetup, modprobe, insmod,
         rmmod, depmod, sysctl, iptables, ip6tables, nft, ufw, firewall-cmd, tc, brctl, ethtool, crontab, anacron,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ from odek.danger.rules.shell import SHELL_RULES
 from odek.danger.rules.table import (
     LOCAL,
     SAFE,
+    SYSTEM,
     Path,
     Table,
     build_commands,
@@ -92,6 +94,10 @@ def judge_table(call: Call) -> None:
     if call.program == "git" and is_harmless_config_call(call):
         return
     path, arguments = judge_by_table(TABLE, call)
+    if call.program == "ps" and any(
+        re.fullmatch(r"[A-Za-z]*e[A-Za-z]*|-[A-Za-z]*E[A-Za-z]*", word) for word in call.arguments
+    ):
+        call.add(SYSTEM, "environment", "shows the environment, which may hold secrets")
     more = _MORE.get(call.program)
     if more:
         more(call, path, arguments)

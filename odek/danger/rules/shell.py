@@ -15,6 +15,9 @@ from odek.danger.shell.escapes import decode_printf
 from odek.danger.shell.scope import UNKNOWN, Scope
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
+_PLAIN_VARIABLE = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|PWD|OLDPWD|TERM|EDITOR|TZ|TMPDIR|GOPATH|CI|NODE_ENV"
+)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -216,7 +219,14 @@ def judge_hash(call: Call) -> None:
 
 
 def judge_printenv(call: Call) -> None:
-    """`printenv`, `compgen -v`: values of the environment."""
+    """`printenv`, `compgen -v`: values of the environment; some variables never hold a secret."""
+    if (
+        call.program == "printenv"
+        and call.arguments
+        and all(_PLAIN_VARIABLE.fullmatch(word) for word in call.arguments)
+    ):
+        call.judge.add(SAFE, "printenv", "shows variables that hold no secrets")
+        return
     call.add(SYSTEM, "", "shows the environment, which may hold secrets")
 
 

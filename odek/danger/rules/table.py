@@ -69,6 +69,8 @@ _NAMES_ONLY = words_of("""
 """programs that show or change that a file is there, not what is in it"""
 
 _PROSE = ("-m", "--message", "--author", "--title", "-b", "--body", "--notes")
+_PATTERNS = ("--exclude", "--include", "--exclude-dir", "--glob", "--iglob")
+"""options whose value leaves files out, or in"""
 _PROSE_PROGRAMS = ("git", "hg", "svn", "jj", "gh", "glab")
 
 CommandRow = tuple[RiskClass, str, str]
@@ -175,7 +177,7 @@ def judge_secrets(call: Call) -> None:
 
 def _is_prose(call: Call, option: str) -> bool:
     """Return whether the value of an option is text for people, which names files without meaning them."""
-    return call.program in _PROSE_PROGRAMS and option in _PROSE
+    return (call.program in _PROSE_PROGRAMS and option in _PROSE) or option in _PATTERNS
 
 
 def _hides(table: Table, call: Call, name: str, value: str | None) -> bool:

@@ -16,6 +16,7 @@ from odek.danger.shell import marks
 from odek.danger.shell.braces import expand_braces
 from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
 from odek.danger.shell.syntax import Arithmetic, Array, Parameter, Part, Process, Script, Substitution, Text, Word
+from odek.danger.shell.words import literal_text
 from odek.secret_names import is_secret_name
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ _BRACKETS = re.compile(r"\[[^\[\]/]*\]")
 _NUMBERS = words_of("""
     ? # $ ! - RANDOM SECONDS UID EUID PPID LINENO USER LOGNAME HOSTNAME EPOCHSECONDS
     """)
+_IDENTIFIER = re.compile(r"(?<![0-9A-Za-z_#])[A-Za-z_]\w*")
+_ARITHMETIC_SET = re.compile(
+    r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)(?:\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)"
+)
+MAX_COMBINATIONS = 32
 _UNUSED = ("length", ":+", "+", ":?", "?")  # expansions that do not show a value of the environment
 
 
@@ -40,19 +46,10 @@ class Expander:
     """judges a substitution and returns what it prints, as far as that is known"""
     warn: Callable[[str], None]
     """takes the name of a rule that an expansion itself breaks"""
+    doubt: Callable[..., None]
+    """takes what is not understood of an expansion, or a variable that it sets, with its values"""
     secrets: set[str] = field(default_factory=set)
     """names of variables that look secret and were put into words"""
-
-    def commands(self, words: Sequence[Word]) -> tuple[Fields, ...]:
-        """Return the fields of a simple command, once for every program that it may name."""
-        if not words:
-            return ()
-        programs = self.readings(words[0])
-        operands: list[str] = []
-        for word in words[1:]:
-            readings = self.readings(word)
-            operands.extend(readings[0] if len(readings) == 1 else dict.fromkeys(t for r in readings for t in r))
-        return tuple(fields for program in programs if (fields := (*program, *operands)))
 
     def readings(self, word: Word) -> tuple[Fields, ...]:
         """Return every way in which `word` may expand."""
@@ -128,9 +125,11 @@ class Expander:
         if isinstance(part, Substitution):
             return tuple(text.rstrip("\n") for text in self.run(part.script).split(marks.EITHER))
         if isinstance(part, Arithmetic):
-            self._arithmetic(part.content)
+            self.arithmetic(part.content)
             return (marks.NAME,)
         if isinstance(part, Process):
+            if part.is_fed:
+                self.doubt("feeds a command through a file name")
             self.run(part.script)
             return ("/dev/fd/63",)
         return self._array(part)
@@ -162,6 +161,8 @@ class Expander:
 
     def _parameter(self, part: Parameter) -> Values:
         operator, argument = part.operator, part.argument
+        if not _is_plain(part):
+            self.doubt("has an expansion that may run commands in bash")
         default = self.value(argument) if argument else ("",)
         values = self._lookup(part.name)
         exact = all(marks.is_exact(value) for value in values)
@@ -178,12 +179,11 @@ class Expander:
             return values
         if operator in (":+", "+"):
             return ("", *default)
-        if operator in ("%", "%%") and all(_stays_below(value) for value in values):
-            return (marks.BELOW,)
-        return UNKNOWN
+        return _trimmed(values, default) if operator in ("%", "%%") else UNKNOWN
 
     def _assign_default(self, part: Parameter, values: Values) -> None:
         self.scope.assign(part.name, values)
+        self.doubt("", part.name, values)
         if part.argument and any(isinstance(inner, Substitution) for inner in part.argument.parts):
             self.warn("expansion.assign")
 
@@ -217,16 +217,75 @@ class Expander:
         index = int(name[:4]) - 1
         return (arguments[index],) if 0 <= index < len(arguments) else ("",)
 
-    def _arithmetic(self, content: Word) -> None:
-        """Judge what an arithmetic expression runs: a subscript may hold a substitution, even by value."""
-        subscript = False
+    def arithmetic(self, content: Word) -> None:
+        """Judge what an arithmetic expression runs and sets; a variable in it is evaluated in turn."""
+        subscript, names = False, set[str]()
         for part in content.parts:
             if isinstance(part, Text):
                 subscript = subscript or "[" in part.text
+                names.update(_IDENTIFIER.findall(part.text))
+                for name in filter(None, (name for found in _ARITHMETIC_SET.findall(part.text) for name in found)):
+                    self.doubt("", name, (marks.NAME,))
+                    self.scope.assign(name, (marks.NAME,))
                 continue
-            self._candidates(part, first=False)
+            values = self._candidates(part, first=False)
+            if not all(_is_number(value) for value in values):
+                self.doubt("evaluates text as arithmetic, which may run commands in bash")
             if subscript and isinstance(part, Parameter | Substitution):
                 self.warn("expansion.subscript")
+        own = [name for name in names if name in self.scope.variables or "" in self.scope.variables]
+        if subscript or not all(_is_number(value) for name in own for value in self._lookup(name)):
+            self.doubt("evaluates text as arithmetic, which may run commands in bash")
+
+
+def merge_readings(readings: Sequence[tuple[Fields, ...]]) -> tuple[Fields, ...]:
+    """Return the fields of a simple command, once for every program that its first word may name.
+
+    Operands that have several readings all stand in one: what any of them may do is found in it.
+    """
+    if not readings:
+        return ()
+    operands: list[str] = []
+    for reading in readings[1:]:
+        operands.extend(
+            reading[0] if len(reading) == 1 else dict.fromkeys(text for fields in reading for text in fields)
+        )
+    return tuple(fields for program in readings[0] if (fields := (*program, *operands)))
+
+
+def combine_readings(readings: Sequence[tuple[Fields, ...]]) -> tuple[Fields, ...] | None:
+    """Return every way in which the words together may expand; None for too many."""
+    combined: list[Fields] = [()]
+    for reading in readings:
+        if len(combined) * len(reading) > MAX_COMBINATIONS:
+            return None
+        combined = [(*fields, *more) for fields in combined for more in reading]
+    return tuple(combined)
+
+
+def _trimmed(values: Values, endings: Values) -> Values:
+    """Return what `${x%ending}` gives: exactly, where the end of the value is known."""
+    ending = endings[0]
+    is_exact = len(endings) == 1 and ending != "" and marks.is_exact(ending)
+    if is_exact and all(value.endswith(ending) or marks.is_exact(value) for value in values):
+        return tuple(dict.fromkeys(value.removesuffix(ending) for value in values))
+    return (marks.BELOW,) if all(_stays_below(value) for value in values) else UNKNOWN
+
+
+def _is_number(value: str) -> bool:
+    return value == marks.NAME or bool(re.fullmatch(r"[-+]?[0-9]*", value))
+
+
+def _is_plain(part: Parameter) -> bool:
+    """Return whether an expansion neither evaluates arithmetic nor text, in any shell."""
+    text = literal_text(part.argument) if part.argument else ""
+    if part.operator in ("indirect", "@"):
+        return False
+    if part.operator in ("[", "length") and part.argument:
+        return bool(re.fullmatch(r"\[(?:[@*]|-?[0-9]+)\]", text or ""))
+    if part.operator == ":":
+        return bool(re.fullmatch(r"[-0-9 ]+(?::[-0-9 ]+)?", text or ""))
+    return True
 
 
 def _globbed(text: str) -> str:

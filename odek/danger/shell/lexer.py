@@ -116,7 +116,7 @@ class Lexer:
     def process(self, operator: str) -> Part:
         """Read the rest of a process substitution whose operator is here."""
         self.take_operator(operator)
-        return Process(script=self._script(")"))
+        return Process(script=self._script(")"), is_fed=operator == ">(")
 
     def here_document(self, operator: str, target: Word) -> Redirect:
         """Return the redirection of a here-document; its target follows at the end of the line."""
@@ -236,6 +236,9 @@ class Lexer:
         elif following == '"' and not quoted and not self.posix:
             self.position += 2
             self._double(parts)
+        elif following == "[" and not self.posix:  # the old form of $((…))
+            self.position += 1
+            parts.append(Arithmetic(content=Word(parts=(Text(text="[", quoted=False),))))
         else:
             self.position += 1
             parts.append(Text(text="$", quoted=True))

@@ -26,6 +26,8 @@ class Scope:
     """the directories it may be in, absolute or marks.ANY"""
     variables: dict[str, Values] = field(default_factory=dict)
     functions: dict[str, Compound] = field(default_factory=dict)
+    maybe: set[str] = field(default_factory=set)
+    """functions that are not defined, or are others, on some way to this state"""
     arguments: Values | None = ()
     """`$@`; None when unknown"""
     splits_oddly: bool = False
@@ -37,6 +39,7 @@ class Scope:
             cwds=self.cwds,
             variables=dict(self.variables),
             functions=dict(self.functions),
+            maybe=set(self.maybe),
             arguments=self.arguments,
             splits_oddly=self.splits_oddly,
         )
@@ -52,6 +55,7 @@ class Scope:
     def become(self, other: Scope) -> None:
         """Take over the state of `other`."""
         self.cwds, self.variables, self.functions = other.cwds, other.variables, other.functions
+        self.maybe = other.maybe
         self.arguments, self.splits_oddly = other.arguments, other.splits_oddly
 
     def join(self, other: Scope) -> None:
@@ -61,6 +65,9 @@ class Scope:
             mine, theirs = self.variables.get(name, UNKNOWN), other.variables.get(name, UNKNOWN)
             if mine != theirs:
                 self.variables[name] = _union(mine, theirs)
+        names = {*self.functions, *other.functions}
+        self.maybe |= other.maybe
+        self.maybe |= {name for name in names if self.functions.get(name) is not other.functions.get(name)}
         self.functions = {**other.functions, **self.functions}
         self.splits_oddly = self.splits_oddly or other.splits_oddly
         if self.arguments != other.arguments:

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 
 from odek.danger.lists import words_of
 from odek.danger.shell import marks
 from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
-from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Script, Simple
+from odek.danger.shell.syntax import (
+    AndOr,
+    Arithmetic,
+    Assignment,
+    Command,
+    Compound,
+    Parameter,
+    Pipeline,
+    Script,
+    Simple,
+    Text,
+    Word,
+)
 from odek.danger.shell.words import literal_text
 
 _ASSIGNING = words_of("""
@@ -33,11 +46,12 @@ def leaves(pipeline: Pipeline, scope: Scope) -> bool:
     return name in ("exit", "return", "continue", "break") and name not in scope.functions
 
 
-def loop_values(fields: Values) -> Values:
-    if len(fields) <= MAX_CANDIDATES and not any(marks.holds_unknown(text) for text in fields):
-        return tuple(dict.fromkeys(fields)) or ("",)
-    inside = all(not text.startswith("/") and ".." not in text.split("/") for text in fields)
-    return (marks.BELOW,) if inside and not any(marks.holds_unknown(text) for text in fields) else UNKNOWN
+def loop_values(texts: Values) -> Values:
+    """Return what a variable holds that takes one of `texts` after the other."""
+    if len(texts) <= MAX_CANDIDATES and not any(marks.holds_unknown(text) for text in texts):
+        return tuple(dict.fromkeys(texts)) or ("",)
+    inside = all(not text.startswith(("/", "-")) and ".." not in text.split("/") for text in texts)
+    return (marks.BELOW,) if inside and not any(marks.holds_unknown(text) for text in texts) else UNKNOWN
 
 
 def simple_commands(scripts: tuple[Script, ...]) -> Iterator[Simple]:
@@ -89,3 +103,62 @@ def _items(script: Script) -> Iterator[AndOr]:
 
 def _calls(command: Command, name: str) -> bool:
     return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) == name
+
+
+def changed_names(scripts: tuple[Script, ...]) -> dict[str, bool]:
+    """Return the variables that `scripts` may set, however; whether only to numbers. "" stands for any."""
+    found: dict[str, bool] = {}
+    waiting: list[object] = list(scripts)
+    while waiting:
+        node = waiting.pop()
+        for name, counts in _sets(node):
+            found[name] = counts and found.get(name, True)
+        for part in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
+            value = getattr(node, part.name)
+            values = value if isinstance(value, tuple) else (value,)
+            waiting += [inner for inner in values if is_dataclass(inner)]
+    return found
+
+
+def _sets(node: object) -> list[tuple[str, bool]]:
+    """Return the variables that one node of a tree sets by itself; whether to numbers."""
+    match node:
+        case Assignment():
+            return [(node.name, all(isinstance(part, Arithmetic) for part in node.value.parts) and not node.append)]
+        case Parameter() if node.operator in (":=", "="):
+            return [(node.name, False)]
+        case Arithmetic():
+            return [(name, True) for name in _names_in(node.content)]
+        case Simple():
+            return _set_by_words(node)
+        case Compound(kind="for") if node.name:
+            return [(node.name, False)]
+        case Compound(kind="arithmetic" | "for"):
+            return [(name, True) for word in node.words for name in _names_in(word)]
+    return []
+
+
+def _names_in(word: Word) -> list[str]:
+    return [name for part in word.parts if isinstance(part, Text) for name in _NAME.findall(part.text)]
+
+
+def _set_by_words(command: Simple) -> list[tuple[str, bool]]:
+    program = literal_text(command.words[0]) if command.words else ":"
+    if program is None or program in ("eval", "source", ".", "command", "builtin", "unset"):
+        return [("", False)]
+    if program not in _ASSIGNING:
+        return []
+    texts = [literal_text(word) for word in command.words[1:]]
+    return [(name, False) for text in texts if text for name in _NAME.findall(text.partition("=")[0])]
+
+
+def compares_numbers(words: list[str]) -> bool:
+    """Return whether `[[ … ]]` evaluates something that may be no number, or asks for a variable."""
+    for index, word in enumerate(words):
+        if word in ("-v", "-R"):
+            return True
+        if word in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
+            sides = (*words[max(index - 1, 0) : index], *words[index + 1 : index + 2])
+            if not all(side == marks.NAME or re.fullmatch(r"-?[0-9]+", side) for side in sides):
+                return True
+    return False

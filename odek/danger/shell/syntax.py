@@ -45,6 +45,8 @@ class Process:
     """`<(…)` or `>(…)`: a file name for a pipe."""
 
     script: Script
+    is_fed: bool = False
+    """whether the command is fed to the script, `>(…)`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ class Assignment:
     name: str
     value: Word
     append: bool
+    subscript: bool = False
+    """whether it is an element that is set, `name[…]=value`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,11 +19,15 @@ def parse_assignment(word: Word) -> Assignment | None:
     if match:
         rest = first.text[match.end() :]
         head = (Text(text=rest, quoted=False),) if rest else ()
-        return Assignment(name=match[1], value=Word(parts=(*head, *word.parts[1:])), append=bool(match[3]))
+        return Assignment(
+            name=match[1], value=Word(parts=(*head, *word.parts[1:])), append=bool(match[3]), subscript=bool(match[2])
+        )
     if _SUBSCRIPT.match(first.text) and any(
         isinstance(part, Text) and not part.quoted and ("]=" in part.text or "]+=" in part.text) for part in word.parts
     ):  # a[$(…)]=value: the subscript is evaluated like the value
-        return Assignment(name=first.text.partition("[")[0], value=Word(parts=word.parts[1:]), append=True)
+        return Assignment(
+            name=first.text.partition("[")[0], value=Word(parts=word.parts[1:]), append=True, subscript=True
+        )
     return None
 
 

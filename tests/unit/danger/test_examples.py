@@ -64,13 +64,11 @@ EXAMPLES = {
         chmod u+s a
         sudo ls
         apt-get install x
-        systemctl status x
+        systemctl restart x
         brew install x
         env
-        printenv PATH
         cat /etc/passwd
         cat ~/.bashrc
-        ls ~/.ssh
         cat ~/.odek/config.json
         ls /usr/bin
         odek run x
@@ -207,8 +205,8 @@ FAULTS = {
     "ls | xargs rm -rf": "destructive",
     "find . -name x | xargs rm -rf": "destructive",
     "find . -name x -exec rm -rf {} +": "destructive",
-    "echo x > /devel/x": "local_write",  # F-86
-    "echo x > /etcetera/x": "local_write",
+    "echo x > /devel/x": "unknown",  # F-86: no device, and not the project
+    "echo x > /etcetera/x": "unknown",
     "echo x > /opt/x": "system_write",
     "echo x > /srv/x": "system_write",
     "touch /bin/x": "system_write",
@@ -253,7 +251,7 @@ FAULTS = {
     "kubectl get pods": "network_egress",
     "gh pr list": "network_egress",
     "mongosh": "network_egress",
-    "sqlite3 x.db .tables": "network_egress",
+    "sqlite3 x.db .dump": "network_egress",
     "mvn test": "code_execution",
     "./gradlew build": "code_execution",
     "tsc": "code_execution",
@@ -375,7 +373,7 @@ def test_harmless_text_stays_harmless(command: str, level: str) -> None:
 
 GIT = {
     "git diff --output=.git/hooks/pre-commit": "local_write",
-    "git diff --outp=x": "local_write",
+    "git diff --outp=x": "unknown",
     "git show --output=/tmp/x HEAD": "local_write",
     "git log -p --ext-diff": "code_execution",
     "git show --textconv f": "code_execution",
@@ -455,7 +453,7 @@ MORE = {
     "d=$(mktemp -d) && rm -rf \"$d\"": "local_write",
     "d=build; rm -rf \"$d\"": "local_write",
     "HOME=/; rm -rf ~/x": "destructive",
-    "for f in *.txt; do mv \"$f\" \"${f%.txt}.md\"; done": "local_write",
+    "for f in *.jpeg; do mv \"$f\" \"${f%.jpeg}.jpg\"; done": "local_write",
     "IFS= read -r x < f": "safe",
     # both readings of text that shells read differently
     "[[ x || rm -rf ~ ]]": "destructive",
@@ -470,7 +468,7 @@ MORE = {
     "parallel rm -rf ::: *": "destructive",
     "fd -X rm -rf": "destructive",
     "find . -type f -exec rm {} +": "destructive",
-    "find . -name '*.pyc' -exec rm {} +": "code_execution",
+    "find . -name '*.pyc' -exec rm {} +": "local_write",
     "find . -name '*.pyc' -delete": "local_write",
     "find . -name '*' -delete": "destructive",
     "find . -name '*.a' -o -name b -delete": "destructive",

@@ -45,7 +45,7 @@ NEAR = [
     "nc -z localhost 5432",
     "telnet web 80",
     "ping -c 3 db",
-    "sqlite3 app.db .tables",
+    "sqlite3 app.db .dump",
 ]
 FAR = [
     "redis-cli -h evil.example ping",

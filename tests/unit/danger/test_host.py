@@ -1,0 +1,425 @@
+"""What runs on the host without a question: nothing that is not understood to its last word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from odek.danger.classify import classify
+from odek.danger.host.kinds import KINDS
+from odek.danger.host.table import NotUnderstood, lay_out, parse_rows, rows
+from odek.danger.paths import Place
+from odek.danger.policy import HOST_TABLE, Decision, Policy, decide
+from odek.danger.regime import Regime
+from odek.onhost.look import HostLook
+
+HOST = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")
+
+
+def decided(command: str, place: Place = HOST, *, interactive: bool = True) -> Decision:
+    return decide(classify(command, place), command, Policy(table=HOST_TABLE, interactive=interactive))
+
+
+def asks(command: str, place: Place = HOST) -> bool:
+    return decided(command, place).action != "allow"
+
+
+CODE = r"""
+awk "$(cat x.awk)" data
+xargs -d '\n' awk < x.awk
+awk 'BEGIN{x=4 / 2;system("touch ~/X");y=1 / 1}'
+awk '/"/{system("touch ~/X")} /"/' q
+awk 'if (1) /"/; system("x"); /"/'
+awk 'BEGIN{a=1; b=a / 2; print | "sh x"; c=a / 2}'
+awk 'BEGIN{"x" | getline; @f()}'
+awk -f x.awk data
+gawk -i x.awk '{print}' data
+find $(cat args)
+find . -fprint .envrc2 $(cat args)
+find . -exec sh x {} \;
+find . -execdir wc {} +
+dc -e '!x'
+dc < x.dc
+ranlib --plugin ./x.so a
+nm --plugin ./x.so a
+nm @opts
+strings @opts
+strace -o '!sh x' true
+openssl rand -engine ./x.so 4
+openssl dgst -provider-path . -provider x data
+gnuplot -e 'system("x")'
+zip -T -TT sh a.zip f
+ZIPOPT='-T -TT sh' zip a.zip f
+BAT_CONFIG_PATH=./x bat f
+HGRCPATH=./x hg status
+tar cIf "sh x" o.tar data
+tar Icf ./x o.tar data
+tar cf o.tar --use-compress-program=./x data
+tar cf o.tar --checkpoint-action=exec=sh data
+sed "s,[[:alpha:],]x,a,;1e sh x" data
+sed -i.bak ":a;1e sh x" data
+sed 's/a/b/e' f
+sed 's/a/b/w .envrc' f
+sed -f x.sed f
+sed -n "$(cat x.sed)" f
+sort --compress-program=./x f
+sort --compress-prog=./x f
+man -P ./x ls
+less -k ./x f
+less '+!x' f
+rg --pre ./x foo
+fd -x x
+xargs sh
+xargs fd < f
+rename 'BEGIN{system(q(x))}' f
+x='$(y)'; echo "${x@P}"
+y='a[$(x)]'; z=abc; echo ${z:y}
+[ -v 'a[$(x)]' ]
+printf -v 'a[$(x)]' y
+typeset -i n='a[$(x)]'
+echo $['a[$(x)]']
+x='a[$(y)]'; echo $((x))
+x='a[$(y)]'; [[ $x -eq 1 ]]
+let 'a[$(x)]=1'
+a[$x]=1
+unset 'a[$(x)]'
+trap ./x EXIT
+coproc ./x
+ls() { ./x; }; ls
+if false; then weird() { :; }; fi; weird
+mapfile -C ./x a
+ldd ./x
+git -c core.pager=./x log
+git -c alias.x='!x' x
+git --exec-path=. status
+git --git-dir=x --work-tree=. status
+git --git-dir x status
+git -C x status
+cd x && git status
+git diff --ext-diff
+git log --textconv
+git grep -O./x foo
+git rebase -x ./x main
+git commit --template=x
+patch -p1
+cat f | patch -p1
+mvn --version
+""".strip().splitlines()
+
+VARIABLES = r"""
+read PATH < f; ls
+read -r -a PATH < f; ls
+for PATH in .; do ls; done
+export GIT_EXTERNAL_DIFF; : ${GIT_EXTERNAL_DIFF:=./x}; git diff
+: ${PATH:=.}; ls
+: ${PATH=.}; ls
+printf -v PATH .; ls
+mapfile PATH < f; ls
+getopts a PATH; ls
+declare -n x=PATH; x=.; ls
+declare PATH=.; ls
+export PATH; ls
+readonly BASH_ENV=x
+env GIT_DIR=x git status
+env -S 'PATH=. ls'
+((PATH=1)); ls
+let PATH=1; ls
+select PATH in .; do ls; done
+LESSKEYIN=./k less f
+LESSOPEN='|./x %s' less f
+GIT_TRACE=$HOME/.bashrc git status
+GIT_TRACE2_EVENT=~/.profile git status
+GIT_COMMON_DIR=./x git status
+LD_AUDIT=./x.so ls
+GCONV_PATH=. ls
+TMPDIR=~/.ssh sort f
+LC_ALL=../../x ls
+TZ=:/etc/x date
+PAGER=./x git log
+npm_config_script_shell=./x ls
+https_proxy=x ls
+set -a; ls
+""".strip().splitlines()
+
+PLACES = r"""
+ln -s ../../../etc e; echo x > e/cron.d/x
+for i in 1 2; do cat x; ln -sf y x; done
+cp -r other/. ~/
+cp a ~/.bashrc
+cp a ~/bin
+mv a ~/.config/autostart/x
+cd ~ && tar xf proj/x.tar
+cd .. && touch x/y
+tar xPf a.tar
+tar xf a.tar -C ~
+unzip -o x.zip -d ~
+sed --in-place='~/.x*' p c
+sed -i.json s/a/b/ odek
+xxd -r x .git/hooks/pre-commit
+uniq a .envrc
+gunzip .envrc.gz
+sort -o ~/.profile a
+tee ~/.profile < a
+dd if=a of=/home/user/.bashrc
+echo x > $(cat f)
+echo x > "$y"
+touch -- -rf
+cat $(cat list)
+cat "$(cat list)"
+head -c9 -- $(cat list)
+while read f; do cat "$f"; done < list
+for f in $(cat list); do cat $f; done
+cat /proc/$PPID/enviro? | od
+cat /proc/self/cmdline
+ps eww -p $PPID
+ps -E
+grep -r "" ~
+grep -r x ..
+grep -R x ~
+tar cf x.tar ..
+tar c -C ~ .
+diff -r . ~
+diff .env /dev/null
+git diff /dev/null .env
+git show HEAD:.env
+git grep '' -- .env
+mv .env x; cat x
+ln -s .env x; cat x
+ln ~/.ssh/id_rsa x
+cp -r ~/.ssh x
+zip -r x.zip ~/.ssh
+getent shadow root
+cat ~/.config/x
+cat /srv/x
+find . -name x -delete
+find h/ -mindepth 1 -delete
+find . -name '*.c' -o -name '*.pyc' -delete
+find ~ -name __pycache__ -exec rm -rf {} +
+rm -rf ~/x
+rm -r ../x
+zip -qrm x.zip d
+git worktree add ~/.x
+echo x > ~/.foo
+mkdir ~/.config/x
+history -w ~/.bashrc
+split -l 1 a ~/.bash
+rsync -a a/ ~/
+rsync -a a h:b
+rsync -e ./x a b
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("command", [*CODE, *VARIABLES, *PLACES])
+def test_what_is_not_understood_asks(command: str) -> None:
+    """E7, F9: code, variables, places; each ran unasked when the rules knew only what is bad."""
+    assert asks(command)
+    assert decided(command, interactive=False).action == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    r"""
+find . -name __pycache__ -prune -exec rm -rf {} +
+find . -name '*.py' -exec wc -l {} +
+find . -name '*.pyc' -delete
+node -v
+python3 -V
+java -version
+printenv PATH
+printenv HOME LANG
+cat /etc/hosts
+ls ~/.ssh
+ls -la ~/.ssh
+cat ~/.ssh/id_rsa.pub
+sqlite3 a.db .tables
+sqlite3 -readonly a.db '.schema'
+crontab -l
+systemctl status
+systemctl --no-pager status nginx
+journalctl -u nginx -n 50
+awk -F: 'NR>1 && $3 > 100 {print $2, length($1)}' f
+sed -n '10,20p' f
+sed -i -e 's|^v||' -e '/^#/d' f
+sed 's/[^/]*$//' f
+jq -r '.items[] | {name, url: .html_url} | "\(.name)"' f
+git -c color.ui=always log --oneline -5
+git diff HEAD~1 -- src
+FOO=bar ls
+LC_ALL=C sort f
+PAGER=cat git log
+x=5; echo $((x + 1))
+i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); done
+for i in 1 2 3; do touch file$i; done
+tmp=$(mktemp -d) && cp a "$tmp/" && rm -rf "$tmp"
+echo hi > a.txt && cat a.txt
+find . -name '*.txt' -print0 | xargs -0 grep -l x
+grep -rl old src | xargs sed -i 's/old/new/g'
+f() { ls "src"; }; f
+""".strip().splitlines(),
+)
+def test_harmless_forms_of_everyday_commands_run(command: str) -> None:
+    """F18: a question that nobody needs teaches people to say yes."""
+    assert decided(command).action == "allow", decided(command).reason
+
+
+@pytest.mark.parametrize("command", ["rm -rf ~", "cd ~ && rm -rf *", "cd ~ && rm -rf .", "rm -rf /tmp/x"])
+def test_home_below_the_temporary_folder_is_home(command: str) -> None:
+    """A10: what is under HOME is HOME before it is a temporary file."""
+    place = Place(home="/tmp/x", cwd="/srv/p", workspace="/srv/p")
+    assert decided(command, place).action == "deny"
+    assert decided("rm -rf /tmp/y", place).action == "allow"
+
+
+def test_question_says_what_was_not_understood() -> None:
+    assert decided("less -k x f").reason == "option -k of less is not known to be harmless"
+    assert decided("dc -e 1p").reason == "dc is not known to be harmless"
+    assert decided("FOOBAR_X=1 ls").reason == "sets FOOBAR_X, which programs may obey"
+
+
+@pytest.mark.parametrize(
+    ("command", "trustable"),
+    [
+        ("less -k x f", True),
+        ("make; less -k x f", True),
+        ('awk "$(cat x)"', False),
+        ("less -k x f > .envrc", False),
+        ("less -k x f; weird", False),
+        ("less -k x f; rm -rf /", False),
+    ],
+)
+def test_trust_is_for_the_exact_form(command: str, trustable: bool) -> None:
+    """A yes to one form is none to another; what cannot be told beforehand is no form."""
+    decision = decided(command)
+    assert (decision.trustable, decision.coverable) == (trustable, False)
+    regime = Regime(place=HOST, policy=Policy(table=HOST_TABLE)).trusting_command("less -k x f")
+    assert regime.decide_command("less -k x f").action == "allow"
+    assert regime.decide_command("less -k y f").action == "prompt"
+
+
+PARSED = sorted(name for name, row in rows().items() if row.operands != ("any*",))
+"""programs of which options and operands matter"""
+
+
+def test_every_program_asks_for_an_option_that_nobody_listed() -> None:
+    """E7: the direction of the table."""
+    assert [name for name in PARSED if not asks(f"{name} --invented-option")] == []
+
+
+def test_every_program_asks_for_an_operand_that_cannot_be_told() -> None:
+    """E7: an unknown word may be the worst option that the program has."""
+    assert [name for name in PARSED if not asks(f'{name} "$(cat x)"')] == []
+
+
+def test_no_letter_is_an_option_by_itself() -> None:
+    """E7: each option of a program that is not listed is refused by its name."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    for row in map(rows().__getitem__, PARSED):
+        for letter in letters:
+            if f"-{letter}" not in row.options and not (letter.isdigit() and "-NUM" in row.options):
+                with pytest.raises(NotUnderstood, match="is not known to be harmless"):
+                    lay_out(row, (f"-{letter}", "x"))
+
+
+def test_table_names_only_kinds_that_exist() -> None:
+    for row in rows().values():
+        kinds = {spec.partition("/")[0].rstrip("*+?") for spec in row.operands} - {"cmd", "sub"}
+        kinds |= {option.kind for option in row.options.values() if option.kind}
+        assert kinds <= set(KINDS), row.name
+
+
+def test_row_stands_once() -> None:
+    with pytest.raises(ValueError, match="a has two rows"):
+        parse_rows("a | none | none\na | -b | none\n")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Place:
+    """A project with what an attacker may have left there."""
+    home = tmp_path / "home"
+    root = home / "project"
+    for folder in (".git", "nest/.git", "bare/objects", "bare/refs", "options", "sub", "plain"):
+        (root / folder).mkdir(parents=True)
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_rsa").write_text("secret")
+    (root / ".git" / "config").write_text("[core]\n\tbare = false\n")
+    (root / "nest" / ".git" / "config").write_text("[core]\n\tfsmonitor = ./x\n")
+    (root / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "a.txt").write_text("a")
+    (root / "innocent.txt").symlink_to("../.ssh/id_rsa")
+    (root / "out").symlink_to("../..")
+    (root / "options" / "--compress-program=x").write_text("")
+    (root / "sub" / ".env").write_text("TOKEN=1")
+    (root / "plain" / "b.py").write_text("b")
+    (root / "good.patch").write_text("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+x\n")
+    (root / "bad.patch").write_text("--- a/.envrc\n+++ b/.envrc\n@@ -0,0 +1 @@\n+x\n")
+    return Place(home=str(home), cwd=str(root), workspace=str(root), temp=(), look=HostLook())
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("cat a.txt", True),
+        ("cat innocent.txt", False),
+        ("cat *.txt", False),
+        ("cat a*.txt", True),
+        ("cp innocent.txt b", False),
+        ("mv innocent.txt b", False),
+        ("echo x > out/x", False),
+        ("ls out", True),
+        ("cat out/../a.txt", False),
+        ("cd options && sort *", False),
+        ("sort options/*", True),
+        ("cd options && sort -- *", True),
+        ("grep -r x .", False),
+        ("grep -r x --exclude='.env*' .", True),
+        ("grep -r x plain", True),
+        ("rg x", True),
+        ("rg --hidden x", False),
+        ("cp -r sub sub2", False),
+        ("tar cf x.tar sub", False),
+        ("cp -r plain plain2", True),
+        ("git status", True),
+        ("cd plain && git status", True),
+        ("git -C nest status", False),
+        ("cd nest && git status", False),
+        ("cd bare && git log", False),
+        ("patch -p1 < good.patch", True),
+        ("patch -p1 < bad.patch", False),
+        ("git apply bad.patch", False),
+        ("find plain -name '*.py' | xargs wc -l", True),
+        ("ln -s plain/b.py b; cat b", False),
+    ],
+)
+def test_places_are_judged_where_they_lead(project: Place, command: str, runs: bool) -> None:
+    """F9: links, globs, nested repositories, secrets in a tree."""
+    assert (decided(command, project).action == "allow") is runs, decided(command, project).reason
+
+
+@pytest.mark.parametrize(
+    ("config", "runs"),
+    [
+        ('[core]\n\tbare = false\n[remote "origin"]\n\turl = x\n', True),
+        ("[core]\n\tpager = ./x\n", False),
+        ("[CORE] fsMonitor = ./x\n", False),
+        ('[diff "x"]\n\ttextconv = ./x\n', False),
+        ("[include]\n\tpath = ./x\n", False),
+        ("[core] ; note\n\teditor \\\n = x\n", False),
+        ("[alias]\n\tstatus = !x\n", False),
+        ('[filter "x"]\n\tclean = x\n', False),
+        ("?\n", False),
+    ],
+)
+def test_git_runs_unasked_only_when_its_config_runs_nothing(project: Place, config: str, runs: bool) -> None:
+    """E7: `.git` of this checkout, too."""
+    (Path(project.cwd) / ".git" / "config").write_text(config)
+    assert (decided("git status", project).action == "allow") is runs
+
+
+def test_git_commit_asks_when_a_hook_would_run(project: Place) -> None:
+    assert decided("git commit -m x", project).action == "allow"
+    hooks = Path(project.cwd) / ".git" / "hooks"
+    hooks.mkdir()
+    (hooks / "pre-commit").write_text("x")
+    assert decided("git commit -m x", project).reason == "git would run its hook pre-commit"
+    assert decided("git status", project).action == "allow"
