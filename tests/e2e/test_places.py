@@ -9,12 +9,21 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import places
 import pytest
+from fakes.engines import INFO
 from fakes.fake_docker import FakeDockerProgram
 from scene import DEAD_SOCKET, Scene, tools_only
 
 HOST, STOP, USAGE = (0, 2, True), (1, 0, False), (2, 0, False)
 DOWN = {"DOCKER_HOST": DEAD_SOCKET}
+ENGINE_WITHOUT_IMAGES = [
+    {"argv": ["version"], "stdout": "28.0.0\n"},
+    {"argv": ["info"], "stdout": INFO},
+    {"argv": ["image", "inspect"], "code": 1, "stderr": "Error: No such image\n"},
+    {"argv": ["network", "ls"], "code": 1, "stderr": "Error response from daemon: not in the script\n"},
+    {"argv": ["pull"], "code": 1, "stderr": "Error response from daemon: pull access denied\n"},
+]
 
 
 @dataclass(frozen=True)
@@ -96,3 +105,39 @@ def test_without_any_client_the_run_falls_back(scene: Scene, tmp_path: Path) -> 
     path = tools_only(tmp_path / "tools")
     assert scene.run(env={"PATH": path}).summary == HOST
     assert scene.run(env={"PATH": path, "DOCKER_HOST": "foo://bar"}).summary == STOP
+
+
+def sampled() -> list[places.Cell]:
+    """Return one cell of the generated table for each setting and source, its other sides taken in turn."""
+    groups: dict[tuple[str, str], list[places.Cell]] = {}
+    for key in places.VALUES:
+        for cell in places.cells(key):
+            if cell.daemon != "there" or cell.image == "missing":
+                groups.setdefault((key, cell.source), []).append(cell)
+    return [group[index * 7919 % len(group)] for index, group in enumerate(groups.values())]
+
+
+@pytest.mark.parametrize("cell", sampled(), ids=lambda cell: f"{cell.key}-{cell.source}-{cell.value}")
+def test_place_in_a_sample_of_the_generated_table(cell: places.Cell, scene: Scene, tmp_path: Path) -> None:
+    """A1 to A5, R-7: the rules of places.py hold for the program as it is delivered."""
+    (scene.odek.cwd / "data").mkdir()
+    operator, project, env = places.files_and_variables(cell)
+    scene.operator(**operator)
+    if project:
+        scene.project(**project)
+    ended = scene.run(*places.command_line(cell), env={**daemon_of(cell, tmp_path), **env})
+    if places.expected(cell) == "host":
+        assert ended.summary == HOST, ended.outcome.stderr
+    else:
+        assert (ended.outcome.code in (1, 2), ended.model_calls, ended.ran_on_host) == (True, 0, False), (
+            ended.outcome.stderr
+        )
+
+
+def daemon_of(cell: places.Cell, folder: Path) -> dict[str, str]:
+    """Return the variables with which a run finds the daemon of `cell`."""
+    if cell.daemon == "no client":
+        return {"PATH": tools_only(folder / "tools")}
+    if cell.daemon != "there":
+        return DOWN
+    return {"PATH": FakeDockerProgram(folder / "bin", ENGINE_WITHOUT_IMAGES).path}
