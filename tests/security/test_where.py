@@ -23,8 +23,9 @@ DOWN = {"DOCKER_HOST": DEAD_SOCKET}
 def test_asked_for_and_not_to_be_had(firm: tuple[str, ...], scene: Scene) -> None:
     """S-1 What is meant for the sandbox never runs on the host. A sandbox that cannot be had stops the run. Two causes
     let it go on on the host, after a warning, where every command that does more than read or change your files is
-    asked about or refused: no Docker daemon answers, or the image of yours cannot be pulled; and only if nobody asked
-    for the sandbox, for networks, for read-only, or set `ODEK_REQUIRE_SANDBOX`.
+    asked about or refused: there is no Docker client or nobody answers at the daemon that it names, or no registry
+    gives a well-formed image of yours or the default; and only if the sandbox, networks and read-only were not asked
+    for, `ODEK_REQUIRE_SANDBOX` is not set, and the session was not begun in the sandbox.
     """
     assert scene.run(*firm, env=DOWN).summary == STOPPED
 
