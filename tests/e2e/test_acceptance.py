@@ -99,7 +99,9 @@ def test_no_tool_writes_beyond_the_workspace(place: str, odek: Odek, tmp_path: P
     paths = (
         f"{odek.home}/.odek/project_sandbox_approvals.json", "~/.odek/project_sandbox_approvals.json",
         "/workspace/../odek-test-x", f"{other}/file", "../other-project/file", "link", "dangling", "sub/new",
+        f"{odek.home}/.odek/docker/config.json",
     )  # fmt: skip
+    run_script(odek, text("done"))  # makes the settings of Docker's client, which are odek's own
     before = sorted(str(path) for path in tmp_path.rglob("*"))
     writes = (("write_file", {"path": path, "content": "{}"}) for path in paths)
     outcome, server = run_script(odek, calls(*writes), text("done"))

@@ -164,7 +164,7 @@ def test_networks_are_exactly_those_named(sandboxed: Odek, docker_engine: Engine
     not count, and one that joined or was made anew in between stops the run.
     """
     name, identity = network
-    for wrong in (identity, identity[:12], name[:-1], name.upper(), "bridge", "host", "none", "default"):
+    for wrong in (identity, identity[:12], name[:-1], name.upper(), "bridge", "host", f"none,{name}", "default"):
         with ModelServer() as server:
             outcome = sandboxed.run("run", "--base-url", server.base_url, "--sandbox-networks", wrong, "x")
             assert (outcome.code, server.requests) == (1, []), (wrong, outcome.stderr)
@@ -173,6 +173,11 @@ def test_networks_are_exactly_those_named(sandboxed: Odek, docker_engine: Engine
     assert {key: value["NetworkID"] for key, value in attached.items()} == {name: identity}
     own = {str(seen["Id"])[:12], str(seen["Name"]).removeprefix("/")}
     assert set(attached[name]["Aliases"] or []) <= own
+    # the word that switches off what weaker settings name attaches nothing
+    config = sandboxed.home / ".odek" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"sandbox_networks": [name]}))
+    seen = inspect_during(sandboxed, docker_engine, "--sandbox-networks", "none")
+    assert set(seen["NetworkSettings"]["Networks"]) == {"none"}  # type: ignore[index]
 
 
 def test_compose_network_that_is_not_labelled_is_not_guessed(
