@@ -34,7 +34,7 @@ firmness = pytest.mark.parametrize("firm", FIRMNESS)
 BAD_VALUES = (
     (("--sandbox-network", "host"), '"host"'),
     (("--sandbox-network", "container:x"), '"container:x"'),
-    (("--sandbox-networks", "none"), '"none"'),
+    (("--sandbox-networks", "none,other"), '"none"'),
     (("--sandbox-networks", "a b"), '"a b"'),
     (("--sandbox-compose", "a=b"), '"a=b"'),
     (("--sandbox-memory", "0"), '"0"'),

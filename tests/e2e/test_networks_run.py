@@ -247,7 +247,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "bridge": (("--sandbox-networks", "bridge"), ATTACH.format("bridge")),
     "host": (("--sandbox-networks", "host"), ATTACH.format("host")),
-    "none": (("--sandbox-networks", "none"), ATTACH.format("none")),
+    "none": (("--sandbox-networks", "none,app"), ATTACH.format("none")),
     "default": (("--sandbox-networks", "default"), ATTACH.format("default")),
     "container:": (("--sandbox-networks", "container:x"), NAME.format("container:x")),
     "ns:": (("--sandbox-networks", "ns:/proc/1/ns/net"), NAME.format("ns:/proc/1/ns/net")),
@@ -266,7 +266,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "project with a line end": (("--sandbox-compose", "app\n"), COMPOSE.format("app\\n")),
     "project of 300 characters": (("--sandbox-compose", LONG), COMPOSE.format("a" * 79 + "…")),
     "no project": (("--sandbox-compose", ""), "--sandbox-compose is empty"),
-    "memory": (("--sandbox-memory", "lots"), '"lots" is no limit (--sandbox-memory)'),
+    "memory": (("--sandbox-memory", "lots"), '"lots" is not an amount of memory (--sandbox-memory)'),
 }
 
 
