@@ -90,6 +90,8 @@ class Session:
     """what stands before the tools; None: nothing does"""
     sandbox_wanted: bool
     """what the session pins: true also where it fell back to this host (D-24)"""
+    on_host_because: str
+    """who wants commands on this host, or why the sandbox could not be had; "" in the sandbox"""
     redact: Callable[[str], str]
     """takes the secrets of this session out of a text"""
     new_agent: Callable[[Sequence[Message]], Agent]
@@ -101,6 +103,7 @@ class _Place:
     executor: Executor
     facts: ContainerFacts | None = None
     container: Container | None = field(default=None, repr=False)
+    on_host_because: str = ""
 
 
 def open_session(
@@ -153,6 +156,7 @@ def open_session(
         facts=place.facts,
         gate=toolbox.gate,
         sandbox_wanted=intent.sandboxed,
+        on_host_because=place.on_host_because,
         redact=redact,
         new_agent=lambda messages: new_agent(history=messages),
     )
@@ -196,7 +200,7 @@ def _open_place(
     files: Sequence[Attachment],
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.decide."""
-    on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env))
+    on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env), on_host_because=intent.origin)
     tell_changes = partial(_tell_changes, host, changes.look(host.cwd, now_ns=time.time_ns()), world.notices)
     if not intent.sandboxed:
         if not settings.suppress_sandbox_warning:
@@ -224,7 +228,7 @@ def _open_place(
             error, firmness_of(profile, settings, intent, draft), void_settings(settings), world.notices
         )
         stack.callback(tell_changes)
-        return on_host
+        return replace(on_host, on_host_because=error.message)
     stack.callback(tell_changes)
     stack.callback(_close, container, world.notices)
     for file in files:

@@ -146,16 +146,24 @@ def choose_sink(settings: Settings, terminal: Terminal) -> Narrator | JsonNarrat
 def tell_session(
     settings: Settings, terminal: Terminal, session_id: str, *, turn: int = 1, sandboxed: bool | None = None
 ) -> None:
-    """Say which session is kept; `sandboxed` is how one that goes on was begun."""
-    if settings.json:
-        terminal.answer(json.dumps({"event": "session", "id": session_id, "turn": turn}))
-    elif settings.interaction_mode == "off":
+    """Say which session is kept; `sandboxed` is how one that goes on was begun. With --json see `tell_begun`."""
+    if settings.json or settings.interaction_mode == "off":
         return
-    elif sandboxed is None:
+    if sandboxed is None:
         terminal.note(f"session {visible(session_id)} created")
     else:
         place = "pinned to the sandbox" if sandboxed else "pinned to the host"
         terminal.note(f"continuing session {visible(session_id)}, turn {turn}, {place}")
+
+
+def tell_begun(
+    settings: Settings, terminal: Terminal, session_id: str | None, *, turn: int = 1, on_host_because: str
+) -> None:
+    """Print the first event of --json: the conversation, if it is kept, and where its commands run."""
+    if settings.json:
+        place = "host" if on_host_because else "sandbox"
+        event = {"event": "session", "id": session_id, "turn": turn, "place": place, "reason": on_host_because or None}
+        terminal.answer(json.dumps(event))
 
 
 def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[str, ...], int]:

@@ -13,6 +13,7 @@ import places
 import pytest
 from fakes.engines import INFO
 from fakes.fake_docker import FakeDockerProgram
+from fakes.model_server import ModelServer, text
 from scene import DEAD_SOCKET, Scene, tools_only
 
 HOST, STOP, USAGE = (0, 2, True), (1, 0, False), (2, 0, False)
@@ -94,8 +95,8 @@ def test_settings_of_the_client_that_are_not_json_stop(scene: Scene) -> None:
     """A2: what daemon they named is not known."""
     folder = scene.odek.home / ".docker"
     folder.mkdir()
-    for text in ("{bad", json.dumps({"currentContext": "gone"})):
-        (folder / "config.json").write_text(text)
+    for content in ("{bad", json.dumps({"currentContext": "gone"})):
+        (folder / "config.json").write_text(content)
         ended = scene.run()
         assert (ended.summary, "config.json" in ended.outcome.stderr) == (STOP, True), ended.outcome.stderr
 
@@ -141,3 +142,14 @@ def daemon_of(cell: places.Cell, folder: Path) -> dict[str, str]:
     if cell.daemon != "there":
         return DOWN
     return {"PATH": FakeDockerProgram(folder / "bin", ENGINE_WITHOUT_IMAGES).path}
+
+
+def test_first_event_tells_a_fall_back_and_its_reason(scene: Scene) -> None:
+    """A22: a script sees where commands ran, in a run and when the session goes on."""
+    outcome = scene.run("--json", "--session", env=DOWN).outcome
+    began = json.loads(outcome.stdout.splitlines()[0])
+    with ModelServer(text("more")) as server:
+        again = scene.odek.run("continue", "--base-url", server.base_url, "--json", "go on", env=DOWN)
+    assert again.code == 1, "a session that wanted a sandbox does not go on on the host"
+    assert (began["event"], began["turn"], began["place"]) == ("session", 1, "host")
+    assert began["reason"] == "the Docker daemon is not reachable"

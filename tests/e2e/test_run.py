@@ -118,6 +118,7 @@ def test_json_events_parse_line_by_line(sandboxed: Odek) -> None:
         *("model_asked", "model_replied", "tool_started", "tool_finished"),
         *("model_asked", "model_replied", "finished"),
     ]
+    assert (events[0]["place"], events[0]["reason"], events[0]["id"]) == ("sandbox", None, None), "A22"
     assert (outcome.code, events[-1]["answer"]) == (0, "the\nanswer")
     assert "\x1b" not in outcome.stdout + outcome.stderr
     assert "●" not in outcome.stderr
@@ -135,7 +136,7 @@ def test_events_of_a_run_line_by_line(odek: Odek) -> None:
     usage = '"usage": {"input_tokens": %d, "output_tokens": %d, "cached_tokens": 0}'
     result = r"<untrusted_content_N source=\"$ echo hi\">\nhi\n</untrusted_content_N>\nexit code: 0"
     assert [line for line in lines if not line.startswith('{"event": "text"')] == [
-        '{"event": "session", "id": "N-N", "turn": 1}',
+        '{"event": "session", "id": "N-N", "turn": 1, "place": "host", "reason": "--no-sandbox"}',
         '{"event": "model_asked", "iteration": 1}',
         '{"event": "model_replied", "iteration": 1, "content": "so", "tool_calls": [' + call + "}], "
         + stop + usage % (100, 10) + "}",

@@ -75,7 +75,7 @@ def test_document_describes_every_event() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", events_section(), re.MULTILINE)
     described = {kind: set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", fields))) for kind, fields in rows}
     del described["event"]  # the head of the table
-    assert described.pop("session") == {"id", "turn"}
+    assert described.pop("session") == {"id", "turn", "place", "reason"}
     assert described == {str(fields.pop("event")): set(fields) for fields in map(to_json, events)}
 
 

@@ -16,7 +16,7 @@ from odek.cli.conversation import (
 )
 from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
-from odek.cli.narrator import choose_sink, tell_session
+from odek.cli.narrator import choose_sink, tell_begun, tell_session
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
 from odek.cli.session import session
@@ -78,7 +78,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         profile = Profile(command="continue", pinned=before.header.sandbox)
         require_place(before, profile, settings, host, here=parsed.here, warn=terminal.warn)
         earlier = earlier_files(before, attachments, host, warn=terminal.warn)
-        tell_session(settings, terminal, recorder.id, turn=before.state.turns + 1, sandboxed=before.header.sandbox)
+        turn = before.state.turns + 1
+        tell_session(settings, terminal, recorder.id, turn=turn, sandboxed=before.header.sandbox)
         tell_where_it_is(stack, recorder, keeper, terminal)
         opened = stack.enter_context(
             session(
@@ -94,6 +95,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         keeper.keep(opened.agent, recorder)
         stack.callback(tell_refused, opened.agent, terminal)
         whole = earlier.told(render(task, attachments, opened, terminal))
+        tell_begun(settings, terminal, recorder.id, turn=turn, on_host_because=opened.on_host_because)
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(
                 whole,

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from odek.bootstrap import Profile
 from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
-from odek.cli.narrator import choose_sink, tell_session
+from odek.cli.narrator import choose_sink, tell_begun, tell_session
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
 from odek.cli.session import session
@@ -61,6 +61,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         keeper.keep(opened.agent, None)
         stack.callback(tell_refused, opened.agent, terminal)
         whole = render(task, attachments, opened, terminal)
+        session_id = None
         if parsed.session:
             from odek.cli.conversation import given_files, open_store, tell_where_it_is  # most runs keep nothing
 
@@ -69,8 +70,10 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
                 store.create(task=task, model=settings.model.model, sandbox=opened.sandbox_wanted, cwd=host.cwd)
             )
             keeper.keep(opened.agent, recorder)
-            tell_session(settings, terminal, recorder.id)
+            session_id = recorder.id
+            tell_session(settings, terminal, session_id)
             tell_where_it_is(stack, recorder, keeper, terminal)
+        tell_begun(settings, terminal, session_id, on_host_because=opened.on_host_because)
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(
                 whole,

@@ -23,7 +23,7 @@ from odek.agent.events import (
     ToolStarted,
     Warned,
 )
-from odek.cli.narrator import JsonNarrator, Narrator, preview, tell_session
+from odek.cli.narrator import JsonNarrator, Narrator, preview, tell_begun
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
 from odek.model.types import Message, Reply, ToolCall, Usage
@@ -219,24 +219,31 @@ def test_events_are_these_bytes() -> None:
 
 
 def test_every_event_is_documented_with_its_fields() -> None:
-    """R-81: kinds in the order of their table, fields as they are sent; `session` is told by `tell_session`."""
+    """R-81: kinds in the order of their table, fields as they are sent; `session` is told by `tell_begun`."""
     table = DOCUMENT.read_text(encoding="utf-8").partition("\n## Events\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE)
     documented = {kind: re.findall(r"`(\w+)`", re.sub(r" \(each [^)]*\)", "", fields)) for kind, fields in rows[1:]}
     sent = {event.pop("event"): list(event) for event in map(json.loads, LINES)}
-    assert documented == {"session": ["id", "turn"], **sent}
+    assert documented == {"session": ["id", "turn", "place", "reason"], **sent}
     (call,) = json.loads(LINES[3])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
     usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
     assert f"`usage` holds {' and '.join(usage.rsplit(', ', 1))}." in table
 
 
-def test_kept_conversation_is_told_as_an_event() -> None:
-    """R-81: the first line of a conversation that is kept."""
+@pytest.mark.parametrize(
+    ("kept", "because", "event"),
+    [
+        ("20260715-x", "", '"id": "20260715-x", "turn": 2, "place": "sandbox", "reason": null'),
+        (None, "--no-sandbox", '"id": null, "turn": 2, "place": "host", "reason": "--no-sandbox"'),
+    ],
+)
+def test_first_event_says_where_commands_run(kept: str | None, because: str, event: str) -> None:
+    """A22, R-81: and which conversation is kept."""
     stdout = io.StringIO()
     settings = resolve(make_layers(flags={"json": True}))
-    tell_session(settings, Terminal(stdout, io.StringIO()), "20260715-x", turn=2, sandboxed=True)
-    assert stdout.getvalue() == '{"event": "session", "id": "20260715-x", "turn": 2}\n'
+    tell_begun(settings, Terminal(stdout, io.StringIO()), kept, turn=2, on_host_because=because)
+    assert stdout.getvalue() == f'{{"event": "session", {event}}}\n'
 
 
 def test_story_for_machines() -> None:
