@@ -22,6 +22,30 @@ MARK = "[REDACTED]"
 MIN_LENGTH = 8  # a shorter value would be found in innocent words
 _LINE_LENGTH = 16  # a line of a secret of several lines that counts alone
 
+# Values that protect nothing and stand in every project: masked by value, its code could be neither read nor patched.
+_COMMON = frozenset(
+    (
+        *("password", "passwords", "password1", "password123", "passw0rd", "passphrase", "mypassword", "yourpassword"),
+        *("postgres", "postgresql", "mariadb", "rabbitmq", "wordpress", "superuser", "administrator", "adminadmin"),
+        *(
+            "changeme",
+            "changeit",
+            "change-me",
+            "change_me",
+            "change_this",
+            "rootroot",
+            "testtest",
+            "testpass",
+            "test1234",
+        ),
+        *("testpassword", "secretsecret", "mysecret", "supersecret", "notasecret", "not-a-secret", "your-api-key"),
+        *("12345678", "123456789", "1234567890", "11111111", "00000000", "qwertyui", "qwertyuiop", "letmein1"),
+        *("development", "production", "disabled", "enabled", "required", "optional", "undefined", "anonymous"),
+        *("placeholder", "username", "localhost", "database", "credentials", "keychain", "keyring", "not-needed"),
+        *("no-key-required", "dummy-key", "test-key", "fake-key", "redacted", "[redacted]"),
+    )
+)
+
 # What each format cannot be without (looked for first: most texts hold none of them) and the pattern.
 # What a pattern calls `keep` stays in the text. Every repetition is bounded or nothing can fail after it,
 # so that no text makes the search slower than linear.
@@ -87,8 +111,15 @@ class Redactor:
     """Takes secrets out of texts; made once for a session, used on each of its texts."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """`secrets` are the values that are known; those shorter than MIN_LENGTH are not looked for."""
-        forms = {form for secret in secrets for form in _forms(secret)}
+        """`secrets` are the values that are known; those shorter than MIN_LENGTH are not looked for.
+
+        A plain word ("password") is one only as a whole value, behind `=` or `:` (A27).
+        """
+        known = {secret.strip() for secret in secrets}
+        common = sorted(secret for secret in known if secret.lower() in _COMMON and len(secret) >= MIN_LENGTH)
+        words = "|".join(map(re.escape, common))
+        self._common = re.compile(rf"(?P<keep>[=:][ \t]{{0,4}}[\"']?)(?:{words})(?![\w-])") if words else None
+        forms = {form for secret in known.difference(common) for form in _forms(secret)}
         self._known = sorted(forms, key=lambda form: (-len(form), form))
         self.reach = max(_REACH, *map(len, forms), 0)
         """characters on this side of a gap in a text that may belong to a secret which goes on behind it"""
@@ -112,6 +143,8 @@ class Redactor:
         for sign, pattern in _FORMATS:
             if sign in text:
                 text = _compiled(pattern).sub(marked, text)
+        if self._common is not None:
+            text = self._common.sub(marked, text)
         lower = text.lower()
         return _compiled(_NAMED).sub(marked, text) if any(name in lower for name in _NAMES) else text
 

@@ -120,3 +120,29 @@ def test_innocent_text_stays_as_it_is(text: str) -> None:
 def test_secrets_of_an_environment_are_values_not_places() -> None:
     env = {"API_KEY": "one", "TOKEN": "two", "HOME": "/root", "PASSWORD_STORE_DIR": "/home/u/pw", "SSH_KEY_PATH": "/k"}
     assert secrets_in(env) == ("one", "two")
+
+
+WORDS = ("password", "postgres", "changeme", "12345678", "Password123", "supersecret")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_plain_word_is_a_secret_only_as_a_value(word: str) -> None:
+    """A27: `DB_PASSWORD=password` in the environment leaves code as it is."""
+    redact = Redactor((word, "admin", "true"))
+    code = (
+        f"def check({word}, admin=true):\n    return {word}.strip() or x.{word}  # the {word}, {word}s\nport: admin\n"
+    )
+    assert redact(code) == code
+    assert redact(f"DB_X={word}\nkey: '{word}'") == f"DB_X={MARK}\nkey: '{MARK}'"
+    for longer in (f"a={word}_field", f"a: {word}s", f"a={word}-2"):
+        assert redact(longer) == longer
+
+
+def test_a_word_that_is_not_plain_stays_a_secret_everywhere() -> None:
+    """A27: nothing is given up but for what is on the list."""
+    for secret in ("passwordpassword9", "correcthorse", "postgres-7f3a"):
+        assert redact_all(secret) == f"see {MARK}"
+
+
+def redact_all(secret: str) -> str:
+    return Redactor((secret,))(f"see {secret}")
