@@ -11,7 +11,17 @@ from typing import Protocol
 
 from odek.approval.display import value
 from odek.approval.notes import Note, changes
-from odek.approval.request import SWITCH, ApprovalRequest, describe_plainly, render_request
+from odek.approval.pages import Choice, choose
+from odek.approval.request import (
+    CONSEQUENCE,
+    FIT_ROWS,
+    SWITCH,
+    ApprovalRequest,
+    describe_plainly,
+    describe_request,
+    heading_of,
+    render_request,
+)
 from odek.approval.store import ApprovalStore
 from odek.errors import ApprovalDenied
 
@@ -65,12 +75,28 @@ def require_approval(
             "can be asked about",
             hint="put variables into the image, and mount one folder instead of its parts",
         )
-    answer = approver.ask(render_request(request), _ONCE + _TRUST + _NO)
+    answer = _ask(request, approver)
     if answer in _TRUST:
         store.remember(request)
         notify(_trusted(request, store.path))
     elif answer not in _ONCE:
         raise _denied(request, "were not approved")
+
+
+def _ask(request: ApprovalRequest, approver: Approver) -> str:
+    """Return the answer, "" for a no or none. A yes counts when all has been on the screen, the end of it last."""
+    rows = tuple(describe_request(request).split("\n"))
+    if len(rows) <= FIT_ROWS:
+        return approver.ask(render_request(request), _ONCE + _TRUST + _NO) or ""
+    pages = Choice(
+        heading=heading_of(request),
+        rows=rows,
+        words=_ONCE + _TRUST,
+        offer="",
+        question=CONSEQUENCE,
+        page_rows=FIT_ROWS,
+    )
+    return choose(approver, pages)
 
 
 def _asked_anew(earlier: Note, request: ApprovalRequest) -> str:

@@ -36,6 +36,9 @@ class Choice:
     offer: str
     """what the question says of `words`: "y = once" """
     refusal: str = "N = deny"
+    question: str = ""
+    """what is asked when everything was seen, if it is not made of `offer` and `refusal`"""
+    page_rows: int = PAGE_ROWS
     room: int = FIT_ROWS
     """rows that fit the screen below the heading"""
 
@@ -77,7 +80,8 @@ def _first_view(rows: tuple[str, ...], room: int) -> tuple[str, ...]:
 def _pages(choice: Choice) -> tuple[str, ...]:
     if choice.fits:
         return ("\n".join((choice.heading, *choice.details, *choice.rows)),)
-    parts = [choice.rows[start : start + PAGE_ROWS] for start in range(0, len(choice.rows), PAGE_ROWS)]
+    size = choice.page_rows
+    parts = [choice.rows[start : start + size] for start in range(0, len(choice.rows), size)]
     return ("\n".join((*choice.details, *parts[0])), *("\n".join(part) for part in parts[1:]))
 
 
@@ -85,5 +89,7 @@ def _question(choice: Choice, page: int, count: int, *, all_seen: bool) -> str:
     part = f"part {page + 1} of {count}"
     if not all_seen:
         return f"Read it first: [? = {part} / all = the rest of it / {choice.refusal}]"
+    if choice.question:
+        return choice.question
     more = "details" if choice.fits else part
     return f"Approve? [{choice.offer} / ? = {more} / {choice.refusal}]"

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 
-from odek.approval.display import field, readable, value
+from odek.approval.display import WIDTH, field, readable, value
+from odek.approval.widening import reaches_out, steers
 
 PROJECT_FILE = "./odek.json"
 DOCKERFILE = "./Dockerfile.odek"
 SWITCH = "ODEK_APPROVE_PROJECT_SANDBOX"
 QUESTION = "Approve? [y = once / t = trust this project / N]"
+CONSEQUENCE = (
+    "\nAllowing this means code in the sandbox can read workspace files and,\n"
+    f"depending on network mode, contact external hosts.\n\n{QUESTION}"
+)
+FIT_ROWS = 14  # what a terminal of 24 rows holds besides the heading, the consequence and the question
 _DIGEST_VERSION = 1
+_TOKEN = re.compile(r"\s*[^/:,=\s]*[/:,=]?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,27 +150,37 @@ def fingerprint_covers(request: ApprovalRequest) -> bool:
 
 
 def describe_request(request: ApprovalRequest) -> str:
-    """Return what is asked for, a field a line, every foreign text made visible."""
-    lines = [
+    """Return what is asked for, a field a line, every foreign text made visible.
+
+    What does not fit the screen ends with what widens the sandbox most: it stands next to the question.
+    """
+    first = (
         *_named("image", request.image),
         *_named("network", request.network),
         *_named("compose", request.compose_project),
         *(line for network in request.networks for line in _network_lines(network)),
-    ]
-    if request.env:
-        lines += field("env", ", ".join(value(key) for key in sorted(override.key for override in request.env)))
-    for override in sorted(request.env, key=lambda literal: literal.key):
-        if override.value and not override.variables:
-            lines += field("sets", value(f"{override.key}={override.value}"))
-    for volume in request.volumes:
-        lines += field("volume", value(volume))
-    lines += _named("user", request.user)
-    for label, text in request.other:
-        lines += field(readable(label), value(text))
-    lines += _interpolation_lines(request)
-    if request.dockerfile_sha256:
-        lines += _dockerfile_lines(request)
-    return "\n".join(lines)
+    )
+    ordinary = tuple(each for each in request.env if not steers(each.key, each.variables))
+    steering = tuple(each for each in request.env if steers(each.key, each.variables))
+    volumes = tuple(volume for volume in request.volumes if not reaches_out(volume))
+    outward = tuple(volume for volume in request.volumes if reaches_out(volume))
+    build = _dockerfile_lines(request) if request.dockerfile_sha256 else ()
+    others = tuple(line for label, text in request.other for line in field(readable(label), value(text)))
+    user = _named("user", request.user)
+    short = (
+        *first,
+        *_env_lines((*ordinary, *steering)),
+        *_volume_lines((*volumes, *outward)),
+        *user,
+        *others,
+        *_interpolation_lines(request.env),
+        *build,
+    )
+    if len(short) <= FIT_ROWS:
+        return "\n".join(short)
+    usual = (*_env_lines(ordinary), *_interpolation_lines(ordinary), *_volume_lines(volumes))
+    wide = (*_env_lines(steering), *_interpolation_lines(steering), *_volume_lines(outward))
+    return "\n".join((*usual, *others, *wide, *user, *build, *first))
 
 
 def describe_plainly(request: ApprovalRequest) -> str:
@@ -172,15 +190,38 @@ def describe_plainly(request: ApprovalRequest) -> str:
 
 def render_request(request: ApprovalRequest) -> str:
     """Return the question for the operator; its last line asks, without an end of line."""
+    return f"{heading_of(request)}\n{describe_request(request)}\n{CONSEQUENCE}"
+
+
+def heading_of(request: ApprovalRequest) -> str:
+    """Return the line that says who asks for what."""
     if request.from_project_file:
-        heading = f"WARNING: project config ({PROJECT_FILE}) requests sandbox overrides:"
-    else:
-        heading = f"WARNING: the project ({DOCKERFILE}) requests an image build:"
-    return (
-        f"{heading}\n{describe_request(request)}\n\n"
-        "Allowing this means code in the sandbox can read workspace files and,\n"
-        f"depending on network mode, contact external hosts.\n\n{QUESTION}"
-    )
+        return f"WARNING: project config ({PROJECT_FILE}) requests sandbox overrides:"
+    return f"WARNING: the project ({DOCKERFILE}) requests an image build:"
+
+
+def _env_lines(env: tuple[EnvOverride, ...]) -> tuple[str, ...]:
+    ordered = sorted(env, key=lambda override: (steers(override.key, override.variables), override.key))
+    literal = (each for each in ordered if each.value and not each.variables)
+    names = _field("env", ", ".join(value(key) for key in sorted(override.key for override in env)))
+    sets = (line for each in literal for line in _field("sets", value(f"{each.key}={each.value}")))
+    return (*names, *sets) if env else ()
+
+
+def _volume_lines(volumes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line for volume in volumes for line in _field("volume", value(volume)))
+
+
+def _field(label: str, text: str) -> tuple[str, ...]:
+    """Return what `field` does, but broken between names and not inside one, where that can be."""
+    rows = [""]
+    for token in _TOKEN.findall(text) if text.isascii() else (text,):
+        if rows[-1] and len(rows[-1]) + len(token) > WIDTH:
+            rows.append("")
+        rows[-1] += token
+    first, *rest = (line for row in rows for line in field(label, row))
+    head = " " * (len(first) - len(first.lstrip())) + f"{label + ':':<8} "
+    return (first, *(line if line.startswith("         + ") else f"         + {line[len(head) :]}" for line in rest))
 
 
 def _named(label: str, text: str) -> tuple[str, ...]:
@@ -199,14 +240,14 @@ def _network_lines(network: ApprovedNetwork) -> tuple[str, ...]:
     )
 
 
-def _interpolation_lines(request: ApprovalRequest) -> tuple[str, ...]:
-    readers = tuple(override for override in request.env if override.variables)
+def _interpolation_lines(env: tuple[EnvOverride, ...]) -> tuple[str, ...]:
+    readers = tuple(override for override in env if override.variables)
     if not readers:
         return ()
     lines = ["  ⚠️  sandbox_env values contain ${...} interpolation against host environment variables"]
     for override in sorted(readers, key=lambda reader: reader.key):
         names = ", ".join(value(name) for name in override.variables)
-        lines += field("reads", f"{value(override.key)} gets {names}")
+        lines += _field("reads", f"{value(override.key)} gets {names}")
     return tuple(lines)
 
 

@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
     "state": GROUND | {"operator_home"},
     "config": GROUND | {"amounts", "host", "operator_home", "safefile"},
     "sandbox": GROUND | {"amounts", "process", "safefile", "listing", "together"},
-    "approval": GROUND | {"state", "danger"},
+    "approval": GROUND | {"state", "danger", "secret_names"},
     "danger": GROUND | {"trusted", "secret_names"},
     "model": GROUND,
     "session": GROUND | {"operator_home", "state", "model"},

@@ -236,6 +236,17 @@ def test_question_with_networks_and_everything_else() -> None:
         other=(("readonly", "false"),),
     )
     assert describe_request(asked) == (
+        "  env:     A, B\n"
+        "  sets:    A=1\n"
+        "  sets:    B=1\n"
+        "  volume:  ./a:/a\n"
+        '  volume:  "./b c:/b"\n'
+        "  readonly: false\n"
+        "  user:    0:0\n"
+        "  build:   Dockerfile.odek\n"
+        f"    sha256:  {B}\n"
+        "  ⚠️  its RUN steps execute outside the sandbox's limits and can read the whole working\n"
+        "      directory; the image it names after FROM is pulled\n"
         "  compose: app\n"
         "  attach:  app_default\n"
         f"    id:      {A}\n"
@@ -244,18 +255,7 @@ def test_question_with_networks_and_everything_else() -> None:
         "  attach:  backend\n"
         f"    id:      {B}\n"
         "    internal: yes (no internet; services of this host may be reachable)\n"
-        "    compose project: none\n"
-        "  env:     A, B\n"
-        "  sets:    A=1\n"
-        "  sets:    B=1\n"
-        "  volume:  ./a:/a\n"
-        '  volume:  "./b c:/b"\n'
-        "  user:    0:0\n"
-        "  readonly: false\n"
-        "  build:   Dockerfile.odek\n"
-        f"    sha256:  {B}\n"
-        "  ⚠️  its RUN steps execute outside the sandbox's limits and can read the whole working\n"
-        "      directory; the image it names after FROM is pulled"
+        "    compose project: none"
     )
 
 
