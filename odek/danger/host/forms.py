@@ -219,7 +219,7 @@ def _watch(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple
 
 def _command(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`command -v NAME` only tells where it is."""
-    return ("-v",) if words[:1] in (("-v",), ("-V",)) else words
+    return ("true",) if words[:1] in (("-v",), ("-V",)) else words
 
 
 def _sed(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:

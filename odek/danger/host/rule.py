@@ -83,14 +83,15 @@ class HostRule:
             raise NotUnderstood(f"runs the program {words[0]} of the project")
         if len(words) == 2 and words[1] in _VERSIONS and program.name in rows():
             return
-        row, rest, at = self._row(program.name, words[1:], replace(at, depth=depth))
-        at = replace(at, row=row.name)
+        row, rest, at = self._row(program.name, words[1:], at)
+        at = replace(at, row=row.name, depth=depth, modes=frozenset())
         special = SPECIAL.get(row.name)
         if special is not None:
             rest = special(self, row, rest, at)
         layout = lay_out(row, rest, lambda word: not row.globs and self.places.has_option_names(word, at.cwds))
         excluded = tuple(value for option, _, value in layout.values if option == "--exclude" and marks.is_exact(value))
-        at = replace(at, modes=layout.modes, excluded=excluded if row.name in _EXCLUDES_NAMES else ())
+        if layout.modes or excluded:
+            at = replace(at, modes=layout.modes, excluded=excluded if row.name in _EXCLUDES_NAMES else ())
         for option, kind, value in layout.values:
             self._apply(kind, value, at, f"the value of option {option} of {row.name}")
         self._operands(row, layout, at)

@@ -72,6 +72,11 @@ rg --pre ./x foo
 fd -x x
 xargs sh
 xargs fd < f
+command xargs fd < f
+command dc ls
+builtin dc ls
+nohup dc ls
+timeout 5 dc ls
 rename 'BEGIN{system(q(x))}' f
 x='$(y)'; echo "${x@P}"
 y='a[$(x)]'; z=abc; echo ${z:y}
