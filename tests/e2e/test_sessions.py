@@ -18,6 +18,8 @@ from program import Odek, Outcome
 from scene import DEAD_SOCKET
 from talk import Talk
 
+CUT_OFF = "The turn ended before there was a reply."  # A23: stands for the words that never came
+
 
 def operator(odek: Odek, **settings: object) -> Odek:
     folder = odek.home / ".odek"
