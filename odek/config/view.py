@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -29,9 +29,12 @@ def view(settings: Settings) -> dict[str, dict[str, object]]:
     }
 
 
-def render_view(settings: Settings) -> str:
-    """Return the same for people: one line an option, the value and who set it."""
-    rows = [(key, _as_text(entry["value"]), cast("str", entry["origin"])) for key, entry in view(settings).items()]
+def render_view(shown: Mapping[str, Mapping[str, object]]) -> str:
+    """Return the same for people: one line an option, the value and who set it, and whether it waits for approval."""
+    rows = [
+        (key, _as_text(entry["value"]), f"{entry['origin']}{', counts once approved' if entry.get('pending') else ''}")
+        for key, entry in shown.items()
+    ]
     key_width = max(len(key) for key, _, _ in rows)
     value_width = max(len(value) for _, value, _ in rows)
     return "".join(f"{key:<{key_width}}  {value:<{value_width}}  {visible(origin)}\n" for key, value, origin in rows)

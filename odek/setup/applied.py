@@ -1,4 +1,4 @@
-"""The settings actually applied to a session, for the model and for whoever looks at one (R-19). Pure.
+"""The settings actually applied to a session, for the model and for whoever looks at one (R-19).
 
 What the container really has comes from its facts, not from what was asked for; a value of a secret
 or of `sandbox_env` is never in it.
@@ -6,13 +6,90 @@ or of `sandbox_env` is never in it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
-from odek.config.settings import Settings
+from odek.approval.store import ApprovalStore
+from odek.config.layers import Layer
+from odek.config.resolve import project_overrides
+from odek.config.settings import Settings, Source
 from odek.config.view import view
-from odek.isolation import Intent
+from odek.errors import OdekError
+from odek.host import Host
+from odek.isolation import Intent, choose_intent
+from odek.sandbox import context
+from odek.sandbox.dockerlines import NAME
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.network import NetworkPlan
+from odek.setup.asking import approval_request
+from odek.setup.image import default_image
+from odek.setup.sandbox import limits_of
 from odek.setup.toolnames import disabled_tools
+from odek.state import StateFolder
+
+_NETWORK_KEYS = frozenset(("sandbox_networks", "sandbox_compose_project"))
+
+
+def settings_of_a_run(settings: Settings, layers: Sequence[Layer], host: Host) -> dict[str, dict[str, object]]:
+    """Return `view` with what `odek run` here would apply where nothing is set, Docker not asked.
+
+    "pending" is true for what the project asks and the operator has not approved; of networks that
+    cannot be known here: an approval binds the IDs that they have when a run begins.
+    """
+    shown = view(settings)
+    for key, value, origin in _unset(settings, host):
+        shown[key] |= {"value": value, "origin": origin}
+    intent = _intent(settings)
+    decider = "no_sandbox" if intent.origin == "ODEK_NO_SANDBOX" else "sandbox"
+    shown["sandbox"] = {**shown[decider], "value": intent.sandboxed, "origin": intent.origin}
+    for key in _pending(settings, layers, host):
+        shown[key]["pending"] = True
+    return shown
+
+
+def _intent(settings: Settings) -> Intent:
+    return choose_intent(
+        enabled=settings.sandbox.enabled,
+        origin=settings.origin_of("sandbox"),
+        from_flag=settings.source_of("sandbox") is Source.FLAG,
+        no_sandbox=settings.no_sandbox,
+        default=True,
+        command="run",
+    )
+
+
+def _unset(settings: Settings, host: Host) -> Iterator[tuple[str, object, str]]:
+    """Yield key, value and origin of what is worked out where no layer says it."""
+    if not settings.sandbox.image:
+        yield "sandbox_image", *_own_image(host)
+    if not settings.sandbox.user:
+        yield "sandbox_user", f"{host.uid}:{host.gid}", "who started odek"
+    if settings.sandbox.memory and not settings.was_set("sandbox_tmp_size"):
+        yield "sandbox_tmp_size", str(limits_of(settings).tmp_bytes), "half of sandbox_memory, or 1g"
+
+
+def _own_image(host: Host) -> tuple[str, str]:
+    try:
+        dockerfile = context.read_dockerfile(host.cwd)
+    except OdekError as error:  # a run stops for it, and says the rest
+        return f"cannot be built: {error.message}", f"./{NAME}"
+    return (default_image(), "the pinned default") if dockerfile is None else (dockerfile.tag, f"./{NAME}")
+
+
+def _pending(settings: Settings, layers: Sequence[Layer], host: Host) -> Sequence[str]:
+    overrides = project_overrides(layers)
+    keys = [override.key for override in overrides]
+    if not keys or settings.approve_project_sandbox:
+        return ()
+    if not _NETWORK_KEYS.intersection(keys):
+        try:
+            dockerfile = None if settings.sandbox.image else context.read_dockerfile(host.cwd)
+            request = approval_request(overrides, NetworkPlan(mode="none"), host, dockerfile)
+            if ApprovalStore(StateFolder(host.operator_home)).holds(request):
+                return ()
+        except OdekError:  # approvals that cannot be trusted approve nothing
+            pass
+    return keys
 
 
 def applied_settings(settings: Settings, intent: Intent, facts: ContainerFacts | None) -> dict[str, object]:

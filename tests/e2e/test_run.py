@@ -115,7 +115,7 @@ def test_json_events_parse_line_by_line(sandboxed: Odek) -> None:
     events = [json.loads(line) for line in outcome.stdout.splitlines()]
     kinds = [event["event"] for event in events if event["event"] != "text"]
     assert kinds == [
-        *("model_asked", "model_replied", "tool_started", "tool_finished"),
+        *("session", "model_asked", "model_replied", "tool_started", "tool_finished"),
         *("model_asked", "model_replied", "finished"),
     ]
     assert (events[0]["place"], events[0]["reason"], events[0]["id"]) == ("sandbox", None, None), "A22"

@@ -11,7 +11,7 @@ from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.config.schema import schema
 from odek.config.settings import Source
-from odek.config.view import render_view, view
+from odek.config.view import render_view
 from odek.errors import UsageError
 from odek.host import Host
 from odek.text import visible
@@ -35,10 +35,14 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         source = Source.GLOBAL if parsed.for_global else Source.PROJECT
         terminal.answer(json.dumps(schema(source), indent=2))
     elif action == ["view"]:
-        settings = resolve(read_layers(host, {}))
+        from odek.setup.applied import settings_of_a_run
+
+        layers = read_layers(host, {})
+        settings = resolve(layers)
         for warning in settings.warnings:
             terminal.warn(warning)
-        terminal.answer(json.dumps(view(settings), indent=2) if parsed.json else render_view(settings))
+        shown = settings_of_a_run(settings, layers, host)
+        terminal.answer(json.dumps(shown, indent=2) if parsed.json else render_view(shown))
     else:
         said = f'"{visible(" ".join(action))}" cannot be shown' if action else "say what to show"
         raise UsageError(said, hint="one of: view, schema; `odek config --help` explains them")

@@ -79,7 +79,7 @@ def test_text_has_a_line_for_each_option() -> None:
             flags={"sandbox": False},
         )
     )
-    text = render_view(settings)
+    text = render_view(view(settings))
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
     assert list(rows) == [option.key for option in LIVE]
     assert rows["model"] == ["\\x1b[2Jm", "./odek.json"]
@@ -94,4 +94,4 @@ def test_text_has_a_line_for_each_option() -> None:
 
 
 def test_on_is_shown_as_true() -> None:
-    assert "true" in render_view(resolve(make_layers(flags={"sandbox": True})))
+    assert "true" in render_view(view(resolve(make_layers(flags={"sandbox": True}))))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
-from fakes.layering import make_layers
+from fakes.layering import make_host, make_layers
 
+from odek.approval.store import ApprovalStore
 from odek.config.options import LIVE
-from odek.config.resolve import resolve
+from odek.config.resolve import project_overrides, resolve
+from odek.config.view import render_view
 from odek.isolation import Intent
 from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.network import Network
-from odek.setup.applied import applied_settings
+from odek.sandbox.network import Network, NetworkPlan
+from odek.setup.applied import applied_settings, settings_of_a_run
+from odek.setup.asking import approval_request
+from odek.setup.image import default_image
+from odek.state import StateFolder
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.registry import ToolResult
 
@@ -83,6 +91,73 @@ def test_applied_settings_of_a_sandboxed_session() -> None:
     assert list(sources) == [option.key for option in LIVE]
     named = ("model", "sandbox_image", "sandbox_network", "sandbox_pids_limit", "sandbox_cpus")
     assert [sources[key] for key in named] == ["global", "project", "default", "flag", "default"]
+
+
+def shown_here(tmp_path: Path, **layers: Any) -> dict[str, dict[str, object]]:
+    made = make_layers(**layers)
+    return settings_of_a_run(resolve(made), made, make_host(tmp_path, uid=os.getuid()))
+
+
+def test_what_a_run_would_apply_where_nothing_is_set(tmp_path: Path) -> None:
+    """A22: no dash where the sandbox is on and has an image and a user."""
+    shown = shown_here(tmp_path)
+    assert (shown["sandbox"]["value"], shown["sandbox"]["origin"]) == (True, "the default of odek run")
+    assert (shown["sandbox_image"]["value"], shown["sandbox_image"]["origin"]) == (
+        default_image(),
+        "the pinned default",
+    )
+    assert shown["sandbox_user"]["value"] == f"{os.getuid()}:0"
+    Path(tmp_path, "work", "Dockerfile.odek").write_text("FROM scratch\n")
+    shown = shown_here(tmp_path, operator={"sandbox_memory": "64m"})
+    assert shown["sandbox_image"]["origin"] == "./Dockerfile.odek"
+    assert str(shown["sandbox_image"]["value"]).startswith("odek-")
+    assert shown["sandbox_tmp_size"]["value"] == str(32 << 20)
+
+
+@pytest.mark.parametrize(
+    ("layers", "wanted", "origin", "source"),
+    [
+        ({"env": {"ODEK_NO_SANDBOX": "1"}}, False, "ODEK_NO_SANDBOX", "environment"),
+        ({"env": {"ODEK_SANDBOX": "0"}}, False, "ODEK_SANDBOX", "environment"),
+        ({"operator": {"sandbox": False}}, False, "~/.odek/config.json", "global"),
+        ({"project": {"sandbox": True}}, True, "./odek.json", "project"),
+        ({"project": {"sandbox": False}}, True, "the default of odek run", "default"),
+    ],
+)
+def test_whether_a_run_would_be_sandboxed(
+    layers: dict[str, Any], wanted: bool, origin: str, source: str, tmp_path: Path
+) -> None:
+    """A22: the intent and who decided it."""
+    assert shown_here(tmp_path, **layers)["sandbox"] == {"value": wanted, "source": source, "origin": origin}
+
+
+@pytest.mark.parametrize(
+    ("project", "env", "pending"),
+    [
+        ({"sandbox_image": "x:1", "sandbox_readonly": True}, {}, ["sandbox_image"]),
+        ({"sandbox_networks": ["a"], "sandbox_user": "5:5"}, {}, ["sandbox_networks", "sandbox_user"]),
+        ({"sandbox_env": {"A": "b"}, "sandbox_volumes": ["./a:/a"]}, {}, ["sandbox_env", "sandbox_volumes"]),
+        ({"sandbox_image": "x:1"}, {"ODEK_APPROVE_PROJECT_SANDBOX": "1"}, []),
+        ({"sandbox_image": "x:1"}, {"ODEK_SANDBOX_IMAGE": "y:1"}, []),
+    ],
+)
+def test_what_a_project_asks_and_nobody_approved_is_marked(
+    project: dict[str, Any], env: dict[str, str], pending: list[str], tmp_path: Path
+) -> None:
+    """A22: a value that does not count yet is not shown as if it did."""
+    shown = shown_here(tmp_path, project=project, env=env)
+    assert [key for key, entry in shown.items() if entry.get("pending")] == pending
+    assert render_view(shown).count("./odek.json, counts once approved") == len(pending)
+
+
+def test_remembered_approval_is_not_pending(tmp_path: Path) -> None:
+    """A22: what was trusted counts."""
+    layers = make_layers(project={"sandbox_image": "x:1"})
+    host = make_host(tmp_path, uid=os.getuid())
+    request = approval_request(project_overrides(layers), NetworkPlan(mode="none"), host)
+    Path(host.home, ".odek").chmod(0o700)
+    ApprovalStore(StateFolder(host.operator_home)).remember(request)
+    assert "pending" not in settings_of_a_run(resolve(layers), layers, host)["sandbox_image"]
 
 
 def test_applied_settings_hold_no_secret() -> None:
