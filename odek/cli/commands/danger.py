@@ -127,7 +127,8 @@ def _why(decision: Decision, known: str) -> Iterator[str]:
     if decision.action == "allow":
         return
     if decision.reason != known:
-        yield f"         because it {visible(decision.reason)}"
+        lead = "not understood:" if decision.rule == "form" else "because it"
+        yield f"         {lead} {visible(decision.reason)}"
     if decision.setting.startswith("remove "):
         yield f"         to lift that, {visible(decision.setting)}"
     elif decision.setting:
