@@ -29,6 +29,8 @@ class NonceFile:
         self._made = False
         self.inode = ""
         """set when no file could be made"""
+        self.status: os.stat_result | None = None
+        """of the folder, from `make` on"""
         self.owners: tuple[int | None, int | None] = (None, None)
         """of odek's file and of the container's, as they were when removed"""
 
@@ -41,13 +43,14 @@ class NonceFile:
     def make(self) -> None:
         """Make the file, or learn the inode. Raises SandboxConfigError when the folder is gone or another."""
         folder = self._descriptor = open_workdir(self._folder, self._identity)
+        self.status = os.fstat(folder)
         try:
             _remove_stale(folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             os.close(os.open(self.name, flags, 0o644, dir_fd=folder))
             self._made = True
         except OSError:
-            self.inode = str(os.fstat(folder).st_ino)
+            self.inode = str(self.status.st_ino)
 
     def remove(self) -> None:
         """Remove the file, and the one that the container has made beside it (scripts.CHECK).

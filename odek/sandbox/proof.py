@@ -16,6 +16,7 @@ from odek.sandbox.argv import exec_argv, inspect_argv
 from odek.sandbox.docker import Docker, call, quote, read_array
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.folderowner import is_closed_to, other_owner
 from odek.sandbox.mountproof import MountsOf, exchanged_error, prove_mounts
 from odek.sandbox.networks import service_names
 from odek.sandbox.noncefile import NonceFile, require_known_owner
@@ -53,12 +54,13 @@ def prove(
         asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
         checked = call(docker, *asking, stdin=f"{spec.home}\n#{marker.name}".encode("utf-8", "surrogateescape"))
     observed = _read_check(checked)
+    _require_open(spec, observed, checked, marker)
     _require_working(spec, observed, checked, volumes=spec.volumes if left else ())
     require_known_owner(marker.owners, observed.get("uid", ""))
     services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
     for note in services.notes:
         notify(note)
-    return _facts(spec, inspected, observed, services, notify)
+    return _facts(spec, inspected, observed, services, notify, marker)
 
 
 def read_inspect(done: Completed) -> dict[str, Any]:
@@ -85,6 +87,23 @@ def _require_match(spec: SandboxSpec, inspected: dict[str, Any], nonce: str) -> 
             "the sandbox that Docker started is not the one that was asked for",
             hint="this engine does not enforce a setting; change the setting or the engine",
             detail="\n".join(visible(line) for line in wrong),
+        )
+
+
+def _require_open(spec: SandboxSpec, observed: dict[str, str], checked: Completed, marker: NonceFile) -> None:
+    """Refuse a folder that is another user's alone: commands could not even enter it (A20)."""
+    if marker.status is None or (checked.code == scripts.CHECKED and observed.get("nonce") == "seen"):
+        return
+    user = f"{observed['uid']}:{observed.get('gid', '')}" if "uid" in observed else spec.user
+    if is_closed_to(marker.status, user, spec.engine):
+        owner = other_owner(marker.status, user, spec.engine)
+        raise SandboxConfigError(
+            f'"{visible(spec.workdir)}" belongs to {marker.status.st_uid}:{marker.status.st_gid}, and is closed to the '
+            f"sandbox user {visible(user)}",
+            hint=f"--sandbox-user {owner} runs the commands as its owner"
+            if owner
+            else "open the folder to that user, or choose another one with sandbox_user",
+            detail=quote(checked) if checked.code != scripts.CHECKED else "",
         )
 
 
@@ -135,6 +154,7 @@ def _facts(
     observed: dict[str, str],
     services: ServiceNames,
     notify: Callable[[str], None],
+    marker: NonceFile,
 ) -> ContainerFacts:
     home = spec.home
     if observed.get("home") != "writable":
@@ -148,7 +168,10 @@ def _facts(
     writable = observed.get("workspace") == "writable"
     user = f"{observed.get('uid', '?')}:{observed.get('gid', '?')}"
     if not writable and not spec.readonly:
-        notify(f"the working directory is not writable for the sandbox user {user}: commands can only read it")
+        notify(
+            f"the working directory is not writable for the sandbox user {user}: commands can only read it"
+            + _as_owner(marker, user, spec)
+        )
     return ContainerFacts(
         name=str(inspected.get("Name", "")).removeprefix("/"),
         id=str(inspected.get("Id", "")),
@@ -170,6 +193,14 @@ def _facts(
         started_at=_started_at(inspected),
         init_start=_init_start(observed),
     )
+
+
+def _as_owner(marker: NonceFile, user: str, spec: SandboxSpec) -> str:
+    """Return who could write the folder: where odek can, too, and so can clear away what a start makes in it."""
+    owner = other_owner(marker.status, user, spec.engine) if marker.status else ""
+    if not owner or (marker.status and marker.owners[0] == marker.status.st_uid):  # the operator chose another user
+        return ""
+    return f"; --sandbox-user {owner} runs them as its owner" if not marker.inode else f"; it belongs to {owner}"
 
 
 def _started_at(inspected: dict[str, Any]) -> str:

@@ -236,15 +236,26 @@ def test_read_only_workspace_cannot_be_written(boxes: Boxes) -> None:
 
 @pytest.mark.parametrize("user", ["0:0", "12345:54321"])
 def test_folder_that_the_user_cannot_write_is_told(user: str, boxes: Boxes) -> None:
-    """R-37, R-71: root without its capabilities is an ordinary user; no file is left of the attempt."""
+    """R-37, R-71, A20: root without its capabilities is an ordinary user; no file is left of the attempt.
+
+    The way out that is named is one.
+    """
     if user == "0:0" and os.getuid() == 0:
         os.chown(boxes.workdir, 12345, 54321)
     box = boxes.start(user=user)
     assert box.facts.workspace_writable is False
-    assert boxes.said == [
-        f"the working directory is not writable for the sandbox user {user}: commands can only read it"
-    ]
+    (said,) = boxes.said
+    words = f"the working directory is not writable for the sandbox user {user}: commands can only read it"
+    assert said.startswith(words)
     assert list(boxes.workdir.iterdir()) == []
+    if user == "0:0" and os.getuid() == 0:
+        assert said == f"{words}; --sandbox-user 12345:54321 runs them as its owner"
+        boxes.workdir.chmod(0o700)
+        with pytest.raises(SandboxConfigError, match="and is closed to the sandbox user 0:0") as refused:
+            boxes.start(user=user)
+        assert refused.value.hint == "--sandbox-user 12345:54321 runs the commands as its owner"
+        boxes.said.clear()
+        assert (boxes.start(user="12345:54321").facts.workspace_writable, boxes.said) == (True, [])
 
 
 def test_volumes_are_mounted_where_they_were_asked_for(boxes: Boxes) -> None:

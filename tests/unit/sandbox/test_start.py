@@ -82,6 +82,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
+    tmp_path.chmod(0o755)
     return Scene(replace(SPEC, workdir=str(tmp_path)))
 
 
@@ -182,6 +183,49 @@ def test_facts_are_what_was_observed_and_not_what_was_asked_for(
     script(scene, check=check)
     assert scene.start().facts == replace(FACTS, **facts)
     assert scene.said == said
+
+
+@pytest.mark.skipif(not may_become_others(), reason="only root can give a folder away")
+@pytest.mark.parametrize(
+    ("owner", "engine", "way"),
+    [
+        ((4711, 4712), Engine(), "; --sandbox-user 4711:4712 runs them as its owner"),
+        ((4711, 4712), Engine(rootless=True), ""),
+        ((1000, 1000), Engine(), ""),
+        ((0, 0), Engine(), ""),
+    ],
+)
+def test_folder_of_another_user_names_the_way_out(
+    owner: tuple[int, int], engine: Engine, way: str, scene: Scene
+) -> None:
+    """A20: root in a folder of somebody else's, as with sudo and in CI; root itself is never proposed."""
+    os.chown(scene.spec.workdir, *owner)
+    scene.spec = replace(scene.spec, engine=engine)
+    script(scene, check=SEEN.replace("workspace=writable\n", ""))
+    scene.start()
+    words = "the working directory is not writable for the sandbox user 1000:1000: commands can only read it"
+    assert scene.said == [words + way]
+
+
+@pytest.mark.skipif(not may_become_others(), reason="only root can give a folder away")
+@pytest.mark.parametrize(
+    ("owner", "code", "check", "hint"),
+    [
+        (4711, scripts.CHECKED, "home=writable\nuid=1000\ngid=1000\n", "--sandbox-user 4711:4712 runs"),
+        (4711, 126, "OCI runtime exec failed: chdir to cwd: permission denied\n", "--sandbox-user 4711:4712 runs"),
+        (0, scripts.CHECKED, "home=writable\nuid=1000\ngid=1000\n", "open the folder to that user"),
+    ],
+)
+def test_folder_that_is_closed_to_the_user_is_named_as_the_cause(
+    owner: int, code: int, check: str, hint: str, scene: Scene
+) -> None:
+    """A20: mode 0700; it is not the daemon that does not see it, and not the image."""
+    os.chown(scene.spec.workdir, owner, 4712)
+    os.chmod(scene.spec.workdir, 0o700)
+    scene.docker.on("exec", has=scripts.CHECK, code=code, stdout=check)
+    script(scene, "check")
+    refused = scene.fails(f"belongs to {owner}:4712, and is closed to the sandbox user 1000:1000")
+    assert refused.hint.startswith(hint)
 
 
 def test_read_only_workspace_is_not_complained_of_when_it_was_asked_for(scene: Scene) -> None:
