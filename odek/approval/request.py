@@ -71,6 +71,8 @@ class ApprovalRequest:
     """of the bytes of Dockerfile.odek that would be built; "" when nothing would be"""
     build_network: bool = False
     """whether the operator gives the build the network; told, and no part of any key"""
+    readonly: bool = False
+    """whether the sandbox is read-only, volumes included; told, and no part of any key"""
     other: tuple[tuple[str, str], ...] = ()
     """further gated settings: (label, value)"""
 
@@ -170,7 +172,7 @@ def describe_request(request: ApprovalRequest) -> str:
     short = (
         *first,
         *_env_lines((*ordinary, *steering)),
-        *_volume_lines((*volumes, *outward)),
+        *_volume_lines((*volumes, *outward), request.readonly),
         *user,
         *others,
         *_interpolation_lines(request.env),
@@ -178,8 +180,8 @@ def describe_request(request: ApprovalRequest) -> str:
     )
     if len(short) <= FIT_ROWS:
         return "\n".join(short)
-    usual = (*_env_lines(ordinary), *_interpolation_lines(ordinary), *_volume_lines(volumes))
-    wide = (*_env_lines(steering), *_interpolation_lines(steering), *_volume_lines(outward))
+    usual = (*_env_lines(ordinary), *_interpolation_lines(ordinary), *_volume_lines(volumes, request.readonly))
+    wide = (*_env_lines(steering), *_interpolation_lines(steering), *_volume_lines(outward, request.readonly))
     return "\n".join((*usual, *others, *wide, *user, *build, *first))
 
 
@@ -208,8 +210,15 @@ def _env_lines(env: tuple[EnvOverride, ...]) -> tuple[str, ...]:
     return (*names, *sets) if env else ()
 
 
-def _volume_lines(volumes: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(line for volume in volumes for line in _field("volume", value(volume)))
+def _volume_lines(volumes: tuple[str, ...], readonly: bool) -> tuple[str, ...]:
+    return tuple(line for volume in volumes for line in _field("volume", _volume(volume, readonly)))
+
+
+def _volume(text: str, readonly: bool) -> str:
+    shown = value(text)
+    if "(" in text and shown == text:  # a path that ends in our words is not to pass for read-only
+        shown = f'"{text}"'
+    return f"{shown} (read-only)" if readonly else shown
 
 
 def _field(label: str, text: str) -> tuple[str, ...]:

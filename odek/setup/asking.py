@@ -19,10 +19,15 @@ from odek.state import StateFolder
 
 
 def approval_request(
-    overrides: Sequence[Override], plan: NetworkPlan, host: Host, dockerfile: Dockerfile | None = None
+    overrides: Sequence[Override],
+    plan: NetworkPlan,
+    host: Host,
+    dockerfile: Dockerfile | None = None,
+    *,
+    readonly: bool = False,
 ) -> ApprovalRequest:
     """Return what the project asks the operator for: its overrides, networks by their full IDs, and the
-    build of `dockerfile`. Pure."""
+    build of `dockerfile`; `readonly`: whether the sandbox is. Pure."""
     asked = {override.key: override.value for override in overrides}
     env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
     by_project = "sandbox_networks" in asked or "sandbox_compose_project" in asked
@@ -42,6 +47,7 @@ def approval_request(
         user=str(asked.get("sandbox_user", "")),
         dockerfile_sha256=dockerfile.sha256 if dockerfile else "",
         ignore_sha256=dockerfile.ignore_sha256 if dockerfile else "",
+        readonly=readonly,
     )
 
 

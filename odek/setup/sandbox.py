@@ -171,7 +171,8 @@ def start_sandbox(
         plan = inspect_networks(draft.networks, docker)
         for note in service_names(plan, "", docker).notes:
             notices.note(note)  # two checkouts behind one name are pointed out before the question
-    approve(approval_request(overrides, plan, host, draft.dockerfile), settings, host, approver, notices)
+    request = approval_request(overrides, plan, host, draft.dockerfile, readonly=settings.sandbox.readonly)
+    approve(request, settings, host, approver, notices)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     require_small_env(env, origin=settings.origin_of("sandbox_env"))
     if not draft.networks.attaches:

@@ -92,7 +92,8 @@ def _look(asked: Asked, docker: Docker, notices: Notices) -> Look:
     if plan is None and not asked.draft.networks.attaches:
         plan = NetworkPlan(mode=asked.draft.networks.mode)
     overrides, dockerfile = project_overrides(asked.layers), asked.draft.dockerfile
-    request = approval_request(overrides, plan, asked.host, dockerfile) if plan else None
+    readonly = asked.settings.sandbox.readonly
+    request = approval_request(overrides, plan, asked.host, dockerfile, readonly=readonly) if plan else None
     return Look(
         client=which("docker", asked.host) or "",
         version=version,

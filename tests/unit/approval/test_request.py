@@ -259,6 +259,24 @@ def test_question_with_networks_and_everything_else() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("volume", "plain", "readonly"),
+    [
+        ("./a:/a", "./a:/a", "./a:/a (read-only)"),
+        ("./b c:/b", '"./b c:/b"', '"./b c:/b" (read-only)'),
+        ("./a:/a (read-only)", '"./a:/a (read-only)"', '"./a:/a (read-only)" (read-only)'),
+        ("./a:/a/(read-only)", '"./a:/a/(read-only)"', '"./a:/a/(read-only)" (read-only)'),
+    ],
+)
+def test_question_says_that_volumes_are_read_only(volume: str, plain: str, readonly: str) -> None:
+    """A7: with the sandbox, behind each of them; a path cannot pass for it, and the key is the same."""
+    asked = request(volumes=(volume, "./z:/z"))
+    both = dataclasses.replace(asked, readonly=True)
+    assert describe_request(asked) == f"  volume:  {plain}\n  volume:  ./z:/z"
+    assert describe_request(both) == f"  volume:  {readonly}\n  volume:  ./z:/z (read-only)"
+    assert (digest(both), fingerprint(both)) == (digest(asked), fingerprint(asked))
+
+
 def test_question_names_what_a_build_leaves_out() -> None:
     """F14: .dockerignore says what of the project a build is sent."""
     told = describe_request(request(dockerfile_sha256=A, ignore_sha256=B)).split("\n")

@@ -425,6 +425,16 @@ def test_read_only_is_read_only_for_volumes_too(setup: Setup) -> None:
     assert sum(",readonly" in word for word in setup.docker.called("run")[0]) == 3
 
 
+def test_question_says_that_the_volumes_are_read_only(setup: Setup) -> None:
+    """A7: where the sandbox is, whoever said so."""
+    Path(setup.host.cwd, "v").mkdir()
+    volume = Mount(source=f"{setup.host.cwd}/v", target="/v", readonly=True)
+    setup.script(setup.spec(readonly=True, volumes=(volume,)))
+    answers = Answers("y")
+    setup.start(answers, **operator(sandbox_readonly=True), project={"sandbox_volumes": ["v:/v"]})
+    assert "  volume:  v:/v (read-only)\n" in answers.prompts[0]
+
+
 @pytest.mark.parametrize("how", ["current", "variable"])
 def test_folder_with_the_socket_of_a_docker_context_is_refused(how: str, setup: Setup) -> None:
     """F5: the daemon of a context is the machine as that of DOCKER_HOST is."""
