@@ -18,11 +18,12 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.folderowner import is_closed_to, other_owner
 from odek.sandbox.mountproof import MountsOf, exchanged_error, prove_mounts
+from odek.sandbox.mounts import is_inside
 from odek.sandbox.networks import service_names
 from odek.sandbox.noncefile import NonceFile, require_known_owner
 from odek.sandbox.podman import docker_inspect
 from odek.sandbox.services import ServiceNames
-from odek.sandbox.spec import Mount, SandboxSpec
+from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
 from odek.sandbox.verify import mismatches
 from odek.text import visible
 
@@ -163,7 +164,8 @@ def _facts(
                 f'HOME "{visible(home)}" of image "{visible(spec.image)}" is not open to user "{visible(spec.user)}"',
                 hint="give the sandbox a HOME that is, with sandbox_env, or another sandbox_user",
             )
-        notify(f"HOME {visible(home)} is not writable in this image; commands get HOME={_SPARE_HOME}")
+        why = _why_no_home(spec, observed.get("nohome", ""))
+        notify(f"HOME {visible(home)} {why}; commands get HOME={_SPARE_HOME}")
         home = _SPARE_HOME
     writable = observed.get("workspace") == "writable"
     user = f"{observed.get('uid', '?')}:{observed.get('gid', '?')}"
@@ -193,6 +195,19 @@ def _facts(
         started_at=_started_at(inspected),
         init_start=_init_start(observed),
     )
+
+
+def _why_no_home(spec: SandboxSpec, seen: str) -> str:
+    """Return why the HOME that was asked for cannot be kept; `seen` is what CHECK found in its place (A18). Pure."""
+    if spec.readonly and is_inside(spec.home, WORKSPACE):
+        return "lies in the working directory, which is read-only"
+    if seen == "file":
+        return "is not a folder"
+    if seen == "missing" and any(is_inside(spec.home, folder) for folder in ("/tmp", _SPARE_HOME, WORKSPACE)):
+        return f"could not be made by user {visible(spec.user)}"
+    if seen == "missing":
+        return f"is not in this image, and a folder is made for it only below /tmp, {_SPARE_HOME} and {WORKSPACE}"
+    return "is not writable in this image"
 
 
 def _as_owner(marker: NonceFile, user: str, spec: SandboxSpec) -> str:

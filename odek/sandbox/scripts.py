@@ -23,7 +23,7 @@ CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
 # volume that odek cannot prove from outside its place below the workspace, its target, and the name of a
 # file that must be there, or "". Stdin: HOME of the commands, which may be a secret, and
-# a line "#$1".
+# a line "#$1". A HOME below a tmpfs or the workspace is made: the image cannot have brought it.
 # Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
 # shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
 # the file that the attempt leaves in the workspace; in a folder that is another one, it could not, so none is made.
@@ -41,7 +41,14 @@ seen=
 [ -e "/workspace/$1" ] && seen=1
 [ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) seen=1 ;; esac
 attempt() { true 2>/dev/null >"$1" && echo "$2=writable"; }
-attempt "$HOME/.odek-$1" home && rm -f "$HOME/.odek-$1"
+if [ "$seen" ]; then
+  case $HOME in /tmp/*|/dev/shm/*|/workspace/*) [ -d "$HOME" ] || mkdir -p -- "$HOME" 2>/dev/null ;; esac
+fi
+if attempt "$HOME/.odek-$1" home; then rm -f "$HOME/.odek-$1"
+elif [ -d "$HOME" ]; then echo nohome=closed
+elif [ -e "$HOME" ]; then echo nohome=file
+else echo nohome=missing
+fi
 [ -d /dev/shm ] && [ -w /dev/shm ] && echo spare=writable
 [ "$seen" ] && echo nonce=seen && attempt "/workspace/$1.w" workspace
 while read -r key id rest; do

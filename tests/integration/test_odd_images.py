@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import Any
 
 import pytest
 from boxes import PROGRAMS, Boxes, OddImages, output
@@ -77,10 +78,33 @@ def test_home_that_is_not_writable_is_replaced_and_said_so(boxes: Boxes, odd_ima
     assert boxes.said[0] == "HOME /tmp is not writable in this image; commands get HOME=/dev/shm"
 
 
-def test_home_of_the_operator_that_is_not_there_is_replaced(boxes: Boxes) -> None:
-    """R-31."""
-    box = boxes.start(home="/no/such", env=(("HOME", "/no/such"),))
-    assert output(box, "echo $HOME") == "/dev/shm\n"
+def test_home_of_the_operator_is_kept_or_it_is_said_why_not(boxes: Boxes) -> None:
+    """R-31, A18: made as the user below /tmp and the workspace, where no image can have brought it."""
+    (boxes.workdir / "file").touch()
+    user = "12345:54321" if os.getuid() == 0 else ""  # root owns the image's folders
+    if user:
+        os.chown(boxes.workdir, 12345, 54321)
+
+    def start(home: str, **changes: Any) -> str:
+        boxes.said.clear()
+        box = boxes.start(home=home, env=(("HOME", home),), **({"user": user} if user else {}), **changes)
+        return output(box, 'touch "$HOME/x" && echo "$HOME"').rstrip("\n")
+
+    for home in ("/tmp/a b/'c/d", "/workspace/.home/h"):
+        assert (start(home), boxes.said) == (home, [])
+    assert (boxes.workdir / ".home/h/x").stat().st_uid == (12345 if user else os.getuid())
+    for home, why in {
+        "/no/such": "is not in this image, and a folder is made for it only below /tmp, /dev/shm and /workspace",
+        "/bin": "is not writable in this image",
+        "/workspace/file": "is not a folder",
+        "/workspace/file/h": f"could not be made by user {user or boxes.spec().user}",
+    }.items():
+        assert start(home) == "/dev/shm"
+        assert boxes.said == [f"HOME {home} {why}; commands get HOME=/dev/shm"]
+    assert start("/workspace/.home/h", readonly=True) == "/dev/shm"
+    assert boxes.said == [
+        "HOME /workspace/.home/h lies in the working directory, which is read-only; commands get HOME=/dev/shm"
+    ]
 
 
 @pytest.mark.parametrize(
