@@ -91,6 +91,10 @@ def _guarded(name: str, arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and _is_of_python(error):
             raise
+        if isinstance(error, RuntimeError) and isinstance(error.__cause__, Interrupted):
+            # where a signal finds a class being made, Python up to 3.11 wraps what is raised (__set_name__)
+            terminal.interrupted(error.__cause__.signal_number)
+            return error.__cause__.exit_code
         return terminal.bug(error, debug="ODEK_DEBUG" in terminal.env, code=_BUG_CODE)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
+from program import ROOT
 
 from odek import __version__
 from odek.cli.main import COMMANDS, main
@@ -44,3 +47,34 @@ def test_overview(arguments: list[str], code: int, capsys: pytest.CaptureFixture
 def test_unknown_command(name: str, error: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     """R-80, R-64."""
     assert (main([name]), capsys.readouterr()) == (2, ("", f"odek: error: {error}\nodek: hint: {hint}\n"))
+
+
+_INTERRUPTED = """
+import sys, types
+sys.path.insert(0, sys.argv[1])
+from odek.cli import main
+from odek.errors import Interrupted
+
+class Named:
+    def __set_name__(self, owner, name):
+        raise Interrupted(15)
+
+def fail(arguments, host, terminal):
+    try:
+        type("Made", (), {"field": Named()})
+    except Interrupted as interruption:
+        raise RuntimeError("Error calling __set_name__") from interruption  # as Python 3.10 and 3.11 do by themselves
+
+module = types.ModuleType("planted")
+module.main = fail
+sys.modules["planted"] = module
+main.COMMANDS["planted"] = ("planted", "")
+sys.exit(main.main(["planted"]))
+"""
+
+
+def test_signal_that_comes_while_a_class_is_made_ends_odek_as_any_other() -> None:
+    """Python up to 3.11 wraps what `__set_name__` raises, a signal during the imports included."""
+    argv = [sys.executable, "-I", "-S", "-c", _INTERRUPTED, str(ROOT)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "odek: stopped by SIGTERM\n")
