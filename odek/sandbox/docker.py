@@ -34,7 +34,8 @@ _NOBODY_THERE = re.compile(
     r"|[Uu]nable to connect to Podman socket|Cannot connect to Podman",
 )
 _DENIED = re.compile(r"permission denied while trying to connect to the (?:Docker daemon|docker API)", re.IGNORECASE)
-_OWN_FAILURES = (1, 125)  # of Docker's client, and of podman's
+OWN_FAILURES = (1, 125)
+"""exit statuses with which Docker's client, and podman's, say that something was refused"""
 _NO_START = re.compile(r"Failed to initialize|unable to resolve docker endpoint")
 _ANSWERED = re.compile(
     r"Error response from daemon|request returned|malformed HTTP|connection reset|: EOF\b|\btls: |x509: "
@@ -206,7 +207,7 @@ def read_probe(done: Completed) -> str:
             hint="try again; `docker version` must print a server version",
             detail=quote(done),
         )
-    if done.code == 0 or _ANSWERED.search(words):
+    if done.code == 0 or version[:1].isdigit() or _ANSWERED.search(words):
         raise SandboxConfigError(
             "something answers in place of a Docker daemon, but not with a version",
             hint="check DOCKER_HOST, `docker context ls` and the versions of client and daemon",
@@ -214,14 +215,14 @@ def read_probe(done: Completed) -> str:
         )
     # Exit status and words must both be those with which Docker's client says that nobody answered; a
     # program of another kind, or a client that could not tell its daemon, has neither (D-25).
-    if done.code in _OWN_FAILURES and _DENIED.search(words):
+    if done.code in OWN_FAILURES and _DENIED.search(words):
         raise DaemonUnreachable(
             "permission denied",
             "no permission to talk to the Docker daemon",
             hint="add your user to the group that owns the Docker socket, and log in again",
             detail=quote(done),
         )
-    if done.code in _OWN_FAILURES and _NOBODY_THERE.search(words) and not _NO_START.search(words):
+    if done.code in OWN_FAILURES and _NOBODY_THERE.search(words) and not _NO_START.search(words):
         raise DaemonUnreachable(
             "no connection",
             "the Docker daemon is not reachable",
@@ -247,6 +248,11 @@ def read_array(done: Completed) -> tuple[dict[str, Any], ...] | None:
     except (ValueError, RecursionError):
         return None
     return tuple(value) if isinstance(value, list) and all(isinstance(each, dict) for each in value) else None
+
+
+def describe_end(done: Completed) -> str:
+    """Return how a client ended, in a few words."""
+    return f"signal {-done.code}" if done.code < 0 else f"exit status {done.code}"
 
 
 def quote(done: Completed) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from odek.process import Completed
 from odek.sandbox.argv import image_id_argv, inspect_image_argv, pull_argv
-from odek.sandbox.docker import PROBE_ARGV, Docker, call, quote
+from odek.sandbox.docker import OWN_FAILURES, PROBE_ARGV, Docker, call, describe_end, quote
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 from odek.sandbox.image import ImageChoice
 from odek.text import visible
@@ -26,6 +26,19 @@ _NOT_THE_REGISTRY = re.compile(
     r"|fail\w* verification|verification failed|unexpected commit digest|wrong diff id|does not match digest",
     re.IGNORECASE,
 )
+# The client's own words for a daemon that it could not ask, or that went away in between; behind "Error
+# response from daemon" they are the daemon's, of its registry.
+_NOT_ASKED = re.compile(
+    r"\A(?!.*Error response from daemon).*(?:Cannot connect to the Docker daemon|failed to connect to the docker API"
+    r"|error during connect|permission denied while trying to connect|unexpected EOF|Cannot connect to Podman"
+    r"|unable to connect to Podman)",
+    re.DOTALL | re.IGNORECASE,
+)
+_ABSENT = re.compile(
+    r"no such (?:image|object)|image not known|reference does not exist|does not provide the (?:specified )?platform",
+    re.IGNORECASE,
+)
+"""how Docker and podman say that an image is not there, or not for this machine"""
 _HEX_WORD = re.compile(r"[0-9a-f]+")
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
@@ -96,7 +109,9 @@ def daemon_machine(docker: Docker) -> str:
 def find_image(ref: str, docker: Docker) -> str:
     """Return the ID of a local image, or "" when there is none; nothing is pulled.
 
-    Raises SandboxLost when Docker does not answer in time.
+    Only Docker's word that there is none counts as that: what is not known to be missing may be here, and a
+    pull that fails then would lead to the host. Raises SandboxConfigError when it says neither, and
+    SandboxLost when it does not answer in time.
     """
     # a bare name of hex digits would also match the beginning of an image ID
     done = call(docker, *image_id_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
@@ -107,7 +122,15 @@ def find_image(ref: str, docker: Docker) -> str:
         )
     # the last line: a client may chatter before it (B25)
     match = _ID.fullmatch(done.stdout.text.strip().rpartition("\n")[2]) if done.code == 0 else None
-    return f"sha256:{match.group(1)}" if match else ""
+    if match:
+        return f"sha256:{match.group(1)}"
+    if done.code in OWN_FAILURES and _ABSENT.search(done.stderr.text):
+        return ""
+    raise SandboxConfigError(
+        f'Docker does not tell whether it has the image "{visible(ref)}" ({describe_end(done)})',
+        hint=f"try again; `docker image inspect {visible(ref)}` shows what it says",
+        detail=quote(done),
+    )
 
 
 def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
@@ -148,10 +171,15 @@ def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callab
 
 
 def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> SandboxError:
-    if pulled.code < 0 and not pulled.timed_out:  # ended from outside: nothing is known of the image
+    if not pulled.timed_out and pulled.code not in OWN_FAILURES:  # no registry has been heard: nothing is known
         return SandboxConfigError(
-            f'the docker client was ended by signal {-pulled.code} while it pulled "{visible(choice.ref)}"',
+            f'the docker client ended before it had pulled "{visible(choice.ref)}" ({describe_end(pulled)})',
             hint="try again; short memory is a frequent cause",
+            detail=quote(pulled),
+        )
+    if not pulled.timed_out and _NOT_ASKED.search(pulled.stderr.text):  # also when it is back by now
+        return SandboxLost(
+            "the Docker daemon went away while an image was pulled", hint="try again", detail=quote(pulled)
         )
     again = call(docker, *PROBE_ARGV)
     if again.code != 0 or not again.stdout.text.strip():

@@ -15,6 +15,7 @@ from scene import ANSWER, DEAD_REGISTRY, DEAD_SOCKET, Scene, run_script, tool_re
 
 STOPPED = (1, 0, False)
 DOWN = {"DOCKER_HOST": DEAD_SOCKET}
+AWAY = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,29 @@ def test_engine_that_fails_later(
     (shim / "docker").write_text(script)
     (shim / "docker").chmod(0o755)
     ended = scene.run("--sandbox-image", base_image, env={"PATH": f"{shim}:{os.environ['PATH']}"})
+    assert ended.summary == STOPPED, ended.outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        f'image) echo "{AWAY}" >&2; exit 1',
+        "image) exit 0",
+        "image) kill -9 $$",
+        "image) exit 127",
+        f'image) echo "No such image" >&2; exit 1;; pull) echo "{AWAY}" >&2; exit 1',
+        'image) echo "No such image" >&2; exit 1;; pull) echo "unexpected EOF" >&2; exit 1',
+        'image) echo "No such image" >&2; exit 1;; pull) exit 127',
+    ],
+)
+def test_engine_that_is_restarted_while_an_image_is_looked_up(
+    broken: str, scene: Scene, docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    """S-1: it answers before and after; the image lies there, or no registry has refused it."""
+    (tmp_path / "docker").write_text(f'#!/bin/sh\ncase $1 in {broken};; esac\nexec {docker_engine.client} "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    scene.operator(sandbox_image=base_image)
+    ended = scene.run(env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert ended.summary == STOPPED, ended.outcome.stderr
 
 

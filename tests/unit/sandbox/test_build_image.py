@@ -28,6 +28,8 @@ from odek.sandbox.build import (
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.sandbox.recipe import Dockerfile
 
+MISSING = "Error response from daemon: No such image\n"
+
 DOCKERFILE = Dockerfile(data=b"FROM a\nRUN true\n")
 ID, OTHER = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 OFFLINE = BuildOptions(network=False)
@@ -196,7 +198,7 @@ def test_base_that_cannot_be_pulled_is_a_failed_build() -> None:
     """R-7, D-1: never read as an unavailable image, which could lead to the host."""
     docker = (
         FakeDocker()
-        .on("image", "inspect", code=1)
+        .on("image", "inspect", code=1, stderr=MISSING)
         .on("pull", code=1, stderr="manifest unknown")
         .on("version", stdout="20.10")
     )
@@ -207,7 +209,7 @@ def test_base_that_cannot_be_pulled_is_a_failed_build() -> None:
 
 def test_daemon_that_dies_while_a_base_is_pulled_is_lost() -> None:
     """D-11."""
-    docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=1).on("version", code=1)
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=1).on("version", code=1)
     with pytest.raises(SandboxLost):
         obtain_bases(("a:1",), docker, network=False, notify=lambda _: None)
 
@@ -218,7 +220,7 @@ def test_bases_that_are_other_images_now_are_found() -> None:
         FakeDocker()
         .on("image", "inspect", has="same", stdout=ID)
         .on("image", "inspect", has="moved", stdout=OTHER)
-        .on("image", "inspect", has="gone", code=1)
+        .on("image", "inspect", has="gone", code=1, stderr=MISSING)
     )
     made = Build(image_id=ID, bases=(("same", ID), ("moved", ID), ("gone", ID)), inputs="")
     assert find_changed_bases(made, docker) == ("moved",)

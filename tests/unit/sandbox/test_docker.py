@@ -68,6 +68,8 @@ def test_probe_that_finds_no_daemon_says_why(done: Completed, because: str) -> N
     "done",
     [
         completed(code=1, stderr="Error response from daemon: \n"),
+        completed(code=1, stdout="20.10.24\n"),
+        completed(code=1, stdout="20.10.24\n", stderr=CONNECT),  # it says both
         completed(
             code=1,
             stderr="Error response from daemon: client version 1.24 is too old. Minimum API version is 1.44\n",
@@ -102,7 +104,6 @@ def test_probe_that_is_answered_by_something_else_never_leads_to_the_host(done: 
         completed(code=1, stderr=f"Failed to initialize: {CONTEXT}{CONNECT}"),
         completed(code=2, stderr=PANIC),
         completed(code=1),
-        completed(code=1, stdout="20.10.24\n"),
         completed(code=127, stderr=CONNECT),
         completed(code=126, stderr=DENIED),
         completed(code=127, stderr="docker: not found\n"),

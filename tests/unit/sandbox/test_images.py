@@ -15,6 +15,7 @@ from odek.sandbox.images import PULL_TIMEOUT_S, find_image, obtain_image
 HEX = "0123456789abcdef" * 4
 IMAGE_ID = f"sha256:{HEX}"
 CHOICE = ImageChoice(ref="alpine:3.22", origin="--sandbox-image", chosen_by_project=False)
+CONNECT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
 MISSING = "Error response from daemon: No such image: alpine:3.22\n"
 
 
@@ -37,11 +38,51 @@ def test_local_image_is_found_and_nothing_is_pulled(words: str) -> None:
 )
 def test_answer_that_is_no_full_id_is_no_image(words: str) -> None:
     """D-12: what is run is a full ID or nothing."""
-    assert find_image("alpine:3.22", FakeDocker().on("image", "inspect", stdout=words)) == ""
+    with pytest.raises(SandboxConfigError, match="does not tell whether"):
+        find_image("alpine:3.22", FakeDocker().on("image", "inspect", stdout=words))
 
 
 def test_id_on_stdout_of_a_failed_inspect_is_no_image() -> None:
-    assert find_image("alpine:3.22", FakeDocker().on("image", "inspect", code=1, stdout=IMAGE_ID)) == ""
+    docker = FakeDocker().on("image", "inspect", code=1, stdout=IMAGE_ID, stderr=MISSING)
+    assert find_image("alpine:3.22", docker) == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        MISSING,
+        "Error: No such image: alpine:3.22\n",
+        "Error: no such object: alpine:3.22\n",
+        "Error: inspecting object: alpine:3.22: image not known\n",
+        "Error response from daemon: image with reference alpine:3.22 was found but does not provide the specified "
+        "platform (linux/arm64)\n",
+    ],
+)
+@pytest.mark.parametrize("code", [1, 125])
+def test_image_that_docker_says_is_not_there(words: str, code: int) -> None:
+    """R-35: in the words of Docker's clients and engines, and of podman."""
+    assert find_image("alpine:3.22", FakeDocker().on("image", "inspect", code=code, stdout="\n", stderr=words)) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, ""),
+        (1, CONNECT),
+        (1, "error during connect: Get http://docker/v1.41/images/x/json: EOF\n"),
+        (1, "Error response from daemon: open /var/lib/docker/image/overlay2/repositories.json: input/output error\n"),
+        (2, MISSING),
+        (126, MISSING),
+        (127, "docker: not found\n"),
+        (-9, ""),
+        (-9, MISSING),
+    ],
+)
+def test_lookup_that_fails_otherwise_is_not_a_missing_image(code: int, words: str) -> None:
+    """D-11, D-25: nothing is pulled, since a pull that failed would lead to the host, with the image lying here."""
+    docker = FakeDocker().on("image", "inspect", code=code, stderr=words)
+    with pytest.raises(SandboxConfigError, match=r'^Docker does not tell whether it has the image "alpine:3\.22"'):
+        obtain(docker)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +97,7 @@ def test_id_on_stdout_of_a_failed_inspect_is_no_image() -> None:
 )
 def test_name_of_hex_digits_is_not_looked_up_as_an_id(ref: str, asked: str) -> None:
     """D-12: Docker would take it for the beginning of an image ID."""
-    docker = FakeDocker().on("image", "inspect", code=1)
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING)
     find_image(ref, docker)
     assert docker.calls[0].args[-1] == asked
 
@@ -90,7 +131,7 @@ def test_failed_pull_repeats_what_the_registry_says(words: str) -> None:
     """B24, D-11: the words are shown and not read."""
     docker = (
         FakeDocker()
-        .on("image", "inspect", code=1)
+        .on("image", "inspect", code=1, stderr=MISSING)
         .on("pull", code=1, stderr=f"Error response from daemon: {words}\n")
         .on("version", stdout="28.2.2\n")
     )
@@ -118,7 +159,10 @@ def test_failed_pull_repeats_what_the_registry_says(words: str) -> None:
 def test_pull_that_fails_here_and_not_at_the_registry_never_leads_to_the_host(words: str) -> None:
     """A1, D-25: a reference that Docker calls invalid, and an image that came and could not be kept."""
     docker = (
-        FakeDocker().on("image", "inspect", code=1).on("pull", code=1, stderr=words).on("version", stdout="28.2.2\n")
+        FakeDocker()
+        .on("image", "inspect", code=1, stderr=MISSING)
+        .on("pull", code=1, stderr=words)
+        .on("version", stdout="28.2.2\n")
     )
     with pytest.raises(SandboxConfigError, match="could not take in the image") as refused:
         obtain(docker)
@@ -128,15 +172,38 @@ def test_pull_that_fails_here_and_not_at_the_registry_never_leads_to_the_host(wo
 @pytest.mark.parametrize(("code", "stdout"), [(1, ""), (0, ""), (0, " \n")])
 def test_failed_pull_is_the_loss_of_the_daemon_when_it_no_longer_answers(code: int, stdout: str) -> None:
     """D-11: which is never read as "no daemon"."""
-    docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=1).on("version", code=code, stdout=stdout)
+    docker = (
+        FakeDocker()
+        .on("image", "inspect", code=1, stderr=MISSING)
+        .on("pull", code=1)
+        .on("version", code=code, stdout=stdout)
+    )
     with pytest.raises(SandboxLost, match="went away while an image was pulled"):
         obtain(docker)
 
 
-def test_pull_whose_client_was_killed_never_leads_to_the_host() -> None:
+@pytest.mark.parametrize(("code", "how"), [(-9, "signal 9"), (2, "exit status 2"), (127, "exit status 127")])
+def test_pull_that_the_client_did_not_finish_never_leads_to_the_host(code: int, how: str) -> None:
     """R-7, S-1: it says nothing of the image."""
-    docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=-9)
-    with pytest.raises(SandboxConfigError, match=r'ended by signal 9 while it pulled "alpine:3\.22"'):
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=code)
+    with pytest.raises(SandboxConfigError, match=rf'ended before it had pulled "alpine:3\.22" \({how}\)'):
+        obtain_image(CHOICE, docker, notify=print)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        CONNECT,
+        "3.22: Pulling from library/alpine\nunexpected EOF\n",
+        "error during connect: Post http://docker/v1.41/images/create: read unix @->/run/docker.sock: EOF\n",
+        "failed to connect to the docker API at unix:///var/run/docker.sock\n",
+        "permission denied while trying to connect to the docker API at unix:///var/run/docker.sock\n",
+    ],
+)
+def test_pull_during_which_the_daemon_was_restarted_never_leads_to_the_host(words: str) -> None:
+    """D-11, S-1: it answers again when it is asked afterwards, and no registry has refused anything."""
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=1, stderr=words)
+    with pytest.raises(SandboxLost, match="the Docker daemon went away while an image was pulled"):
         obtain_image(CHOICE, docker, notify=print)
 
 
@@ -151,7 +218,9 @@ def test_failed_pull_says_how_an_image_comes_to_a_machine_without_a_registry(
     local_ids: tuple[tuple[str, str], ...], words: str
 ) -> None:
     """D-12: on a machine that never reaches one, "try again" is no help."""
-    docker = FakeDocker().on("image", "inspect", code=1).on("pull", code=1).on("version", stdout="amd64\n")
+    docker = (
+        FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=1).on("version", stdout="amd64\n")
+    )
     with pytest.raises(ImageUnavailable) as refused:
         obtain_image(replace(CHOICE, local_ids=local_ids), docker, notify=lambda _: None)
     assert words in refused.value.hint
@@ -162,7 +231,7 @@ def test_pull_that_never_ends_is_given_up_with_news_in_between() -> None:
     """B23."""
     docker = (
         FakeDocker()
-        .on("image", "inspect", code=1)
+        .on("image", "inspect", code=1, stderr=MISSING)
         .on("pull", hang=True, stdout="a: Waiting\nb: Down\x1b[2Jloading\n")
         .on("version", stdout="1\n")
     )
@@ -177,21 +246,23 @@ def test_pull_that_never_ends_is_given_up_with_news_in_between() -> None:
 
 def test_interrupted_pull_ends_its_client() -> None:
     """R-38, B08."""
-    docker = FakeDocker().on("image", "inspect", code=1).on("pull", hang=True, raises_in_pump=Interrupted(2))
+    docker = (
+        FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", hang=True, raises_in_pump=Interrupted(2))
+    )
     with pytest.raises(Interrupted):
         obtain(docker)
     docker.assert_no_client_left()
 
 
 def test_pulled_image_that_is_not_there_stops_the_run() -> None:
-    docker = FakeDocker().on("image", "inspect", code=1).on("pull")
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull")
     with pytest.raises(SandboxConfigError, match=r"pulled .* but does not find it"):
         obtain(docker)
 
 
 def test_image_id_is_never_pulled() -> None:
     """A1, D-12, D-25: nor does it lead to the host, since no registry could give it."""
-    docker = FakeDocker().on("image", "inspect", code=1)
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING)
     for by_project in (True, False):
         with pytest.raises(SandboxConfigError, match="no local image has the ID"):
             obtain(docker, ImageChoice(ref=IMAGE_ID, origin="x", chosen_by_project=by_project))

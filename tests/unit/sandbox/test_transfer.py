@@ -18,6 +18,8 @@ from odek.sandbox.image import ImageChoice
 from odek.sandbox.images import find_choice
 from odek.sandbox.transfer import load_image, name_of, save_image
 
+MISSING = "Error response from daemon: No such image\n"
+
 LAYER = b"a layer"
 CONFIG = json.dumps({"rootfs": {"diff_ids": [f"sha256:{hashlib.sha256(LAYER).hexdigest()}"]}}).encode()
 ID = f"sha256:{hashlib.sha256(CONFIG).hexdigest()}"
@@ -55,7 +57,7 @@ def test_image_is_saved_under_its_name_when_that_is_this_image(by_name: str, sav
     docker = (
         FakeDocker()
         .on("image", "inspect", has="@sha256", stdout=ID)
-        .on("image", "inspect", has="alpine:3.22", stdout=by_name, code=0 if by_name else 1)
+        .on("image", "inspect", has="alpine:3.22", stdout=by_name, stderr=MISSING, code=0 if by_name else 1)
         .on("save", react=writes(archive()))  # type: ignore[arg-type]
     )
     path = str(tmp_path / "x.tar")
@@ -109,7 +111,9 @@ def test_image_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         SandboxConfigError, match=r'there is no local image "alpine:3\.22@sha256:1+" \(the pinned default\)'
     ):
-        save_image(PINNED, str(tmp_path / "x"), FakeDocker().on("image", "inspect", code=1), notify=ignore)
+        save_image(
+            PINNED, str(tmp_path / "x"), FakeDocker().on("image", "inspect", code=1, stderr=MISSING), notify=ignore
+        )
 
 
 def load(tmp_path: Path, docker: FakeDocker, *, data: bytes | None = None, expected: tuple[str, ...] = (ID,)) -> str:
@@ -120,7 +124,13 @@ def load(tmp_path: Path, docker: FakeDocker, *, data: bytes | None = None, expec
 
 def test_image_without_a_name_gets_one_when_that_is_free(tmp_path: Path) -> None:
     """D-12: a nameless image would go with the next clean-up."""
-    docker = FakeDocker().on("load").on("image", "inspect", has=ID, stdout=ID).on("image", "inspect", code=1).on("tag")
+    docker = (
+        FakeDocker()
+        .on("load")
+        .on("image", "inspect", has=ID, stdout=ID)
+        .on("image", "inspect", code=1, stderr=MISSING)
+        .on("tag")
+    )
     assert load(tmp_path, docker) == ID
     assert docker.called("load") == [("load", "--input", str(tmp_path / "x.tar"))]
     assert docker.called("tag") == [("tag", "--", ID, "alpine:3.22")]
@@ -169,7 +179,7 @@ def test_file_that_would_take_a_name_from_another_image_is_refused(tmp_path: Pat
 @pytest.mark.parametrize("answer", ["", OTHER])
 def test_id_that_docker_shows_afterwards_counts(answer: str, tmp_path: Path) -> None:
     """D-12: the file may have been exchanged between the check and the load."""
-    docker = FakeDocker().on("load").on("image", "inspect", stdout=answer)
+    docker = FakeDocker().on("load").on("image", "inspect", stdout=answer, code=0 if answer else 1, stderr=MISSING)
     with pytest.raises(SandboxConfigError, match="does not show the image"):
         load(tmp_path, docker)
 
@@ -213,8 +223,8 @@ def test_local_image_counts_as_the_default_by_its_id_and_processor_only() -> Non
     docker = (
         FakeDocker()
         .on("image", "inspect", has=ID, stdout=ID)
-        .on("image", "inspect", has=OTHER, code=1)
-        .on("image", "inspect", has=PINNED.ref, code=1)
+        .on("image", "inspect", has=OTHER, code=1, stderr=MISSING)
+        .on("image", "inspect", has=PINNED.ref, code=1, stderr=MISSING)
         .on("version", stdout="amd64\n")
     )
     assert find_choice(choice, docker) == ID
@@ -224,5 +234,5 @@ def test_local_image_counts_as_the_default_by_its_id_and_processor_only() -> Non
 def test_default_is_not_found_under_another_processors_id() -> None:
     """D-12."""
     choice = ImageChoice(ref=PINNED.ref, origin="x", chosen_by_project=False, local_ids=(("arm64", ID),))
-    docker = FakeDocker().on("image", "inspect", has=PINNED.ref, code=1).on("version", stdout="amd64\n")
+    docker = FakeDocker().on("image", "inspect", has=PINNED.ref, code=1, stderr=MISSING).on("version", stdout="amd64\n")
     assert find_choice(choice, docker) == ""

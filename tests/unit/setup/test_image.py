@@ -25,6 +25,8 @@ from odek.sandbox.recipe import Dockerfile
 from odek.setup.image import BuildRecords, choose_image, default_choice, make_image, obtain
 from odek.setup.sandbox import build_sandbox_image, draft_sandbox, start_sandbox
 
+MISSING = "Error response from daemon: No such image\n"
+
 TEXT = b"FROM base:1\nCOPY tool.sh /t\n"
 FETCHES = TEXT + b"ADD http://127.0.0.1/x /x\n"
 DOCKERFILE = Dockerfile(data=TEXT)
@@ -135,7 +137,7 @@ def test_image_built_with_the_network_serves_without(project: Project) -> None:
         "image", "inspect", has="base:1", stdout=BASE
     )  # fmt: skip
     assert project.obtain(again, FETCHES) == ID
-    gone = FakeDocker().on("image", "inspect", code=1)
+    gone = FakeDocker().on("image", "inspect", code=1, stderr=MISSING)
     with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
         project.obtain(gone, FETCHES)
 
@@ -450,7 +452,7 @@ def test_default_that_no_registry_gives_is_replaced_by_the_operators_own_image(m
 @pytest.mark.parametrize("words", ["no space left on device", "invalid reference format"])
 def test_default_that_was_refused_here_is_not_replaced(words: str, project: Project) -> None:
     """A9: another image is no answer to a disk that is full."""
-    docker = FakeDocker().on("image", "inspect", code=1).on("version", stdout="amd64\n")
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("version", stdout="amd64\n")
     docker.on("pull", code=1, stderr=words)
     with pytest.raises(SandboxConfigError):
         obtain(default_choice(), None, project.host, network=False, docker=docker, notices=Notes())
@@ -458,7 +460,9 @@ def test_default_that_was_refused_here_is_not_replaced(words: str, project: Proj
 
 def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
     """A9: it was meant."""
-    docker = FakeDocker().on("image", "inspect", code=1).on("version", stdout="amd64\n").on("pull", code=1)
+    docker = (
+        FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("version", stdout="amd64\n").on("pull", code=1)
+    )
     choice = ImageChoice(ref="alpine:9.99", origin="--sandbox-image", chosen_by_project=False)
     with pytest.raises(ImageUnavailable):
         obtain(choice, None, project.host, network=False, docker=docker, notices=Notes())

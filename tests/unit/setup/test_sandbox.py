@@ -30,6 +30,8 @@ from odek.sandbox.spec import Limits, Mount, SandboxSpec
 from odek.setup.asking import approval_request
 from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 
+MISSING = "Error response from daemon: No such image\n"
+
 NONCE = "ab" * 16
 SEEN = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
 BACK = Network(name="back", id="b" * 64, internal=True)
@@ -308,7 +310,9 @@ def test_working_directory_that_was_exchanged_stops_the_run_before_anything_is_m
 
 def test_no_folder_is_made_when_the_image_cannot_be_had(setup: Setup) -> None:
     """R-7, R-33."""
-    setup.docker.on("version", stdout="1\n").on("info", stdout=INFO).on("image", "inspect", code=1).on("pull", code=1)
+    setup.docker.on("version", stdout="1\n").on("info", stdout=INFO).on("image", "inspect", code=1, stderr=MISSING).on(
+        "pull", code=1
+    )
     with pytest.raises(OdekError, match="could not be pulled"):
         setup.start(**operator(sandbox_volumes=["new:/data"]))
     assert os.listdir(setup.host.cwd) == []
