@@ -117,9 +117,10 @@ def sleeper(odek: Odek, scratch: Path, tmp_path: Path) -> subprocess.Popen[str]:
 def test_killing_the_bootloader_ends_odek(sleeper: subprocess.Popen[str]) -> None:
     """What `kill -9` and runners do to the process that they know must not leave an odek at work."""
     (child,) = children_of(sleeper.pid)
-    (command,) = children_of(child)
+    commands = children_of(child)  # the command, and the watcher that ends it
+    assert commands
     sleeper.send_signal(signal.SIGKILL)
-    for pid in (child, command):
+    for pid in (child, *commands):
         wait_for(lambda pid=pid: not Path(f"/proc/{pid}").exists(), f"process {pid} goes on")
 
 

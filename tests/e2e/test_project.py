@@ -218,7 +218,8 @@ def test_other_texts_of_a_project_are_never_expanded(scene: Scene, no_docker: Do
     ended = scene.run(env={**SECRETS, "PATH": no_docker.path, "ODEK_APPROVE_PROJECT_SANDBOX": "1"})
     assert (ended.summary, ended.outcome.stderr.splitlines()[0]) == (
         STOPPED,
-        'odek: error: "evil.example/${AWS_SECRET_ACCESS_KEY}:1" is not an image reference (./odek.json)',
+        'odek: error: "evil.example/${AWS_SECRET_ACCESS_KEY}:1" is not an image reference (./odek.json): '
+        "it cannot be read",
     )
     assert (no_docker.calls(), "canary" in ended.outcome.stderr) == ([], False)
     scene.project(model="${SSH_AUTH_SOCK}")

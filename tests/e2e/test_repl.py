@@ -73,7 +73,11 @@ def test_every_line_of_a_pipe_is_a_turn_of_one_session(on_host: Odek) -> None:
         outcome = on_host.run("repl", "--base-url", server.base_url, stdin="one\n\ntwo\r\n/nope\nthree")
         server.assert_all_used()
         assert (outcome.code, outcome.stdout) == (1, "1st\n3rd ü\n"), outcome.stderr
-        assert spoken(server) == [("user", "one"), ("assistant", "1st"), ("user", "two"), ("user", "three")]
+        assert spoken(server) == [
+            *(("user", "one"), ("assistant", "1st"), ("user", "two")),
+            ("assistant", "[odek] The turn ended before there was a reply."),  # A23
+            ("user", "three"),
+        ]
     assert 'odek: error: "/nope" is no command\n' in outcome.stderr
     assert "odek 1>" not in outcome.stderr
     (path,) = session_files(on_host)
