@@ -6,12 +6,12 @@ The parsing is pure and stands beside the reading: `parse_file`, `parse_environm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odek.config.danger import parse_dangerous
 from odek.config.jsonfile import described, parse_config, read_operator_config, read_project_config
 from odek.config.options import BY_KEY, FORBIDDEN, GLOBAL_FILE, LIVE, OPTIONS, PROJECT_FILE, Option
-from odek.config.provider import address_of, choose_provider, foreign_key_variables
+from odek.config.provider import DEFAULT_PROVIDER, address_of, choose_provider, foreign_key_variables
 from odek.config.secretfile import SHOWN as SECRETS_FILE
 from odek.config.secretfile import SecretFile, read_secrets
 from odek.config.settings import Source
@@ -73,11 +73,32 @@ def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: Sec
 
     They depend on the rest: a key counts only where the API that it belongs to is spoken.
     """
+    layers = _without_foreign_key(layers)
     said = {key: value.value for layer in layers for key, value in layer.values.items() if key in _CHOOSE_PROVIDER}
     named = str(said.get("provider", ""))
     base_url = str(said.get("base_url", address_of(named) or BY_KEY["base_url"].default))
     provider = choose_provider(named, base_url)
     return (parse_fallbacks(env, secrets, foreign_key_variables(provider, base_url)), *layers)
+
+
+def _without_foreign_key(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Drop the operator's `api_key` where a variable or flag names another provider, which brings its own address.
+
+    The file's key is for the server that the file leads to (D-26). An address that is said keeps it: who says where to
+    send it means it.
+    """
+    if any("base_url" in layer.values for layer in layers):
+        return tuple(layers)
+    named = [layer.values["provider"].value for layer in layers if "provider" in layer.values]
+    kept = []
+    for layer in layers:
+        own = layer.values["provider"].value if "provider" in layer.values else DEFAULT_PROVIDER
+        if layer.source is Source.GLOBAL and "api_key" in layer.values and named and named[-1] != own:
+            values = {key: value for key, value in layer.values.items() if key != "api_key"}
+            warning = f"api_key in {layer.origin} is for the provider {own} and not sent to {named[-1]}"
+            layer = replace(layer, values=values, warnings=(*layer.warnings, warning))
+        kept.append(layer)
+    return tuple(kept)
 
 
 def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:

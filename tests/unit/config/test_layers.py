@@ -18,6 +18,7 @@ from odek.config.layers import (
     parse_file,
     parse_flags,
     read_layers,
+    with_fallbacks,
 )
 from odek.config.options import BY_KEY, LIVE, Option
 from odek.config.secretfile import SecretFile
@@ -444,3 +445,28 @@ def test_loose_secret_file_stops_the_run(tmp_path: Path) -> None:
     path.chmod(0o644)
     with pytest.raises(ConfigError):
         read_layers(host, {})
+
+
+@pytest.mark.parametrize(
+    ("operator", "flags", "keeps"),
+    [
+        ({}, {}, True),
+        ({}, {"provider": "groq"}, False),
+        ({"provider": "openai"}, {"provider": "anthropic"}, False),
+        ({"provider": "groq"}, {"provider": "groq"}, True),
+        ({"provider": "groq"}, {}, True),
+        ({"base_url": "https://x.example/v1"}, {"provider": "groq"}, True),
+        ({}, {"provider": "groq", "base_url": "https://x.example/v1"}, True),
+    ],
+    ids=str,
+)
+def test_key_of_the_file_goes_to_no_provider_that_a_flag_brings(
+    operator: dict[str, object], flags: dict[str, object], keeps: bool
+) -> None:
+    """C9, D-26: `--provider` brings its address; the key that the file has for another one stays here."""
+    layers = (_file({"api_key": "sk-canary", **operator}, Source.GLOBAL), parse_flags(flags))
+    found = with_fallbacks(layers, {}, SecretFile(values={}))
+    keys = [layer.values["api_key"].value for layer in found if "api_key" in layer.values]
+    warnings = [warning for layer in found for warning in layer.warnings]
+    assert (keys, len(warnings)) == (["sk-canary"] if keeps else [], 0 if keeps else 1)
+    assert not any("sk-canary" in warning for warning in warnings)
