@@ -15,7 +15,7 @@ from fakes.recorded import RECORDS, Record
 
 from odek.sandbox import scripts
 from odek.sandbox.docker import PROBE_ARGV, Docker, DockerCli, call, read_probe
-from odek.sandbox.errors import DaemonUnreachable
+from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 
 by_name = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 
@@ -60,14 +60,19 @@ def test_engine_keeps_the_promise_of_the_record(record: Record, docker_engine: E
     check(record, DockerCli(docker_engine.client, dict(os.environ)), words)
 
 
-@pytest.mark.parametrize(
-    "address", ["unix:///nonexistent/docker.sock", "tcp://127.0.0.1:1", "nonsense://x", "unix://{file}"]
-)
+@pytest.mark.parametrize("address", ["unix:///nonexistent/docker.sock", "tcp://127.0.0.1:1", "unix://{file}"])
 def test_probe_of_the_real_client_finds_no_daemon(address: str, docker_engine: Engine, tmp_path: object) -> None:
     """R-7, D-11: whatever words the client at hand has for it."""
     host = address.format(file=__file__)
     docker = DockerCli(docker_engine.client, dict(os.environ) | {"DOCKER_HOST": host})
     with pytest.raises(DaemonUnreachable):
+        read_probe(call(docker, *PROBE_ARGV))
+
+
+def test_probe_of_a_client_that_cannot_name_its_daemon_stops(docker_engine: Engine) -> None:
+    """A2: no daemon was asked, so none is unreachable: nothing falls back to the host."""
+    docker = DockerCli(docker_engine.client, dict(os.environ) | {"DOCKER_HOST": "nonsense://x"})
+    with pytest.raises(SandboxConfigError, match="before it could ask a daemon"):
         read_probe(call(docker, *PROBE_ARGV))
 
 
