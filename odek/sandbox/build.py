@@ -23,7 +23,7 @@ from odek.sandbox.docker import Docker
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image import ImageChoice
-from odek.sandbox.images import find_image, inspect_image, obtain_image
+from odek.sandbox.images import OTHER_PROCESSOR, explain_processor, find_image, inspect_image, obtain_image
 from odek.sandbox.recipe import SWITCH, Dockerfile, names_front_end
 from odek.text import clip, visible, visible_lines
 
@@ -66,10 +66,13 @@ def build_image(
     docker: Docker,
     options: BuildOptions,
     *,
+    bases: tuple[tuple[str, str], ...] = (),
     notify: Callable[[str], None],
     now: Callable[[], float] = time.monotonic,
 ) -> str:
     """Build with the files in `folder` and return the ID of the image; `notify` gets a line every few seconds.
+
+    `bases`, (reference, ID) of what is built on, are looked at when a step fails for its processor.
 
     Raises SandboxConfigError. The client is killed when this ends early, an interrupt included;
     both builders then stop, and nothing half-made is ever returned.
@@ -90,7 +93,10 @@ def build_image(
             )
         if done.code != 0:
             detail = _detail(done)
-            hint = _HINT if options.network else explain_failure(detail)
+            if OTHER_PROCESSOR.search(detail):
+                hint = explain_processor(bases, docker)
+            else:
+                hint = _HINT if options.network else explain_failure(detail)
             raise SandboxConfigError(f"{NAME} could not be built", hint=hint, detail=detail)
         built = _read_id(id_file)
     # the containerd store may know the image by another digest than the one written to the file

@@ -49,7 +49,6 @@ _UNKNOWN_START = "Docker's own words say why; the settings in force: `odek confi
 _START_HINTS = (
     (("Range of CPUs is from",), "sandbox_cpus asks for more processors than Docker's machine has; lower it"),
     (("Minimum memory limit", "memory.max", "memory.limit_in_bytes"), "sandbox_memory is too small here; raise it"),
-    (("exec format error", "Exec format error"), "the image is for another processor; choose one for this machine's"),
     (
         ('"sh": executable file not found', "exec sh failed", "executable file `sh` not found"),
         "the image must hold `sh` that everybody may execute",
@@ -57,8 +56,12 @@ _START_HINTS = (
 )  # fmt: skip
 
 
-def explain_no_start(spec: SandboxSpec, done: Completed, *, waited_s: float | None) -> SandboxConfigError:
+def explain_no_start(
+    spec: SandboxSpec, done: Completed, *, waited_s: float | None, processor: str = ""
+) -> SandboxConfigError:
     """Return why a container did not start; `waited_s`: it took longer than that. Pure.
+
+    `processor`: a hint about an image for another one, which goes before the other hints.
 
     Docker's words choose between two sentences and decide nothing: the run stops with either (D-11).
     """
@@ -70,7 +73,7 @@ def explain_no_start(spec: SandboxSpec, done: Completed, *, waited_s: float | No
         )
     if any(f"{words} {spec.workdir}" in done.stderr.text for words in _NO_SUCH_FOLDER):
         return unseen_error(spec)
-    hint = next(
+    hint = processor or next(
         (hint for signs, hint in _START_HINTS if any(sign in done.stderr.text for sign in signs)), _UNKNOWN_START
     )
     return SandboxConfigError(

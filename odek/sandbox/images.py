@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,8 @@ _ABSENT = re.compile(
     re.IGNORECASE,
 )
 """how Docker and podman say that an image is not there, or not for this machine"""
+OTHER_PROCESSOR = re.compile(r"exec format error", re.IGNORECASE)
+"""what runc, crun and shells say of a program for another processor"""
 _HEX_WORD = re.compile(r"[0-9a-f]+")
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
@@ -52,6 +54,8 @@ class ImageFacts:
     labels: Mapping[str, str] = field(default_factory=dict)
     triggers: tuple[str, ...] = ()
     """its ONBUILD instructions"""
+    architecture: str = ""
+    """the processor that it is for, in Docker's words: amd64, arm/v7, …; "" where that is not known"""
 
 
 def obtain_image(
@@ -142,9 +146,34 @@ def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
         match = _ID.fullmatch(described.get("Id", ""))
         labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
         triggers = tuple(map(str, config.get("OnBuild") or ()))
+        architecture = "/".join(str(described[key]) for key in ("Architecture", "Variant") if described.get(key))
     except (ValueError, LookupError, TypeError, AttributeError):  # unreadable is as good as absent
         return None
-    return ImageFacts(id=f"sha256:{match.group(1)}", labels=labels, triggers=triggers) if match else None
+    if not match:
+        return None
+    return ImageFacts(id=f"sha256:{match.group(1)}", labels=labels, triggers=triggers, architecture=architecture)
+
+
+def explain_processor(images: Sequence[tuple[str, str]], docker: Docker) -> str:
+    """Return a hint after "exec format error": which of `images`, (name, ID), is for which processor.
+
+    Two more calls, for a failure only. The first image of another processor than the daemon's counts; what
+    Docker does not tell is left out.
+    """
+    machine = daemon_machine(docker)
+    architectures = [(name, facts.architecture) for name, id_ in images if (facts := inspect_image(id_, docker))]
+    for name, architecture in architectures:
+        if architecture and architecture.partition("/")[0] != machine:
+            here = f"Docker's machine has {visible(machine)}" if machine else "Docker's machine has another one"
+            return f'the image "{visible(name)}" is for {visible(architecture)}, {here}; choose one for it'
+    named = ", ".join(f'"{visible(name)}" says {visible(architecture)}' for name, architecture in architectures)
+    if not named or not machine:
+        which = f" ({visible(machine)})" if machine else ""
+        return f"the image is for another processor; choose one for that of Docker's machine{which}"
+    return (
+        f"{named}, which Docker's machine ({visible(machine)}) can run, but a program in it is for another processor; "
+        "get or build the image again"
+    )
 
 
 def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callable[[], float]) -> Completed:

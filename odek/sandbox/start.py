@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from odek.errors import ExecutableMissing
+from odek.process import Completed
 from odek.sandbox import scripts
 from odek.sandbox.argv import (
     LABEL,
@@ -25,6 +26,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.diagnosis import explain_no_start
 from odek.sandbox.docker import PROBE_ARGV, Docker, Pending, call, quote
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.images import OTHER_PROCESSOR, explain_processor
 from odek.sandbox.imagevolumes import probe_volumes, require_apart
 from odek.sandbox.mounts import MountPoint, read_mounts
 from odek.sandbox.networks import connect_rest, explain_refusal
@@ -115,12 +117,18 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
             late = world.clock() - started >= START_TIMEOUT_S
             require_same_workdir(spec.workdir, spec.workdir_id)
             raise explain_refusal(spec.plan, docker) or explain_no_start(
-                spec, done, waited_s=START_TIMEOUT_S if late else None
+                spec, done, waited_s=START_TIMEOUT_S if late else None, processor=_explain_processor(spec, done, docker)
             )
     raise SandboxConfigError(
         f"the container names odek-{world.owner.pid}-1 to -{_MAX_NAMES} are all taken",
         hint="look at `docker ps --all` and remove what is not needed",
     )
+
+
+def _explain_processor(spec: SandboxSpec, done: Completed, docker: Docker) -> str:
+    if not OTHER_PROCESSOR.search(done.stderr.text + done.stdout.text):
+        return ""
+    return explain_processor(((spec.image, spec.image_id),), docker)
 
 
 def _await_ready(lease: Pending, docker: Docker, world: Surroundings) -> bool:

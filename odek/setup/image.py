@@ -186,7 +186,7 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
             staged = os.path.join(scratch, "context")
             stage(folder, sources, ignore, staged)
             _require_same_ignore(dockerfile, staged)
-            image_id = build.build_image(dockerfile, staged, docker, options, notify=notices.note)
+            image_id = build.build_image(dockerfile, staged, docker, options, bases=bases, notify=notices.note)
     finally:
         os.close(folder)
     made = Build(image_id=image_id, bases=bases, inputs=fingerprint)

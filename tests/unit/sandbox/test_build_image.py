@@ -105,6 +105,24 @@ def test_store_that_knows_another_id_is_asked_by_tag() -> None:
     assert run_build(docker)[0] == ID
 
 
+@pytest.mark.parametrize("network", [False, True])
+def test_step_that_fails_for_its_processor_names_both(network: bool) -> None:
+    """E14: the network is not what it lacks, though a RUN step has failed; of two bases the foreign one is named."""
+    docker = FakeDocker().on(
+        "build", code=1, stderr="exec /bin/sh: exec format error\nThe command 'x' returned a non-zero code: 1\n"
+    )
+    docker.on("version", "--format", "{{.Server.Arch}}", stdout="amd64\n")
+    for image_id, architecture in ((ID, "amd64"), (OTHER, "s390x")):
+        described = json.dumps([{"Id": image_id, "Architecture": architecture, "Config": None}])
+        docker.on("image", "inspect", "--", image_id, stdout=described)
+    with pytest.raises(SandboxConfigError) as refused:
+        build_image(
+            DOCKERFILE, "/w", docker, BuildOptions(network=network), bases=(("a", ID), ("b", OTHER)),
+            notify=lambda _: None, now=docker.now,
+        )  # fmt: skip
+    assert refused.value.hint == 'the image "b" is for s390x, Docker\'s machine has amd64; choose one for it'
+
+
 @pytest.mark.parametrize("answer", ["[]", "nonsense", inspected(ID), inspected(ID, {LABEL: "f" * 64})])
 def test_image_without_our_label_is_not_used(answer: str) -> None:
     """B18: a tag proves nothing."""

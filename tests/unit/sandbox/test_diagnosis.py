@@ -151,7 +151,6 @@ def test_says_nothing_without_a_client() -> None:
             "sandbox_cpus",
         ),
         ("docker: Error response from daemon: Minimum memory limit allowed is 6MB.", "sandbox_memory"),
-        ("standard_init_linux.go:228: exec user process caused: exec format error", "another processor"),
         ('exec: "sh": executable file not found in $PATH: unknown', "must hold `sh`"),
         ("[FATAL tini (6)] exec sh failed: Permission denied", "must hold `sh`"),
         ("docker: Error response from daemon: something new", "Docker's own words say why"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from fakes.docker import FakeDocker
 from odek.errors import Interrupted
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
 from odek.sandbox.image import ImageChoice
-from odek.sandbox.images import PULL_TIMEOUT_S, find_image, obtain_image
+from odek.sandbox.images import PULL_TIMEOUT_S, explain_processor, find_image, obtain_image
 
 HEX = "0123456789abcdef" * 4
 IMAGE_ID = f"sha256:{HEX}"
@@ -275,3 +276,26 @@ def test_daemon_that_hangs_at_the_lookup_is_lost_and_nothing_is_pulled() -> None
     with pytest.raises(SandboxLost, match="the Docker daemon stopped answering"):
         obtain(docker)
     assert docker.called("pull") == []
+
+
+@pytest.mark.parametrize(
+    ("image", "machine", "hint"),
+    [
+        ("arm/v7", "amd64", 'the image "a:1" is for arm/v7, Docker\'s machine has amd64; choose one for it'),
+        ("arm64", "", 'the image "a:1" is for arm64, Docker\'s machine has another one; choose one for it'),
+        ("", "amd64", "the image is for another processor; choose one for that of Docker's machine (amd64)"),
+        ("", "", "the image is for another processor; choose one for that of Docker's machine"),
+        (
+            "amd64",
+            "amd64",
+            '"a:1" says amd64, which Docker\'s machine (amd64) can run, but a program in it is for another processor; '
+            "get or build the image again",
+        ),
+    ],
+)
+def test_processors_are_named_as_far_as_docker_tells(image: str, machine: str, hint: str) -> None:
+    """E14."""
+    architecture, _, variant = image.partition("/")
+    described = [{"Id": IMAGE_ID, "Architecture": architecture, "Variant": variant, "Config": None}] if image else []
+    docker = FakeDocker().on("version", stdout=f"{machine}\n").on("image", "inspect", stdout=json.dumps(described))
+    assert explain_processor((("a:1", IMAGE_ID),), docker) == hint

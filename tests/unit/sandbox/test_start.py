@@ -488,6 +488,24 @@ def test_run_that_ends_is_a_failure_whatever_its_code(code: int, scene: Scene) -
     assert len(scene.leases) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "standard_init_linux.go:228: exec user process caused: exec format error\n",
+        "[FATAL tini (7)] exec sh failed: Exec format error\n",
+        "exec /bin/sh: exec format error\n",
+    ],
+)
+def test_image_for_another_processor_is_named_with_both(words: str, scene: Scene) -> None:
+    """E14: the image's and the daemon's, asked for only when the start has failed like this."""
+    described = json.dumps([{"Id": SPEC.image_id, "Architecture": "arm64", "Variant": "v8", "Config": None}])
+    scene.docker.on("version", "--format", "{{.Server.Arch}}", stdout="amd64\n")
+    scene.docker.on("image", "inspect", "--", SPEC.image_id, stdout=described)
+    fail_run(scene, code=1, stderr=words)
+    refused = scene.fails("Docker did not start the sandbox")
+    assert refused.hint == 'the image "alpine:3.22" is for arm64/v8, Docker\'s machine has amd64; choose one for it'
+
+
 @pytest.mark.parametrize("words", ["odek-read", "an entrypoint talks\n", f"{CONTAINER_ID}\n"])
 def test_run_that_says_something_else_is_a_failure(words: str, scene: Scene) -> None:
     """R-30."""
