@@ -35,6 +35,7 @@ from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker
 from odek.sandbox.errors import SandboxError
 from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.setup.instructions import read_instructions
 from odek.setup.model import make_model as make_model
 from odek.setup.sandbox import Draft, Notices, draft_sandbox, start_sandbox
@@ -201,7 +202,7 @@ def _open_place(
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.decide."""
     on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env), on_host_because=intent.origin)
-    tell_changes = partial(_tell_changes, host, changes.look(host.cwd, now_ns=time.time_ns()), world.notices)
+    tell_changes = partial(_tell_changes, host, _look_at_files(host), world.notices)
     if not intent.sandboxed:
         if not settings.suppress_sandbox_warning:
             world.notices.warn(f"shell commands run ON THIS HOST, without a sandbox ({intent.origin})")
@@ -294,9 +295,15 @@ def _close(container: Container, notices: Notices) -> None:
         notices.warn(left)
 
 
+def _look_at_files(host: Host, *, since_ns: int | None = None) -> changes.Look:
+    """Look at the files that this machine trusts later."""
+    skipped = kernel_mounts_below(host.cwd, read_mounts("self"))
+    return changes.look(host.cwd, now_ns=time.time_ns(), since_ns=since_ns, skipped=skipped)
+
+
 def _tell_changes(host: Host, before: changes.Look, notices: Notices) -> None:
     """Name the files that changed and that git, an editor or odek itself will trust (B55)."""
-    after = changes.look(host.cwd, now_ns=time.time_ns(), since_ns=before.taken_ns)
+    after = _look_at_files(host, since_ns=before.taken_ns)
     changed = changes.describe(before, after)
     if changed:
         notices.warn(changed, hint="look at them before you use git, your editor or odek in this folder")

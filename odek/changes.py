@@ -64,20 +64,21 @@ class _Folder:
     goes_first: bool = False
 
 
-def look(folder: str, *, now_ns: int, since_ns: int | None = None) -> Look:
+def look(folder: str, *, now_ns: int, since_ns: int | None = None, skipped: frozenset[str] = frozenset()) -> Look:
     """Return what counts in `folder`, an absolute path without links; a folder that cannot be listed counts as such.
 
     Links are followed where they stand for something that counts and lead to something in `folder`. Of a
     tree too large to look through, the folders nearest to the top are taken; those that count, before all
     others, or a flood of folders beside them would hide them. With `since_ns`, a wall-clock time, programs
-    that run as their owner (setuid) and changed after it count as well.
+    that run as their owner (setuid) and changed after it count as well. `skipped` are folders, relative to
+    `folder`, that hold no files: a /proc that is mounted there has more folders than any tree.
     """
     try:
         inside = Inside(folder)
     except OSError:  # gone, or exchanged for a link: there is nothing to look at
         return Look(found={}, whole=True, taken_ns=now_ns)
     with inside:
-        walk = _Look(inside=inside, top=folder.rstrip("/"), since_ns=since_ns)
+        walk = _Look(inside=inside, top=folder.rstrip("/"), since_ns=since_ns, skipped=skipped)
         whole = walk.run()
     return Look(found=walk.found, whole=whole, taken_ns=now_ns)
 
@@ -123,6 +124,7 @@ class _Look:
     inside: Inside
     top: str
     since_ns: int | None
+    skipped: frozenset[str]
     found: dict[str, Mark] = field(default_factory=dict)
     includes: int = 0
 
@@ -176,11 +178,14 @@ class _Look:
             if is_named and is_git and name in trusted.GIT_FILES:
                 yield from self._named_by(_join(here.path, entry.name), worktree=_worktree(here.path), depth=0)
             level = here.level + is_named
-            if name not in passed_over and self._is_folder(
-                entry, here.path, follow=is_named and level <= _FIRST_LEVELS
+            path = _join(here.path, entry.name)
+            if (
+                name not in passed_over
+                and path not in self.skipped
+                and self._is_folder(entry, here.path, follow=is_named and level <= _FIRST_LEVELS)
             ):
                 yield _Folder(
-                    path=_join(here.path, entry.name),
+                    path=path,
                     is_git=name == trusted.GIT,
                     counts=here.counts
                     or (is_named and (trusted.is_folder(name) or trusted.is_tail(_join(above, name))))

@@ -117,6 +117,11 @@ def mounts_below(folder: str, here: Iterable[MountPoint]) -> tuple[str, ...]:
     return tuple(outer)
 
 
+def kernel_mounts_below(folder: str, here: Iterable[MountPoint]) -> frozenset[str]:
+    """Return where a part of the machine itself, such as /proc, is mounted in `folder`, relative to it. Pure."""
+    return frozenset(mounts_below(folder, (mount for mount in here if mount.kind in KERNEL_KINDS)))
+
+
 def are_of_container(inside: Sequence[MountPoint], container_id: str) -> bool:
     """Return whether those are the mounts of that container. Pure.
 

@@ -464,3 +464,17 @@ def test_folder_that_is_exchanged_for_a_link_while_it_is_looked_at_shows_nothing
     finally:
         done.set()
         thread.join()
+
+
+def test_folder_that_is_skipped_takes_none_of_the_folders_of_a_look(tmp_path: Path) -> None:
+    """F11: a /proc that is mounted below the folder hides nothing that lies deeper beside it."""
+    for number in range(MAX_FOLDERS):
+        (tmp_path / "proc" / str(number)).mkdir(parents=True)
+    (tmp_path / "proc" / "1" / ".git" / "hooks").mkdir(parents=True)
+    deep = tmp_path / "a" / "b" / "c"
+    (deep / ".git" / "hooks").mkdir(parents=True)
+    (deep / ".git" / "hooks" / "pre-commit").write_text("x")
+    seen = look(str(tmp_path.resolve()), now_ns=time.time_ns(), skipped=frozenset({"proc"}))
+    assert (seen.whole, "a/b/c/.git/hooks/pre-commit" in seen.found) == (True, True)
+    assert not any(path.startswith("proc/1/.git/") for path in seen.found)
+    assert not look(str(tmp_path.resolve()), now_ns=time.time_ns()).whole

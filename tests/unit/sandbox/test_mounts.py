@@ -13,6 +13,7 @@ from odek.sandbox.mounts import (
     Place,
     are_of_container,
     displaced,
+    kernel_mounts_below,
     kind_at,
     mounts_below,
     parse_mounts,
@@ -84,6 +85,12 @@ def test_mounts_below_a_folder_are_the_outer_ones() -> None:
     assert mounts_below("/w", here) == ("a b", "data", "data2")
     assert mounts_below("/", here[:2]) == ("w",)
     assert mounts_below("/w", here[:2]) == ()
+
+
+def test_mounts_of_the_machine_itself_are_told_from_files() -> None:
+    """F4, F11."""
+    here = (mount("/w/proc", kind="proc"), mount("/w/data", kind="tmpfs"), mount("/w/a/sys", kind="sysfs"), mount("/p"))
+    assert kernel_mounts_below("/w", here) == {"proc", "a/sys"}
 
 
 def test_kind_is_that_of_the_innermost_mount() -> None:
