@@ -23,7 +23,14 @@ from odek.sandbox.docker import Docker
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image import ImageChoice
-from odek.sandbox.images import OTHER_PROCESSOR, explain_processor, find_image, inspect_image, obtain_image
+from odek.sandbox.images import (
+    OTHER_PROCESSOR,
+    ImageFacts,
+    explain_processor,
+    find_image,
+    inspect_image,
+    obtain_image,
+)
 from odek.sandbox.recipe import SWITCH, Dockerfile, names_front_end
 from odek.text import clip, visible, visible_lines
 
@@ -49,6 +56,8 @@ class Build:
     """(reference after FROM, ID of the image that it was)"""
     inputs: str
     """context.fingerprint_sources before the build; "" when it was not taken"""
+    volumes: tuple[str, ...] = ()
+    """where the image declares volumes, as far as it was looked at; not remembered"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +78,8 @@ def build_image(
     bases: tuple[tuple[str, str], ...] = (),
     notify: Callable[[str], None],
     now: Callable[[], float] = time.monotonic,
-) -> str:
-    """Build with the files in `folder` and return the ID of the image; `notify` gets a line every few seconds.
+) -> ImageFacts:
+    """Build with the files in `folder` and return the image; `notify` gets a line every few seconds.
 
     `bases`, (reference, ID) of what is built on, are looked at when a step fails for its processor.
 
@@ -103,7 +112,7 @@ def build_image(
     for ref in (built, dockerfile.tag):
         image = inspect_image(ref, docker) if ref else None
         if image is not None and image.labels.get(LABEL) == dockerfile.sha256:
-            return image.id
+            return image
     raise SandboxConfigError(
         f"Docker built {NAME} but does not show the image {dockerfile.tag}",
         hint="the builder in use must load its result into Docker: see `docker buildx ls`",
@@ -133,8 +142,14 @@ def explain_failure(output: str) -> str:
 
 def is_ours(build: Build, dockerfile: Dockerfile, docker: Docker) -> bool:
     """Return whether the image of `build` is still there and carries the digest of `dockerfile`."""
+    return find_ours(build, dockerfile, docker) is not None
+
+
+def find_ours(build: Build, dockerfile: Dockerfile, docker: Docker) -> ImageFacts | None:
+    """Return the image of `build` when it is still there and carries the digest of `dockerfile`."""
     image = inspect_image(build.image_id, docker)
-    return image is not None and image.id == build.image_id and image.labels.get(LABEL) == dockerfile.sha256
+    ours = image is not None and image.id == build.image_id and image.labels.get(LABEL) == dockerfile.sha256
+    return image if ours else None
 
 
 def obtain_bases(
@@ -150,7 +165,7 @@ def obtain_bases(
         try:
             image_id = obtain_image(
                 ImageChoice(ref=ref, origin=f"{NAME}: FROM", chosen_by_project=True), docker, notify=notify
-            )
+            ).id
         except ImageUnavailable as error:
             raise SandboxConfigError(error.message, hint=_BASE_HINT, detail=error.detail) from error
         image = inspect_image(image_id, docker)

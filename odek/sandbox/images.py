@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odek.process import Completed
-from odek.sandbox.argv import image_id_argv, inspect_image_argv, pull_argv
+from odek.sandbox.argv import find_image_argv, inspect_image_argv, pull_argv
 from odek.sandbox.docker import OWN_FAILURES, PROBE_ARGV, Docker, call, describe_end, quote
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 from odek.sandbox.image import ImageChoice
+from odek.sandbox.imagevolumes import read_volumes
 from odek.text import visible
 
 PULL_TIMEOUT_S = 900.0
@@ -43,6 +44,17 @@ OTHER_PROCESSOR = re.compile(r"exec format error", re.IGNORECASE)
 """what runc, crun and shells say of a program for another processor"""
 _HEX_WORD = re.compile(r"[0-9a-f]+")
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_FOUND = re.compile(rf"{_ID.pattern}(?: (null|\{{.*\}}))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundImage:
+    """A local image that can be run."""
+
+    id: str
+    """"sha256:" and 64 hex digits"""
+    volumes: tuple[str, ...] = ()
+    """absolute, sorted: where it declares volumes"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +68,8 @@ class ImageFacts:
     """its ONBUILD instructions"""
     architecture: str = ""
     """the processor that it is for, in Docker's words: amd64, arm/v7, …; "" where that is not known"""
+    volumes: tuple[str, ...] = ()
+    """absolute, sorted"""
 
 
 def obtain_image(
@@ -64,15 +78,15 @@ def obtain_image(
     *,
     notify: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
-) -> str:
-    """Return the ID of the image, pulling it when it is not there.
+) -> FoundImage:
+    """Return the image, pulling it when it is not there.
 
     Raises ImageUnavailable when no registry gives it while the daemon answers; SandboxConfigError when
     it could never be pulled, or was and could not be kept; SandboxLost when the daemon went away
     meanwhile, which is never read as "no daemon" (D-11).
     """
-    found = find_choice(choice, docker)
-    if found:
+    found = look_up_choice(choice, docker)
+    if found is not None:
         return found
     if choice.is_id:
         raise SandboxConfigError(  # no registry could give it: nothing that another day would change
@@ -82,8 +96,8 @@ def obtain_image(
     pulled = _pull(choice.ref, docker, notify, clock)
     if pulled.code != 0 or pulled.timed_out:
         raise _pull_error(choice, pulled, docker)
-    found = find_image(choice.ref, docker)
-    if not found:
+    found = look_up(choice.ref, docker)
+    if found is None:
         raise SandboxConfigError(
             f'Docker pulled "{visible(choice.ref)}" but does not find it ({choice.origin})',
             hint=f"check `docker image inspect {visible(choice.ref)}`",
@@ -92,17 +106,24 @@ def obtain_image(
 
 
 def find_choice(choice: ImageChoice, docker: Docker) -> str:
-    """Return the ID of the local image that `choice` stands for, or "" when there is none.
+    """Return the ID of what `look_up_choice` finds, or "" when there is none."""
+    found = look_up_choice(choice, docker)
+    return found.id if found else ""
+
+
+def look_up_choice(choice: ImageChoice, docker: Docker) -> FoundImage | None:
+    """Return the local image that `choice` stands for, or None when there is none.
 
     Where the reference is not known, as after `docker load`, only an image of one of the IDs that
     are the same content for the daemon's processor counts; a name never does (D-12).
     """
-    found = find_image(choice.ref, docker)
+    found = look_up(choice.ref, docker)
     if found or not choice.local_ids:
         return found
     machine = daemon_machine(docker)
     ids = (image_id for architecture, image_id in choice.local_ids if architecture in ("", machine))
-    return next((image_id for image_id in ids if find_image(image_id, docker) == image_id), "")
+    images = ((image_id, look_up(image_id, docker)) for image_id in ids)
+    return next((image for image_id, image in images if image and image.id == image_id), None)
 
 
 def daemon_machine(docker: Docker) -> str:
@@ -111,30 +132,46 @@ def daemon_machine(docker: Docker) -> str:
 
 
 def find_image(ref: str, docker: Docker) -> str:
-    """Return the ID of a local image, or "" when there is none; nothing is pulled.
+    """Return the ID of what `look_up` finds, or "" when there is none."""
+    found = look_up(ref, docker)
+    return found.id if found else ""
+
+
+def look_up(ref: str, docker: Docker) -> FoundImage | None:
+    """Return a local image, or None when there is none; nothing is pulled.
 
     Only Docker's word that there is none counts as that: what is not known to be missing may be here, and a
     pull that fails then would lead to the host. Raises SandboxConfigError when it says neither, and
     SandboxLost when it does not answer in time.
     """
     # a bare name of hex digits would also match the beginning of an image ID
-    done = call(docker, *image_id_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
+    done = call(docker, *find_image_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
     if done.timed_out:
         raise SandboxLost(
             "the Docker daemon stopped answering while an image was looked up",
             hint="restart Docker; `docker version` must print a server version",
         )
     # the last line: a client may chatter before it (B25)
-    match = _ID.fullmatch(done.stdout.text.strip().rpartition("\n")[2]) if done.code == 0 else None
-    if match:
-        return f"sha256:{match.group(1)}"
+    found = _read_found(done.stdout.text.strip().rpartition("\n")[2]) if done.code == 0 else None
+    if found is not None:
+        return found
     if done.code in OWN_FAILURES and _ABSENT.search(done.stderr.text):
-        return ""
+        return None
     raise SandboxConfigError(
         f'Docker does not tell whether it has the image "{visible(ref)}" ({describe_end(done)})',
         hint=f"try again; `docker image inspect {visible(ref)}` shows what it says",
         detail=quote(done),
     )
+
+
+def _read_found(line: str) -> FoundImage | None:
+    """Return what a line of `find_image_argv` tells, None when it is not such a line."""
+    match = _FOUND.fullmatch(line)
+    try:
+        volumes = read_volumes(json.loads(match.group(2) or "null")) if match else ()
+    except (ValueError, RecursionError, TypeError):
+        return None
+    return FoundImage(id=f"sha256:{match.group(1)}", volumes=volumes) if match else None
 
 
 def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
@@ -147,11 +184,14 @@ def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
         labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
         triggers = tuple(map(str, config.get("OnBuild") or ()))
         architecture = "/".join(str(described[key]) for key in ("Architecture", "Variant") if described.get(key))
+        volumes = read_volumes(config.get("Volumes"))
     except (ValueError, LookupError, TypeError, AttributeError):  # unreadable is as good as absent
         return None
     if not match:
         return None
-    return ImageFacts(id=f"sha256:{match.group(1)}", labels=labels, triggers=triggers, architecture=architecture)
+    return ImageFacts(
+        id=f"sha256:{match.group(1)}", labels=labels, triggers=triggers, architecture=architecture, volumes=volumes
+    )
 
 
 def explain_processor(images: Sequence[tuple[str, str]], docker: Docker) -> str:

@@ -7,7 +7,6 @@ would be made in there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from odek.sandbox.argv import bind_option
@@ -23,14 +22,11 @@ _ENGINES = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/proc", "/sys")
 _HINT = "use another image, or one built from it without that VOLUME"
 
 
-def declared_volumes(image_id: str, docker: Docker) -> tuple[str, ...]:
-    """Return where the image declares volumes, sorted. What cannot be read is found by the proof of the start."""
-    done = call(docker, "image", "inspect", "--format", "{{json .Config.Volumes}}", "--", image_id)
-    try:
-        value = json.loads(done.stdout.text.strip().rpartition("\n")[2]) if done.code == 0 else None
-    except (ValueError, RecursionError):
-        return ()
-    return tuple(sorted(_normal(path) for path in value)) if isinstance(value, dict) else ()
+def read_volumes(value: object) -> tuple[str, ...]:
+    """Return the paths of an image's `Config.Volumes`, sorted. Pure. Raises TypeError when it is not an object."""
+    if value is not None and not isinstance(value, dict):
+        raise TypeError
+    return tuple(sorted(_normal(path) for path in value or ()))
 
 
 def require_apart(declared: Sequence[str]) -> None:

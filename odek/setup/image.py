@@ -24,7 +24,7 @@ from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.ignorefile import IGNORE_FILE, parse_ignore
 from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_default_dockerfile, parse_reference
-from odek.sandbox.images import find_image, obtain_image
+from odek.sandbox.images import FoundImage, look_up, obtain_image
 from odek.sandbox.pin import FILE as DIGESTS_FILE
 from odek.sandbox.pin import parse_default_digests
 from odek.sandbox.recipe import Dockerfile, Inputs, lint, read_inputs
@@ -137,28 +137,29 @@ def obtain(
     network: bool,
     docker: Docker,
     notices: Notices,
-) -> tuple[str, str]:
-    """Return name and ID of the image to run: pulled, built from the approved bytes, or built before.
+) -> tuple[str, FoundImage]:
+    """Return the image to run, with its name: pulled, built from the approved bytes, or built before.
 
     The operator has approved `dockerfile`. Raises SandboxError.
     """
     if dockerfile is None:
         return _pull_or_substitute(choice, docker, notices)
     known = BuildRecords(host, notices).find(dockerfile)
-    if known is not None and build.is_ours(known, dockerfile, docker):
+    ours = build.find_ours(known, dockerfile, docker) if known is not None else None
+    if known is not None and ours is not None:
         _tell_of_staleness(known, dockerfile, host, docker, notices)
-        return choice.ref, known.image_id
+        return choice.ref, FoundImage(id=ours.id, volumes=ours.volumes)
     made = make_image(dockerfile, host, BuildOptions(network=network), docker=docker, notices=notices)
-    return choice.ref, made.image_id
+    return choice.ref, FoundImage(id=made.image_id, volumes=made.volumes)
 
 
-def _pull_or_substitute(choice: ImageChoice, docker: Docker, notices: Notices) -> tuple[str, str]:
-    """Return name and ID of `choice`, or of the operator's own local image where no registry gives it (D-23)."""
+def _pull_or_substitute(choice: ImageChoice, docker: Docker, notices: Notices) -> tuple[str, FoundImage]:
+    """Return name and image of `choice`, or of the operator's own local image where no registry gives it (D-23)."""
     try:
         return choice.ref, obtain_image(choice, docker, notify=notices.note)
     except ImageUnavailable as error:
-        local = find_image(choice.substitute, docker) if choice.substitute else ""
-        if not local:
+        local = look_up(choice.substitute, docker) if choice.substitute else None
+        if local is None:
             raise
         notices.note(f"{error.message}; using the local image {choice.substitute}")
         return choice.substitute, local
@@ -186,10 +187,10 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
             staged = os.path.join(scratch, "context")
             stage(folder, sources, ignore, staged)
             _require_same_ignore(dockerfile, staged)
-            image_id = build.build_image(dockerfile, staged, docker, options, bases=bases, notify=notices.note)
+            image = build.build_image(dockerfile, staged, docker, options, bases=bases, notify=notices.note)
     finally:
         os.close(folder)
-    made = Build(image_id=image_id, bases=bases, inputs=fingerprint)
+    made = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
     BuildRecords(host, notices).remember(dockerfile, made)
     return made
 

@@ -26,7 +26,6 @@ from odek.sandbox.docker import Docker, probe
 from odek.sandbox.engine import Engine, Needs, meet_engine, own_user
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
-from odek.sandbox.imagevolumes import declared_volumes
 from odek.sandbox.mounts import read_mounts
 from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
 from odek.sandbox.networks import inspect_networks, service_names
@@ -178,7 +177,7 @@ def start_sandbox(
     if not draft.networks.attaches:
         engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
-    image, image_id = obtain(
+    image, found = obtain(
         draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
     )
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
@@ -186,16 +185,13 @@ def start_sandbox(
         require_unchanged(plan, inspect_networks(draft.networks, docker))
         _tell_of_networks(plan, notices)
     require_leavable(draft.below, rootless=engine.rootless)
-    # the pinned default declares none, and its digest is in the program
-    pinned = image == draft.image.ref and bool(draft.image.local_ids)
-    image_volumes = () if pinned else declared_volumes(image_id, docker)
     tell_of_openings(draft.below, host.cwd, notices)
     with ExitStack() as undo:
         for folder in draft.missing_folders:
             undo.callback(_remove_folders, _make_folder(folder, host, notices), host)
         _require_same_volumes(draft, settings, host)
-        spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=image_id, env=env)
-        spec = replace(spec, image_volumes=image_volumes)
+        spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=found.id, env=env)
+        spec = replace(spec, image_volumes=found.volumes)
         container = _start(spec, host, docker, _surroundings(host, new_nonce, notices))
         undo.pop_all()
     return container

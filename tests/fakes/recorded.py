@@ -12,6 +12,9 @@ NOWHERE = "e" * 64
 ID = r"[0-9a-f]{64}"
 
 
+_FIND_IMAGE = "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One call, what was answered, and what of the answer the product relies on."""
@@ -48,13 +51,13 @@ RECORDS = (
     ),
     Record(
         name="image that is there",
-        args=("image", "inspect", "--format", "{{.Id}}", "--", "{image}"),
-        stdout=f"sha256:{'a' * 64}\n",
-        stdout_like=rf"(sha256:)?{ID}\n",
+        args=("image", "inspect", "--format", _FIND_IMAGE, "--", "{image}"),
+        stdout=f"sha256:{'a' * 64} null\n",
+        stdout_like=rf"(sha256:)?{ID} (null|\{{.*\}})\n",
     ),
     Record(
         name="image that is not there",
-        args=("image", "inspect", "--format", "{{.Id}}", "--", "odek-test-nosuch:1"),
+        args=("image", "inspect", "--format", _FIND_IMAGE, "--", "odek-test-nosuch:1"),
         stdout="\n",
         stderr="Error response from daemon: no such image: odek-test-nosuch:1: No such image: odek-test-nosuch:1\n",
         code=1,

@@ -89,9 +89,9 @@ class Project:
         env = {"ODEK_SANDBOX_BUILD_NETWORK": "1"} if network else {}
         settings = resolve(make_layers(env=env))
         choice, dockerfile = choose_image(settings, self.host)
-        _, image_id = obtain(choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices)
-        self.images.add(image_id)
-        return image_id
+        _, found = obtain(choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices)
+        self.images.add(found.id)
+        return found.id
 
     def output(self, image_id: str, *command: str) -> str:
         return self.engine.run("run", "--rm", "--network", "none", image_id, *command).stdout.strip()

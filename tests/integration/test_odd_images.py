@@ -11,6 +11,7 @@ from boxes import PROGRAMS, Boxes, OddImages, output
 
 from odek.errors import FileRefused
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.images import look_up
 
 WORLD = "pwd; id -u; cat /proc/1/comm; touch $HOME/x /workspace/y && echo written"
 
@@ -196,6 +197,9 @@ def test_volumes_that_links_of_the_image_lead_into_the_workspace_leave_nothing(
 ) -> None:
     """E8: the engine would make the mount point as root, in the user's folder; a volume in /tmp runs no programs."""
     image = odd_images.make("VOLUME /app/node_modules", links={"app": "/workspace"})
+    found = look_up(image, boxes.docker)
+    assert found is not None
+    assert found.volumes == ("/app/node_modules",)
     with pytest.raises(SandboxConfigError, match="leads into /workspace"):
         boxes.start(image=image, image_volumes=("/app/node_modules",))
     assert list(boxes.workdir.iterdir()) == []

@@ -97,7 +97,7 @@ def _find_image(host: Host, terminal: Terminal) -> str:
     probe(docker, sleep=time.sleep)
     choice = default_choice()
     try:
-        image_id = obtain_image(choice, docker, notify=terminal.note)
+        image_id = obtain_image(choice, docker, notify=terminal.note).id
         return choice.ref if find_image(choice.ref, docker) else image_id
     except ImageUnavailable as error:
         terminal.note(f"{error.message}; using the local image {BUSYBOX_TAG} instead")

@@ -221,7 +221,8 @@ def test_other_lines() -> None:
     """R-38, R-54, D-12: options end before the first name."""
     assert argv.inspect_argv("a", "b") == ("inspect", "--type", "container", "--", "a", "b")
     assert argv.remove_argv("a") == ("rm", "--force", "--volumes", "--", "a")
-    assert argv.image_id_argv("-x") == ("image", "inspect", "--format", "{{.Id}}", "--", "-x")
+    form = "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}"
+    assert argv.find_image_argv("-x") == ("image", "inspect", "--format", form, "--", "-x")
     assert argv.pull_argv("-x") == ("pull", "--", "-x")
     assert argv.list_by_label_argv("l=1", "{{.ID}}") == (
         "ps", "--all", "--no-trunc", "--filter", "label=l=1", "--format", "{{.ID}}",

@@ -55,7 +55,7 @@ def writes_id(text: str) -> object:
 
 def run_build(docker: FakeDocker, options: BuildOptions = OFFLINE) -> tuple[str, list[str]]:
     notes: list[str] = []
-    image_id = build_image(DOCKERFILE, "/w", docker, options, notify=notes.append, now=docker.now)
+    image_id = build_image(DOCKERFILE, "/w", docker, options, notify=notes.append, now=docker.now).id
     return image_id, notes
 
 

@@ -9,6 +9,7 @@ import pytest
 from fakes.docker import FakeDocker
 
 from odek.errors import Interrupted
+from odek.sandbox.argv import find_image_argv
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.images import PULL_TIMEOUT_S, explain_processor, find_image, obtain_image
@@ -22,7 +23,7 @@ MISSING = "Error response from daemon: No such image: alpine:3.22\n"
 
 def obtain(docker: FakeDocker, choice: ImageChoice = CHOICE) -> tuple[str, list[str]]:
     notes: list[str] = []
-    return obtain_image(choice, docker, notify=notes.append, clock=docker.now), notes
+    return obtain_image(choice, docker, notify=notes.append, clock=docker.now).id, notes
 
 
 @pytest.mark.parametrize("words", [f"{IMAGE_ID}\n", f"{HEX}\n", IMAGE_ID, f"What's next:\n{IMAGE_ID}\n"])
@@ -30,7 +31,7 @@ def test_local_image_is_found_and_nothing_is_pulled(words: str) -> None:
     """R-35, D-13: podman prints the ID without its prefix."""
     docker = FakeDocker().on("image", "inspect", stdout=words, stderr="WARNING: no swap limit support\n")
     assert obtain(docker) == (IMAGE_ID, [])
-    assert [one.args for one in docker.calls] == [("image", "inspect", "--format", "{{.Id}}", "--", "alpine:3.22")]
+    assert [one.args for one in docker.calls] == [find_image_argv("alpine:3.22")]
     docker.assert_no_client_left()
 
 

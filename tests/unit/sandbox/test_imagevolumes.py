@@ -10,25 +10,31 @@ from fakes.docker import FakeDocker
 
 from odek.sandbox.argv import run_argv, tmpfs_mounts
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.imagevolumes import declared_volumes, probe_volumes, require_apart
+from odek.sandbox.images import FoundImage, look_up
+from odek.sandbox.imagevolumes import probe_volumes, require_apart
 
 
 @pytest.mark.parametrize(
-    ("stdout", "code", "found"),
+    ("stdout", "found"),
     [
-        ('{"/b":{},"/a/":{},"x//y":{}}\n', 0, ("/a", "/b", "/x/y")),
-        ("null\n", 0, ()),
-        ('chatter\n{"/a":{}}\n', 0, ("/a",)),
-        ("[1]", 0, ()),
-        ("{", 0, ()),
-        ('{"/a":{}}', 1, ()),
+        (f'{IMAGE_ID} {{"/b":{{}},"/a/":{{}},"x//y":{{}}}}\n', FoundImage(id=IMAGE_ID, volumes=("/a", "/b", "/x/y"))),
+        (f"{IMAGE_ID} null\n", FoundImage(id=IMAGE_ID)),
+        (f"{IMAGE_ID} \n", FoundImage(id=IMAGE_ID)),
+        (f'chatter\n{IMAGE_ID} {{"/a":{{}}}}\n', FoundImage(id=IMAGE_ID, volumes=("/a",))),
     ],
 )
-def test_volumes_of_an_image_are_read(stdout: str, code: int, found: tuple[str, ...]) -> None:
-    """A16, E8."""
-    docker = FakeDocker().on("image", "inspect", stdout=stdout, code=code)
-    assert declared_volumes(IMAGE_ID, docker) == found
-    assert docker.calls[0].args[-2:] == ("--", IMAGE_ID)
+def test_volumes_of_an_image_are_read(stdout: str, found: FoundImage) -> None:
+    """A16, E8: with its ID, by one call."""
+    docker = FakeDocker().on("image", "inspect", stdout=stdout)
+    assert look_up(IMAGE_ID, docker) == found
+    assert len(docker.calls) == 1
+
+
+@pytest.mark.parametrize("volumes", ["[1]", "{", "{no}", "null null", "1", '"/a"'])
+def test_volumes_that_cannot_be_read_stop_the_start(volumes: str) -> None:
+    """A16, E8: never as if there were none."""
+    with pytest.raises(SandboxConfigError, match="Docker does not tell"):
+        look_up("i:1", FakeDocker().on("image", "inspect", stdout=f"{IMAGE_ID} {volumes}\n"))
 
 
 @pytest.mark.parametrize("path", ["/workspace", "/workspace/x", "/workspace/a/b/c"])

@@ -18,9 +18,11 @@ from odek.config.resolve import resolve
 from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
 from odek.host import Host
+from odek.sandbox.argv import find_image_argv
 from odek.sandbox.build import LABEL, Build, BuildOptions
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image import BUSYBOX_TAG, ImageChoice
+from odek.sandbox.images import FoundImage
 from odek.sandbox.recipe import Dockerfile
 from odek.setup.image import BuildRecords, choose_image, default_choice, make_image, obtain
 from odek.setup.sandbox import build_sandbox_image, draft_sandbox, start_sandbox
@@ -55,9 +57,9 @@ class Project:
     def obtain(self, docker: FakeDocker, data: bytes = TEXT, *, network: bool = False) -> str:
         made = Dockerfile(data=data)
         choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
-        name, image_id = obtain(choice, made, self.host, network=network, docker=docker, notices=self.notices)
+        name, found = obtain(choice, made, self.host, network=network, docker=docker, notices=self.notices)
         assert name == choice.ref
-        return image_id
+        return found.id
 
 
 @pytest.fixture
@@ -434,7 +436,7 @@ def test_default_that_no_registry_gives_is_replaced_by_the_operators_own_image(m
     """A9, D-23: before any fall back; said in one line."""
     docker = FakeDocker()
     if made:
-        docker.on("image", "inspect", "--format", "{{.Id}}", "--", BUSYBOX_TAG, stdout=ID)
+        docker.on(*find_image_argv(BUSYBOX_TAG), stdout=ID)
     docker.on("image", "inspect", code=1, stderr=MISSING_DEFAULT)
     docker.on("version", stdout="amd64\n").on("pull", code=1, stderr="dial tcp: no such host")
     notices = Notes()
@@ -443,7 +445,10 @@ def test_default_that_no_registry_gives_is_replaced_by_the_operators_own_image(m
         with pytest.raises(ImageUnavailable):
             obtain(choice, None, project.host, network=False, docker=docker, notices=notices)
         return
-    assert obtain(choice, None, project.host, network=False, docker=docker, notices=notices) == (BUSYBOX_TAG, ID)
+    assert obtain(choice, None, project.host, network=False, docker=docker, notices=notices) == (
+        BUSYBOX_TAG,
+        FoundImage(id=ID),
+    )
     assert [note for note in notices.notes if BUSYBOX_TAG in note] == [
         f'image "{choice.ref}" could not be pulled by Docker (the pinned default); using the local image {BUSYBOX_TAG}'
     ]
