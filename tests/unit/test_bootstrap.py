@@ -154,7 +154,7 @@ def test_a_session_is_opened_in_this_order(bench: Bench) -> None:
     bench.answers = Answers("y")
     session = bench.open(project=IMAGE)
     assert bench.log == [
-        *("model", "ask", "docker version", "docker info", "docker image", "docker image"),
+        *("model", "ask", "docker version", "docker info", "docker image"),
         *("docker ps", "docker run", "docker inspect", "docker exec"),
     ]
     assert isinstance(session.executor, Container)
