@@ -15,6 +15,7 @@ from odek.explain.types import Asked, Explanation, Look, Outcome
 from odek.isolation import Intent, decide, explain_stop
 from odek.sandbox.argv import build_argv, connect_argv, pull_argv, run_argv
 from odek.sandbox.attachment import removal_hint, warnings
+from odek.sandbox.build import INPUTS_LABEL
 from odek.sandbox.build import LABEL as DOCKERFILE_LABEL
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.recipe import Dockerfile
@@ -23,6 +24,7 @@ from odek.setup.sandbox import sandbox_spec
 NAME = "odek-PID-1"
 IMAGE_ID = "IMAGE-ID"
 ID_FILE = "ID-FILE"
+INPUTS = "INPUTS"
 NONCE = "NONCE"
 _PLACEHOLDERS = {"io.odek.pid": "PID", "io.odek.start": "START"}
 
@@ -114,7 +116,7 @@ def _build_argv(asked: Asked, dockerfile: Dockerfile) -> tuple[str, ...]:
     return build_argv(
         asked.host.cwd,
         tag=dockerfile.tag,
-        label=(DOCKERFILE_LABEL, dockerfile.sha256),
+        labels=((DOCKERFILE_LABEL, dockerfile.sha256), (INPUTS_LABEL, INPUTS)),
         id_file=ID_FILE,
         network=asked.settings.build_network,
         no_cache=False,

@@ -176,7 +176,7 @@ def pull_argv(ref: str) -> tuple[str, ...]:
 
 
 def build_argv(
-    folder: str, *, tag: str, label: tuple[str, str], id_file: str, network: bool, no_cache: bool
+    folder: str, *, tag: str, labels: tuple[tuple[str, str], ...], id_file: str, network: bool, no_cache: bool
 ) -> tuple[str, ...]:
     """Return the arguments that build the Dockerfile given on stdin, with `folder` as its context (R-36).
 
@@ -184,7 +184,8 @@ def build_argv(
     only are left out: the other refuses them.
     """
     return (
-        "build", "--file", "-", "--tag", tag, "--label", "=".join(label), "--iidfile", id_file,
+        "build", "--file", "-", "--tag", tag, *(item for label in labels for item in ("--label", "=".join(label))),
+        "--iidfile", id_file,
         "--pull=false", "--force-rm",
         *(() if network else ("--network", "none")),
         *(("--no-cache",) if no_cache else ()),

@@ -2,11 +2,14 @@
 
 The builder gets the approved bytes on its stdin, so a file that changes between the question and
 the build changes nothing. A tag is no proof of anything: an image is used by its ID, and again only
-when a record of ours names that ID and the image carries the whole digest of the Dockerfile.
+when the image carries the whole digest of the Dockerfile, and either a record of ours names that ID
+or a second label is the digest of everything that it would be built from now.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -32,9 +35,12 @@ from odek.sandbox.images import (
     obtain_image,
 )
 from odek.sandbox.recipe import SWITCH, Dockerfile, names_front_end
+from odek.sandbox.staging import digest_tree
 from odek.text import clip, visible, visible_lines
 
 LABEL = "io.odek.dockerfile"
+INPUTS_LABEL = "io.odek.inputs"
+"""digest_inputs of the build; missing where not all of what it read was known"""
 BUILD_TIMEOUT_S = 1800.0
 PROGRESS_EVERY_S = 3.0
 _SCRATCH = "odek-build-"
@@ -76,12 +82,14 @@ def build_image(
     options: BuildOptions,
     *,
     bases: tuple[tuple[str, str], ...] = (),
+    inputs_digest: str = "",
     notify: Callable[[str], None],
     now: Callable[[], float] = time.monotonic,
 ) -> ImageFacts:
     """Build with the files in `folder` and return the image; `notify` gets a line every few seconds.
 
-    `bases`, (reference, ID) of what is built on, are looked at when a step fails for its processor.
+    `bases`, (reference, ID) of what is built on, are looked at when a step fails for its processor;
+    `inputs_digest` becomes a label unless it is empty.
 
     Raises SandboxConfigError. The client is killed when this ends early, an interrupt included;
     both builders then stop, and nothing half-made is ever returned.
@@ -91,8 +99,9 @@ def build_image(
     notify(f"building {dockerfile.tag} from {NAME}, its RUN steps {network}")
     with scratch_folder() as scratch:
         id_file = os.path.join(scratch, "id")
+        labels = ((LABEL, dockerfile.sha256), *(((INPUTS_LABEL, inputs_digest),) if inputs_digest else ()))
         argv = build_argv(
-            folder, tag=dockerfile.tag, label=(LABEL, dockerfile.sha256), id_file=id_file,
+            folder, tag=dockerfile.tag, labels=labels, id_file=id_file,
             network=options.network, no_cache=options.no_cache,
         )  # fmt: skip
         done = _run(argv, dockerfile, docker, notify, now)
@@ -150,6 +159,21 @@ def find_ours(build: Build, dockerfile: Dockerfile, docker: Docker) -> ImageFact
     image = inspect_image(build.image_id, docker)
     ours = image is not None and image.id == build.image_id and image.labels.get(LABEL) == dockerfile.sha256
     return image if ours else None
+
+
+def digest_inputs(dockerfile: Dockerfile, bases: tuple[tuple[str, str], ...], staged: str) -> str:
+    """Return the digest of what an image is built from: `dockerfile`, (reference, ID) of `bases`, and the files of
+    the folder `staged` with names, modes and contents. Times do not count: a fresh checkout has others."""
+    parts = [dockerfile.sha256, dockerfile.ignore_sha256, bases, digest_tree(staged)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def find_built(dockerfile: Dockerfile, docker: Docker) -> ImageFacts | None:
+    """Return the image under the tag of `dockerfile` if it carries both labels, or None; nothing is proved yet."""
+    image = inspect_image(dockerfile.tag, docker)
+    if image is None or image.labels.get(LABEL) != dockerfile.sha256 or not image.labels.get(INPUTS_LABEL):
+        return None
+    return image
 
 
 def obtain_bases(

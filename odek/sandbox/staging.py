@@ -9,6 +9,7 @@ holds no more than the Dockerfile asks for.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from contextlib import closing
@@ -44,6 +45,41 @@ def stage(folder: int, sources: tuple[str, ...], ignore: Ignore, target: str) ->
     outermost = sorted(part for part in parts if parts.isdisjoint(_above(part)))
     for part in (*outermost, *(() if _EVERYTHING in parts or IGNORE_FILE in parts else (IGNORE_FILE,))):
         copy.take(folder, part)
+
+
+def digest_tree(folder: str) -> str:
+    """Return a digest of names, modes and contents (targets, of links) below `folder`, a copy made by `stage`.
+
+    Raises SandboxConfigError.
+    """
+    digest = hashlib.sha256()
+    waiting = [""]
+    try:
+        while waiting:
+            path = waiting.pop()
+            full = os.path.join(folder, path)
+            mode = os.lstat(full).st_mode
+            content = b""
+            if stat.S_ISDIR(mode):
+                waiting += [os.path.join(path, name) for name in sorted(os.listdir(full), reverse=True)]
+            elif stat.S_ISLNK(mode):
+                content = os.fsencode(os.readlink(full))
+            else:
+                content = _digest_file(full)
+            # three fields without NUL, each ended by one: no two trees come out alike
+            for item in (os.fsencode(path), b"%o" % mode if path else b"", content):
+                digest.update(item + b"\0")
+    except OSError as error:
+        raise _refused(path, error) from error
+    return digest.hexdigest()
+
+
+def _digest_file(path: str) -> bytes:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK_BYTES):
+            digest.update(data)
+    return digest.hexdigest().encode()
 
 
 @dataclass(slots=True)

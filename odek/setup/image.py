@@ -2,8 +2,9 @@
 
 What can be said without Docker is said first: a Dockerfile.odek is read once and looked through
 before anybody is asked about it. That an image was built by us is written down in
-~/.odek/builds.json, by project and by the digest of the Dockerfile; without the note, or with
-another image behind it, it is built again.
+~/.odek/builds.json, by project and by the digest of the Dockerfile; without the note, as in a
+fresh home of CI, an image serves whose label is the digest of all that it would be built from now.
+Whose label that is does not count: a user who can label images of this Docker is root on its machine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, cast
 
 from odek.config.settings import Settings, Source
@@ -24,7 +26,7 @@ from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.ignorefile import IGNORE_FILE, parse_ignore
 from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_default_dockerfile, parse_reference
-from odek.sandbox.images import FoundImage, look_up, obtain_image
+from odek.sandbox.images import FoundImage, find_image, look_up, obtain_image
 from odek.sandbox.pin import FILE as DIGESTS_FILE
 from odek.sandbox.pin import parse_default_digests
 from odek.sandbox.recipe import Dockerfile, Inputs, lint, read_inputs
@@ -149,8 +151,37 @@ def obtain(
     if known is not None and ours is not None:
         _tell_of_staleness(known, dockerfile, host, docker, notices)
         return choice.ref, FoundImage(id=ours.id, volumes=ours.volumes)
-    made = make_image(dockerfile, host, BuildOptions(network=network), docker=docker, notices=notices)
+    made = _find_labelled(dockerfile, host, docker, notices) or make_image(
+        dockerfile, host, BuildOptions(network=network), docker=docker, notices=notices
+    )
     return choice.ref, FoundImage(id=made.image_id, volumes=made.volumes)
+
+
+def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, notices: Notices) -> Build | None:
+    """Return the build under the tag, and write it down, if its label is the digest of what would be built now.
+
+    A base that is not here could be any by now, so it proves nothing. Raises SandboxError.
+    """
+    folder = open_workdir(host.cwd, host.cwd_id)
+    try:
+        _require_same_ignore(dockerfile, folder)
+        image = build.find_built(dockerfile, docker)
+        inputs = _inputs(dockerfile)
+        if image is None or inputs is _UNTOLD:
+            return None
+        bases = tuple((ref, find_image(ref, docker)) for ref in inputs.bases)
+        if not all(image_id for _, image_id in bases):
+            return None
+        fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, parse_ignore(dockerfile.ignore))
+        with _staged(dockerfile, folder, inputs.sources) as staged:
+            if image.labels[build.INPUTS_LABEL] != build.digest_inputs(dockerfile, bases, staged):
+                return None
+    finally:
+        os.close(folder)
+    notices.note(f"using {dockerfile.tag}, built before from the same {NAME}, files and base")
+    found = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
+    BuildRecords(host, notices).remember(dockerfile, found)
+    return found
 
 
 def _pull_or_substitute(choice: ImageChoice, docker: Docker, notices: Notices) -> tuple[str, FoundImage]:
@@ -177,22 +208,32 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
         # taken before the build: what changes meanwhile must show
         fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, ignore)
         bases = build.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
-        sources = inputs.sources
+        sources, is_known = inputs.sources, inputs is not _UNTOLD
         if options.network and build.may_read_more(dockerfile, bases, docker):
-            sources = _UNTOLD.sources
+            sources, is_known = _UNTOLD.sources, False
         size = context.measure_context(host.cwd, sources, ignore, now=time.monotonic)
         if size.is_large:
             notices.warn(context.describe_size(size), hint=f"name what it does not need in {IGNORE_FILE}")
-        with build.scratch_folder() as scratch:
-            staged = os.path.join(scratch, "context")
-            stage(folder, sources, ignore, staged)
-            _require_same_ignore(dockerfile, staged)
-            image = build.build_image(dockerfile, staged, docker, options, bases=bases, notify=notices.note)
+        with _staged(dockerfile, folder, sources) as staged:
+            digest = build.digest_inputs(dockerfile, bases, staged) if is_known else ""
+            image = build.build_image(
+                dockerfile, staged, docker, options, bases=bases, inputs_digest=digest, notify=notices.note
+            )
     finally:
         os.close(folder)
     made = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
     BuildRecords(host, notices).remember(dockerfile, made)
     return made
+
+
+@contextmanager
+def _staged(dockerfile: Dockerfile, folder: int, sources: tuple[str, ...]) -> Iterator[str]:
+    """Copy what a build of `dockerfile` reads of the folder behind the descriptor `folder`, for the block."""
+    with build.scratch_folder() as scratch:
+        staged = os.path.join(scratch, "context")
+        stage(folder, sources, parse_ignore(dockerfile.ignore), staged)
+        _require_same_ignore(dockerfile, staged)
+        yield staged
 
 
 def _require_same_ignore(dockerfile: Dockerfile, folder: str | int) -> None:

@@ -151,9 +151,11 @@ def listener() -> Iterator[tuple[int, list[str]]]:
 
 
 def test_built_once_then_used_by_its_id(projects: list[Project]) -> None:
-    """R-36: tag, label with the whole digest, no second build."""
+    """R-36, A21: tag, label with the whole digest, no second build, also without the record."""
     for project in projects:
-        dockerfile = project.write("RUN echo made >/made")
+        dockerfile = project.write("COPY copied /", "RUN echo made >/made")
+        copied = project.folder / "copied"
+        copied.write_text("one")
         image_id = project.run()
         described = json.loads(project.engine.run("image", "inspect", dockerfile.tag).stdout)[0]
         assert described["Id"] == image_id
@@ -161,8 +163,14 @@ def test_built_once_then_used_by_its_id(projects: list[Project]) -> None:
         assert project.output(image_id, "cat", "/made") == "made"
         builds = sum(note.startswith("building") for note in project.notices.notes)
         assert project.run() == image_id
+        record = Path(project.host.home) / ".odek" / "builds.json"
+        record.unlink()
+        assert project.run() == image_id
         assert sum(note.startswith("building") for note in project.notices.notes) == builds
         assert project.notices.warnings == []
+        record.unlink()
+        copied.write_text("two")
+        assert project.output(project.run(), "cat", "/copied") == "two"
 
 
 def test_run_steps_have_no_network_unless_the_operator_gives_it(projects: list[Project]) -> None:

@@ -238,7 +238,7 @@ def test_dockerfile_of_the_project_is_built_first(tmp_path: Path) -> None:
     build = build_argv(
         case.host.cwd,
         tag=f"odek-sandbox:{sha256[:12]}",
-        label=("io.odek.dockerfile", sha256),
+        labels=(("io.odek.dockerfile", sha256), ("io.odek.inputs", "INPUTS")),
         id_file="ID-FILE",
         network=False,
         no_cache=False,

@@ -61,7 +61,7 @@ def run_build(docker: FakeDocker, options: BuildOptions = OFFLINE) -> tuple[str,
 
 def test_command_line_of_a_build_without_network() -> None:
     """R-36: no network for RUN, nothing pulled anew, no proxies with their passwords, context last."""
-    argv = build_argv("/w", tag="t:1", label=("l", "v"), id_file="/i", network=False, no_cache=False)
+    argv = build_argv("/w", tag="t:1", labels=(("l", "v"),), id_file="/i", network=False, no_cache=False)
     proxies = [argv[index + 1] for index, word in enumerate(argv) if word == "--build-arg"]
     assert argv[:12] == (
         "build", "--file", "-", "--tag", "t:1", "--label", "l=v", "--iidfile", "/i", "--pull=false", "--force-rm",
@@ -78,7 +78,7 @@ def test_command_line_of_a_build_without_network() -> None:
 
 def test_network_and_cache_are_options() -> None:
     """R-36: the operator's switch gives RUN the network."""
-    argv = build_argv("/w", tag="t:1", label=("l", "v"), id_file="/i", network=True, no_cache=True)
+    argv = build_argv("/w", tag="t:1", labels=(("l", "v"),), id_file="/i", network=True, no_cache=True)
     assert ("--network" in argv, "--no-cache" in argv) == (False, True)
 
 

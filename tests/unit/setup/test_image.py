@@ -19,7 +19,7 @@ from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
 from odek.host import Host
 from odek.sandbox.argv import find_image_argv
-from odek.sandbox.build import LABEL, Build, BuildOptions
+from odek.sandbox.build import INPUTS_LABEL, LABEL, Build, BuildOptions
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image import BUSYBOX_TAG, ImageChoice
 from odek.sandbox.images import FoundImage
@@ -81,6 +81,7 @@ def docker_that_builds(image_id: str = ID, dockerfile: Dockerfile = DOCKERFILE) 
         FakeDocker()
         .on("image", "inspect", has="base:1", stdout=BASE)
         .on("image", "inspect", has=BASE, stdout=json.dumps([{"Id": BASE, "Config": None}]))
+        .on("image", "inspect", has=dockerfile.tag, code=1, stderr=MISSING, times=1)
         .on("build", react=react)
         .on("image", "inspect", has=image_id, stdout=image(image_id, dockerfile))
     )
@@ -220,6 +221,102 @@ def test_planted_tag_is_not_looked_at(project: Project) -> None:
     planted._rules += docker_that_builds()._rules
     assert project.obtain(planted) == ID
     assert planted.called("build") != []
+
+
+def labels_of(docker: FakeDocker) -> dict[str, str]:
+    """Return what the build of `docker` was told to write onto its image."""
+    (args,) = (call.args for call in docker.calls if call.args[0] == "build")
+    return dict(args[at + 1].split("=", 1) for at, word in enumerate(args) if word == "--label")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_reused"),
+    [
+        ("nothing", True),
+        ("times", True),
+        ("file that no line copies", True),
+        ("content", False),
+        ("mode", False),
+        ("link", False),
+        ("added", False),
+        ("renamed", False),
+        ("ignore", False),
+        ("base", False),
+        ("base gone", False),
+        ("no inputs label", False),
+        ("inputs label of another build", False),
+        ("label of another Dockerfile", False),
+    ],
+)
+def test_label_proves_the_build_where_no_record_does(change: str, is_reused: bool, tmp_path: Path) -> None:
+    """A21: a fresh HOME or a second user; only an exact match serves, a planted tag never."""
+    copies = Dockerfile(data=b"FROM base:1\nCOPY src /t\n")
+    projects = []
+    for name in ("one", "two"):  # two checkouts, two homes
+        (tmp_path / name).mkdir()
+        project = Project(host=make_host(tmp_path / name, uid=os.getuid()))
+        source = Path(project.host.cwd, "src")
+        source.mkdir()
+        (source / "a").write_text("echo one\n")
+        projects.append(project)
+    first = docker_that_builds(dockerfile=copies)
+    projects[0].obtain(first, copies.data)
+    labels = labels_of(first)
+    assert set(labels) == {LABEL, INPUTS_LABEL}
+
+    folder = Path(projects[1].host.cwd)
+    file = folder / "src" / "a"
+    base = {"base": OTHER, "base gone": ""}.get(change, BASE)
+    made = copies
+    if change == "times":
+        os.utime(file, (1, 1))
+    elif change == "file that no line copies":
+        (folder / "README").write_text("x")
+    elif change == "content":
+        file.write_text("echo two\n")
+    elif change == "mode":
+        file.chmod(0o755)
+    elif change == "link":
+        file.unlink()
+        file.symlink_to("echo one")
+    elif change == "added":
+        (folder / "src" / "b").mkdir()
+    elif change == "renamed":
+        file.rename(folder / "src" / "b")
+    elif change == "ignore":
+        (folder / ".dockerignore").write_text("x\n")
+        made = replace(copies, ignore=b"x\n")
+    elif change == "no inputs label":
+        del labels[INPUTS_LABEL]
+    elif change == "inputs label of another build":
+        labels[INPUTS_LABEL] = "f" * 64
+    elif change == "label of another Dockerfile":
+        labels[LABEL] = DOCKERFILE.sha256
+    tagged = json.dumps([{"Id": ID, "Config": {"Labels": labels}}])
+    docker = FakeDocker().on("image", "inspect", "--", copies.tag, stdout=tagged, times=1)
+    if base != BASE:
+        absent = {"code": 1, "stderr": MISSING} if not base else {"stdout": base}
+        docker.on("image", "inspect", has="base:1", times=1, **absent)  # type: ignore[arg-type]
+    docker._rules += docker_that_builds(OTHER, made)._rules
+    choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
+    notices = projects[1].notices
+    name, found = obtain(choice, made, projects[1].host, network=False, docker=docker, notices=notices)
+    assert (name, found.id) == (made.tag, ID if is_reused else OTHER)
+    assert bool(docker.called("build")) == (not is_reused)
+    said = f"using {made.tag}, built before from the same Dockerfile.odek, files and base"
+    assert (said in notices.notes) == is_reused
+    record = projects[1].records().find(made)
+    assert record is not None
+    assert record.image_id == found.id
+
+
+def test_build_that_may_read_more_than_its_lines_carries_no_digest(project: Project) -> None:
+    """A21: what such a build has read is not known, so no label says so."""
+    data = b"# syntax=docker/dockerfile:1\nFROM base:1\n"
+    foreign = Dockerfile(data=data.replace(b"docker/dockerfile", b"evil/frontend"))
+    docker = docker_that_builds(dockerfile=foreign)
+    project.obtain(docker, foreign.data, network=True)
+    assert set(labels_of(docker)) == {LABEL}
 
 
 @pytest.mark.parametrize("answer", [image(OTHER), image(ID, Dockerfile(data=b"FROM x\n")), "[]"])
