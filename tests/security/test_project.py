@@ -186,7 +186,10 @@ RAW = "\x07\u202e\u200b\u2066"
 )
 def test_text_cannot_fake_a_prompt(project: dict[str, object], sandboxed: Odek, docker_engine: Engine) -> None:
     """S-15 Text from a project, Docker or a model cannot fake a prompt: control, bidirectional and invisible
-    characters are shown as escapes, what was typed before the question is discarded, piped input never approves.
+    characters are shown as escapes, what was typed before the question is discarded, piped input never approves. Of
+    what is not ASCII only letters, digits and marks of their own script are shown as they are; what runs from the
+    right stands between marks. A request that does not fit the screen is read page by page, what widens the sandbox
+    most last, and a yes counts only then; more than 64 variables, volumes and networks are refused.
     """
     (sandboxed.cwd / "odek.json").write_text(json.dumps(project))
     with ModelServer() as server:

@@ -94,9 +94,14 @@ def test_container_has_no_privileges_seen_from_inside(sandboxed: Odek) -> None:
 
 
 def test_only_the_working_directory_is_shared(sandboxed: Odek, docker_engine: Engine, tmp_path: Path) -> None:
-    """S-6 Of the host's files only the working directory is shared. Not if that is `/`, a system folder, anybody's home
-    or the keys and start-up files in it, or holds the Docker socket or the settings of Docker's client. What is put in
-    its place, or in that of a volume, while odek asks, builds and pulls is not shared either.
+    """S-6 Of the host's files only the working directory is shared. Not if that is `/`, a system folder, anybody's
+    home or the keys and start-up files in it, or holds the Docker socket or the settings of Docker's client. What
+    is put in its place, or in that of a volume, while odek asks, builds, pulls and starts is not shared either:
+    each mount is compared with the folder that odek holds open, by what the kernel tells of the container's first
+    process. No program of the image has a part in that, where the engine runs on this machine; where it does not
+    (Docker Desktop, a remote engine, odek in a container, a folder on NFS), the image's shell must show a file that
+    odek has put into each folder. What is mounted below the folder (`/proc` of a chroot, a disk) is left out and
+    named; an empty folder is there.
     """
     (tmp_path / "beside").write_text(CANARY)
     seen = inspect_during(sandboxed, docker_engine)
@@ -132,7 +137,10 @@ def test_folder_that_holds_the_docker_socket(sandboxed: Odek, tmp_path: Path) ->
 
 
 def test_network_none_has_no_way_out(sandboxed: Odek, docker_engine: Engine, base_image: str) -> None:
-    """S-7 With network `none` (the default) there is no way out, not to the host either."""
+    """S-7 With network `none` (the default) there is no way out, not to the host either, but for sockets in the folder
+    that programs of this machine listen on: they are named at the start. The folders where all programs put theirs
+    (`/tmp`, `/var/tmp`, `/dev/shm`, `/run/user/…`) are refused.
+    """
     gateway = gateway_of_the_bridge(docker_engine, base_image)
     with listener_on_the_host() as (port, came):
         addresses = ["127.0.0.1", gateway, "169.254.169.254", "192.0.2.1", "::1"]
