@@ -211,7 +211,10 @@ def _open_place(
     if settings.no_sandbox and profile.pinned:
         world.notices.warn("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox")
     draft = replace(draft_sandbox(settings, host, world.notices), attachments=bool(files))
-    Thread(target=_import_rest, daemon=True).start()
+    imports = Thread(target=_import_rest, daemon=True)
+    imports.start()
+    # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
+    stack.callback(imports.join)
     try:
         container = start_sandbox(
             draft,
