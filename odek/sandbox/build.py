@@ -293,6 +293,7 @@ def _run(
     errors = Capture(_OUTPUT_BYTES)
     started = shown = now()
     pending = docker.start(*argv, stdin=dockerfile.data, limit_bytes=_OUTPUT_BYTES, on_stderr=errors.feed)
+    watcher = docker.kill_when_gone(pending)  # a build whose client has ended is ended by both builders
     try:
         while not pending.finished and now() - started <= BUILD_TIMEOUT_S:
             if now() - shown >= PROGRESS_EVERY_S:
@@ -303,6 +304,8 @@ def _run(
             pending.pump(0.5)
         timed_out = not pending.finished
     finally:
+        if watcher is not None:
+            watcher.close()
         pending.close()
     return replace(pending.completed(), stderr=errors.output(), timed_out=timed_out)
 

@@ -8,6 +8,7 @@ holds nothing that a user, a project or a model chose, so its outcome cannot be 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -23,6 +24,8 @@ PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
 _QUOTED_LINES = 20
 _WHEN_GONE = 'while read -r _; do :; done; exec "$@" </dev/null >/dev/null 2>&1'
+# the client has a process group of its own
+_KILL_WHEN_GONE = 'while read -r _; do :; done; kill -s KILL -- "-$1"'
 _NOT_DOCKER_HINT = "`docker version` must print a server version; `command -v docker` shows which program it is"
 
 # How Docker's client says that nobody answered (20.10 to 29).
@@ -96,6 +99,10 @@ class Docker(Protocol):
         """
         ...
 
+    def kill_when_gone(self, client: Pending) -> Pending | None:
+        """Have a client killed when this process has ended; closing what is returned calls it off. None as above."""
+        ...
+
 
 class DockerCli:
     """The real client, with an environment in which its calls mean what they say."""
@@ -130,6 +137,11 @@ class DockerCli:
     def when_gone(self, *args: str) -> Pending | None:
         return start_watcher(_WHEN_GONE, self._executable, *args, env=self._settled())
 
+    def kill_when_gone(self, client: Pending) -> Pending | None:
+        if not isinstance(client, Running):
+            return None
+        return start_watcher(_KILL_WHEN_GONE, str(client.pid), env={"PATH": os.defpath})
+
     def attach(self, *args: str) -> int:
         """Run a command on this process's own terminal or streams and return its exit status."""
         return run_attached((self._executable, *args), env=self._settled())
@@ -152,6 +164,9 @@ class NoDocker:
         raise ClientMissing("docker was not found on PATH")
 
     def when_gone(self, *_args: str) -> Pending | None:
+        return None
+
+    def kill_when_gone(self, _client: Pending) -> Pending | None:
         return None
 
 

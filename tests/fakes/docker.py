@@ -116,6 +116,9 @@ class FakeDocker:
         self.watchers.append(client)
         return client
 
+    def kill_when_gone(self, client: FakePending) -> FakePending | None:
+        return self.when_gone("kill", *client.args)
+
     def now(self) -> float:
         return self._now
 

@@ -300,3 +300,11 @@ def test_scratch_folders_of_a_killed_odek_are_removed_a_day_later(tmp_path: Path
     assert before - {path.name for path in tmp_path.iterdir()} == {old}
     assert (outside / "context").is_dir()
     remove_stale(str(tmp_path / "missing"), now_s=now_s)
+
+
+def test_client_of_a_build_is_watched_while_it_works() -> None:
+    """E13: and the watcher is called off when the build has ended."""
+    docker = FakeDocker().on("build", code=1)
+    with pytest.raises(SandboxConfigError):
+        run_build(docker)
+    assert [(watcher.args[:2], watcher.closed) for watcher in docker.watchers] == [(("kill", "build"), True)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -256,3 +258,22 @@ def test_client_that_is_no_program_is_missing(tmp_path: Path) -> None:
     for path in (tmp_path / "docker", tmp_path / "none"):
         with pytest.raises(ExecutableMissing, match="cannot run"):
             call(DockerCli(str(path), {}), "version")
+
+
+def test_client_of_a_killed_odek_is_killed(tmp_path: Path) -> None:
+    """E13: SIGKILL cannot be caught, so a watcher ends the client of a build, and with it the build."""
+    program = tmp_path / "docker"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    docker = DockerCli(str(program), {"PATH": os.defpath})
+    client = docker.start("build")
+    watcher = docker.kill_when_gone(client)
+    try:
+        assert watcher is not None
+        assert not client.exited
+        watcher.release()  # what the kernel does to the pipe of a process that is gone
+        assert client.wait(30).code == -signal.SIGKILL
+    finally:
+        client.close()
+        if watcher is not None:
+            watcher.close()
