@@ -87,7 +87,8 @@ def _require_none(differences: tuple[str, ...]) -> None:
         raise SandboxConfigError(
             "the sandbox shows other folders than those that were asked for: "
             + "; ".join(visible(line) for line in differences),
-            hint="something was exchanged while the sandbox was started, or the image has links or volumes there",
+            hint="either the Docker daemon sees other files under that path than odek does (odek in a container or a "
+            "mount namespace), or something was exchanged during the start, or the image has links or volumes there",
         )
 
 

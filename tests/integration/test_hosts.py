@@ -50,8 +50,9 @@ def test_daemon_with_another_folder_of_that_name_is_refused_and_left_as_it_was(
     there = tmp_path / "there"
     there.mkdir()
     (boxes.workdir / "marker.txt").write_text("1")
-    with pytest.raises(SandboxConfigError, match="the Docker daemon does not see"):
+    with pytest.raises(SandboxConfigError, match=r"/workspace is not .*: it shows ") as refused:
         boxes.start(docker=far_client(boxes, tmp_path / "bin", there), readonly=readonly)
+    assert "the Docker daemon sees other files under that path" in refused.value.hint
     assert (os.listdir(there), os.listdir(boxes.workdir)) == ([], ["marker.txt"])
     assert boxes.existing(os.getpid()) == []
 
