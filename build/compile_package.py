@@ -48,6 +48,7 @@ RUN = (
     # what bootstrap leaves for later
     "odek.agent.loop",
     "odek.danger.classify",
+    "odek.danger.host.rule",
     "odek.setup.danger",
     "odek.setup.tools",
     "odek.tools.redacted",
