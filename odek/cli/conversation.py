@@ -18,10 +18,9 @@ from odek.config.settings import Settings, Source
 from odek.errors import OdekError, StateError, UsageError
 from odek.host import Host
 from odek.sandbox.spec import ATTACHMENTS
-from odek.session.catalog import Listing
 from odek.session.files import SessionFolder
 from odek.session.recorder import Recorder
-from odek.session.store import SessionStore
+from odek.session.store import SessionList, SessionStore
 from odek.session.transcript import GivenFile, Transcript
 from odek.text import visible
 
@@ -59,7 +58,7 @@ def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None])
     return found[0] if found else text
 
 
-def tell_damaged(listing: Listing, warn: Callable[[str], None]) -> None:
+def tell_damaged(listing: SessionList, warn: Callable[[str], None]) -> None:
     """Name what lies among the sessions and cannot be used."""
     for damaged in listing.damaged:
         warn(f"a session is passed over: {damaged.reason}")

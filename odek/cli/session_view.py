@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from odek.model.types import Message, ToolCall
-from odek.session.catalog import Unreadable
 from odek.session.ids import parse_time
+from odek.session.store import Unreadable
 from odek.session.transcript import Entry, Summary, Transcript
 from odek.text import clip, plural, visible, visible_lines
 

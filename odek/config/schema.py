@@ -6,6 +6,8 @@ stands in the descriptions.
 
 from __future__ import annotations
 
+import json
+
 from odek.config.danger import ACTIONS, CLASSES, NESTED, NON_INTERACTIVE
 from odek.config.options import APPROVE, FORBIDDEN, LIVE, LOWER_ONLY, ONLY_TRUE, Option
 from odek.config.settings import Source
@@ -68,3 +70,33 @@ def _policy(*, nested: bool) -> dict[str, object]:
         "non_interactive": {"enum": list(NON_INTERACTIVE)},
     }
     return _closed({**properties, NESTED: _policy(nested=False)} if nested else properties)
+
+
+_PROJECT: dict[str, object] = {"sandbox": True, "tools": {"disabled": []}}
+_POLICY: dict[str, object] = {"classes": {}, "allowlist": [], "denylist": [], "non_interactive": "deny"}
+
+
+def render_template(source: Source) -> str:
+    """Return the text of ./odek.json (Source.PROJECT) or ~/.odek/config.json (Source.GLOBAL)."""
+    document = _PROJECT if source is Source.PROJECT else _global_document()
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _global_document() -> dict[str, object]:
+    document: dict[str, object] = {}
+    for option in LIVE:
+        if not option.in_file or (option.default is None and option.kind != "object"):
+            continue
+        group, _, name = option.key.rpartition(".")
+        members = document.setdefault(group, {}) if group else document
+        assert isinstance(members, dict)
+        members[name] = _initial(option)
+    return document
+
+
+def _initial(option: Option) -> object:
+    if option.kind == "object":
+        return _POLICY
+    if option.kind == "map":
+        return {}
+    return [] if option.kind == "list" else option.default

@@ -10,7 +10,7 @@ from odek.approval.request import describe_plainly
 from odek.approval.store import approval_key
 from odek.config.layers import Layer
 from odek.config.settings import Settings
-from odek.config.variables import variables_in
+from odek.config.values import variables_in
 from odek.errors import OdekError
 from odek.explain.types import ApprovalState, Asked, Entry, Look, Section
 from odek.isolation import Intent, decide, explain_stop

@@ -19,7 +19,7 @@ _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FI
 _WRITE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class GrowingFile:
+class AppendOnlyFile:
     """A file that is open for appending; its owner holds the lock of the session."""
 
     def __init__(self, descriptor: int, path: str, size_bytes: int) -> None:
@@ -135,7 +135,7 @@ class SessionFolder(StateFolder):
         finally:
             os.close(descriptor)
 
-    def grow(self, name: str, *, size_bytes: int | None = None) -> GrowingFile:
+    def grow(self, name: str, *, size_bytes: int | None = None) -> AppendOnlyFile:
         """Open the existing file `name` to append behind its first `size_bytes`, or behind its end.
 
         Raises StateError.
@@ -144,7 +144,7 @@ class SessionFolder(StateFolder):
         if descriptor is None:
             raise StateError(f'"{visible(self.path(name))}" does not exist', hint="see `odek session list`")
         size = os.fstat(descriptor).st_size if size_bytes is None else size_bytes
-        return GrowingFile(descriptor, self.path(name), size)
+        return AppendOnlyFile(descriptor, self.path(name), size)
 
     def remove(self, name: str) -> bool:
         """Remove the file or link `name`; return False when there was none. Raises StateError."""

@@ -13,19 +13,20 @@ from dataclasses import dataclass, replace
 
 from odek.errors import StateError
 from odek.model.types import Message, Usage
-from odek.session.files import LIMIT_BYTES, GrowingFile, SessionFolder
+from odek.session.files import LIMIT_BYTES, AppendOnlyFile, SessionFolder
 from odek.session.groups import keep_newest
 from odek.session.ids import format_time
-from odek.session.messages import Redact, redact_message
-from odek.session.reading import parse_file
 from odek.session.transcript import (
     Entry,
     GivenFile,
+    Redact,
     State,
     Transcript,
     count_turns,
     encode_file,
     entry_line,
+    parse_file,
+    redact_message,
     state_line,
     system_line,
     undo_line,
@@ -44,7 +45,7 @@ class Surroundings:
     """takes secrets out of whatever is stored"""
     warn: Callable[[str], None]
     """gets sentences for the user"""
-    limit_bytes: int = LIMIT_BYTES - (1 << 20)  # the rest is for `mend`, which drops nothing
+    limit_bytes: int = LIMIT_BYTES - (1 << 20)  # the rest is for `repair`, which drops nothing
     """a file above it loses its oldest messages"""
 
 
@@ -64,7 +65,7 @@ class _Progress:
 class Recorder:
     """One session, open for writing, its lock held."""
 
-    def __init__(self, transcript: Transcript, name: str, file: GrowingFile, around: Surroundings) -> None:
+    def __init__(self, transcript: Transcript, name: str, file: AppendOnlyFile, around: Surroundings) -> None:
         """Go on with `transcript`, calls and results paired, which `file`, called `name`, holds."""
         self.transcript = transcript
         """the session as it was when it was opened"""
@@ -146,7 +147,7 @@ class Recorder:
         self._append(undo_line(), after, turns=-1)
         return left
 
-    def mend(self, missing: Sequence[Entry]) -> None:
+    def repair(self, missing: Sequence[Entry]) -> None:
         """Cut a torn write away and store the results that `transcript` has and the file has not."""
         lines = [entry_line(entry) for entry in missing]
         self._file.append(b"".join([*lines, state_line(self._now.state)]))

@@ -6,22 +6,238 @@ a second one is told whose it is (B45). The lock of a process that died holds no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from odek.errors import StateError, UsageError
 from odek.model.types import Usage
-from odek.session.catalog import GROWING, SINGLE, SessionCatalog, Unreadable, file_names, paired, unknown
-from odek.session.cleanup import CleanupPlan
 from odek.session.files import SessionFolder
-from odek.session.groups import keep_newest
-from odek.session.ids import format_time, new_id
-from odek.session.messages import Redact
-from odek.session.reading import Parsed
+from odek.session.groups import keep_newest, pair_results
+from odek.session.ids import RESERVED, check_id, format_time, new_id, parse_time
+from odek.session.legacy_format import encode_object, parse_object
 from odek.session.recorder import Recorder, Surroundings
-from odek.session.transcript import Entry, Header, State, Transcript, count_turns, encode_file
+from odek.session.transcript import (
+    Entry,
+    Header,
+    Parsed,
+    Redact,
+    State,
+    Summary,
+    Transcript,
+    count_turns,
+    encode_file,
+    parse_ends,
+    parse_file,
+)
 from odek.text import clip, plural, visible
+
+GROWING = ".jsonl"
+SINGLE = ".json"  # of earlier tools
+_HEAD_BYTES = 16 << 10
+_TAIL_BYTES = 16 << 10
+_DAMAGED = "look at it, then repair or delete it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A file among the sessions that cannot be used, or a session that was left alone."""
+
+    name: str
+    """of the file, or the id; as it is, not fit for a terminal"""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionList:
+    """What is in the folder."""
+
+    sessions: tuple[Summary, ...]
+    """newest first"""
+    damaged: tuple[Unreadable, ...]
+
+
+class SessionCatalog:
+    """All sessions of one user, to read."""
+
+    def __init__(self, folder: SessionFolder) -> None:
+        self._folder = folder
+
+    def read(self, session_id: str) -> Transcript:
+        """Return a session, calls and results paired, whether or not it is in use. Raises StateError."""
+        self.require(session_id)
+        return paired(self.load(session_id)[0].transcript)
+
+    def export(self, session_id: str) -> bytes:
+        """Return a session as the single JSON object of earlier tools. Raises StateError."""
+        return encode_object(self.read(session_id))
+
+    def list(self) -> SessionList:
+        """Return all sessions, newest first, and what looks like one and is not usable.
+
+        Raises StateError only when the folder itself cannot be read.
+        """
+        sessions: list[Summary] = []
+        damaged: list[Unreadable] = []
+        for name in _session_files(self._folder.names()):
+            try:
+                summary = self.summary(name)
+            except StateError as error:
+                damaged.append(Unreadable(name=name, reason=error.message))
+            else:
+                sessions += [summary] if summary else []
+        sessions.sort(key=_recency, reverse=True)
+        return SessionList(sessions=tuple(sessions), damaged=tuple(damaged))
+
+    def latest(self) -> Summary | None:
+        """Return the session that was used last, passing over damaged ones; None without any."""
+        sessions = self.list().sessions
+        return sessions[0] if sessions else None
+
+    def load(self, session_id: str) -> tuple[Parsed, str]:
+        """Return what the file of a session holds, and the file's name."""
+        name = self.find(session_id) or ""
+        data = self._folder.read_all(name) if name else None
+        if data is None:
+            raise unknown(session_id)
+        try:
+            if name.endswith(GROWING):
+                parsed = parse_file(data)
+            else:
+                parsed = Parsed(transcript=parse_object(data), size_bytes=len(data), torn_bytes=0)
+            _check_owner(parsed.transcript.header, session_id)
+        except ValueError as error:
+            raise self._damaged(name, error) from error
+        return parsed, name
+
+    def summary(self, name: str) -> Summary | None:
+        """Return what a list shows of a file, None when it is gone by now. Raises StateError."""
+        session_id, growing = _split(name)
+        check_id(session_id)
+        try:
+            summary = self._summary_of_ends(name) if growing else None
+            if summary is None:
+                data = self._folder.read_all(name)
+                if data is None:
+                    return None
+                whole = parse_file(data).transcript if growing else parse_object(data)
+                summary = Summary(header=whole.header, state=whole.state)
+            _check_owner(summary.header, session_id)
+        except ValueError as error:
+            raise self._damaged(name, error) from error
+        return summary
+
+    def find(self, session_id: str) -> str | None:
+        """Return the name of the file that counts for a session, None without any."""
+        return next((name for name in file_names(session_id) if self._folder.holds(name)), None)
+
+    def require(self, session_id: str) -> None:
+        """Raise StateError unless there is something of that id, damaged or not."""
+        check_id(session_id)
+        if self.find(session_id) is None:
+            raise unknown(session_id)
+
+    def _summary_of_ends(self, name: str) -> Summary | None:
+        ends = self._folder.read_ends(name, head_bytes=_HEAD_BYTES, tail_bytes=_TAIL_BYTES)
+        if ends is None:
+            return None
+        first_line, end, _ = ends[0].partition(b"\n")
+        if not end and first_line.startswith(b"{"):  # a long header
+            return None
+        return parse_ends(first_line, ends[1])
+
+    def _damaged(self, name: str, error: ValueError) -> StateError:
+        return StateError(f'"{visible(self._folder.path(name))}" is damaged: {error}', hint=_DAMAGED)
+
+
+def unknown(session_id: str) -> StateError:
+    """Return the error for a session that does not exist."""
+    return StateError(f'there is no session "{visible(session_id)}"', hint="see `odek session list`")
+
+
+def paired(transcript: Transcript) -> Transcript:
+    """Return `transcript` with one result for each call."""
+    return replace(transcript, entries=pair_results(transcript.entries))
+
+
+def file_names(session_id: str) -> tuple[str, str]:
+    """Return the names that a session's file may have, the one that counts first."""
+    return session_id + GROWING, session_id + SINGLE
+
+
+def _check_owner(header: Header, session_id: str) -> None:
+    """Refuse a file that says it is another session: whoever renamed it has mixed up two (B46)."""
+    if header.id != session_id:
+        raise ValueError(f'it says that its id is "{visible(clip(header.id, 100))}"')
+
+
+def _split(name: str) -> tuple[str, bool]:
+    """Return the id in the name of a file, and whether it is a growing one."""
+    growing = name.endswith(GROWING)
+    return name.removesuffix(GROWING if growing else SINGLE), growing
+
+
+def _session_files(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield what claims to be a session; the growing file stands for both forms."""
+    present = frozenset(names)
+    for name in names:
+        session_id, growing = _split(name)
+        hidden = name.startswith(".") or session_id in RESERVED
+        if name.endswith((GROWING, SINGLE)) and not hidden and (growing or session_id + GROWING not in present):
+            yield name
+
+
+def _recency(summary: Summary) -> tuple[float, str, str]:
+    return parse_time(summary.state.updated_at), summary.header.created_at, summary.header.id
+
+
+_DAY_S = 86_400
+_MOST_DAYS = 36_500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlan:
+    """What a cleanup would delete."""
+
+    sessions: tuple[Summary, ...]
+    doubt: str
+    """why a person should be asked first; "" when there is no reason"""
+
+
+def plan_cleanup(summaries: Sequence[Summary], *, days: int, now_s: float) -> CleanupPlan:
+    """Return the plan to delete the sessions that were last used more than `days` days before `now_s`.
+
+    0 days means all, and is no mistake of a clock. A plan is doubtful when the clock is behind a
+    session, or when nothing but what was used today would be left: so it looks after a jump of the
+    clock. Raises UsageError for a negative number of days.
+    """
+    if days < 0:
+        raise UsageError(f"the age in days cannot be negative: {days}")
+    if days == 0 or not summaries:
+        return CleanupPlan(sessions=tuple(summaries), doubt="")
+    limit = now_s - min(days, _MOST_DAYS) * _DAY_S
+    old = tuple(summary for summary in summaries if _used(summary) < limit)
+    return CleanupPlan(sessions=old, doubt=_doubt(summaries, old, now_s))
+
+
+def _doubt(summaries: Sequence[Summary], old: Sequence[Summary], now_s: float) -> str:
+    newest = max(_used(summary) for summary in summaries)
+    dates = f"the clock says {_date(now_s)}, the newest session was used on {_date(newest)}"
+    if newest > now_s + _DAY_S:
+        return f"the clock seems to be wrong: {dates}"
+    today = sum(_used(summary) > now_s - _DAY_S for summary in summaries)
+    if old and len(old) + today == len(summaries):
+        return f"every session from before today would be deleted: {dates}"
+    return ""
+
+
+def _used(summary: Summary) -> float:
+    return parse_time(summary.state.updated_at)
+
+
+def _date(seconds: float) -> str:
+    return format_time(seconds)[:10]
+
 
 # Nobody waits for a turn to end; but a holder that has just come needs a moment to say who it is.
 _LOCK_WAIT_S = 0.2
@@ -165,7 +381,7 @@ class SessionStore(SessionCatalog):
         raw, shown = parsed.transcript.entries, visible(transcript.header.id)
         missing = transcript.entries[len(raw) :] if transcript.entries[: len(raw)] == raw else ()
         if missing or parsed.torn_bytes:
-            recorder.mend(missing)
+            recorder.repair(missing)
         if parsed.torn_bytes:
             self._around.warn(f"session {shown}: the last write was cut off; {parsed.torn_bytes} bytes were dropped")
         if missing:

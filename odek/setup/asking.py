@@ -10,7 +10,7 @@ from odek.approval.gate import Approver, require_approval
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings
-from odek.config.variables import variables_in
+from odek.config.values import variables_in
 from odek.host import Host
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.recipe import Dockerfile

@@ -15,7 +15,7 @@ from odek.amounts import ENOUGH_PIDS
 from odek.approval.gate import Approver
 from odek.approval.request import ApprovalRequest
 from odek.config.settings import Override, Settings, Source
-from odek.config.variables import expand_marked
+from odek.config.values import expand_marked
 from odek.host import Host, home_of_owner, read_identity, start_of
 from odek.onhost.files import PathWalk
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odek.config.options import LIVE
 from odek.config.secretfile import read_secrets
 from odek.config.settings import Settings
-from odek.config.variables import variables_in
+from odek.config.values import variables_in
 from odek.host import Host
 from odek.redact import secrets_in
 from odek.secret_names import is_secret_name

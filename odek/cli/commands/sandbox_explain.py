@@ -19,7 +19,7 @@ from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer, read_layers
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
-from odek.config.variables import expand_marked
+from odek.config.values import expand_marked
 from odek.errors import ConfigError
 from odek.explain.outcome import explain_host, explain_sandbox
 from odek.explain.text import explanation_to_json, render_explanation

@@ -13,8 +13,7 @@ from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
 from odek.errors import ApprovalDenied, UsageError
 from odek.host import Host
-from odek.session.cleanup import CleanupPlan, plan_cleanup
-from odek.session.store import SessionStore
+from odek.session.store import CleanupPlan, SessionStore, plan_cleanup
 from odek.text import plural, visible
 
 _FORMS = ("list", "show [ID]", "export [ID]", "trim ID N", "delete ID…", "cleanup DAYS")

@@ -19,7 +19,7 @@ from odek.cli.session_view import render_listing
 from odek.config.resolve import resolve
 from odek.config.settings import Source
 from odek.errors import OdekError, StateError, UsageError
-from odek.session.catalog import Listing
+from odek.session.store import SessionList
 from odek.session.transcript import Transcript
 
 HELLO = (SYSTEM, user("look\x1b[2J around"), calls("a"), result("a", "x" * 300), said("done"))
@@ -136,7 +136,7 @@ def test_delete_takes_what_exists_and_refuses_what_does_not(desk: Desk) -> None:
     with pytest.raises(StateError, match="there is no session"):
         desk.run("delete", FIRST_ID, "20260715-nothing", FIRST_ID)
     assert desk.run("delete", FIRST_ID)[0] == f"deleted session {FIRST_ID}\n"
-    assert desk.sessions.store.list() == Listing(sessions=(), damaged=())
+    assert desk.sessions.store.list() == SessionList(sessions=(), damaged=())
 
 
 def test_trim_and_cleanup(desk: Desk) -> None:

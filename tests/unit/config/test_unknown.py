@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from odek.config.layers import explain_unknown_key, explain_unknown_variables
 from odek.config.options import LIVE
-from odek.config.unknown import explain_unknown_key, explain_unknown_variables
 from odek.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odek.config.variables import check_references, expand, expand_marked, variables_in
+from odek.config.values import check_references, expand, expand_marked, variables_in
 from odek.errors import ConfigError
 
 ENV = {"HOME": "/home/u", "X": "x", "EMPTY": "", "NESTED": "${X}$X", "_a1": "low"}

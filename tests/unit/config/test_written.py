@@ -13,9 +13,8 @@ from fakes.layering import make_layers
 from odek.config.options import FORBIDDEN, LIVE, OPTIONS
 from odek.config.reference import render_reference
 from odek.config.resolve import project_overrides, resolve
-from odek.config.schema import schema
+from odek.config.schema import render_template, schema
 from odek.config.settings import Source
-from odek.config.template import render_template
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "CONFIG.md"
 

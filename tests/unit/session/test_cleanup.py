@@ -7,8 +7,8 @@ from fakes.sessions import NOON
 
 from odek.errors import UsageError
 from odek.model.types import Usage
-from odek.session.cleanup import CleanupPlan, plan_cleanup
 from odek.session.ids import format_time
+from odek.session.store import CleanupPlan, plan_cleanup
 from odek.session.transcript import Header, State, Summary
 
 DAY = 86_400

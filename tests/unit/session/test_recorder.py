@@ -14,7 +14,7 @@ from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, check_pairin
 
 from odek.errors import StateError
 from odek.model.types import Message, Usage
-from odek.session.files import GrowingFile
+from odek.session.files import AppendOnlyFile
 from odek.session.groups import history
 from odek.session.recorder import Recorder, Surroundings
 from odek.session.transcript import GivenFile, Transcript
@@ -180,7 +180,7 @@ def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
     assert (data.count(b"hunter2"), data.count(b"[redacted]"), len(data)) == (0, 8, before)
 
 
-class FailingFile(GrowingFile):
+class FailingFile(AppendOnlyFile):
     """A file whose disk is full as often as it is told."""
 
     full = False
@@ -195,7 +195,7 @@ class Signalled(BaseException):
     pass
 
 
-class SignalledFile(GrowingFile):
+class SignalledFile(AppendOnlyFile):
     """A file at which a signal arrives just after the data are on the disk."""
 
     signal = False
@@ -207,8 +207,8 @@ class SignalledFile(GrowingFile):
 
 
 def recorder_on(
-    sessions: Sessions, kind: type[GrowingFile], *, limit_bytes: int = 1 << 20
-) -> tuple[Recorder, GrowingFile]:
+    sessions: Sessions, kind: type[AppendOnlyFile], *, limit_bytes: int = 1 << 20
+) -> tuple[Recorder, AppendOnlyFile]:
     """A recorder of an existing session on a file of another kind."""
     path = sessions.file()
     file = kind(os.open(path, os.O_RDWR), str(path), path.stat().st_size)
@@ -257,7 +257,7 @@ def test_signal_after_a_write_does_not_make_it_twice(sessions: Sessions) -> None
 def test_session_at_its_limit_loses_its_oldest_groups_and_says_so(sessions: Sessions) -> None:
     """R-85: whole groups go, the newest stay, the count of turns is that of what is left."""
     sessions.make(SYSTEM, user("turn 0"), said("0"))
-    recorder, _ = recorder_on(sessions, GrowingFile, limit_bytes=8000)
+    recorder, _ = recorder_on(sessions, AppendOnlyFile, limit_bytes=8000)
     messages: list[Message] = [SYSTEM, *spoken(sessions)]
     for number in range(1, 30):
         recorder.begin_turn(model="small", cwd="/work")
@@ -284,7 +284,7 @@ def test_session_at_its_limit_loses_its_oldest_groups_and_says_so(sessions: Sess
 
 def test_undo_reaches_a_turn_that_was_dropped_at_the_limit(sessions: Sessions) -> None:
     sessions.make(SYSTEM, user("turn 0"), said("0"))
-    recorder, _ = recorder_on(sessions, GrowingFile, limit_bytes=4000)
+    recorder, _ = recorder_on(sessions, AppendOnlyFile, limit_bytes=4000)
     messages: list[Message] = [SYSTEM, *spoken(sessions)]
     for number in range(1, 12):
         recorder.begin_turn(model="small", cwd="/work")

@@ -15,10 +15,8 @@ from fakes.sessions import FIRST_ID, NOON, NOON_TEXT, SYSTEM, Sessions, calls, i
 
 from odek.errors import StateError, UsageError
 from odek.model.types import Message, Usage
-from odek.session.catalog import Unreadable
-from odek.session.cleanup import plan_cleanup
 from odek.session.groups import history
-from odek.session.store import Cleaned
+from odek.session.store import Cleaned, Unreadable, plan_cleanup
 from odek.session.transcript import Header, State, Summary
 
 OLD_ID = "20250101-old"

@@ -9,17 +9,19 @@ from fakes.sessions import NOON_TEXT, calls, check_pairing, interrupted, result,
 
 from odek.model.types import Message, ToolCall, Usage
 from odek.session.groups import history, pair_results
-from odek.session.reading import Parsed, parse_ends, parse_file
 from odek.session.transcript import (
     Entry,
     GivenFile,
     Header,
+    Parsed,
     State,
     Summary,
     Transcript,
     encode_file,
     entry_line,
     header_line,
+    parse_ends,
+    parse_file,
     state_line,
     system_line,
     undo_line,

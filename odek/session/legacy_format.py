@@ -6,9 +6,22 @@ odek reads it and exports to it; its field names are a contract. Fields that are
 
 from __future__ import annotations
 
-from odek.session.fields import read_object, read_sandbox, read_text, read_time, read_usage, usage_fields
-from odek.session.messages import decode_message, encode_message
-from odek.session.transcript import Entry, Header, State, Transcript, count_turns, to_line
+from odek.session.transcript import (
+    Entry,
+    Header,
+    State,
+    Transcript,
+    count_turns,
+    decode_message,
+    encode_message,
+    read_object,
+    read_sandbox,
+    read_text,
+    read_time,
+    read_usage,
+    to_line,
+    usage_fields,
+)
 from odek.state import parse_json
 
 _FIELDS = frozenset({"id", "created_at", "updated_at", "model", "turns", "task", "sandbox", "cwd", "usage", "messages"})

@@ -10,7 +10,7 @@ import pytest
 from fakes.sessions import NOON_TEXT, calls, result, said, user
 
 from odek.model.types import Message, Usage
-from odek.session.single import encode_object, parse_object
+from odek.session.legacy_format import encode_object, parse_object
 from odek.session.transcript import Entry, Header, State, Transcript
 
 CALL = {"id": "a", "type": "function", "function": {"name": "shell", "arguments": '{"command":"ls"}'}}
