@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine import Engine, find_engine, find_static_busybox, import_base_image
-from program import Odek
+from support.docker_engine import Engine, find_engine, find_static_busybox, import_base_image
+from support.odek_process import Odek
 
 REMOVAL_GRACE_S = 5  # Docker removes a `--rm` container some time after its client has ended
 

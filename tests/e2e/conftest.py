@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from program import Odek
-from scene import Scene
+from support.odek_process import Odek
+from support.scenario import Scene
 
 
 @pytest.fixture

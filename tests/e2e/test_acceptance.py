@@ -12,10 +12,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import run_script, tool_results
 
 HALF = "\ud83d"  # of a surrogate pair
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dockerlog import DockerLog
-from engine import Engine
-from program import Odek
-from pseudoterminal import AtTerminal
-from recorded import write_recording
+from support.docker_engine import Engine
+from support.docker_log import DockerLog
+from support.odek_process import Odek
+from support.pty_process import AtTerminal
+from support.recordings import write_recording
 
 QUESTION = "Approve? [y = once / t = trust this project / N] "
 KEYS = "project_sandbox_approvals.json"

@@ -7,11 +7,11 @@ import re
 import stat
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek, Outcome
-from pseudoterminal import AtTerminal
-from scene import DEAD_SOCKET, run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek, Outcome
+from support.pty_process import AtTerminal
+from support.scenario import DEAD_SOCKET, run_script, tool_results
 
 QUESTION = "Approve? [y = once / t = trust this class / ? = details / N = deny] "
 NO_TRUST = "Approve? [y = once / ? = details / N = deny] "

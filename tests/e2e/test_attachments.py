@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, ServedRequest, Step, calls, text
-from program import Odek, Outcome
-from scene import tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek, Outcome
+from support.scenario import tool_results
 
 
 @pytest.fixture

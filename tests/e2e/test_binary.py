@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from program import Odek, program_kind
-from recording import allow_everything, record
-from talk import Talk
+from support.odek_process import Odek, program_kind
+from support.pty_session import Talk
+from support.recordings import allow_everything, write_recording
 
 GONE_WITHIN_S = 10.0
 
@@ -86,7 +86,7 @@ def test_it_brings_its_own_libz(odek: Odek) -> None:
 
 def test_a_conversation_needs_no_readline_of_the_machine(odek: Odek, tmp_path: Path) -> None:
     """The terminal's own line editing has to do."""
-    recording = record(tmp_path, "true")
+    recording = write_recording(tmp_path / "recording.jsonl", "true")
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("only root can mount")
     script = f'{without("libreadline.so.8")}\nexec "$@"'
@@ -108,7 +108,7 @@ def test_another_temporary_folder_helps(odek: Odek) -> None:
 def sleeper(odek: Odek, scratch: Path, tmp_path: Path) -> subprocess.Popen[str]:
     """An odek whose model has asked for a command that takes long, and that is at it."""
     allow_everything(odek)
-    recording = record(tmp_path, "touch started; exec sleep 600")
+    recording = write_recording(tmp_path / "recording.jsonl", "touch started; exec sleep 600")
     process = odek.start("run", "--no-sandbox", "--base-url", recording, "x", env={"TMPDIR": str(scratch)})
     wait_for(lambda: (odek.cwd / "started").exists(), "the command starts")
     return process

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from program import ROOT, program_kind
+from support.odek_process import ROOT, program_kind
 
 import odek as package
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine import Engine, find_static_busybox
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
+from support.docker_engine import Engine, find_static_busybox
+from support.odek_process import Odek
 
 from odek.demo.project import FILES
 from odek.demo.recording import render_recording

@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import listener_on_the_host, run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import listener_on_the_host, run_script, tool_results
 
 APPROVED = {"ODEK_APPROVE_PROJECT_SANDBOX": "1"}
 PATIENCE_S = 60.0

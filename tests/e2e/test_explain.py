@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dockerlog import DockerLog
-from engine import Engine
-from program import Odek
-from scene import DEAD_REGISTRY, DEAD_SOCKET, tools_only
+from support.docker_engine import Engine
+from support.docker_log import DockerLog
+from support.odek_process import Odek
+from support.scenario import DEAD_REGISTRY, DEAD_SOCKET, tools_only
 
 IMPLICIT = "nobody insists on a sandbox"
 

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from engine import Engine
-from program import Odek
-from scene import ANSWER, DEAD_REGISTRY, DEAD_SOCKET, Scene, listening_socket, tools_only
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import ANSWER, DEAD_REGISTRY, DEAD_SOCKET, Scene, listening_socket, tools_only
 
 STOPPED = (1, 0, False)
 ON_HOST = (0, 2, True)

@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import run_script, tool_results
 
 NAME = "o t/2026-01-01T10:00:00 (ü) 'q' \"d\" $x,y=z;\\/proj"
 APPROVED = {"ODEK_APPROVE_PROJECT_SANDBOX": "1"}

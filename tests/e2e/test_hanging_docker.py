@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.fake_docker import FakeDockerProgram
 from fakes.model_server import ModelServer, text
-from program import Odek
-from scene import DEAD_REGISTRY
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import DEAD_REGISTRY
 
 PATIENCE_S = 30
 NETWORK = f"odek-e2e-hang-{os.getpid()}"

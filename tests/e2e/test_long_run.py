@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, ServedRequest, calls, status, text
-from program import Odek
-from scene import run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import run_script, tool_results
 
 TOO_LONG = {"error": {"message": "This model's maximum context length is exceeded", "code": "context_length_exceeded"}}
 GONE_WITHIN_S = 10.0

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from boxes import command_lines, this_owner
-from engine import Engine
-from program import Odek, Outcome
-from recorded import write_recording
-from scene import Scene
+from support.docker_engine import Engine
+from support.odek_process import Odek, Outcome
+from support.recordings import write_recording
+from support.sandboxes import command_lines, this_owner
+from support.scenario import Scene
 
 SANDBOXES = 50
 AT_ONCE = 4

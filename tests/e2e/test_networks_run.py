@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from composed import SOCKET, Compose, Project, find_compose
 from conftest import do_without
-from dockerlog import DockerLog
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from pseudoterminal import AtTerminal
-from recorded import write_recording
-from redis_image import import_redis_image
-from scene import ANSWER, Ended, Scene, run_script, tool_results
+from support.compose_project import SOCKET, Compose, Project, find_compose
+from support.docker_engine import Engine
+from support.docker_log import DockerLog
+from support.pty_process import AtTerminal
+from support.recordings import write_recording
+from support.redis_image import import_redis_image
+from support.scenario import ANSWER, Ended, Scene, run_script, tool_results
 
 QUESTION = "Approve? [y = once / t = trust this project / N] "
 STOPPED = (1, 0, False)

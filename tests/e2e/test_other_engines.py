@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine import Engine
 from fakes.engines import PODMAN_ROOTLESS_V1, PODMAN_SERVICE, REMAPPED, ROOTLESS_V1
 from fakes.fake_docker import FakeDockerProgram
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import Scene, run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import Scene, run_script, tool_results
 
 STOPPED = (1, 0, False)
 EMULATION = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n"

@@ -6,10 +6,10 @@ import json
 import subprocess
 from pathlib import Path
 
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import run_script
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import run_script
 
 PLANT = """\
 printf '#!/bin/sh\\ntouch "MARK"\\n' >payload.sh; chmod 755 payload.sh

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from boxes import PROGRAMS
-from engine import find_static_busybox
-from program import Odek
-from recorded import write_recording
-from scene import Scene
+from support.docker_engine import find_static_busybox
+from support.odek_process import Odek
+from support.recordings import write_recording
+from support.sandboxes import PROGRAMS
+from support.scenario import Scene
 
 from odek.sandbox.busybox import image_archive
 

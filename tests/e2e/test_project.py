@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dockerlog import DockerLog
 from fakes.model_server import ModelServer, text
-from program import Odek
-from recorded import write_recording
-from scene import ANSWER, Scene
+from support.docker_log import DockerLog
+from support.odek_process import Odek
+from support.recordings import write_recording
+from support.scenario import ANSWER, Scene
 
 NOBODY_ASKED = (
     "odek: error: the sandbox overrides of ./odek.json need an approval, and there is no terminal to ask for it"

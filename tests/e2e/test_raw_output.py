@@ -6,8 +6,8 @@ import json
 
 import pytest
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import tool_results
+from support.odek_process import Odek
+from support.scenario import tool_results
 
 COMMAND = "printf 'a\\377\\376\\000b\\r\\nc\\033]0;pwn\\007'; head -c 200000 /dev/urandom; exit 3"
 

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, Step, calls, delta, raw, status, text
-from program import Odek, pid_of_odek, program_kind
-from talk import Talk
+from support.docker_engine import Engine
+from support.odek_process import Odek, pid_of_odek, program_kind
+from support.pty_session import Talk
 
 PROMPT = "odek {}> "
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, status, text
-from program import Odek, Outcome
-from scene import DEAD_SOCKET
-from talk import Talk
+from support.docker_engine import Engine
+from support.odek_process import Odek, Outcome
+from support.pty_session import Talk
+from support.scenario import DEAD_SOCKET
 
 CUT_OFF = "The turn ended before there was a reply."  # A23: stands for the words that never came
 

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek, pid_of_odek, program_kind
+from support.docker_engine import Engine
+from support.odek_process import Odek, pid_of_odek, program_kind
 
 GONE_WITHIN_S = 10.0  # generous: a loaded engine takes its time; what matters is that it happens
 SETTLED_S = 1.0  # how long nothing may appear any more: a client that was under way could still create something

@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from program import Odek
+from support.odek_process import Odek
 
 import odek as package
 

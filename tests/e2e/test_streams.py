@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import Scene
+from support.odek_process import Odek
+from support.scenario import Scene
 
 ANSWER = "the answer ü 🙂"
 NO_SPACE = "odek: error: the output cannot be written to stdout: No space left on device\n"

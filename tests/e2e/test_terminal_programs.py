@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from pseudoterminal import AtTerminal
-from scene import tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.pty_process import AtTerminal
+from support.scenario import tool_results
 
 TIMEOUT_S = 30  # of a command: far more than one needs that asks nobody
 HAVE_ONE = "exec 3</dev/tty && echo THERE IS A TERMINAL"

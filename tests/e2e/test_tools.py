@@ -7,8 +7,8 @@ import re
 
 import pytest
 from fakes.model_server import calls, text
-from program import Odek
-from scene import run_script, tool_results
+from support.odek_process import Odek
+from support.scenario import run_script, tool_results
 
 NAMES = (
     "parallel_shell read_file batch_read write_file patch batch_patch search_files glob file_info tree diff "

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from program import Odek, program_kind
+from support.odek_process import Odek, program_kind
 
 from odek.cli.main import COMMANDS
 from odek.config.options import OPTIONS, flag_options

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from recipes import load_recipe
+from support.load_module import load_recipe
 
 from .conftest import BINARY, PROGRAMS, SCRIPT, ZIP, Installer, sums
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from boxes import Boxes, OddImages
-from engine import Engine
+from support.docker_engine import Engine
+from support.sandboxes import Boxes, OddImages
 
 from odek.sandbox.container import Container
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.approver import Answers
 from fakes.layering import make_host, make_layers
 from fakes.notices import Notes
+from support.docker_engine import Engine
 
 from odek.config.resolve import resolve
 from odek.errors import Interrupted

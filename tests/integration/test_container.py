@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import Boxes, command_lines, output
-from engine import Engine
+from support.docker_engine import Engine
+from support.sandboxes import Boxes, command_lines, output
 
 from odek.sandbox.argv import NONCE_LABEL
 from odek.sandbox.container import Container

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from boxes import output
+from support.sandboxes import output
 
 from odek.sandbox.container import Container
 

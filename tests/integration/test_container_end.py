@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import Boxes, OddImages, clients_of, command_lines, output, this_owner
-from engine import Engine
+from support.docker_engine import Engine
+from support.sandboxes import Boxes, OddImages, clients_of, command_lines, output, this_owner
 
 from odek.errors import Interrupted
 from odek.sandbox.docker import DockerCli, Pending
@@ -27,8 +27,8 @@ import sys
 sys.path[:0] = [{root!r}, {tests!r}]
 import os, shutil
 from pathlib import Path
-from boxes import Boxes
-from engine import Engine
+from support.sandboxes import Boxes
+from support.docker_engine import Engine
 engine = Engine(client=shutil.which("docker"), version="")
 box = Boxes(engine=engine, image={image!r}, workdir=Path.cwd()).start()
 print(box.facts.id, flush=True)

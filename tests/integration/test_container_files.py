@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from boxes import Boxes, output
+from support.sandboxes import Boxes, output
 
 from odek.errors import FileRefused
 from odek.sandbox.container import Container

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from boxes import Boxes, output
-from engine import Engine
+from support.docker_engine import Engine
+from support.sandboxes import Boxes, output
 
 from odek.errors import Interrupted
 from odek.sandbox.container import Container

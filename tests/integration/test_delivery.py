@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from boxes import Boxes, OddImages, output
+from support.sandboxes import Boxes, OddImages, output
 
 from odek.errors import FileRefused
 from odek.sandbox import scripts

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 
 import pytest
-from engine import Engine
 from fakes.docker import FakeDocker
 from fakes.recorded import RECORDS, Record
+from support.docker_engine import Engine
 
 from odek.sandbox import scripts
 from odek.sandbox.docker import PROBE_ARGV, Docker, DockerCli, call, read_probe

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-from boxes import Boxes, OddImages, output
-from engine import Engine
 from fakes.model_server import calls, text
-from program import Odek
-from scene import Scene, run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.sandboxes import Boxes, OddImages, output
+from support.scenario import Scene, run_script, tool_results
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine import Engine
+from support.docker_engine import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = """

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from boxes import Boxes
+from support.sandboxes import Boxes
 
 from odek.sandbox.docker import DockerCli
 from odek.sandbox.errors import SandboxConfigError

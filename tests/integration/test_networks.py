@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from composed import SOCKET, Project
-from engine import LABEL, Engine
+from support.compose_project import SOCKET, Project
+from support.docker_engine import LABEL, Engine
 
 from odek.sandbox.attachment import changed, require_unchanged, warnings
 from odek.sandbox.container import Container

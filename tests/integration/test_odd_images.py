@@ -7,7 +7,7 @@ import shutil
 from typing import Any
 
 import pytest
-from boxes import PROGRAMS, Boxes, OddImages, output
+from support.sandboxes import PROGRAMS, Boxes, OddImages, output
 
 from odek.errors import FileRefused
 from odek.sandbox.errors import SandboxConfigError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from boxes import Boxes, output
-from engine import Engine
+from support.docker_engine import Engine
+from support.sandboxes import Boxes, output
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.spec import Mount

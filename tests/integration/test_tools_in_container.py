@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import Boxes, output
 from fakes.layering import bare_host, make_layers
+from support.sandboxes import Boxes, output
 
 from odek.config.resolve import resolve
 from odek.executor import Executor

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import Boxes, output
 from fakes.fake_docker import UNSCRIPTED, FakeDockerProgram
+from support.sandboxes import Boxes, output
 
 from odek.sandbox.docker import DockerCli, call, probe
 from odek.sandbox.errors import SandboxConfigError

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from boxes import Boxes, OddImages
-from engine import Engine
-from program import Odek
-from scene import Scene
-from weakened import Proof
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.sandboxes import Boxes, OddImages
+from support.scenario import Scene
+from support.weakened_sandbox import Proof
 
 
 @pytest.fixture

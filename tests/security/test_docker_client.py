@@ -8,8 +8,8 @@ import stat
 import subprocess
 from pathlib import Path
 
-from engine import Engine
-from program import Odek
+from support.docker_engine import Engine
+from support.odek_process import Odek
 
 PLUGIN = """#!/bin/sh
 echo run >>{marker}

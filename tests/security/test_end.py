@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import run_script, tool_results
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import run_script, tool_results
 
 GONE_WITHIN_S = 10.0
 

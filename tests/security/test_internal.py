@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from engine import Engine
-from weakened import Proof
+from support.docker_engine import Engine
+from support.weakened_sandbox import Proof
 
 from odek.sandbox.network import Network, NetworkRequest
 from odek.sandbox.networks import inspect_networks

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import Boxes, OddImages, output
-from weakened import THROUGH, CarelessDocker, Proof
+from support.sandboxes import Boxes, OddImages, output
+from support.weakened_sandbox import THROUGH, CarelessDocker, Proof
 
 from odek.sandbox.docker import DockerCli, Pending
 from odek.sandbox.errors import SandboxConfigError

@@ -12,11 +12,11 @@ import os
 from pathlib import Path
 
 import pytest
-from composed import Project
-from engine import Engine, gateway_of_the_bridge
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import Scene, listener_on_the_host, run_script, tool_results
+from support.compose_project import Project
+from support.docker_engine import Engine, gateway_of_the_bridge
+from support.odek_process import Odek
+from support.scenario import Scene, listener_on_the_host, run_script, tool_results
 
 CANARY = "canary-7f3"
 APPROVED = {"ODEK_APPROVE_PROJECT_SANDBOX": "1"}

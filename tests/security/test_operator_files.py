@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes.model_server import ModelServer
-from program import Odek
+from support.odek_process import Odek
 
 
 def plant(folder: Path, base_url: str) -> None:

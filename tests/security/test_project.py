@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import Scene
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import Scene
 
 STOPPED = (1, 0, False)
 ASKS: dict[str, dict[str, object]] = {

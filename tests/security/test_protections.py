@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
-from boxes import OddImages, clients_of, output
-from engine import Engine, gateway_of_the_bridge
-from scene import listener_on_the_host
-from weakened import CarelessDocker, Proof
+from support.docker_engine import Engine, gateway_of_the_bridge
+from support.sandboxes import OddImages, clients_of, output
+from support.scenario import listener_on_the_host
+from support.weakened_sandbox import CarelessDocker, Proof
 
 from odek.sandbox.docker import DockerCli
 from odek.sandbox.errors import SandboxConfigError

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine import Engine, gateway_of_the_bridge
 from fakes.model_server import ModelServer, ServedRequest, calls, text
-from program import Odek
-from scene import listener_on_the_host, run_script, tool_results
+from support.docker_engine import Engine, gateway_of_the_bridge
+from support.odek_process import Odek
+from support.scenario import listener_on_the_host, run_script, tool_results
 
 from odek.sandbox.seccomp import is_own_profile
 

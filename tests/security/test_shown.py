@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import tool_results
+from support.odek_process import Odek
+from support.scenario import tool_results
 
 KEY = "sk-canary-0123456789abcdefghij0123456789abcdefghij"
 

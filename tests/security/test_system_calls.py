@@ -6,8 +6,8 @@ import errno
 import platform
 
 import pytest
-from rawcalls import Call, command_of, results_of
-from weakened import Proof
+from support.raw_syscalls import Call, command_of, results_of
+from support.weakened_sandbox import Proof
 
 AF_UNIX, AF_INET, AF_NETLINK, AF_PACKET, AF_TIPC, AF_ALG, AF_VSOCK, AF_XDP = 1, 2, 16, 17, 30, 38, 40, 44
 SOCKET, SOCKETPAIR, SOCKET_32, SOCKETCALL_32 = 41, 53, 359, 102

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from boxes import Boxes, OddImages
-from program import Odek
-from weakened import PROTECTIONS, Proof, without_option
+from support.odek_process import Odek
+from support.sandboxes import Boxes, OddImages
+from support.weakened_sandbox import PROTECTIONS, Proof, without_option
 
 from odek.sandbox import probes
 from odek.sandbox.probes import Circumstances, Verdict, read_verdicts, render_script

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine import Engine
 from fakes.model_server import ModelServer, calls, text
-from program import Odek
-from scene import ANSWER, DEAD_REGISTRY, DEAD_SOCKET, Scene, run_script, tool_results, tools_only
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.scenario import ANSWER, DEAD_REGISTRY, DEAD_SOCKET, Scene, run_script, tool_results, tools_only
 
 STOPPED = (1, 0, False)
 DOWN = {"DOCKER_HOST": DEAD_SOCKET}

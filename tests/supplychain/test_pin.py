@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from loading import load_script
+from support.load_module import load_script
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.pin import parse_default_digests

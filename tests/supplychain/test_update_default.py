@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from loading import load_script
+from support.load_module import load_script
 
 from odek.sandbox.pin import parse_default_digests
 

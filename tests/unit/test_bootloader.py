@@ -6,7 +6,7 @@ import struct
 from types import ModuleType
 
 import pytest
-from recipes import load_recipe
+from support.load_module import load_recipe
 
 STRINGS = b"\0libz.so.1\0libc.so.6\0inflate\0inflateEnd\0inflateInit_\0main\0"
 NEEDED, SYMBOL_TABLE = 1, 6

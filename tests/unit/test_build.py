@@ -24,8 +24,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from recipes import load_recipe
-from recorded import write_recording
+from support.load_module import load_recipe
+from support.recordings import write_recording
 
 ROOT = Path(__file__).resolve().parents[2]
 ZIPAPP = ROOT / "build" / "zipapp.py"

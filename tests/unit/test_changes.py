@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek import trusted
 from odek.changes import MAX_FOLDERS, Look, Mark, compare, describe, look

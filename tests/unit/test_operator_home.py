@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.config.jsonfile import read_operator_config
 from odek.config.secretfile import read_secrets

@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from recipes import BUILD, load_recipe
+from support.load_module import BUILD, load_recipe
 
 import odek
 from odek.cli.completion import SHELLS

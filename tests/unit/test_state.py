@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fakes.homes import operator_home
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.errors import StateError
 from odek.state import StateFolder, parse_json

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 
 import pytest
-from program import ROOT
+from support.odek_process import ROOT
 
 from odek import __version__
 from odek.cli.main import COMMANDS, main

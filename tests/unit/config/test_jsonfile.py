@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fakes.homes import operator_home
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.config.jsonfile import LIMIT_BYTES, kind_of, parse_config, quoted, read_operator_config, read_project_config
 from odek.errors import ConfigError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes.homes import operator_home
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.config.secretfile import SecretFile, parse_secrets, read_secrets
 from odek.errors import ConfigError

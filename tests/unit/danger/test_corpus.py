@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier_report import SHARE_LIMIT, measure, read_entries
+from support.classifier_report import SHARE_LIMIT, measure, read_entries
 
 
 def test_everyday_commands_have_the_class_that_a_person_gives_them() -> None:

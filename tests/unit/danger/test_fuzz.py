@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fuzz_danger
 import pytest
+from support import fuzz_danger
 
 from odek.danger.classify import classify
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.errors import FileRefused
 from odek.onhost.files import WorkspaceFiles, open_below

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.errors import FileRefused
 from odek.listing import Walk

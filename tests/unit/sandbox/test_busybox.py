@@ -82,7 +82,7 @@ def test_archive_holds_busybox_its_links_and_a_few_files_and_is_repeatable() -> 
 
 @pytest.fixture
 def real_busybox() -> str:
-    from engine import find_static_busybox
+    from support.docker_engine import find_static_busybox
 
     found = find_static_busybox()
     if found is None:

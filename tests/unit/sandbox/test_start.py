@@ -13,7 +13,7 @@ import pytest
 from fakes.containers import CONTAINER_ID, FACTS, SPEC, inspected
 from fakes.docker import FakeDocker, FakePending
 from fakes.engines import podman_inspect
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.errors import ExecutableMissing, Interrupted
 from odek.sandbox import scripts

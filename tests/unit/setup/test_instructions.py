@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fakes.notices import Notes
-from rights import may_become_others
+from support.privileges import may_become_others
 
 from odek.attachments import read_named
 from odek.errors import UsageError

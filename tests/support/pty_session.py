@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from program import Odek
+from support.odek_process import Odek
 
 PATIENCE_S = 40.0
 _CONTROLS = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")

@@ -12,8 +12,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from debian import unpack
-from engine import Engine
+from support.debian_packages import unpack
+from support.docker_engine import Engine
 
 PACKAGE = "redis-server"
 # what Debian calls the server in its package of tools; redis-server itself is a link to it

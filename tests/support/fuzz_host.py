@@ -11,7 +11,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 
-import fuzz_danger
+from support import fuzz_danger
 from test_host import CODE, HOST, PLACES, VARIABLES
 
 from odek.danger.classify import classify

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from engine import Engine, find_static_busybox
+from support.docker_engine import Engine, find_static_busybox
 
 from odek.host import read_identity
 from odek.sandbox.busybox import image_archive
@@ -26,7 +26,7 @@ from odek.sandbox.spec import Limits, SandboxSpec
 from odek.sandbox.start import Surroundings, start
 
 GONE_WITHIN_S = 15
-SECCOMP_FILE = str(Path(__file__).resolve().parent.parent / "odek" / "sandbox" / "seccomp.json")
+SECCOMP_FILE = str(Path(__file__).resolve().parents[2] / "odek" / "sandbox" / "seccomp.json")
 PROGRAMS = tuple("cat chmod cp env head id kill ls mkdir mv printf ps readlink rm sh sha256sum sleep touch yes".split())  # noqa: SIM905
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 # What a process needs from the real environment: where programs and the engine are. Everything else,
 # the ODEK_ variables of the tester above all, stays out.

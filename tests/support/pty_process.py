@@ -11,7 +11,7 @@ import termios
 from collections.abc import Mapping
 from pathlib import Path
 
-from program import Odek, Outcome
+from support.odek_process import Odek, Outcome
 
 PATIENCE_S = 60.0
 

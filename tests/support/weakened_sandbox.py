@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from boxes import Boxes
+from support.sandboxes import Boxes
 
 from odek.sandbox import scripts
 from odek.sandbox.argv import LABEL, exec_argv, run_argv

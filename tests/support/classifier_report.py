@@ -18,7 +18,7 @@ from odek.danger.classify import classify
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Policy, decide, sandbox_table
 
-DATA = Path(__file__).parent / "data" / "everyday-commands.jsonl"
+DATA = Path(__file__).parents[1] / "data" / "everyday-commands.jsonl"
 HARMLESS = frozenset(("safe", "local_write", "install", "network_egress", "code_execution", "unknown"))
 HOST = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")
 SANDBOX = Place(home="/tmp", cwd="/workspace", workspace="/workspace", sandboxed=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fakes.model_server import ModelServer, Step, calls, text
-from program import Odek, Outcome
+from support.odek_process import Odek, Outcome
 
 ANSWER = "the final answer"
 DEAD_SOCKET = "unix:///nowhere/docker.sock"

@@ -12,8 +12,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from debian import unpack
-from engine import Engine
+from support.debian_packages import unpack
+from support.docker_engine import Engine
 
 SOCKET = "/var/run/docker.sock"
 ANSWER = "while :; do echo {text} | nc -l -p {port}; done"

@@ -1,4 +1,4 @@
-"""The table of places.py, all of it: the whole way of a run, from the bytes of the files to the first `docker run`.
+"""All of isolation_table.py: the whole way of a run, from the bytes of the files to the first `docker run`.
 
 Docker alone is played.
 """
@@ -19,7 +19,7 @@ from fakes.engines import INFO
 from fakes.layering import make_host, make_layers
 from fakes.model import ScriptedModel, text_reply
 from fakes.notices import Notes
-from places import VALUES, Cell, cells, expected, files_and_variables, parsed_flags
+from support.isolation_table import VALUES, Cell, cells, expected, files_and_variables, parsed_flags
 
 from odek.bootstrap import Profile, World, open_session
 from odek.config.options import LIVE

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from support.odek_process import Odek
+
 
 def write_recording(path: Path, *commands: str, answer: str = "done", expect: str = "") -> str:
     """Write a model that runs `commands` one by one and then answers; return it as a base URL.
@@ -16,3 +18,11 @@ def write_recording(path: Path, *commands: str, answer: str = "done", expect: st
     lines.append({"content": answer, "expect": [expect] if expect else []})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return f"replay:{path}"
+
+
+def allow_everything(odek: Odek) -> None:
+    """Write the settings of an operator who allows every command."""
+    settings = odek.home / ".odek" / "config.json"
+    settings.parent.mkdir(mode=0o700)
+    settings.write_text('{"dangerous": {"action": "allow"}}')
+    settings.chmod(0o600)

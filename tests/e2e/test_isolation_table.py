@@ -9,12 +9,12 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import places
 import pytest
 from fakes.engines import INFO
 from fakes.fake_docker import FakeDockerProgram
 from fakes.model_server import ModelServer, text
-from scene import DEAD_SOCKET, Scene, tools_only
+from support import isolation_table
+from support.scenario import DEAD_SOCKET, Scene, tools_only
 
 HOST, STOP, USAGE = (0, 2, True), (1, 0, False), (2, 0, False)
 DOWN = {"DOCKER_HOST": DEAD_SOCKET}
@@ -108,26 +108,26 @@ def test_without_any_client_the_run_falls_back(scene: Scene, tmp_path: Path) -> 
     assert scene.run(env={"PATH": path, "DOCKER_HOST": "foo://bar"}).summary == STOP
 
 
-def sampled() -> list[places.Cell]:
+def sampled() -> list[isolation_table.Cell]:
     """Return one cell of the generated table for each setting and source, its other sides taken in turn."""
-    groups: dict[tuple[str, str], list[places.Cell]] = {}
-    for key in places.VALUES:
-        for cell in places.cells(key):
+    groups: dict[tuple[str, str], list[isolation_table.Cell]] = {}
+    for key in isolation_table.VALUES:
+        for cell in isolation_table.cells(key):
             if cell.daemon != "there" or cell.image == "missing":
                 groups.setdefault((key, cell.source), []).append(cell)
     return [group[index * 7919 % len(group)] for index, group in enumerate(groups.values())]
 
 
 @pytest.mark.parametrize("cell", sampled(), ids=lambda cell: f"{cell.key}-{cell.source}-{cell.value}")
-def test_place_in_a_sample_of_the_generated_table(cell: places.Cell, scene: Scene, tmp_path: Path) -> None:
-    """A1 to A5, R-7: the rules of places.py hold for the program as it is delivered."""
+def test_place_in_a_sample_of_the_generated_table(cell: isolation_table.Cell, scene: Scene, tmp_path: Path) -> None:
+    """A1 to A5, R-7: the rules of isolation_table.py hold for the program as it is delivered."""
     (scene.odek.cwd / "data").mkdir()
-    operator, project, env = places.files_and_variables(cell)
+    operator, project, env = isolation_table.files_and_variables(cell)
     scene.operator(**operator)
     if project:
         scene.project(**project)
-    ended = scene.run(*places.command_line(cell), env={**daemon_of(cell, tmp_path), **env})
-    if places.expected(cell) == "host":
+    ended = scene.run(*isolation_table.command_line(cell), env={**daemon_of(cell, tmp_path), **env})
+    if isolation_table.expected(cell) == "host":
         assert ended.summary == HOST, ended.outcome.stderr
     else:
         assert (ended.outcome.code in (1, 2), ended.model_calls, ended.ran_on_host) == (True, 0, False), (
@@ -135,7 +135,7 @@ def test_place_in_a_sample_of_the_generated_table(cell: places.Cell, scene: Scen
         )
 
 
-def daemon_of(cell: places.Cell, folder: Path) -> dict[str, str]:
+def daemon_of(cell: isolation_table.Cell, folder: Path) -> dict[str, str]:
     """Return the variables with which a run finds the daemon of `cell`."""
     if cell.daemon == "no client":
         return {"PATH": tools_only(folder / "tools")}
