@@ -26,15 +26,9 @@ The map, lowest level first; a room imports only what stands above it here (test
     onhost/            … the host: commands, files, folders, and stopping what was started
     agent/             the loop, its events, the system prompt
     tools/             what the model can call
-    isolation.py       sandbox or host: the fallback table
-    environment.py     what the model is told about its box
-    attachments.py     files that the user gives with a task
     gitconfig.py       what a file of git's settings names
     changes.py         which of them changed while odek ran
-    setup/             settings → image, sandbox, model, tools, permissions of one session
-    explain/           what a run here would do, without doing it
-    doctor.py          is this machine fit for the sandbox
-    bootstrap.py       (command, settings, host) → a ready session
+    app/               one run, from its settings to a conversation: the composition root
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits
     __main__.py        python -m odek

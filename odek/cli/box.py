@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from odek.agent.events import Sink
 from odek.agent.loop import Agent
-from odek.attachments import Attachment
-from odek.bootstrap import Profile, Session, make_model
+from odek.app.attachments import Attachment
+from odek.app.bootstrap import CommandProfile, Session, make_model
 from odek.cli.session import session
 from odek.cli.terminal import Terminal
 from odek.config.layers import Layer, Value
@@ -28,7 +28,7 @@ class Box:
 
     def __init__(
         self,
-        profile: Profile,
+        profile: CommandProfile,
         layers: Sequence[Layer],
         host: Host,
         terminal: Terminal,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from odek.attachments import Attachment, outside, read_named
-from odek.bootstrap import Profile, intent_of
+from odek.app.attachments import Attachment, external, read_ctx_files
+from odek.app.bootstrap import CommandProfile, intent_of
 from odek.cli.keeper import Keeper
 from odek.cli.terminal import Terminal
 from odek.config.layers import Layer, Value
@@ -65,7 +65,13 @@ def tell_damaged(listing: SessionList, warn: Callable[[str], None]) -> None:
 
 
 def require_place(
-    transcript: Transcript, profile: Profile, settings: Settings, host: Host, *, here: bool, warn: Callable[[str], None]
+    transcript: Transcript,
+    profile: CommandProfile,
+    settings: Settings,
+    host: Host,
+    *,
+    here: bool,
+    warn: Callable[[str], None],
 ) -> None:
     """Refuse to go on in another folder than the session's when it would be given to a sandbox.
 
@@ -82,7 +88,7 @@ def require_place(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierFiles:
-    """Files from outside that were given with earlier turns of a sandboxed session."""
+    """Files from external that were given with earlier turns of a sandboxed session."""
 
     files: tuple[Attachment, ...]
     """those that are still what they were; the new sandbox has them, too"""
@@ -97,7 +103,7 @@ class EarlierFiles:
 def given_files(attachments: Sequence[Attachment]) -> tuple[GivenFile, ...]:
     """Return what a session keeps of `attachments`: of those in the working directory nothing."""
     return tuple(
-        GivenFile(path=file.path, sha256=hashlib.sha256(file.data).hexdigest()) for file in outside(attachments)
+        GivenFile(path=file.path, sha256=hashlib.sha256(file.data).hexdigest()) for file in external(attachments)
     )
 
 
@@ -107,14 +113,14 @@ def earlier_files(
     """Return the files of earlier turns, but for those in whose place `attachments` stand. What is gone is told."""
     given = [file for entry in transcript.entries for file in entry.files] if transcript.header.sandbox else []
     places = {os.path.basename(file.path): file for file in given}
-    taken = {file.placed_name for file in outside(attachments)}
+    taken = {file.placed_name for file in external(attachments)}
     files: list[Attachment] = []
     gone: list[str] = []
     for name, file in places.items():
         if name in taken:
             continue
         try:
-            found = outside(read_named((file.path,), cwd=host.cwd, home=host.home))
+            found = external(read_ctx_files((file.path,), cwd=host.cwd, home=host.home))
         except UsageError:
             found = ()
         if given_files(found) == (file,):

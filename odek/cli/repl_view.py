@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odek.bootstrap import Session
+from odek.app.bootstrap import Session
 from odek.config.view import shown_url
 from odek.session.transcript import Summary
 from odek.text import plural, visible

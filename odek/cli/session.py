@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from odek.agent.events import Sink
-from odek.attachments import Attachment
-from odek.bootstrap import Profile, Session, World, make_model, open_session
+from odek.app.attachments import Attachment
+from odek.app.bootstrap import CommandProfile, Runtime, Session, make_model, open_session
+from odek.app.docker_client import ClientFolder
 from odek.cli import signals
 from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
@@ -21,12 +22,11 @@ from odek.sandbox.diagnosis import find_cause
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
 from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.secret_names import is_secret_name
-from odek.setup.dockerclient import ClientFolder
 
 
 @contextmanager
 def session(
-    profile: Profile,
+    profile: CommandProfile,
     layers: Sequence[Layer],
     host: Host,
     terminal: Terminal,
@@ -38,7 +38,7 @@ def session(
     trusted: dict[str, set[str]] | None = None,
 ) -> Iterator[Session]:
     """Open a session in the real world; its container ends with the block, however that ends."""
-    world = World(
+    world = Runtime(
         docker=real_docker(host),
         new_model=new_model or partial(make_model, host=host, notify=terminal.aside),
         approver=find_approver(alone=terminal.asking),

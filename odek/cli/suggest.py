@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from odek.text import visible
 
 MOST_FILES = 200
-# characters at which a reference ends (odek.attachments), or that a terminal would not show as they are
+# characters at which a reference ends (odek.app.attachments), or that a terminal would not show as they are
 _UNFIT = re.compile(r"[\s)\]},;\"'`]")
 
 

@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from functools import partial
 
 from odek.agent.untrusted import wrap_untrusted
-from odek.approval.operation import Operation
-from odek.attachments import (
+from odek.app.attachments import (
     STDIN,
     STDIN_LIMIT_BYTES,
     Attachment,
     from_stdin,
-    read_named,
+    read_ctx_files,
     read_referenced,
     render_task,
 )
-from odek.bootstrap import Session
+from odek.app.bootstrap import Session
+from odek.approval.operation import Operation
 from odek.cli.session import random_hex
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
@@ -65,7 +65,7 @@ def read_attachments(
     """
     if STDIN in names and _comes_by_stdin(words):
         raise UsageError("stdin cannot be both the task and a file", hint="give the task in words, or take out --ctx -")
-    named = read_named(names, cwd=host.cwd, home=host.home)
+    named = read_ctx_files(names, cwd=host.cwd, home=host.home)
     if STDIN in names:
         data = _read_stdin()
         named = (*named, from_stdin(data)) if data else named

@@ -1,7 +1,7 @@
 """A model behind an HTTP API: requests, retries, and what is told of them. Dialects know the JSON.
 
 What has been promised about time: 30 s for the connection, 120 s (or the profile's time) without a
-byte, 600 s for the whole call, retries and their waits included; setup/model.py grants servers of
+byte, 600 s for the whole call, retries and their waits included; app/model.py grants servers of
 one's own more. A signal handler that raises
 (errors.Interrupted) ends every wait at once; connections are closed on the way out.
 """

@@ -1,4 +1,4 @@
-"""The ways a sandbox can fail. Which of them may fall back to the host is isolation.py's to say."""
+"""The ways a sandbox can fail. Which of them may fall back to the host is decided in app/isolation.py."""
 
 from __future__ import annotations
 

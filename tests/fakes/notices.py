@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Notes:
-    """Satisfies odek.setup.image.Notices; hints are not kept."""
+    """Satisfies odek.app.notices.Notices; hints are not kept."""
 
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

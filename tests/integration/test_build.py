@@ -20,6 +20,8 @@ from fakes.layering import make_host, make_layers
 from fakes.notices import Notes
 from support.docker_engine import Engine
 
+from odek.app.sandbox import build_sandbox_image
+from odek.app.sandbox_image import choose_image, ensure_image
 from odek.config.resolve import resolve
 from odek.errors import Interrupted
 from odek.host import Host
@@ -30,8 +32,6 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import ImageChoice
 from odek.sandbox.recipe import REPOSITORY, Dockerfile
 from odek.sandbox.transfer import load_image, save_image
-from odek.setup.image import choose_image, obtain
-from odek.setup.sandbox import build_sandbox_image
 
 CANARY = "canary-in-the-environment-file"
 
@@ -89,7 +89,9 @@ class Project:
         env = {"ODEK_SANDBOX_BUILD_NETWORK": "1"} if network else {}
         settings = resolve(make_layers(env=env))
         choice, dockerfile = choose_image(settings, self.host)
-        _, found = obtain(choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices)
+        _, found = ensure_image(
+            choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices
+        )
         self.images.add(found.id)
         return found.id
 

@@ -14,6 +14,7 @@ import pytest
 from fakes.layering import bare_host, make_layers
 from support.sandboxes import Boxes, output
 
+from odek.app.tools import make_toolbox
 from odek.config.resolve import resolve
 from odek.executor import Executor
 from odek.listing import Walk
@@ -22,7 +23,6 @@ from odek.onhost.commands import HostExecutor
 from odek.redact import Redactor
 from odek.sandbox.container import Container
 from odek.sandbox.spec import Mount
-from odek.setup.tools import make_toolbox
 from odek.tools.registry import ToolResult
 
 Call = Callable[..., ToolResult]

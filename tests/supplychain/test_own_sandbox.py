@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from odek.app.sandbox_image import require_buildable
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.recipe import Dockerfile, read_inputs
-from odek.setup.image import require_buildable
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENT = (ROOT / "Dockerfile.odek").read_bytes()

@@ -19,11 +19,11 @@ from fakes.engines import INFO
 from fakes.layering import make_host, make_layers
 from fakes.model import ScriptedModel, text_reply
 
-from odek.bootstrap import Profile, Session, World, make_model, open_session, startup_line
+from odek.app.bootstrap import CommandProfile, Runtime, Session, make_model, open_session, startup_line
+from odek.app.environment import render_host, render_sandbox
 from odek.config.layers import Layer
 from odek.config.resolve import resolve
 from odek.config.settings import Settings
-from odek.environment import render_host, render_sandbox
 from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError
 from odek.host import Host
 from odek.model.http import HttpModel
@@ -36,14 +36,14 @@ from odek.sandbox.network import Network
 from odek.sandbox.spec import Limits, SandboxSpec
 
 ROOT = Path(__file__).parents[2]
-RUN = Profile(command="run")
+RUN = CommandProfile(command="run")
 IMAGE = {"sandbox_image": "some/image:1"}
 CHECKED = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
 
 
 @dataclass
 class Notes:
-    """Satisfies odek.setup.sandbox.Notices."""
+    """Satisfies odek.app.notices.Notices."""
 
     notes: list[str] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Bench:
 
     def open(
         self,
-        profile: Profile = RUN,
+        profile: CommandProfile = RUN,
         *,
         operator: dict[str, object] | None = None,
         project: dict[str, object] | None = None,
@@ -91,8 +91,8 @@ class Bench:
         return open_session(profile, layers, self.host, self.world, self.stack, sink=nothing)
 
     @property
-    def world(self) -> World:
-        return World(
+    def world(self) -> Runtime:
+        return Runtime(
             docker=self.docker,
             new_model=self._new_model,
             approver=self if self.answers else None,
@@ -303,12 +303,12 @@ def test_fall_back_to_the_host_is_loud_and_the_model_is_told(bench: Bench) -> No
         (RUN, {"env": {"ODEK_SANDBOX_READONLY": "1"}}, "read-only was asked for"),
         (RUN, {"operator": {"sandbox_readonly": True}}, "read-only was asked for"),
         (RUN, {"project": {"sandbox_readonly": True}}, "read-only was asked for"),
-        (Profile(command="serve", never_on_host=True), {}, "this session must not run on the host"),
+        (CommandProfile(command="serve", never_on_host=True), {}, "this session must not run on the host"),
     ],
     ids=str,
 )
 def test_what_forbids_the_fall_back(
-    profile: Profile, said: dict[str, dict[str, object]], reason: str, bench: Bench
+    profile: CommandProfile, said: dict[str, dict[str, object]], reason: str, bench: Bench
 ) -> None:
     """R-7: the right-hand column, and that the reason is told."""
     script_unreachable(bench.docker)
@@ -443,7 +443,7 @@ def test_every_sandbox_error_is_judged_by_the_table() -> None:
 def test_tools_and_loop_are_not_loaded_before_docker_is_asked() -> None:
     """They take as long as a docker call; they are imported while Docker starts the sandbox."""
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import odek.bootstrap; "
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import odek.app.bootstrap; "
         "print(sorted({'odek.agent.loop', 'odek.tools.shell', 'odek.danger.classify'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)

@@ -322,7 +322,7 @@ def test_what_a_conversation_imports_is_compiled_ahead(builder: ModuleType, word
         check=True,
     )
     imported = {name for name in done.stdout.splitlines()[-1].split() if name.partition(".")[0] == "odek"}
-    assert {"odek.agent.loop", "odek.setup.tools", "odek.danger.classify"} <= imported
+    assert {"odek.agent.loop", "odek.app.tools", "odek.danger.classify"} <= imported
     assert imported - {*start_modules, *modules} == set()
 
 

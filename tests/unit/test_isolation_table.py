@@ -21,7 +21,7 @@ from fakes.model import ScriptedModel, text_reply
 from fakes.notices import Notes
 from support.isolation_table import VALUES, Cell, cells, expected, files_and_variables, parsed_flags
 
-from odek.bootstrap import Profile, World, open_session
+from odek.app.bootstrap import CommandProfile, Runtime, open_session
 from odek.config.options import LIVE
 from odek.errors import OdekError
 from odek.host import Host
@@ -37,7 +37,7 @@ class Started(BaseException):
 
 def outcome(cell: Cell, host: Host) -> str:
     operator, project, env = files_and_variables(cell)
-    world = World(
+    world = Runtime(
         docker=docker_of(cell), new_model=lambda _: ScriptedModel([text_reply("done")]), approver=None,
         notices=Notes(), random_hex=lambda size: "ab" * size, sleep=lambda _: None,
     )  # fmt: skip
@@ -45,7 +45,7 @@ def outcome(cell: Cell, host: Host) -> str:
         with ExitStack() as stack:
             layers = make_layers(operator=operator, project=project or None, env=env, flags=parsed_flags(cell))
             placed = replace(host, env={**host.env, **env})
-            session = open_session(Profile(command="run"), layers, placed, world, stack, sink=lambda _: None)
+            session = open_session(CommandProfile(command="run"), layers, placed, world, stack, sink=lambda _: None)
             assert session.facts is None
             return "host"
     except Started:

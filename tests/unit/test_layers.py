@@ -44,20 +44,11 @@ ROOMS: dict[str, set[str]] = {
     "onhost": GROUND | {"process", "secret_names", "listing", "together"},
     "agent": GROUND | {"model", "calloff"},
     "tools": GROUND | {"redact", "process", "listing", "model", "danger", "approval", "executor"},
-    "isolation": GROUND | {"sandbox"},
-    "environment": GROUND | {"sandbox", "agent"},
-    "attachments": GROUND | {"onhost"},
-    "doctor": GROUND | {"process", "sandbox"},
     "gitconfig": set(),
     "changes": GROUND | {"trusted", "safefile", "gitconfig"},
     "demo": set(),
 }
-ROOMS["setup"] = GROUND | {
-    "amounts", "secret_names", "redact", "safefile", "operator_home", "host", "state", "config", "sandbox", "danger",
-    "approval", "model", "executor", "onhost", "tools", "isolation",
-}  # fmt: skip
-ROOMS["explain"] = GROUND | {"host", "config", "sandbox", "approval", "isolation", "setup"}
-ROOMS["bootstrap"] = set(ROOMS)
+ROOMS["app"] = set(ROOMS) - {"demo"}
 ROOMS["cli"] = set(ROOMS) | {"__init__"}
 ROOMS["__main__"] = {"cli"}
 ROOMS["__init__"] = set()
@@ -72,7 +63,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "argparse": ("cli/parser.py",),
     "signal": ("cli/", "process.py", "onhost/processes.py", "onhost/commands.py"),
     "termios": ("cli/",),
-    "threading": ("cli/waiting.py", "agent/parallel.py", "bootstrap.py"),
+    "threading": ("cli/waiting.py", "agent/parallel.py", "app/bootstrap.py"),
     "asyncio": (),
     "pickle": (),
 }

@@ -8,34 +8,52 @@ from pathlib import Path
 import pytest
 from fakes.layering import make_host, make_layers
 
-from odek.bootstrap import Profile, firmness_of, intent_of
+from odek.app.bootstrap import CommandProfile, firmness_of, intent_of
+from odek.app.isolation import PIN_ORIGIN, SandboxDecision, decide
+from odek.app.sandbox import build_request
 from odek.config.resolve import resolve
-from odek.isolation import PIN_ORIGIN, Intent, decide
 from odek.sandbox.errors import DaemonUnreachable
-from odek.setup.sandbox import draft_sandbox
 
 
 @pytest.mark.parametrize(
     ("pinned", "operator", "project", "env", "intent"),
     [
-        (True, {}, {}, {}, Intent(sandboxed=True, explicit=True, origin=PIN_ORIGIN)),
-        (False, {}, {}, {}, Intent(sandboxed=False, explicit=False, origin=PIN_ORIGIN)),
-        (True, {}, {}, {"ODEK_NO_SANDBOX": "1"}, Intent(sandboxed=True, explicit=True, origin=PIN_ORIGIN)),
-        (False, {}, {}, {"ODEK_NO_SANDBOX": "1"}, Intent(sandboxed=False, explicit=False, origin=PIN_ORIGIN)),
-        (True, {"sandbox": False}, {}, {}, Intent(sandboxed=False, explicit=True, origin="~/.odek/config.json")),
-        (False, {"sandbox": True}, {}, {}, Intent(sandboxed=True, explicit=True, origin="~/.odek/config.json")),
-        (True, {}, {}, {"ODEK_SANDBOX": "false"}, Intent(sandboxed=False, explicit=True, origin="ODEK_SANDBOX")),
-        (False, {}, {}, {"ODEK_SANDBOX": "1"}, Intent(sandboxed=True, explicit=True, origin="ODEK_SANDBOX")),
+        (True, {}, {}, {}, SandboxDecision(sandboxed=True, explicit=True, origin=PIN_ORIGIN)),
+        (False, {}, {}, {}, SandboxDecision(sandboxed=False, explicit=False, origin=PIN_ORIGIN)),
+        (True, {}, {}, {"ODEK_NO_SANDBOX": "1"}, SandboxDecision(sandboxed=True, explicit=True, origin=PIN_ORIGIN)),
+        (False, {}, {}, {"ODEK_NO_SANDBOX": "1"}, SandboxDecision(sandboxed=False, explicit=False, origin=PIN_ORIGIN)),
+        (
+            True,
+            {"sandbox": False},
+            {},
+            {},
+            SandboxDecision(sandboxed=False, explicit=True, origin="~/.odek/config.json"),
+        ),
+        (
+            False,
+            {"sandbox": True},
+            {},
+            {},
+            SandboxDecision(sandboxed=True, explicit=True, origin="~/.odek/config.json"),
+        ),
+        (
+            True,
+            {},
+            {},
+            {"ODEK_SANDBOX": "false"},
+            SandboxDecision(sandboxed=False, explicit=True, origin="ODEK_SANDBOX"),
+        ),
+        (False, {}, {}, {"ODEK_SANDBOX": "1"}, SandboxDecision(sandboxed=True, explicit=True, origin="ODEK_SANDBOX")),
         (
             False,
             {"sandbox": True},
             {},
             {"ODEK_NO_SANDBOX": "1"},
-            Intent(sandboxed=True, explicit=True, origin="~/.odek/config.json"),
+            SandboxDecision(sandboxed=True, explicit=True, origin="~/.odek/config.json"),
         ),
         # R-5: a project may switch it on, and cannot switch it off
-        (False, {}, {"sandbox": True}, {}, Intent(sandboxed=True, explicit=True, origin="./odek.json")),
-        (True, {}, {"sandbox": False}, {}, Intent(sandboxed=True, explicit=True, origin=PIN_ORIGIN)),
+        (False, {}, {"sandbox": True}, {}, SandboxDecision(sandboxed=True, explicit=True, origin="./odek.json")),
+        (True, {}, {"sandbox": False}, {}, SandboxDecision(sandboxed=True, explicit=True, origin=PIN_ORIGIN)),
     ],
 )
 def test_pin_gives_way_to_a_policy_only(
@@ -43,20 +61,20 @@ def test_pin_gives_way_to_a_policy_only(
     operator: dict[str, object],
     project: dict[str, object],
     env: dict[str, str],
-    intent: Intent,
+    intent: SandboxDecision,
 ) -> None:
     """R-2, R-5."""
     settings = resolve(make_layers(operator=operator, project=project, env=env))
-    assert intent_of(Profile(command="continue", pinned=pinned), settings) == intent
+    assert intent_of(CommandProfile(command="continue", pinned=pinned), settings) == intent
 
 
 def test_session_of_a_sandbox_never_falls_back_to_the_host(tmp_path: Path) -> None:
     """R-2, R-7: whatever else is said or not said; a session that begins here may, as before."""
     host = make_host(tmp_path, uid=1000)
     settings = resolve(make_layers(operator={"sandbox_image": "some/image:1"}))
-    draft = draft_sandbox(settings, host, _NoNotices())
+    draft = build_request(settings, host, _NoNotices())
     down = DaemonUnreachable("no client", "docker was not found on PATH", hint="install it")
-    profile = Profile(command="continue", pinned=True)
+    profile = CommandProfile(command="continue", pinned=True)
     outcomes = []
     for each in (profile, replace(profile, pinned=None)):
         firmness = firmness_of(each, settings, intent_of(each, settings), draft)

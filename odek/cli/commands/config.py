@@ -35,7 +35,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         source = Source.GLOBAL if parsed.for_global else Source.PROJECT
         terminal.answer(json.dumps(schema(source), indent=2))
     elif action == ["view"]:
-        from odek.setup.applied import settings_of_a_run
+        from odek.app.effective_config import settings_of_a_run
 
         layers = read_layers(host, {})
         settings = resolve(layers)

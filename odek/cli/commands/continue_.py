@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from odek.bootstrap import Profile
+from odek.app.bootstrap import CommandProfile
+from odek.app.secrets import collect_secrets
 from odek.cli.conversation import (
     earlier_files,
     find_session,
@@ -27,7 +28,6 @@ from odek.config.resolve import resolve
 from odek.host import Host
 from odek.redact import Redactor
 from odek.session.groups import history
-from odek.setup.secrets import known_secrets
 
 _PINNED = "is not a flag of continue: a session goes on where it was begun"
 _POLICY = '"sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions; `odek run` begins a new one'
@@ -69,13 +69,13 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = resolve((*layers, flags))
     if settings.no_color:
         terminal.without_color()
-    store = open_store(host, terminal, Redactor(known_secrets(settings, host)))
+    store = open_store(host, terminal, Redactor(collect_secrets(settings, host)))
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words)
     keeper = Keeper(choose_sink(settings, terminal), terminal.warn)
     with ExitStack() as stack:
         recorder = stack.enter_context(store.open(find_session(store, parsed.id, warn=terminal.warn)))
         before = recorder.transcript
-        profile = Profile(command="continue", pinned=before.header.sandbox)
+        profile = CommandProfile(command="continue", pinned=before.header.sandbox)
         require_place(before, profile, settings, host, here=parsed.here, warn=terminal.warn)
         earlier = earlier_files(before, attachments, host, warn=terminal.warn)
         turn = before.state.turns + 1

@@ -6,7 +6,8 @@ import json
 import sys
 from collections.abc import Iterator
 
-from odek.bootstrap import intent_of
+from odek.app.bootstrap import intent_of
+from odek.app.danger import expected_sandbox_regime, host_regime
 from odek.cli.commands.run import PROFILE
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
@@ -18,7 +19,6 @@ from odek.danger.policy import Action, Decision
 from odek.danger.regime import Regime
 from odek.errors import UsageError
 from odek.host import Host
-from odek.setup.danger import expected_sandbox_regime, host_regime
 from odek.text import clip, visible
 
 ACTIONS = {

@@ -8,7 +8,8 @@ import tempfile
 import time
 from dataclasses import replace
 
-from odek.bootstrap import Profile
+from odek.app.bootstrap import CommandProfile
+from odek.app.sandbox_image import default_choice
 from odek.cli.commands.sandbox_images import bootstrap_image
 from odek.cli.main import COMMANDS
 from odek.cli.narrator import JsonNarrator, Narrator
@@ -24,7 +25,6 @@ from odek.sandbox.docker import probe
 from odek.sandbox.errors import ImageUnavailable
 from odek.sandbox.image import BUSYBOX_TAG
 from odek.sandbox.images import find_image, obtain_image
-from odek.setup.image import default_choice
 
 _UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
 
@@ -48,7 +48,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
         sink = JsonNarrator(terminal) if parsed.json else Narrator(terminal, verbose=True)
         layers = (*read_layers(there, flags), _attacks_allowed())
-        with session(Profile(command="run"), layers, there, terminal, sink=sink) as opened:
+        with session(CommandProfile(command="run"), layers, there, terminal, sink=sink) as opened:
             answer = opened.agent.run(TASK)
         terminal.line()
         if not parsed.json:

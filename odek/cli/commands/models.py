@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from odek.app.model import list_models
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
@@ -11,7 +12,6 @@ from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.errors import OdekError
 from odek.host import Host
-from odek.setup.model import list_models
 from odek.text import visible
 
 

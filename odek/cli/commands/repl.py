@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from odek import __version__
-from odek.attachments import Attachment
-from odek.bootstrap import Profile
+from odek.app.attachments import Attachment
+from odek.app.bootstrap import CommandProfile
+from odek.app.secrets import collect_secrets
 from odek.cli.box import Box
 from odek.cli.conversation import earlier_files, find_session, model_layer, open_store, require_place
 from odek.cli.inputlog import InputLog
@@ -30,7 +31,6 @@ from odek.model.types import Message
 from odek.redact import Redactor
 from odek.session.groups import history
 from odek.session.recorder import Recorder
-from odek.setup.secrets import known_secrets
 from odek.state import StateFolder
 
 
@@ -65,13 +65,13 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = resolve((*layers, flags))
     if settings.no_color:
         terminal.without_color()
-    redact = Redactor(known_secrets(settings, host))
+    redact = Redactor(collect_secrets(settings, host))
     store = open_store(host, terminal, redact)
     narrator = _narrator(settings, host, terminal)
     keeper = Keeper(narrator or Quiet(), terminal.warn)
     with ExitStack() as stack:
         kept = Kept(store, keeper, stack, terminal, cwd=host.cwd)
-        profile = Profile(command="repl")
+        profile = CommandProfile(command="repl")
         before: tuple[Message, ...] = ()
         files: tuple[Attachment, ...] = ()
         if parsed.id:
@@ -98,7 +98,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         ).run()
 
 
-def _resume(recorder: Recorder, settings: Settings, host: Host, terminal: Terminal, *, here: bool) -> Profile:
+def _resume(recorder: Recorder, settings: Settings, host: Host, terminal: Terminal, *, here: bool) -> CommandProfile:
     """Return how the session goes on (R-2). Raises OdekError when it cannot, here or like this."""
     transcript = recorder.transcript
     sandboxed = transcript.header.sandbox
@@ -107,7 +107,7 @@ def _resume(recorder: Recorder, settings: Settings, host: Host, terminal: Termin
             "--no-sandbox cannot be given for this session: it is pinned to the sandbox",
             hint='leave it out; "sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions',
         )
-    profile = Profile(command="repl", pinned=sandboxed)
+    profile = CommandProfile(command="repl", pinned=sandboxed)
     require_place(transcript, profile, settings, host, here=here, warn=terminal.warn)
     tell_session(settings, terminal, recorder.id, turn=transcript.state.turns + 1, sandboxed=sandboxed)
     return profile

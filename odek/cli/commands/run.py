@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from odek.bootstrap import Profile
+from odek.app.bootstrap import CommandProfile
 from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
 from odek.cli.narrator import choose_sink, tell_begun, tell_session
@@ -17,7 +17,7 @@ from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.host import Host
 
-PROFILE = Profile(command="run")
+PROFILE = CommandProfile(command="run")
 
 
 def parser() -> CommandParser:

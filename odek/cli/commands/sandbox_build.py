@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+from odek.app.sandbox import build_sandbox_image
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
@@ -16,7 +17,6 @@ from odek.sandbox.context import read_dockerfile
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.recipe import SWITCH
-from odek.setup.sandbox import build_sandbox_image
 
 
 def build(arguments: list[str], host: Host, terminal: Terminal) -> int:

@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import asdict
 
+from odek.app.sandbox import owner_of
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
@@ -13,7 +14,6 @@ from odek.errors import UsageError
 from odek.host import Host, start_of
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.inventory import Box, choose_boxes, list_boxes, remove_boxes
-from odek.setup.sandbox import owner_of
 from odek.text import plural, visible
 
 

@@ -9,15 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 
-from odek.cli.artifact import describe_artifact, find_artifact
-from odek.cli.commands.sandbox_containers import find_boxes
-from odek.cli.parser import CommandParser
-from odek.cli.session import random_hex, real_docker
-from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
-from odek.config.resolve import resolve
-from odek.config.settings import Settings, Source
-from odek.doctor import (
+from odek.app.doctor import (
     CLIENT_ARGV,
     Check,
     failed_call,
@@ -32,6 +24,15 @@ from odek.doctor import (
     judge_versions,
     render_checks,
 )
+from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
+from odek.cli.artifact import describe_artifact, find_artifact
+from odek.cli.commands.sandbox_containers import find_boxes
+from odek.cli.parser import CommandParser
+from odek.cli.session import random_hex, real_docker
+from odek.cli.terminal import Terminal
+from odek.config.layers import read_layers
+from odek.config.resolve import resolve
+from odek.config.settings import Settings, Source
 from odek.errors import OdekError
 from odek.host import Host, which
 from odek.sandbox.client_config import CONFIG_FILE, config_folder
@@ -39,7 +40,6 @@ from odek.sandbox.docker import Docker, call, probe
 from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
 from odek.sandbox.image import BUSYBOX_TAG
 from odek.sandbox.images import find_choice, find_image
-from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 from odek.text import visible
 
 
@@ -114,7 +114,7 @@ def _client_settings(host: Host) -> Iterator[Check]:
 def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal) -> Iterator[Check]:
     """Check the image, and start a sandbox with it here."""
     try:
-        draft = draft_sandbox(settings, host, terminal)
+        draft = build_request(settings, host, terminal)
     except OdekError as error:
         yield Check(name="settings", verdict="fail", seen=error.message, mend=error.hint)
         return
@@ -148,7 +148,7 @@ def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal)
     )
 
 
-def _image(draft: Draft, docker: Docker) -> Check:
+def _image(draft: SandboxRequest, docker: Docker) -> Check:
     if draft.dockerfile is not None:
         return Check(name="image", verdict="ok", seen="built from Dockerfile.odek when a run needs it")
     found = find_choice(draft.image, docker)

@@ -7,11 +7,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from odek.app.attachments import external, read_ctx_files
+from odek.app.bootstrap import firmness_of, intent_of, require_allowed
+from odek.app.explain import ApprovalState, Asked, Explanation, Look, explain_host, explain_sandbox
+from odek.app.notices import Notices
+from odek.app.project_approval import approval_request
+from odek.app.sandbox import build_request, needs_of, owner_of
+from odek.app.sandbox_image import BuildRecords
 from odek.approval.request import ApprovalRequest
 from odek.approval.store import ApprovalStore
-from odek.attachments import outside, read_named
-from odek.bootstrap import firmness_of, intent_of, require_allowed
 from odek.cli.commands.run import PROFILE
+from odek.cli.explain_view import explanation_to_json, render_explanation
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
@@ -21,9 +27,6 @@ from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
 from odek.config.values import expand_marked
 from odek.errors import ConfigError
-from odek.explain.outcome import explain_host, explain_sandbox
-from odek.explain.text import explanation_to_json, render_explanation
-from odek.explain.types import ApprovalState, Asked, Explanation, Look
 from odek.host import Host, which
 from odek.sandbox.build import is_ours
 from odek.sandbox.docker import Docker, probe
@@ -32,9 +35,6 @@ from odek.sandbox.errors import SandboxError
 from odek.sandbox.images import find_choice
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.networks import inspect_networks
-from odek.setup.asking import approval_request
-from odek.setup.image import BuildRecords, Notices
-from odek.setup.sandbox import draft_sandbox, needs_of, owner_of
 from odek.state import StateFolder
 
 
@@ -71,8 +71,8 @@ def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: 
     require_allowed(intent, settings)
     if not intent.sandboxed:
         return explain_host(settings, intent)
-    carried = outside(read_named(settings.ctx, cwd=host.cwd, home=host.home))
-    draft = replace(draft_sandbox(settings, host, terminal), attachments=bool(carried))
+    carried = external(read_ctx_files(settings.ctx, cwd=host.cwd, home=host.home))
+    draft = replace(build_request(settings, host, terminal), attachments=bool(carried))
     asked = Asked(
         settings=settings,
         layers=layers,

@@ -6,6 +6,7 @@ import json
 import os
 import time
 
+from odek.app.sandbox_image import default_choice
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
@@ -18,7 +19,6 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_reference
 from odek.sandbox.images import daemon_machine, find_choice
 from odek.sandbox.transfer import load_image, name_of, save_image
-from odek.setup.image import default_choice
 
 
 def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:

@@ -6,7 +6,8 @@ import time
 from contextlib import ExitStack
 from functools import partial
 
-from odek.bootstrap import startup_line
+from odek.app.bootstrap import startup_line
+from odek.app.sandbox import build_request, start_sandbox
 from odek.cli.parser import CommandParser
 from odek.cli.session import random_hex, real_docker
 from odek.cli.terminal import Terminal
@@ -15,7 +16,6 @@ from odek.config.layers import read_layers
 from odek.config.resolve import project_overrides, resolve
 from odek.host import Host
 from odek.sandbox.docker import DockerCli
-from odek.setup.sandbox import draft_sandbox, start_sandbox
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -32,7 +32,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = resolve(layers)
     for warning in settings.warnings:
         terminal.warn(warning)
-    draft = draft_sandbox(settings, host, terminal)
+    draft = build_request(settings, host, terminal)
     docker = real_docker(host)
     with ExitStack() as stack:
         container = start_sandbox(

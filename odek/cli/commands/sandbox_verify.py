@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 
-from odek.bootstrap import startup_line
+from odek.app.bootstrap import startup_line
+from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
 from odek.cli.parser import CommandParser
 from odek.cli.session import random_hex, real_docker
 from odek.cli.terminal import Terminal
@@ -35,7 +36,6 @@ from odek.sandbox.probes import (
     read_verdicts_of_child,
     render_script,
 )
-from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 from odek.text import plural
 
 _ATTACK_TIMEOUT_S = 120.0
@@ -61,7 +61,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = resolve(layers)
     for warning in settings.warnings:
         terminal.warn(warning)
-    draft = draft_sandbox(settings, host, terminal)
+    draft = build_request(settings, host, terminal)
     docker = real_docker(host)
 
     def start() -> Container:
@@ -92,7 +92,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 def _attack_and_wait(
     container: Container,
-    draft: Draft,
+    draft: SandboxRequest,
     settings: Settings,
     host: Host,
     terminal: Terminal,

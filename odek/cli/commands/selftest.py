@@ -15,15 +15,15 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 import odek
+from odek.app.doctor import Check, render_checks
+from odek.app.sandbox_image import default_choice
 from odek.cli.artifact import describe_artifact, find_artifact
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
-from odek.doctor import Check, render_checks
 from odek.errors import OdekError
 from odek.host import Host
 from odek.process import run
-from odek.setup.image import default_choice
 from odek.text import visible
 
 _TIMEOUT_S = 20

@@ -10,7 +10,7 @@ import pytest
 from fakes.layering import make_host
 from fakes.sessions import NOON_TEXT, user
 
-from odek.attachments import read_named
+from odek.app.attachments import read_ctx_files
 from odek.cli.conversation import EarlierFiles, earlier_files, given_files
 from odek.host import Host
 from odek.model.types import Usage
@@ -43,7 +43,7 @@ def beside(host: Host, name: str, text: str) -> str:
 
 
 def given(host: Host, *paths: str) -> tuple[GivenFile, ...]:
-    return given_files(read_named(paths, cwd=host.cwd, home=host.home))
+    return given_files(read_ctx_files(paths, cwd=host.cwd, home=host.home))
 
 
 def test_what_lies_in_the_working_directory_is_not_kept(host: Host) -> None:
@@ -80,7 +80,7 @@ def test_last_file_of_a_name_is_the_one(host: Host) -> None:
     nothing: EarlierFiles = earlier_files(kept(first), (), host, warn=lambda _: None)
     assert (nothing.files, nothing.gone) == ((), ("/ctx/notes",))
     assert [file.data for file in earlier_files(transcript, (), host, warn=never).files] == [b"new"]
-    now = read_named((path,), cwd=host.cwd, home=host.home)
+    now = read_ctx_files((path,), cwd=host.cwd, home=host.home)
     assert earlier_files(kept(first), now, host, warn=never) == EarlierFiles(files=(), gone=())
 
 

@@ -12,7 +12,7 @@ from fakes.layering import make_host, make_layers
 from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, result, said, user
 from fakes.terminals import Screen
 
-from odek.bootstrap import Profile
+from odek.app.bootstrap import CommandProfile
 from odek.cli.commands.sessions import main
 from odek.cli.conversation import find_session, model_layer, require_place
 from odek.cli.session_view import render_listing
@@ -198,7 +198,7 @@ def test_another_folder_is_not_given_to_a_sandbox_by_mistake(
 ) -> None:
     """runtime contract 6.2: refused when sandboxed, unless --here; on the host it is said."""
     host = make_host(tmp_path, uid=os.getuid())
-    profile = Profile(command="continue", pinned=sandbox)
+    profile = CommandProfile(command="continue", pinned=sandbox)
     settings = resolve(make_layers(operator=operator))
     warnings: list[str] = []
 

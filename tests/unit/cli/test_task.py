@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.attachments import STDIN_LIMIT_BYTES
+from odek.app.attachments import STDIN_LIMIT_BYTES
 from odek.cli.task import read_beside, read_task
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from fakes.model import ScriptedModel, call_reply, text_reply
 
+from odek.app.model import replay_path
 from odek.model.errors import ModelError, ModelUnreachable
 from odek.model.replay import RecordedReply, RecordingModel, ReplayModel, arrived_text, load_replay
 from odek.model.types import Message, Reply, ToolCall, Usage
-from odek.setup.model import replay_path
 
 HEADER = '{"odek_replay": 1}\n'
 ASK = (Message(role="user", content="go"),)

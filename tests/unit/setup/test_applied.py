@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 from fakes.layering import make_host, make_layers
 
+from odek.app.effective_config import effective_config, settings_of_a_run
+from odek.app.isolation import SandboxDecision
+from odek.app.project_approval import approval_request
+from odek.app.sandbox_image import default_image
 from odek.approval.store import ApprovalStore
 from odek.config.options import LIVE
 from odek.config.resolve import project_overrides, resolve
 from odek.config.view import render_view
-from odek.isolation import Intent
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import Network, NetworkPlan
-from odek.setup.applied import applied_settings, settings_of_a_run
-from odek.setup.asking import approval_request
-from odek.setup.image import default_image
 from odek.state import StateFolder
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.registry import ToolResult
 
 ID = "a" * 64
 IMAGE_ID = "sha256:" + "b" * 64
-EXPLICIT = Intent(sandboxed=True, explicit=True, origin="--sandbox")
+EXPLICIT = SandboxDecision(sandboxed=True, explicit=True, origin="--sandbox")
 FACTS = ContainerFacts(
     name="odek-7-2",
     id=ID,
@@ -57,7 +57,7 @@ PROJECT = {"sandbox_image": "python:3.12", "sandbox_volumes": ["./a:/a"], "sandb
 def test_applied_settings_of_a_sandboxed_session() -> None:
     """R-19: what the container has, not what was asked for; each with its source."""
     settings = resolve(make_layers(operator=OPERATOR, project=PROJECT, flags={"sandbox_pids_limit": "64"}))
-    applied = applied_settings(settings, EXPLICIT, FACTS)
+    applied = effective_config(settings, EXPLICIT, FACTS)
     sources = applied.pop("source")
     assert applied == {
         "model": "m",
@@ -164,12 +164,12 @@ def test_applied_settings_hold_no_secret() -> None:
     """R-19: no key, no credentials of a URL, no value of a variable, no system prompt."""
     settings = resolve(make_layers(operator=OPERATOR))
     for facts in (FACTS, None):
-        assert "canary" not in json.dumps(applied_settings(settings, EXPLICIT, facts))
+        assert "canary" not in json.dumps(effective_config(settings, EXPLICIT, facts))
 
 
 def test_applied_settings_on_the_host() -> None:
-    intent = Intent(sandboxed=False, explicit=True, origin="--no-sandbox")
-    applied = applied_settings(resolve(make_layers()), intent, None)
+    intent = SandboxDecision(sandboxed=False, explicit=True, origin="--no-sandbox")
+    applied = effective_config(resolve(make_layers()), intent, None)
     assert applied["sandbox"] == {"enabled": False, "explicit": True, "container": None, "network": None}
     assert (applied["api_key"], applied["base_url"]) == ("unset", "api.deepseek.com")
 
@@ -179,7 +179,7 @@ def test_applied_settings_on_the_host() -> None:
 )
 def test_address_of_the_model_is_shown_by_its_host(url: str, host: str) -> None:
     settings = resolve(make_layers(flags={"base_url": url}))
-    assert applied_settings(settings, EXPLICIT, None)["base_url"] == host
+    assert effective_config(settings, EXPLICIT, None)["base_url"] == host
 
 
 def wrap(text: str, *, source: str) -> str:

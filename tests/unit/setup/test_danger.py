@@ -11,11 +11,11 @@ import pytest
 from fakes.containers import FACTS
 from fakes.layering import bare_host, make_layers
 
+from odek.app.danger import expected_sandbox_regime, host_regime, own_home, regime_of
 from odek.config.resolve import resolve
 from odek.config.settings import DangerSettings
 from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
 from odek.host import Host
-from odek.setup.danger import expected_sandbox_regime, host_regime, own_home, regime_of
 
 DANGER = DangerSettings(
     action="prompt",

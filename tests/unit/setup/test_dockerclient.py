@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from fakes.layering import make_host
 
+from odek.app.docker_client import ClientFolder
 from odek.errors import ExecutableMissing
 from odek.host import Host
 from odek.sandbox.docker import DockerCli
 from odek.sandbox.errors import SandboxConfigError
-from odek.setup.dockerclient import ClientFolder
 
 
 @pytest.fixture

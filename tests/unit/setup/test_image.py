@@ -14,6 +14,8 @@ from fakes.docker import FakeDocker, FakePending
 from fakes.layering import make_host, make_layers
 from fakes.notices import Notes
 
+from odek.app.sandbox import build_request, build_sandbox_image, start_sandbox
+from odek.app.sandbox_image import BuildRecords, choose_image, default_choice, ensure_image, make_image
 from odek.config.resolve import resolve
 from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
@@ -24,8 +26,6 @@ from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image import BUSYBOX_TAG, ImageChoice
 from odek.sandbox.images import FoundImage
 from odek.sandbox.recipe import Dockerfile
-from odek.setup.image import BuildRecords, choose_image, default_choice, make_image, obtain
-from odek.setup.sandbox import build_sandbox_image, draft_sandbox, start_sandbox
 
 MISSING = "Error response from daemon: No such image\n"
 
@@ -57,7 +57,7 @@ class Project:
     def obtain(self, docker: FakeDocker, data: bytes = TEXT, *, network: bool = False) -> str:
         made = Dockerfile(data=data)
         choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
-        name, found = obtain(choice, made, self.host, network=network, docker=docker, notices=self.notices)
+        name, found = ensure_image(choice, made, self.host, network=network, docker=docker, notices=self.notices)
         assert name == choice.ref
         return found.id
 
@@ -112,7 +112,7 @@ def test_fetching_file_is_refused_before_anybody_is_asked(project: Project) -> N
     """B17, R-36: the lint stands before the question and before Docker."""
     project.write(FETCHES)
     with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
-        draft_sandbox(project.settings(), project.host, project.notices)
+        build_request(project.settings(), project.host, project.notices)
     with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
         project_build(project, Answers(), FakeDocker(), data=FETCHES)
 
@@ -150,7 +150,7 @@ def test_refused_build_asks_docker_nothing(answer: str | None, project: Project)
     """R-36, R-60: whoever does not say yes gets no build, and no host either."""
     project.write()
     approver = Answers(answer)
-    draft = draft_sandbox(project.settings(), project.host, project.notices)
+    draft = build_request(project.settings(), project.host, project.notices)
     with pytest.raises(ApprovalDenied, match=r"\./Dockerfile\.odek were not approved"):
         start_sandbox(
             draft, project.settings(), (), project.host, docker=FakeDocker(), approver=approver,
@@ -300,7 +300,7 @@ def test_label_proves_the_build_where_no_record_does(change: str, is_reused: boo
     docker._rules += docker_that_builds(OTHER, made)._rules
     choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
     notices = projects[1].notices
-    name, found = obtain(choice, made, projects[1].host, network=False, docker=docker, notices=notices)
+    name, found = ensure_image(choice, made, projects[1].host, network=False, docker=docker, notices=notices)
     assert (name, found.id) == (made.tag, ID if is_reused else OTHER)
     assert bool(docker.called("build")) == (not is_reused)
     said = f"using {made.tag}, built before from the same Dockerfile.odek, files and base"
@@ -540,9 +540,9 @@ def test_default_that_no_registry_gives_is_replaced_by_the_operators_own_image(m
     choice = default_choice()
     if not made:
         with pytest.raises(ImageUnavailable):
-            obtain(choice, None, project.host, network=False, docker=docker, notices=notices)
+            ensure_image(choice, None, project.host, network=False, docker=docker, notices=notices)
         return
-    assert obtain(choice, None, project.host, network=False, docker=docker, notices=notices) == (
+    assert ensure_image(choice, None, project.host, network=False, docker=docker, notices=notices) == (
         BUSYBOX_TAG,
         FoundImage(id=ID),
     )
@@ -557,7 +557,7 @@ def test_default_that_was_refused_here_is_not_replaced(words: str, project: Proj
     docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("version", stdout="amd64\n")
     docker.on("pull", code=1, stderr=words)
     with pytest.raises(SandboxConfigError):
-        obtain(default_choice(), None, project.host, network=False, docker=docker, notices=Notes())
+        ensure_image(default_choice(), None, project.host, network=False, docker=docker, notices=Notes())
 
 
 def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
@@ -567,4 +567,4 @@ def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
     )
     choice = ImageChoice(ref="alpine:9.99", origin="--sandbox-image", chosen_by_project=False)
     with pytest.raises(ImageUnavailable):
-        obtain(choice, None, project.host, network=False, docker=docker, notices=Notes())
+        ensure_image(choice, None, project.host, network=False, docker=docker, notices=Notes())

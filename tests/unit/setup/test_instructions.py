@@ -10,11 +10,11 @@ import pytest
 from fakes.notices import Notes
 from support.privileges import may_become_others
 
-from odek.attachments import read_named
+from odek.app.attachments import read_ctx_files
+from odek.app.instructions import read_instructions
+from odek.app.tools import real_path
 from odek.errors import UsageError
 from odek.host import home_of_owner
-from odek.setup.instructions import read_instructions
-from odek.setup.tools import real_path
 
 LINKS = ("/proc/1/root/x", "/dev/zero", "/dev/tty", "loop", "x" * 300, "nowhere", "fifo", "/")
 
@@ -35,7 +35,7 @@ def test_a_link_is_a_warning_and_never_an_error(target: str) -> None:
             assert [text.partition(":")[0] for text in notes.warnings] == ["AGENTS.md is not read"]
             assert real_path(str(folder), "AGENTS.md") in ("AGENTS.md", "fifo", "nowhere", "loop", "x" * 300)
             with pytest.raises(UsageError):
-                read_named(("AGENTS.md",), cwd=str(folder), home="")
+                read_ctx_files(("AGENTS.md",), cwd=str(folder), home="")
             assert isinstance(home_of_owner(str(folder / "AGENTS.md")), str)
     finally:
         os.seteuid(user)

@@ -8,11 +8,11 @@ import pytest
 from fakes.layering import bare_host, make_layers
 from fakes.model_server import ModelServer
 
+from odek.app.model import choose_limits, list_models, make_model
 from odek.config.resolve import resolve
 from odek.errors import ConfigError
 from odek.model.errors import ModelError
 from odek.model.transport import Limits
-from odek.setup.model import choose_limits, list_models, make_model
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fakes.notices import Notes
 
+from odek.app.openings import below_workdir, git_data_outside, require_leavable, shown, tell_of_openings
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import MountPoint
 from odek.sandbox.sockets import living_sockets, parse_bound
-from odek.setup.openings import below_workdir, git_data_outside, require_leavable, shown, tell_of_openings
 
 
 def mount(target: str, kind: str = "ext4") -> MountPoint:

@@ -16,6 +16,8 @@ from fakes.docker import FakeDocker
 from fakes.engines import INFO, PODMAN, REMAPPED, ROOTLESS, podman_inspect
 from fakes.layering import make_host, make_layers
 
+from odek.app.project_approval import approval_request
+from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
 from odek.config.layers import Layer
 from odek.config.resolve import project_overrides, resolve
 from odek.errors import ConfigError, OdekError
@@ -27,8 +29,6 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.podman import docker_info
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
-from odek.setup.asking import approval_request
-from odek.setup.sandbox import Draft, draft_sandbox, start_sandbox
 
 MISSING = "Error response from daemon: No such image\n"
 
@@ -53,9 +53,9 @@ class Setup:
     def warn(self, text: str, hint: str = "") -> None:
         self.warnings.append((text, hint))
 
-    def draft(self, **layers: Any) -> Draft:
+    def draft(self, **layers: Any) -> SandboxRequest:
         self.layers = make_layers(**layers)
-        return draft_sandbox(resolve(self.layers), self.host, self)
+        return build_request(resolve(self.layers), self.host, self)
 
     def start(self, answers: Answers | None = None, **layers: Any) -> Container:
         draft = self.draft(**layers)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from fakes.layering import make_host
 
+from odek.app.seccomp_file import profile_file, profile_path
 from odek.sandbox.engine import Engine
 from odek.sandbox.seccomp import profile_data
-from odek.setup.seccomp import profile_file, profile_path
 
 OWN = Engine(own_filter=True)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from fakes.layering import make_host, make_layers
 
+from odek.app.secrets import collect_secrets
 from odek.config.resolve import resolve
 from odek.model.types import ToolCall, ToolSpec
 from odek.redact import Redactor
-from odek.setup.secrets import known_secrets
 from odek.tools.redacted import RedactedToolbox
 from odek.tools.registry import Toolbox, ToolResult, failure
 
@@ -33,7 +33,7 @@ def test_key_environment_sandbox_env_and_file_are_known(tmp_path: Path) -> None:
         project={"sandbox_env": {"MY_SECRET": "${LOGIN}"}},
         env=env,
     )
-    found = known_secrets(resolve(layers), host)
+    found = collect_secrets(resolve(layers), host)
     assert sorted(set(found)) == [
         "${LOGIN}",
         "any-name-will-do",
@@ -42,7 +42,7 @@ def test_key_environment_sandbox_env_and_file_are_known(tmp_path: Path) -> None:
         "operators-own",
         "the-api-key",
     ]
-    assert set(known_secrets(resolve(layers), replace(host, home=""))) == set(found) - {"any-name-will-do"}
+    assert set(collect_secrets(resolve(layers), replace(host, home=""))) == set(found) - {"any-name-will-do"}
 
 
 class Say:

@@ -15,6 +15,8 @@ from fakes.containers import FACTS
 from fakes.executor import FakeExecutor, command_result
 from fakes.layering import bare_host, make_layers
 
+from odek.app.tool_names import NAMES, validate_tool_names
+from odek.app.tools import make_gatekeeper, make_toolbox, real_path
 from odek.approval.operation import Operation
 from odek.config.resolve import resolve
 from odek.config.settings import DangerSettings
@@ -23,8 +25,6 @@ from odek.model.types import ToolCall
 from odek.redact import Redactor
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import Network
-from odek.setup.toolnames import NAMES, explain_tool_names
-from odek.setup.tools import make_gatekeeper, make_toolbox, real_path
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.registry import Toolbox, ToolResult
 
@@ -97,7 +97,7 @@ def test_commands_are_taken_away_with_the_shell(tools: dict[str, object], left: 
 def test_misspelt_tool_stops(key: str, name: str) -> None:
     """F-2: a tool that was taken away must not stay because of a letter."""
     with pytest.raises(ConfigError) as refused:
-        explain_tool_names(resolve(make_layers(operator={"tools": {key: [name]}})))
+        validate_tool_names(resolve(make_layers(operator={"tools": {key: [name]}})))
     assert refused.value.message == f'there is no tool "{name}" (~/.odek/config.json)'
     assert refused.value.hint.startswith("did you mean ")
 
@@ -114,7 +114,7 @@ def test_misspelt_tool_stops(key: str, name: str) -> None:
 )
 def test_what_is_said_of_tools_is_told(tools: dict[str, object], warnings: tuple[str, ...]) -> None:
     """F-2: names of another version's tools are no mistake; R-64: they are shown with care."""
-    assert explain_tool_names(resolve(make_layers(operator={"tools": tools}))) == warnings
+    assert validate_tool_names(resolve(make_layers(operator={"tools": tools}))) == warnings
 
 
 @pytest.mark.parametrize(

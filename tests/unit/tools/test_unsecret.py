@@ -10,11 +10,11 @@ from urllib.parse import quote
 import pytest
 from fakes.layering import bare_host, make_layers
 
+from odek.app.tools import make_toolbox
 from odek.config.resolve import resolve
 from odek.model.types import ToolCall
 from odek.process import Capture, CommandResult, Output
 from odek.redact import MARK, Redactor
-from odek.setup.tools import make_toolbox
 from odek.tools.output import render_output
 from odek.tools.redacted import RedactedToolbox
 from odek.tools.unsecret import redact_output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from odek import safefile
-from odek.setup.image import Notices
+from odek.app.notices import Notices
 
 _MAX_INSTRUCTIONS_BYTES = 256 << 10
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.containers import FACTS
 
-from odek.environment import render_host, render_sandbox
+from odek.app.environment import render_host, render_sandbox
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import Network
 

@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
+from odek.app.isolation import SandboxDecision, choose_intent
+from odek.app.project_approval import approval_request
+from odek.app.sandbox import limits_of
+from odek.app.sandbox_image import default_image
+from odek.app.tool_names import disabled_tools
 from odek.approval.store import ApprovalStore
 from odek.config.layers import Layer
 from odek.config.resolve import project_overrides
@@ -16,15 +21,10 @@ from odek.config.settings import Settings, Source
 from odek.config.view import view
 from odek.errors import OdekError
 from odek.host import Host
-from odek.isolation import Intent, choose_intent
 from odek.sandbox import context
 from odek.sandbox.dockerlines import NAME
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.network import NetworkPlan
-from odek.setup.asking import approval_request
-from odek.setup.image import default_image
-from odek.setup.sandbox import limits_of
-from odek.setup.toolnames import disabled_tools
 from odek.state import StateFolder
 
 _NETWORK_KEYS = frozenset(("sandbox_networks", "sandbox_compose_project"))
@@ -47,7 +47,7 @@ def settings_of_a_run(settings: Settings, layers: Sequence[Layer], host: Host) -
     return shown
 
 
-def _intent(settings: Settings) -> Intent:
+def _intent(settings: Settings) -> SandboxDecision:
     return choose_intent(
         enabled=settings.sandbox.enabled,
         origin=settings.origin_of("sandbox"),
@@ -92,7 +92,7 @@ def _pending(settings: Settings, layers: Sequence[Layer], host: Host) -> Sequenc
     return keys
 
 
-def applied_settings(settings: Settings, intent: Intent, facts: ContainerFacts | None) -> dict[str, object]:
+def effective_config(settings: Settings, intent: SandboxDecision, facts: ContainerFacts | None) -> dict[str, object]:
     """Return one JSON object; `facts` is None when commands run on the host.
 
     `source` holds for every setting who set it: default, global, project, environment or flag.

@@ -17,7 +17,7 @@ PIN_ORIGIN = "as the session was begun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class SandboxDecision:
     """Whether commands are to run in a sandbox, and how firmly that was said."""
 
     sandboxed: bool
@@ -28,7 +28,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firmness:
+class FallbackPolicy:
     """What forbids a fall back to the host."""
 
     explicit: bool
@@ -53,7 +53,7 @@ def choose_intent(
     default: bool,
     command: str,
     pinned: bool | None = None,
-) -> Intent:
+) -> SandboxDecision:
     """Return what the settings and the command's own default come to.
 
     `enabled` is the setting `sandbox` (None: nobody set it) and `origin` who set it; a flag beats
@@ -63,15 +63,15 @@ def choose_intent(
     if pinned is not None:
         no_sandbox = False
     if enabled is not None and (from_flag or not no_sandbox):
-        return Intent(sandboxed=enabled, explicit=True, origin=origin)
+        return SandboxDecision(sandboxed=enabled, explicit=True, origin=origin)
     if no_sandbox:
-        return Intent(sandboxed=False, explicit=True, origin="ODEK_NO_SANDBOX")
+        return SandboxDecision(sandboxed=False, explicit=True, origin="ODEK_NO_SANDBOX")
     if pinned is not None:
-        return Intent(sandboxed=pinned, explicit=pinned, origin=PIN_ORIGIN)
-    return Intent(sandboxed=default, explicit=False, origin=f"the default of odek {command}")
+        return SandboxDecision(sandboxed=pinned, explicit=pinned, origin=PIN_ORIGIN)
+    return SandboxDecision(sandboxed=default, explicit=False, origin=f"the default of odek {command}")
 
 
-def require_allowed(intent: Intent, *, required: bool) -> None:
+def require_allowed(intent: SandboxDecision, *, required: bool) -> None:
     """Refuse a run without a sandbox where ODEK_REQUIRE_SANDBOX forbids it (R-4). Raises ConfigError."""
     if required and not intent.sandboxed:
         raise ConfigError(
@@ -80,7 +80,7 @@ def require_allowed(intent: Intent, *, required: bool) -> None:
         )
 
 
-def require_readonly_kept(intent: Intent, *, readonly_origin: str) -> None:
+def require_readonly_kept(intent: SandboxDecision, *, readonly_origin: str) -> None:
     """Refuse a run without a sandbox where `readonly_origin` ("" for nobody) asked for read-only (D-22).
 
     Raises UsageError.
@@ -93,7 +93,7 @@ def require_readonly_kept(intent: Intent, *, readonly_origin: str) -> None:
         )
 
 
-def decide(error: BaseException, firmness: Firmness) -> Outcome:
+def decide(error: BaseException, firmness: FallbackPolicy) -> Outcome:
     """Return whether a sandbox that could not be had stops the run or lets it go on on the host (R-7)."""
     if firmness.explicit or firmness.required or firmness.networks_asked or firmness.never_on_host:
         return "stop"
@@ -106,7 +106,7 @@ def decide(error: BaseException, firmness: Firmness) -> Outcome:
     return "stop"  # stop rather than run on the host what was meant for the sandbox
 
 
-def explain_stop(error: OdekError, firmness: Firmness) -> str:
+def explain_stop(error: OdekError, firmness: FallbackPolicy) -> str:
     """Return why this failure does not fall back to the host; "" where it does, or where none ever would."""
     if not isinstance(error, (DaemonUnreachable, ImageUnavailable)) or decide(error, firmness) == "host":
         return ""

@@ -14,8 +14,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
+from odek.app.notices import Notices, Silent
 from odek.config.settings import Settings, Source
 from odek.errors import StateError
 from odek.host import Host
@@ -40,23 +41,6 @@ if TYPE_CHECKING:
 RECORDS_FILE = "builds.json"
 _MAX_RECORDS = 200
 _UNTOLD = Inputs(bases=(), sources=(".",))
-
-
-class Notices(Protocol):
-    """Takes sentences for the user."""
-
-    def note(self, text: str) -> None: ...
-    def warn(self, text: str, hint: str = "") -> None: ...
-
-
-class _Silent:
-    """Notices of a question that is asked again later, aloud."""
-
-    def note(self, text: str) -> None:
-        del text
-
-    def warn(self, text: str, hint: str = "") -> None:
-        del text, hint
 
 
 class BuildRecords:
@@ -120,7 +104,7 @@ def choose_image(settings: Settings, host: Host) -> tuple[ImageChoice, Dockerfil
     dockerfile = context.read_dockerfile(host.cwd)
     if dockerfile is None:
         return default_choice(), None
-    if not settings.build_network and BuildRecords(host, _Silent()).find(dockerfile) is None:
+    if not settings.build_network and BuildRecords(host, Silent()).find(dockerfile) is None:
         require_buildable(dockerfile)
     return ImageChoice(ref=dockerfile.tag, origin=f"./{NAME}", chosen_by_project=True), dockerfile
 
@@ -131,7 +115,7 @@ def require_buildable(dockerfile: Dockerfile) -> None:
     read_inputs(dockerfile.data)
 
 
-def obtain(
+def ensure_image(
     choice: ImageChoice,
     dockerfile: Dockerfile | None,
     host: Host,

@@ -1,6 +1,6 @@
 """The composition root: one function turns (command, settings, host) into a ready session.
 
-Every command goes through `open_session` and differs in its `Profile` only; a check that one
+Every command goes through `open_session` and differs in its `CommandProfile` only; a check that one
 command has and another forgets cannot exist. This is the one file that knows the real model
 clients, executors and tools.
 """
@@ -16,13 +16,20 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from odek import changes, environment, isolation
+from odek import changes
 from odek.agent.budget import Budget
 from odek.agent.events import Sink
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
+from odek.app import environment, isolation
+from odek.app.attachments import Attachment, external
+from odek.app.instructions import read_instructions
+from odek.app.model import make_model as make_model
+from odek.app.notices import Notices
+from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
+from odek.app.secrets import collect_secrets
+from odek.app.tool_names import validate_tool_names
 from odek.approval.gate import Approver
-from odek.attachments import Attachment, outside
 from odek.config.layers import Layer
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings, Source
@@ -36,11 +43,6 @@ from odek.sandbox.docker import Docker
 from odek.sandbox.errors import SandboxError
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
-from odek.setup.instructions import read_instructions
-from odek.setup.model import make_model as make_model
-from odek.setup.sandbox import Draft, Notices, draft_sandbox, start_sandbox
-from odek.setup.secrets import known_secrets
-from odek.setup.toolnames import explain_tool_names
 from odek.text import visible
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class CommandProfile:
     """What makes one command different from another."""
 
     command: str
@@ -62,7 +64,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class Runtime:
     """The effects of a session, passed in."""
 
     docker: Docker
@@ -108,10 +110,10 @@ class _Place:
 
 
 def open_session(
-    profile: Profile,
+    profile: CommandProfile,
     layers: Sequence[Layer],
     host: Host,
-    world: World,
+    world: Runtime,
     stack: ExitStack,
     *,
     sink: Sink,
@@ -124,13 +126,13 @@ def open_session(
     container, the environment block, the tools, the agent. Raises OdekError; nothing is left then.
     """
     settings = resolve(layers)
-    for warning in (*settings.warnings, *explain_tool_names(settings)):
+    for warning in (*settings.warnings, *validate_tool_names(settings)):
         world.notices.warn(warning)
     intent = intent_of(profile, settings)
     require_allowed(intent, settings)
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
-    redact = Redactor(known_secrets(settings, host))
-    place = _open_place(profile, settings, intent, layers, host, world, stack, outside(attachments))
+    redact = Redactor(collect_secrets(settings, host))
+    place = _open_place(profile, settings, intent, layers, host, world, stack, external(attachments))
     block = _environment_block(place, host, world)
     from odek.agent.loop import Agent
     from odek.tools.redacted import RedactedToolbox
@@ -170,7 +172,7 @@ def startup_line(facts: ContainerFacts) -> str:
     return f"{line} networks={networks}" if networks else line
 
 
-def intent_of(profile: Profile, settings: Settings) -> isolation.Intent:
+def intent_of(profile: CommandProfile, settings: Settings) -> isolation.SandboxDecision:
     """Return whether a command with `profile` is to run in a sandbox, and who said so."""
     return isolation.choose_intent(
         enabled=settings.sandbox.enabled,
@@ -183,7 +185,7 @@ def intent_of(profile: Profile, settings: Settings) -> isolation.Intent:
     )
 
 
-def require_allowed(intent: isolation.Intent, settings: Settings) -> None:
+def require_allowed(intent: isolation.SandboxDecision, settings: Settings) -> None:
     """Refuse a run on this host that a setting forbids. Raises ConfigError and UsageError."""
     isolation.require_allowed(intent, required=settings.require_sandbox)
     readonly = settings.origin_of("sandbox_readonly") if settings.sandbox.readonly else ""
@@ -191,12 +193,12 @@ def require_allowed(intent: isolation.Intent, settings: Settings) -> None:
 
 
 def _open_place(
-    profile: Profile,
+    profile: CommandProfile,
     settings: Settings,
-    intent: isolation.Intent,
+    intent: isolation.SandboxDecision,
     layers: Sequence[Layer],
     host: Host,
-    world: World,
+    world: Runtime,
     stack: ExitStack,
     files: Sequence[Attachment],
 ) -> _Place:
@@ -210,7 +212,7 @@ def _open_place(
         return on_host
     if settings.no_sandbox and profile.pinned:
         world.notices.warn("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox")
-    draft = replace(draft_sandbox(settings, host, world.notices), attachments=bool(files))
+    draft = replace(build_request(settings, host, world.notices), attachments=bool(files))
     imports = Thread(target=_import_rest, daemon=True)
     imports.start()
     # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
@@ -245,14 +247,14 @@ def _import_rest() -> None:
     """Import what is needed when the sandbox is up, and for its first command, while Docker makes it ready."""
     with suppress(ImportError):  # said where it is needed
         import odek.agent.loop
+        import odek.app.danger
+        import odek.app.tools
         import odek.danger.classify
-        import odek.setup.danger
-        import odek.setup.tools
         import odek.tools.redacted  # noqa: F401
 
 
 def _fall_back_or_raise(
-    error: SandboxError, firmness: isolation.Firmness, void: Sequence[str], notices: Notices
+    error: SandboxError, firmness: isolation.FallbackPolicy, void: Sequence[str], notices: Notices
 ) -> None:
     if isolation.decide(error, firmness) == "stop":
         reason = isolation.explain_stop(error, firmness)
@@ -278,9 +280,11 @@ def void_settings(settings: Settings) -> tuple[str, ...]:
     )
 
 
-def firmness_of(profile: Profile, settings: Settings, intent: isolation.Intent, draft: Draft) -> isolation.Firmness:
+def firmness_of(
+    profile: CommandProfile, settings: Settings, intent: isolation.SandboxDecision, draft: SandboxRequest
+) -> isolation.FallbackPolicy:
     """Return what forbids this session a fall back to the host."""
-    return isolation.Firmness(
+    return isolation.FallbackPolicy(
         explicit=intent.explicit,
         required=settings.require_sandbox,
         networks_asked=bool(
@@ -312,7 +316,7 @@ def _tell_changes(host: Host, before: changes.Look, notices: Notices) -> None:
         notices.warn(changed, hint="look at them before you use git, your editor or odek in this folder")
 
 
-def _environment_block(place: _Place, host: Host, world: World) -> str:
+def _environment_block(place: _Place, host: Host, world: Runtime) -> str:
     if place.facts is None:
         return environment.render_host(host.cwd)
     return environment.render_sandbox(place.facts, nonce=partial(world.random_hex, 8))
@@ -320,15 +324,15 @@ def _environment_block(place: _Place, host: Host, world: World) -> str:
 
 def _toolbox(
     settings: Settings,
-    intent: isolation.Intent,
+    intent: isolation.SandboxDecision,
     place: _Place,
     host: Host,
-    world: World,
+    world: Runtime,
     block: str,
     refused: dict[str, int],
     redact: Redactor,
 ) -> Toolbox:
-    from odek.setup.tools import make_toolbox
+    from odek.app.tools import make_toolbox
 
     return make_toolbox(
         settings,
@@ -345,10 +349,12 @@ def _toolbox(
     )
 
 
-def _applied(settings: Settings, intent: isolation.Intent, facts: ContainerFacts | None) -> Mapping[str, object]:
-    from odek.setup.applied import applied_settings  # few runs ask for it
+def _applied(
+    settings: Settings, intent: isolation.SandboxDecision, facts: ContainerFacts | None
+) -> Mapping[str, object]:
+    from odek.app.effective_config import effective_config  # few runs ask for it
 
-    return applied_settings(settings, intent, facts)
+    return effective_config(settings, intent, facts)
 
 
 def _budget(settings: Settings) -> Budget:
@@ -362,12 +368,12 @@ def _budget(settings: Settings) -> Budget:
 
 
 def _system_prompt(
-    profile: Profile,
+    profile: CommandProfile,
     settings: Settings,
     place: _Place,
     tools: Sequence[ToolSpec],
     host: Host,
-    world: World,
+    world: Runtime,
     block: str,
 ) -> str:
     facts = PromptFacts(

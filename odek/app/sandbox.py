@@ -12,6 +12,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from odek.amounts import ENOUGH_PIDS
+from odek.app.notices import Notices
+from odek.app.openings import below_workdir, git_data_outside, is_folder, require_leavable, tell_of_openings
+from odek.app.project_approval import approval_request, require_project_approval
+from odek.app.sandbox_image import choose_image, ensure_image, make_image, require_buildable
+from odek.app.seccomp_file import profile_file, profile_path
 from odek.approval.gate import Approver
 from odek.approval.request import ApprovalRequest
 from odek.config.settings import Override, Settings, Source
@@ -58,16 +63,11 @@ from odek.sandbox.workdir import (
     require_same_workdir,
     resolve_volume,
 )
-from odek.setup.asking import approval_request, approve
-from odek.setup.image import Notices as Notices
-from odek.setup.image import choose_image, make_image, obtain, require_buildable
-from odek.setup.openings import below_workdir, git_data_outside, is_folder, require_leavable, tell_of_openings
-from odek.setup.seccomp import profile_file, profile_path
 from odek.text import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class SandboxRequest:
     """A sandbox as the settings ask for it: checked, not yet approved, no Docker asked."""
 
     image: ImageChoice
@@ -88,7 +88,7 @@ class Draft:
     """whether there are files from outside the working directory to be given to it"""
 
 
-def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
+def build_request(settings: Settings, host: Host, notices: Notices) -> SandboxRequest:
     """Check everything that needs no Docker. Raises SandboxConfigError or ConfigError."""
     sandbox = settings.sandbox
     origin = settings.origin_of
@@ -104,7 +104,7 @@ def draft_sandbox(settings: Settings, host: Host, notices: Notices) -> Draft:
         volumes = tuple(replace(volume, readonly=True) for volume in volumes)
     parse_env(sandbox.env, origin=origin("sandbox_env"))
     image, dockerfile = choose_image(settings, host)
-    return Draft(
+    return SandboxRequest(
         image=image,
         dockerfile=dockerfile,
         networks=_request_networks(settings, notices),
@@ -147,7 +147,7 @@ def _check_workdir(host: Host) -> None:
 
 
 def start_sandbox(
-    draft: Draft,
+    draft: SandboxRequest,
     settings: Settings,
     overrides: Sequence[Override],
     host: Host,
@@ -171,13 +171,13 @@ def start_sandbox(
         for note in service_names(plan, "", docker).notes:
             notices.note(note)  # two checkouts behind one name are pointed out before the question
     request = approval_request(overrides, plan, host, draft.dockerfile, readonly=settings.sandbox.readonly)
-    approve(request, settings, host, approver, notices)
+    require_project_approval(request, settings, host, approver, notices)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     require_small_env(env, origin=settings.origin_of("sandbox_env"))
     if not draft.networks.attaches:
         engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
-    image, found = obtain(
+    image, found = ensure_image(
         draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
     )
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
@@ -212,12 +212,12 @@ def _start(spec: SandboxSpec, host: Host, docker: Docker, world: Surroundings) -
         ) from error
 
 
-def needs_of(draft: Draft, settings: Settings) -> Needs:
+def needs_of(draft: SandboxRequest, settings: Settings) -> Needs:
     """Return what `draft` asks of its engine. Pure."""
     return Needs(limits=draft.limits.settings, readonly=settings.sandbox.readonly, attaches=draft.networks.attaches)
 
 
-def _require_same_volumes(draft: Draft, settings: Settings, host: Host) -> None:
+def _require_same_volumes(draft: SandboxRequest, settings: Settings, host: Host) -> None:
     """Raise SandboxConfigError when a volume would not pass any more: a link was put in its place."""
     origin = settings.origin_of("sandbox_volumes")
     for text in settings.sandbox.volumes:
@@ -298,14 +298,14 @@ def build_sandbox_image(
     request = ApprovalRequest(
         project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256, ignore_sha256=dockerfile.ignore_sha256
     )
-    approve(request, settings, host, approver, notices)
+    require_project_approval(request, settings, host, approver, notices)
     probe(docker, sleep=sleep)
     options = BuildOptions(network=settings.build_network, no_cache=no_cache)
     return make_image(dockerfile, host, options, docker=docker, notices=notices)
 
 
 def sandbox_spec(
-    draft: Draft,
+    draft: SandboxRequest,
     settings: Settings,
     host: Host,
     *,

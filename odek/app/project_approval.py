@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+from odek.app.notices import Notices
 from odek.approval.gate import Approver, require_approval
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
@@ -14,7 +15,6 @@ from odek.config.values import variables_in
 from odek.host import Host
 from odek.sandbox.network import NetworkPlan
 from odek.sandbox.recipe import Dockerfile
-from odek.setup.image import Notices
 from odek.state import StateFolder
 
 
@@ -51,7 +51,7 @@ def approval_request(
     )
 
 
-def approve(
+def require_project_approval(
     request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, notices: Notices
 ) -> None:
     """Return when `request` may be granted. Raises ApprovalDenied and StateError."""

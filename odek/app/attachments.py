@@ -53,7 +53,7 @@ class Attachment:
     path: str
     """absolute, links resolved; "" for what came by stdin"""
     relative: str
-    """its path below the working directory; "" when it lies outside"""
+    """its path below the working directory; "" when it lies external"""
     data: bytes
 
     @property
@@ -63,7 +63,7 @@ class Attachment:
 
     @property
     def placed_name(self) -> str:
-        """what it is called in a sandbox when it lies outside: valid UTF-8, as Docker must be told it"""
+        """what it is called in a sandbox when it lies external: valid UTF-8, as Docker must be told it"""
         return os.path.basename(self.path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -71,11 +71,11 @@ class _Skipped(Exception):
     """Why a file is not attached."""
 
 
-def read_named(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attachment, ...]:
+def read_ctx_files(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attachment, ...]:
     """Return the files that `--ctx` names.
 
     STDIN is none of them; see `from_stdin`. `cwd` has its links resolved. Raises UsageError when one is missing
-    or cannot be attached, and when two files from outside have one name.
+    or cannot be attached, and when two files from external have one name.
     """
     found: list[Attachment] = []
     for name in names:
@@ -132,7 +132,7 @@ def read_referenced(
     return tuple(found)
 
 
-def outside(attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+def external(attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
     """Return those that no mount shows to a sandbox."""
     return tuple(attachment for attachment in attachments if attachment.path and not attachment.relative)
 
@@ -148,7 +148,7 @@ def render_task(
 ) -> str:
     """Return `task` with the content of the files before it, each where the tools find it. Pure.
 
-    `workspace` is the working directory as commands see it, `folder` where files from outside stand
+    `workspace` is the working directory as commands see it, `folder` where files from external stand
     in the sandbox; None: commands run on the host.
     """
     blocks = [_block(attachment, _place(attachment, workspace, folder), wrap, redact) for attachment in attachments]
@@ -157,11 +157,11 @@ def render_task(
 
 def _require_distinct(attachments: Sequence[Attachment]) -> None:
     taken: dict[str, Attachment] = {}
-    for attachment in outside(attachments):
+    for attachment in external(attachments):
         other = taken.setdefault(attachment.placed_name, attachment)
         if other is not attachment:
             raise UsageError(
-                f'"{visible(attachment.name)}" and "{visible(other.name)}" cannot both be attached: both lie outside '
+                f'"{visible(attachment.name)}" and "{visible(other.name)}" cannot both be attached: both lie external '
                 f'the working directory and are called "{visible(attachment.placed_name)}"',
                 hint="give one of them another name, or copy it into the working directory",
             )
@@ -172,7 +172,7 @@ def _referenced(name: str, cwd: str) -> Attachment | None:
         path = os.path.normpath(os.path.join(cwd, candidate))
         if candidate and os.path.lexists(path):
             if not _inside(path, cwd):
-                raise _Skipped("it lies outside the working directory; --ctx can attach it")
+                raise _Skipped("it lies external the working directory; --ctx can attach it")
             if os.path.isdir(path):
                 return None
             attachment = _read(

@@ -14,7 +14,7 @@ from odek.secret_names import is_secret_name
 _PLAIN = frozenset(name for option in LIVE if not option.secret for name in (*option.env, *option.fallback_env))
 
 
-def known_secrets(settings: Settings, host: Host) -> tuple[str, ...]:
+def collect_secrets(settings: Settings, host: Host) -> tuple[str, ...]:
     """Return the API key, what the environment and sandbox_env call a secret, and all of secrets.env.
 
     Raises ConfigError when secrets.env cannot be read or trusted.

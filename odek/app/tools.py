@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from odek.app.tool_names import disabled_tools
 from odek.approval.gate import Approver
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
 from odek.approval.question import Question
@@ -16,7 +17,6 @@ from odek.host import Host
 from odek.redact import Redactor
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.spec import WORKSPACE
-from odek.setup.toolnames import disabled_tools
 from odek.tools.batch import BatchPatchTool, BatchReadTool
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.contents import DiffTool, HeadTailTool, JsonQueryTool
@@ -146,7 +146,7 @@ def real_path(root: str, path: str) -> str:
 
 
 def _load_regime(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> Regime:
-    from odek.setup.danger import regime_of  # the classifier takes a while to load, and some runs need none
+    from odek.app.danger import regime_of  # the classifier takes a while to load, and some runs need none
 
     return regime_of(danger, facts, host, interactive=interactive)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.containers import FACTS
 
-from odek.doctor import (
+from odek.app.doctor import (
     Check,
     failed_call,
     judge_client,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from odek.attachments import (
+from odek.app.attachments import (
     FILE_LIMIT_BYTES,
     SHOWN_LIMIT_BYTES,
     STDIN_LIMIT_BYTES,
     Attachment,
+    external,
     from_stdin,
-    outside,
-    read_named,
+    read_ctx_files,
     read_referenced,
     render_task,
 )
@@ -33,7 +33,7 @@ class Desk:
         self.notes: list[str] = []
 
     def named(self, *names: str) -> tuple[Attachment, ...]:
-        return read_named(names, cwd=str(self.work), home=str(self.home))
+        return read_ctx_files(names, cwd=str(self.work), home=str(self.home))
 
     def referenced(self, task: str) -> tuple[Attachment, ...]:
         return read_referenced(task, cwd=str(self.work), warn=self.warnings.append, note=self.notes.append)
@@ -60,7 +60,7 @@ def rendered(task: str, attachments: tuple[Attachment, ...], *, folder: str | No
 
 
 def test_files_inside_and_outside_are_read_and_told_where_they_are(desk: Desk) -> None:
-    """R-43, D-3, F-40: relative, absolute and `~/` names; what lies outside stands in a folder of its own."""
+    """R-43, D-3, F-40: relative, absolute and `~/` names; what lies external stands in a folder of its own."""
     (desk.work / "sub").mkdir()
     (desk.work / "sub" / "in.txt").write_text("inside")
     (desk.beside / "hosts").write_text("a secret")
@@ -71,7 +71,7 @@ def test_files_inside_and_outside_are_read_and_told_where_they_are(desk: Desk) -
         (str(desk.beside / "hosts"), "", b"a secret"),
         ("~/notes", "", b""),
     ]
-    assert outside(found) == found[1:]
+    assert external(found) == found[1:]
     hosts = desk.beside / "hosts"
     assert rendered("do it", found) == (
         "--- sub/in.txt ---\npath: /workspace/sub/in.txt\n<ctx:sub/in.txt>inside</>\n--- end sub/in.txt ---\n\n"
@@ -125,7 +125,7 @@ def test_two_outside_files_of_one_name_are_refused(desk: Desk) -> None:
     with pytest.raises(UsageError) as refused:
         desk.named("../beside/conf", "../beside/a/conf")
     assert refused.value.message == (
-        '"../beside/a/conf" and "../beside/conf" cannot both be attached: both lie outside the working directory '
+        '"../beside/a/conf" and "../beside/conf" cannot both be attached: both lie external the working directory '
         'and are called "conf"'
     )
 
@@ -199,7 +199,7 @@ def test_stdin_is_shown_whole_and_is_no_file(desk: Desk) -> None:
     data = b"a secret\n" * 10_000
     assert desk.named("-") == ()
     sent = from_stdin(data)
-    assert outside((sent,)) == ()
+    assert external((sent,)) == ()
     text = data.decode().replace("secret", "…")
     for folder in ("/ctx", None):
         assert rendered("do it", (sent,), folder=folder) == f"--- - ---\n<ctx:->{text}</>\n--- end - ---\n\ndo it"
@@ -214,7 +214,7 @@ def test_reference_that_exists_and_cannot_be_attached_is_told(desk: Desk) -> Non
     (desk.work / "c").write_bytes(bytes((1 << 20) + 1))
     assert desk.referenced("@../beside/x @b @c") == ()
     assert desk.warnings == [
-        '"@../beside/x" is not attached: it lies outside the working directory; --ctx can attach it',
+        '"@../beside/x" is not attached: it lies external the working directory; --ctx can attach it',
         '"@b" is not attached: it is binary',
         '"@c" is not attached: it is larger than 1 MiB',
     ]

@@ -7,17 +7,17 @@ from typing import Literal
 
 import pytest
 
-from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError, StateError, UsageError
-from odek.isolation import (
+from odek.app.isolation import (
     PIN_ORIGIN,
-    Firmness,
-    Intent,
+    FallbackPolicy,
+    SandboxDecision,
     choose_intent,
     decide,
     explain_stop,
     require_allowed,
     require_readonly_kept,
 )
+from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError, StateError, UsageError
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 
 ERRORS: tuple[tuple[str, BaseException], ...] = (
@@ -42,7 +42,8 @@ ERRORS: tuple[tuple[str, BaseException], ...] = (
 )
 FLAGS = ("explicit", "required", "networks_asked", "never_on_host", "readonly_asked", "image_from_project")
 FIRMNESSES = [
-    Firmness(**dict(zip(FLAGS, values, strict=True))) for values in itertools.product((False, True), repeat=len(FLAGS))
+    FallbackPolicy(**dict(zip(FLAGS, values, strict=True)))
+    for values in itertools.product((False, True), repeat=len(FLAGS))
 ]
 # The only cells that lead to the host: (kind of error, image_from_project), all other flags off.
 HOST_CELLS = {
@@ -52,7 +53,7 @@ HOST_CELLS = {
 }  # fmt: skip
 
 
-def soft(firmness: Firmness) -> bool:
+def soft(firmness: FallbackPolicy) -> bool:
     return not any(getattr(firmness, flag) for flag in FLAGS if flag != "image_from_project")
 
 
@@ -60,7 +61,7 @@ def soft(firmness: Firmness) -> bool:
 @pytest.mark.parametrize(
     "firmness", FIRMNESSES, ids=lambda firmness: "".join(str(int(getattr(firmness, flag))) for flag in FLAGS)
 )
-def test_outcome_of_every_cell(kind: str, error: BaseException, firmness: Firmness) -> None:
+def test_outcome_of_every_cell(kind: str, error: BaseException, firmness: FallbackPolicy) -> None:
     """R-7, D-1, D-11: the full product of what went wrong and of what forbids the host."""
     wanted = "host" if soft(firmness) and (kind, firmness.image_from_project) in HOST_CELLS else "stop"
     assert decide(error, firmness) == wanted
@@ -100,7 +101,7 @@ def test_stop_is_explained_exactly_when_another_firmness_would_have_gone_on(kind
 )
 def test_explanation_names_the_strongest_reason(flags: set[str], words: str) -> None:
     """R-7."""
-    firmness = Firmness(**{flag: flag in flags for flag in FLAGS})
+    firmness = FallbackPolicy(**{flag: flag in flags for flag in FLAGS})
     assert explain_stop(ImageUnavailable("m"), firmness) == words
 
 
@@ -148,7 +149,7 @@ def test_intent_follows_the_strongest_word(
         default=default,
         command="run",
     )
-    assert found == Intent(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
+    assert found == SandboxDecision(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
 
 
 @pytest.mark.parametrize(
@@ -180,19 +181,19 @@ def test_session_that_goes_on_keeps_its_place_unless_a_policy_says_otherwise(
         command="continue",
         pinned=pinned,
     )
-    assert found == Intent(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
+    assert found == SandboxDecision(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
 
 
 @pytest.mark.parametrize(("sandboxed", "required"), [(True, True), (True, False), (False, False)])
 def test_run_is_allowed(sandboxed: bool, required: bool) -> None:
     """R-4."""
-    require_allowed(Intent(sandboxed=sandboxed, explicit=True, origin="x"), required=required)
+    require_allowed(SandboxDecision(sandboxed=sandboxed, explicit=True, origin="x"), required=required)
 
 
 @pytest.mark.parametrize("explicit", [True, False])
 def test_run_on_the_host_is_refused_where_a_sandbox_is_required(explicit: bool) -> None:
     """R-4: an explicit opt-out included; who said it is named."""
-    intent = Intent(sandboxed=False, explicit=explicit, origin="--no-sandbox")
+    intent = SandboxDecision(sandboxed=False, explicit=explicit, origin="--no-sandbox")
     with pytest.raises(ConfigError, match=r"\(--no-sandbox\), and ODEK_REQUIRE_SANDBOX forbids it"):
         require_allowed(intent, required=True)
 
@@ -200,7 +201,7 @@ def test_run_on_the_host_is_refused_where_a_sandbox_is_required(explicit: bool) 
 @pytest.mark.parametrize("origin", ["--no-sandbox", "ODEK_NO_SANDBOX", "~/.odek/config.json", PIN_ORIGIN])
 def test_read_only_on_the_host_is_a_usage_error(origin: str) -> None:
     """A5, D-22: nothing on the host keeps that promise; both who asked and who opted out are named."""
-    intent = Intent(sandboxed=False, explicit=True, origin=origin)
+    intent = SandboxDecision(sandboxed=False, explicit=True, origin=origin)
     with pytest.raises(UsageError) as refused:
         require_readonly_kept(intent, readonly_origin="./odek.json")
     assert "(./odek.json)" in refused.value.message
@@ -209,5 +210,7 @@ def test_read_only_on_the_host_is_a_usage_error(origin: str) -> None:
 
 def test_read_only_is_no_obstacle_to_a_sandbox_nor_its_absence_to_the_host() -> None:
     """A5."""
-    require_readonly_kept(Intent(sandboxed=True, explicit=False, origin="x"), readonly_origin="--sandbox-readonly")
-    require_readonly_kept(Intent(sandboxed=False, explicit=True, origin="x"), readonly_origin="")
+    require_readonly_kept(
+        SandboxDecision(sandboxed=True, explicit=False, origin="x"), readonly_origin="--sandbox-readonly"
+    )
+    require_readonly_kept(SandboxDecision(sandboxed=False, explicit=True, origin="x"), readonly_origin="")

@@ -16,7 +16,7 @@ NAMES = (
 _NEAR = 0.75
 
 
-def explain_tool_names(settings: Settings) -> tuple[str, ...]:
+def validate_tool_names(settings: Settings) -> tuple[str, ...]:
     """Return warnings about what the settings say of tools. Pure.
 
     Raises ConfigError for a name that is nearly one of a tool: what somebody counts on would not be in force (F-2).

@@ -6,10 +6,10 @@ import os
 import stat
 from collections.abc import Sequence
 
+from odek.app.notices import Notices
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, is_inside, kind_at, mounts_below
 from odek.sandbox.sockets import living_sockets
-from odek.setup.image import Notices
 from odek.text import clip, visible
 
 _MAX_BELOW = 64

@@ -3,21 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from dataclasses import dataclass
+from typing import Literal, cast
 
+from odek.app.isolation import FallbackPolicy, SandboxDecision, decide, explain_stop
+from odek.app.sandbox import SandboxRequest, sandbox_spec
 from odek.approval.listing import handle
-from odek.approval.request import describe_plainly
+from odek.approval.request import ApprovalRequest, describe_plainly
 from odek.approval.store import approval_key
 from odek.config.layers import Layer
 from odek.config.settings import Settings
 from odek.config.values import variables_in
 from odek.errors import OdekError
-from odek.explain.types import ApprovalState, Asked, Entry, Look, Section
-from odek.isolation import Intent, decide, explain_stop
-from odek.sandbox.engine import own_user
-from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
-from odek.sandbox.network import Network
+from odek.host import Host
+from odek.sandbox.argv import build_argv, connect_argv, pull_argv, run_argv
+from odek.sandbox.attachment import removal_hint, warnings
+from odek.sandbox.build import INPUTS_LABEL
+from odek.sandbox.build import LABEL as DOCKERFILE_LABEL
+from odek.sandbox.engine import DOCKER, Engine, own_user
+from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError
+from odek.sandbox.network import Network, NetworkPlan
+from odek.sandbox.owner import Owner
+from odek.sandbox.recipe import Dockerfile
 from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE
+
+Outcome = Literal["sandbox", "host", "stop"]
+ApprovalState = Literal["not needed", "given by the environment", "remembered", "asked for", "impossible", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was decided before anything was looked at."""
+
+    settings: Settings
+    layers: Sequence[Layer]
+    host: Host
+    intent: SandboxDecision
+    draft: SandboxRequest
+    firmness: FallbackPolicy
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What this machine says; nothing was changed to find it out."""
+
+    client: str
+    """path of the docker client; "" when there is none"""
+    version: str = ""
+    """of the daemon; "" when it does not answer"""
+    engine: Engine = DOCKER
+    failure: OdekError | None = None
+    """why the daemon cannot be used, or not for this"""
+    plan: NetworkPlan | None = None
+    """None: the networks could not be looked up"""
+    plan_failure: OdekError | None = None
+    image_id: str = ""
+    """"" when the image is not there, or nobody knows"""
+    request: ApprovalRequest | None = None
+    """None: it needs networks that could not be looked up"""
+    approval: ApprovalState = "unknown"
+    env_failure: OdekError | None = None
+    """why the values of `sandbox_env` cannot be made"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One value and where it comes from."""
+
+    name: str
+    value: object
+    """fit for JSON; None: nothing, or unknown"""
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Values that belong together."""
+
+    name: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What a run would do."""
+
+    outcome: Outcome
+    why: str
+    problems: tuple[str, ...] = ()
+    """what a run would stop at, or fall back for, in the order in which it would meet it"""
+    notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...]
+    commands: tuple[tuple[str, ...], ...] = ()
+    """the docker commands of the start, program first; empty when they cannot be known"""
+
 
 _APPROVAL_ORIGINS: Mapping[ApprovalState, str] = {
     "not needed": "the project changes nothing",
@@ -43,7 +123,7 @@ def sandbox_sections(asked: Asked, look: Look) -> tuple[Section, ...]:
     )
 
 
-def place_section(settings: Settings, intent: Intent, *more: Entry) -> Section:
+def place_section(settings: Settings, intent: SandboxDecision, *more: Entry) -> Section:
     """Return who decided between sandbox and host; `more` follows."""
     return Section(
         name="place",
@@ -204,3 +284,105 @@ def _approval(look: Look) -> Section:
 
 def _setting(settings: Settings, name: str, key: str, value: object) -> Entry:
     return Entry(name=name, value=value, origin=settings.origin_of(key))
+
+
+NAME = "odek-PID-1"
+IMAGE_ID = "IMAGE-ID"
+ID_FILE = "ID-FILE"
+INPUTS = "INPUTS"
+NONCE = "NONCE"
+_PLACEHOLDERS = {"io.odek.pid": "PID", "io.odek.start": "START"}
+
+
+def explain_host(settings: Settings, intent: SandboxDecision) -> Explanation:
+    """Return the explanation of a run that was told to do without a sandbox."""
+    return Explanation(outcome="host", why=intent.origin, sections=(place_section(settings, intent),))
+
+
+def explain_sandbox(asked: Asked, look: Look) -> Explanation:
+    """Return the explanation of a run that wants a sandbox."""
+    failures = tuple(_failures(asked, look))
+    outcome, why = _outcome(asked, look, failures)
+    return Explanation(
+        outcome=outcome,
+        why=why,
+        problems=tuple(failure.message for failure in failures),
+        notes=tuple(_notes(look)),
+        sections=sandbox_sections(asked, look),
+        commands=tuple(_commands(asked, look)),
+    )
+
+
+def _failures(asked: Asked, look: Look) -> Iterator[OdekError]:
+    """Yield what goes wrong, in the order of a run: networks before the question, the rest after it."""
+    early = asked.draft.networks.attaches
+    if early and look.failure:
+        yield look.failure
+    if look.plan_failure:
+        yield look.plan_failure
+    if look.approval == "impossible":
+        yield OdekError("an approval is needed, and there is no terminal to ask for it")
+    if look.env_failure:
+        yield look.env_failure
+    if not early and look.failure:
+        yield look.failure
+    if asked.draft.image.is_id and look.version and not look.image_id:
+        yield SandboxConfigError("no local image has that ID, and such an image is never pulled")
+
+
+def _outcome(asked: Asked, look: Look, failures: Sequence[OdekError]) -> tuple[Outcome, str]:
+    if not failures:
+        made = "pulled" if asked.draft.dockerfile is None else "built"
+        how = "everything is there" if look.image_id else f"its image is {made} first"
+        return "sandbox", f"{asked.intent.origin}; the Docker daemon answers and {how}"
+    for failure in failures:
+        if decide(failure, asked.firmness) == "stop":
+            reason = explain_stop(failure, asked.firmness)
+            return "stop", failure.message + (f"; not on this host, because {reason}" if reason else "")
+    return "host", f"{failures[0].message}, and nobody insists on a sandbox"
+
+
+def _notes(look: Look) -> Iterator[str]:
+    if look.plan is not None:
+        yield from warnings(look.plan)
+        hint = removal_hint(look.plan)
+        if hint:
+            yield hint
+
+
+def _commands(asked: Asked, look: Look) -> Iterator[tuple[str, ...]]:
+    if look.plan is None:
+        return
+    docker = look.client or "docker"
+    dockerfile = asked.draft.dockerfile
+    if dockerfile is not None and not look.image_id:
+        yield docker, *_build_argv(asked, dockerfile)
+    elif look.version and not look.image_id and not asked.draft.image.is_id:
+        yield docker, *pull_argv(asked.draft.image.ref)
+    env, image_id = asked.settings.sandbox.env, look.image_id or IMAGE_ID
+    spec = sandbox_spec(
+        asked.draft,
+        asked.settings,
+        asked.host,
+        engine=look.engine,
+        plan=look.plan,
+        image=asked.draft.image.ref,
+        image_id=image_id,
+        env=env,
+    )
+    labels = tuple((key, _PLACEHOLDERS.get(key, value)) for key, value in asked.owner.labels(NONCE))
+    yield docker, *run_argv(spec, name=NAME, labels=labels)
+    for network in look.plan.rest:
+        yield docker, *connect_argv(network.id, NAME)
+
+
+def _build_argv(asked: Asked, dockerfile: Dockerfile) -> tuple[str, ...]:
+    """Return the build that a start without a usable image runs; its Dockerfile goes in on stdin."""
+    return build_argv(
+        asked.host.cwd,
+        tag=dockerfile.tag,
+        labels=((DOCKERFILE_LABEL, dockerfile.sha256), (INPUTS_LABEL, INPUTS)),
+        id_file=ID_FILE,
+        network=asked.settings.build_network,
+        no_cache=False,
+    )

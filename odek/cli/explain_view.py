@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from odek.app.explain import Entry, Explanation
 from odek.approval.display import readable
-from odek.explain.types import Entry, Explanation
 from odek.text import visible
 
 _HEADINGS = {

@@ -14,23 +14,22 @@ from typing import Any
 import pytest
 from fakes.layering import make_host, make_layers
 
+from odek.app.bootstrap import CommandProfile, firmness_of, intent_of
+from odek.app.explain import Asked, Explanation, Look, explain_host, explain_sandbox
+from odek.app.project_approval import approval_request
+from odek.app.sandbox import build_request, sandbox_spec
 from odek.approval.store import approval_key
-from odek.bootstrap import Profile, firmness_of, intent_of
+from odek.cli.explain_view import explanation_to_json, fill, render_explanation, shell_word
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
 from odek.errors import ConfigError
-from odek.explain.outcome import explain_host, explain_sandbox
-from odek.explain.text import explanation_to_json, fill, render_explanation, shell_word
-from odek.explain.types import Asked, Explanation, Look
 from odek.sandbox.argv import build_argv, run_argv
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.network import Network, NetworkPlan
 from odek.sandbox.owner import Owner
-from odek.setup.asking import approval_request
-from odek.setup.sandbox import draft_sandbox, sandbox_spec
 
-PROFILE = Profile(command="run")
+PROFILE = CommandProfile(command="run")
 A, B = "a" * 64, "b" * 64
 IMAGE_ID = "sha256:" + "c" * 64
 OWNER = Owner(pid=4711, start="123", boot="boot", pidns="pid:[1]", uid=1000)
@@ -56,7 +55,7 @@ class Case:
         self.layers = make_layers(**layers)  # type: ignore[arg-type]
         self.settings: Settings = resolve(self.layers)
         intent = intent_of(PROFILE, self.settings)
-        draft = draft_sandbox(self.settings, self.host, Silent())
+        draft = build_request(self.settings, self.host, Silent())
         self.asked = Asked(
             settings=self.settings,
             layers=self.layers,

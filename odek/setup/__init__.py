@@ -1,1 +1,0 @@
-"""Settings into the parts of one session: image, container, tools, model, permissions. `bootstrap` joins them."""
