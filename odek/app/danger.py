@@ -10,16 +10,15 @@ import pwd
 
 from odek.config.settings import DangerSettings, SandboxSettings
 from odek.danger.paths import Place
-from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
-from odek.danger.regime import Regime
-from odek.danger.rules.peers import SELF
+from odek.danger.policy import HOST_TABLE, Policy, PolicyContext, sandbox_table
+from odek.danger.rules.local_services import SELF
 from odek.host import Host
 from odek.onhost.look import HostLook
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.spec import DEFAULT_HOME, WORKSPACE
 
 
-def host_regime(danger: DangerSettings, host: Host, *, interactive: bool) -> Regime:
+def host_policy(danger: DangerSettings, host: Host, *, interactive: bool) -> PolicyContext:
     """Return what holds on the host. `interactive`: somebody can be asked."""
     home = os.path.realpath(own_home(host)) if own_home(host) else ""
     place = Place(home=home, cwd=host.cwd, workspace=host.cwd, temp=("/tmp", *_temporary(host, home)), look=HostLook())
@@ -32,12 +31,12 @@ def host_regime(danger: DangerSettings, host: Host, *, interactive: bool) -> Reg
         non_interactive=danger.non_interactive,
         interactive=interactive,
     )
-    return Regime(place=place, policy=policy)
+    return PolicyContext(place=place, policy=policy)
 
 
-def sandbox_regime(
+def sandbox_policy(
     danger: DangerSettings, *, home: str, internet: bool, interactive: bool, services: tuple[str, ...] = ()
-) -> Regime:
+) -> PolicyContext:
     """Return what holds in a real sandbox (D-6).
 
     `dangerous.sandboxed` replaces what stands in `dangerous`, but for the denylist: deny beats allow.
@@ -57,26 +56,26 @@ def sandbox_regime(
     )
     peers = SELF | {name.lower() for name in services}
     place = Place(home=home, cwd=WORKSPACE, workspace=WORKSPACE, sandboxed=True, peers=peers)
-    return Regime(place=place, policy=policy)
+    return PolicyContext(place=place, policy=policy)
 
 
-def regime_of(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> Regime:
+def policy_for(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> PolicyContext:
     """Return what holds in the container that `facts` describe, or on the host."""
     if facts is None:
-        return host_regime(danger, host, interactive=interactive)
-    return sandbox_regime(
+        return host_policy(danger, host, interactive=interactive)
+    return sandbox_policy(
         danger, home=facts.home, internet=facts.internet, interactive=interactive, services=facts.service_names
     )
 
 
-def expected_sandbox_regime(danger: DangerSettings, sandbox: SandboxSettings) -> Regime:
+def expected_sandbox_policy(danger: DangerSettings, sandbox: SandboxSettings) -> PolicyContext:
     """Return what would hold in a sandbox with these settings, as far as can be told without Docker.
 
     Attached networks are taken to reach the internet.
     """
     internet = sandbox.network == "bridge" or bool(sandbox.networks or sandbox.compose_project)
     home = dict(sandbox.env).get("HOME", DEFAULT_HOME)
-    return sandbox_regime(danger, home=home, internet=internet, interactive=True)
+    return sandbox_policy(danger, home=home, internet=internet, interactive=True)
 
 
 def own_home(host: Host) -> str:

@@ -32,7 +32,7 @@ from odek.tools.unsecret import UnsecretExecutor
 from odek.tools.workspace import localized
 
 if TYPE_CHECKING:
-    from odek.danger.regime import Regime
+    from odek.danger.policy import PolicyContext
 
 SHARED = "in the folder that it shares with this machine"
 
@@ -145,10 +145,12 @@ def real_path(root: str, path: str) -> str:
     return path
 
 
-def _load_regime(danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool) -> Regime:
-    from odek.app.danger import regime_of  # the classifier takes a while to load, and some runs need none
+def _load_regime(
+    danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool
+) -> PolicyContext:
+    from odek.app.danger import policy_for  # the classifier takes a while to load, and some runs need none
 
-    return regime_of(danger, facts, host, interactive=interactive)
+    return policy_for(danger, facts, host, interactive=interactive)
 
 
 def _networks(facts: ContainerFacts) -> str:

@@ -16,8 +16,7 @@ from odek.approval.question import Asked, Question
 from odek.text import visible
 
 if TYPE_CHECKING:
-    from odek.danger.policy import Decision
-    from odek.danger.regime import Regime
+    from odek.danger.policy import Decision, PolicyContext
 
 HOST = "HOST – no sandbox"
 QUESTION_LIMIT = 256 << 10  # characters: more than anybody reads before saying yes
@@ -44,7 +43,7 @@ class Gatekeeper:
     def __init__(
         self,
         *,
-        load: Callable[[], Regime],
+        load: Callable[[], PolicyContext],
         surroundings: Surroundings,
         question: Question | None,
         trusted: set[str] | None = None,
@@ -59,7 +58,7 @@ class Gatekeeper:
         self._refused = {} if refused is None else refused
         self._trusted = set() if trusted is None else trusted
         self._load = load
-        self._regime: Regime | None = None
+        self._regime: PolicyContext | None = None
         self._around = surroundings
         self._question = question
         self._decided: dict[Operation, Decision] = {}
@@ -97,7 +96,7 @@ class Gatekeeper:
             _asked(operation, decision)
             for call in allowed
             for operation in call
-            if (decision := self._decide(operation)).action == "prompt" and decision.coverable
+            if (decision := self._decide(operation)).action == "prompt" and decision.batchable
         )
         size = sum(len(asked.operation.text) for asked in card)
         if self._question is None or len(card) < 2 or size > QUESTION_LIMIT:
@@ -140,15 +139,15 @@ class Gatekeeper:
             if decision.exact:
                 self._regime = self._regime.trusting_command(operation.subject)
             else:
-                self._trusted.update(decision.asking)
-                self._regime = self._regime.trusting(decision.asking)
+                self._trusted.update(decision.classes_to_approve)
+                self._regime = self._regime.trusting(decision.classes_to_approve)
             self._decided = {}
         return "by user" if answer == "no" else None
 
     def _forbidden(self, operation: Operation, decision: Decision) -> str | None:
         if decision.action != "deny":
             return None
-        why = "(non-interactive mode)" if decision.unasked else "by policy"
+        why = "(non-interactive mode)" if decision.denied_non_interactively else "by policy"
         return self._refusal(f"operation denied {why}", operation, decision)
 
     def _refusal(self, what: str, operation: Operation, decision: Decision) -> str:
@@ -158,7 +157,11 @@ class Gatekeeper:
         ]
         if not self._around.sandboxed:
             lines.append("It would happen on the host, without a sandbox.")
-        if decision.unasked and self._regime is not None and self._regime.policy.non_interactive == "allow":
+        if (
+            decision.denied_non_interactively
+            and self._regime is not None
+            and self._regime.policy.non_interactive == "allow"
+        ):
             lines.append("dangerous.non_interactive does not cover that class.")
         return "\n".join((*lines, _remedy(decision.setting)))
 
@@ -170,13 +173,13 @@ def _asked(operation: Operation, decision: Decision) -> Asked:
         risk=decision.reason,
         rule=decision.rule,
         setting=decision.setting,
-        trustable=decision.trustable,
+        trustable=decision.rememberable,
         exact=decision.exact,
     )
 
 
 def _classes(decision: Decision) -> tuple[str, ...]:
-    return decision.asking or (decision.level.label,)
+    return decision.classes_to_approve or (decision.level.label,)
 
 
 def _remedy(setting: str) -> str:

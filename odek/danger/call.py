@@ -8,11 +8,11 @@ from typing import Protocol
 
 from odek.danger.paths import Place, Reading
 from odek.danger.risk import RiskClass
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 from odek.danger.shell.scope import Scope
 
 
-class Judge(Protocol):
+class RuleContext(Protocol):
     """Takes findings, and judges what a command runs in turn."""
 
     @property
@@ -43,12 +43,12 @@ class Judge(Protocol):
         """Take note that the file `path` is read."""
         ...
 
-    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, known_only: bool) -> str:
-        """Judge a command made of words; return what it prints. `known_only`: unknown programs are no finding."""
+    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, ignore_unknown: bool) -> str:
+        """Check a command made of words; return what it prints. `ignore_unknown`: unknown programs do not count."""
         ...
 
     def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
-        """Judge shell text."""
+        """Check shell text."""
         ...
 
 
@@ -56,7 +56,7 @@ class Judge(Protocol):
 class Call:
     """A program with its arguments."""
 
-    judge: Judge
+    context: RuleContext
     scope: Scope
     program: str
     """its plain name, versions and system directories removed"""
@@ -66,7 +66,7 @@ class Call:
     """what is fed to it by a pipe or a redirection, as far as known; None for nothing"""
     secrets: frozenset[str] = field(default_factory=frozenset)
     """secret-looking variables among the words"""
-    output: str = marks.ANY
+    output: str = abstract_text.ANY
     """what it prints, for substitutions and pipes; rules set it"""
 
     @property
@@ -76,27 +76,31 @@ class Call:
 
     def add(self, level: RiskClass, rule: str, reason: str) -> None:
         """Take note of a finding; `rule` is prefixed with the program's name."""
-        self.judge.add(level, f"{self.program}.{rule}" if rule else self.program, reason)
+        self.context.add(level, f"{self.program}.{rule}" if rule else self.program, reason)
 
     def write(self, *paths: str) -> None:
         """Take note of files that are written; "-" is a stream."""
         for path in paths:
             if path not in ("-", ""):
-                self.judge.write(path, self.scope)
+                self.context.write(path, self.scope)
 
     def read(self, *words: str, how: Reading = "contents") -> None:
         """Take note of words that may name files, also after `=`, `@`, `:` or a short option."""
         for word in words:
             for path in path_candidates(word):
-                self.judge.read(path, self.scope, how)
+                self.context.read(path, self.scope, how)
 
-    def run(self, argv: Sequence[str], *, stdin: str | None = None, known_only: bool = False) -> str:
-        """Judge a command that this one runs with the given words."""
-        return self.judge.run(argv, self.scope, stdin=stdin, known_only=known_only) if argv else marks.ANY
+    def run(self, argv: Sequence[str], *, stdin: str | None = None, ignore_unknown: bool = False) -> str:
+        """Check a command that this one runs with the given words."""
+        return (
+            self.context.run(argv, self.scope, stdin=stdin, ignore_unknown=ignore_unknown)
+            if argv
+            else abstract_text.ANY
+        )
 
     def shell(self, text: str, scope: Scope | None = None, *, stdin: str | None = None) -> None:
-        """Judge shell text that this command runs."""
-        self.judge.text(text, scope or self.scope, stdin=stdin)
+        """Check shell text that this command runs."""
+        self.context.text(text, scope or self.scope, stdin=stdin)
 
 
 Rule = Callable[[Call], None]

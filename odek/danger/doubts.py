@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from odek.danger.paths import Place
 from odek.danger.risk import RiskClass
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Fields, combine_readings
+from odek.danger.shell.queries import assigned, changed_names, simple_commands
 from odek.danger.shell.scope import UNKNOWN, Scope, Values
-from odek.danger.shell.shape import assigned, changed_names, simple_commands
-from odek.danger.shell.syntax import Compound, Simple
-from odek.danger.shell.words import literal_text
+from odek.danger.shell.syntax import Compound, Simple, literal_text
 
 if TYPE_CHECKING:
     from odek.danger.host.kinds import At
@@ -23,12 +22,12 @@ _NO_PROGRAM = re.compile(r"[A-Za-z_]\w*(?:\+\+|--|[-+*/%]?=)")  # `((i++))`, rea
 
 
 class Doubts:
-    """The part of a Walker that holds commands against the table of the host. In a container it does nothing."""
+    """The part of a ShellInterpreter that holds commands against the host table; it does nothing in a container."""
 
-    def __init__(self, place: Place, asked: set[str], *, lenient: bool) -> None:
-        """`asked`: the trusted files that are asked about by name; it grows. `lenient`: see Walker."""
+    def __init__(self, place: Place, asked: set[str], *, second_reading: bool) -> None:
+        """`asked`: the trusted files that are asked about by name; it grows. `second_reading`: see ShellInterpreter."""
         self._place = place
-        self._lenient = lenient
+        self._second_reading = second_reading
         self.doubts: dict[str, None] = {}
         """on the host: what of the commands is not understood, in the order found"""
         self._host = None if place.sandboxed else _host_rule(place, asked)
@@ -63,7 +62,7 @@ class Doubts:
         if combinations is None:
             self._doubt("has more readings than are looked at")
         for fields in combinations or ():
-            if not fields or (self._lenient and _NO_PROGRAM.match(fields[0])):
+            if not fields or (self._second_reading and _NO_PROGRAM.match(fields[0])):
                 continue
             if fields[0] not in scope.functions:
                 self._doubt(self._host.why_not(fields, self._circumstances(cwds, fed)))
@@ -95,8 +94,8 @@ class Doubts:
             changes = changed_names((*command.scripts, *bodies))
         for name, counts in changes.items():
             known = scope.variables.get(name, UNKNOWN)
-            is_number = counts and all(value == marks.NAME or value.isdigit() for value in known)
-            scope.assign(name, (marks.NAME,) if is_number else UNKNOWN)
+            is_number = counts and all(value == abstract_text.NAME or value.isdigit() for value in known)
+            scope.assign(name, (abstract_text.NAME,) if is_number else UNKNOWN)
         if "" in changes:
             scope.variables = dict.fromkeys(scope.variables, UNKNOWN)
         for part in simple_commands(command.scripts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Arguments:
 
 def matches(given: str, names: Collection[str]) -> bool:
     """Return whether a given option is, or may abbreviate, one of `names`."""
-    if given in names or given[:1] in marks.UNKNOWN:
+    if given in names or given[:1] in abstract_text.UNKNOWN:
         return True
     return len(given) > 2 and given.startswith("--") and any(name.startswith(given) for name in names)
 
@@ -79,7 +79,7 @@ def parse_arguments(
 
 
 def _is_operand(argument: str) -> bool:
-    if argument[:1] == marks.SPLIT or (argument[:1] == marks.ANY):
+    if argument[:1] == abstract_text.SPLIT or (argument[:1] == abstract_text.ANY):
         return False  # may be an option: counted as both, see _option
     return len(argument) < 2 or argument[0] != "-"
 
@@ -88,7 +88,7 @@ def _option(
     argument: str, following: str | None, index: int, takes_value: Collection[str], whole: bool, options: list[Option]
 ) -> int:
     """Add the option(s) in `argument`; return how many further arguments were used."""
-    if argument.startswith("--") or whole or argument[:1] in marks.UNKNOWN:
+    if argument.startswith("--") or whole or argument[:1] in abstract_text.UNKNOWN:
         name, equals, value = argument.partition("=")
         if equals:
             options.append(Option(name=name, value=value, index=index))

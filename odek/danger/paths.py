@@ -1,4 +1,4 @@
-"""Whose territory a path is: by component, for a given home, working directory and workspace.
+"""Whose writable_root a path is: by component, for a given home, working directory and workspace.
 
 Everything is lexical; whoever has real paths resolves links first. Sources: runtime 5.4, the home
 rule of the sandbox document (the user's own home is ordinary ground whatever its path, except for
@@ -11,13 +11,40 @@ import posixpath
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 
 from odek import trusted
-from odek.danger.lists import words_of
-from odek.danger.look import Look
 from odek.danger.risk import Finding, RiskClass
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
+
+
+class Look(Protocol):
+    """Looks at the folders of the host when a command is judged. Nothing raises: what cannot be seen is not there."""
+
+    def real(self, path: str) -> str:
+        """Return where the absolute `path` leads, links followed."""
+        ...
+
+    def kind(self, path: str) -> str:
+        """Return "file", "folder", "link", "other", or "" for nothing."""
+        ...
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the names in a folder."""
+        ...
+
+    def entries(self, folder: str) -> tuple[tuple[str, str], ...]:
+        """Return the names in a folder with their kinds."""
+        ...
+
+    def text(self, path: str) -> str | None:
+        """Return the text of a small file; None when it cannot be read, or is not small."""
+        ...
+
+    def members(self, path: str) -> tuple[str, ...] | None:
+        """Return the names in an archive; None when they cannot be seen, or one of them is a link."""
+        ...
+
 
 Parts = tuple[str, ...]
 Reading = Literal["contents", "names", "mention"]
@@ -48,14 +75,18 @@ _NEUTRAL = frozenset((
     ("dev", "null"), ("dev", "stdout"), ("dev", "stderr"), ("dev", "stdin"), ("dev", "tty"), ("dev", "zero"),
 ))  # fmt: skip
 _KERNEL = frozenset(("boot", "dev", "proc", "sys"))
-_SYSTEM = words_of("""
+_SYSTEM = frozenset(
+    """
     etc root var run lib lib32 lib64 libx32 usr bin sbin opt srv home Users mnt media Library System
     Applications private Volumes nix snap
-    """)
-_MOVABLE = words_of("""
+    """.split()
+)
+_MOVABLE = frozenset(
+    """
     root var opt srv home Users mnt media private Volumes
-    """)
-"""system territory in which a workspace of one's own is ordinary ground"""
+    """.split()
+)
+"""system writable_root in which a workspace of one's own is ordinary ground"""
 _UNREADABLE = frozenset(("etc", "usr", "bin", "lib", "lib64", "var", "opt", "boot", "sbin"))
 _READABLE = (
     ("usr", "include"), ("usr", "share"), ("usr", "lib"), ("usr", "lib64"), ("usr", "src"), ("usr", "local", "include"),
@@ -66,12 +97,14 @@ _READABLE = (
 )  # fmt: skip
 _HOMES = frozenset(("home", "Users"))
 
-_START_FILES = words_of("""
+_START_FILES = frozenset(
+    """
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zprofile .zshenv .zlogin
     .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .xinitrc .xprofile .xsession .xsessionrc
     .pam_environment .vimrc .exrc .tmux.conf .screenrc .gdbinit .lldbinit .pythonrc .irbrc .curlrc .wgetrc
     .mailcap .forward .gitconfig
-    """)
+    """.split()
+)
 _PROTECTED = tuple(tuple(name.split("/")) for name in (
     ".ssh", ".config", ".gnupg", ".aws", ".kube", ".docker", ".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials",
     ".pgpass", ".my.cnf", ".mozilla", ".thunderbird", ".password-store", ".local/share/keyrings", ".local/bin",
@@ -82,10 +115,12 @@ _PROTECTED = tuple(tuple(name.split("/")) for name in (
 ))  # fmt: skip
 """below home; one's own programs and secrets, lower case"""
 
-_CREDENTIAL_NAMES = words_of("""
+_CREDENTIAL_NAMES = frozenset(
+    """
     .ssh .gnupg .netrc .pgpass .git-credentials .pypirc .vault-token .password-store id_rsa id_dsa id_ecdsa
     id_ed25519 authorized_keys .htpasswd
-    """)
+    """.split()
+)
 """components that mean a secret wherever they stand, lower case"""
 _CREDENTIAL_PATHS = tuple(tuple(name.split("/")) for name in (
     ".aws/credentials", ".aws/config", ".config/gcloud", ".config/gh", ".kube/config", ".docker/config.json",
@@ -103,19 +138,21 @@ _TRUSTED_BY_GLOB = trusted.OWN | frozenset(name for name in _TRUSTED_NAMES if na
 
 def resolve(path: str, cwd: str) -> str:
     """Return `path` made absolute against `cwd` and cleaned of `.`, `..` and doubled slashes."""
-    if path[:1] in marks.UNKNOWN or path.startswith(marks.BELOW + "/"):  # may be absolute, may begin with ..
-        return marks.ANY
+    if path[:1] in abstract_text.UNKNOWN or path.startswith(
+        abstract_text.BELOW + "/"
+    ):  # may be absolute, may begin with ..
+        return abstract_text.ANY
     joined = path if path.startswith("/") else f"{cwd}/{path}"
-    if joined[:1] in marks.UNKNOWN:
-        return marks.ANY
-    if any(mark in part for part in joined.split("/../") for mark in marks.UNKNOWN) and "/../" in joined + "/":
-        return marks.ANY  # how far .. climbs cannot be told
+    if joined[:1] in abstract_text.UNKNOWN:
+        return abstract_text.ANY
+    if any(mark in part for part in joined.split("/../") for mark in abstract_text.UNKNOWN) and "/../" in joined + "/":
+        return abstract_text.ANY  # how far .. climbs cannot be told
     return "/" + posixpath.normpath(joined).lstrip("/")
 
 
 def is_known(path: str) -> bool:
     """Return whether a resolved path is known well enough to say in which directory it lies."""
-    return not marks.holds_unknown(path) and not any(_may_climb(part) for part in split(path))
+    return not abstract_text.holds_unknown(path) and not any(_may_climb(part) for part in split(path))
 
 
 def split(path: str) -> Parts:
@@ -129,7 +166,7 @@ def is_below(path: str, folder: str) -> bool:
     return split(path)[: len(outer)] == outer
 
 
-def territory(place: Place) -> str:
+def writable_root(place: Place) -> str:
     """Return the directory in which a run may freely write and delete: the workspace."""
     return place.workspace or place.cwd
 
@@ -209,7 +246,7 @@ def is_secret(path: str, place: Place) -> bool:
     if _may_begin(parts, _CREDENTIAL_STARTS) and any(_contains(parts, secret) for secret in _CREDENTIAL_PATHS):
         return True
     if parts[:1] == ("proc",) and (
-        parts == ("proc", "kcore") or any(marks.may_equal(parts[-1], name) for name in ("environ", "mem"))
+        parts == ("proc", "kcore") or any(abstract_text.may_equal(parts[-1], name) for name in ("environ", "mem"))
     ):
         return True
     return _is_protected(path, place) and ".local" not in parts
@@ -218,7 +255,7 @@ def is_secret(path: str, place: Place) -> bool:
 def _lists(path: str, place: Place) -> bool:
     """Return whether only names are seen below the user's own home, or a public key is: neither is a secret."""
     home = place.home.rstrip("/")
-    return bool(home) and has_ordinary_home(place) and is_below(path, home) and marks.is_exact(path)
+    return bool(home) and has_ordinary_home(place) and is_below(path, home) and abstract_text.is_exact(path)
 
 
 def names_secret(text: str) -> bool:
@@ -248,7 +285,7 @@ def is_wipe_target(path: str, place: Place) -> bool:
         path, parts = "/" + "/".join(parts[:-1]), parts[:-1]
     if any(part.casefold() == ".git" for part in parts[-1:]):
         return True
-    root = territory(place)
+    root = writable_root(place)
     if is_below(root, path):  # the project itself, also where it lies in a temporary directory
         return True
     if is_below(resolve(place.home or "/", "/"), path) and not place.sandboxed:  # home before it is a temporary file
@@ -260,20 +297,20 @@ def is_wipe_target(path: str, place: Place) -> bool:
 @lru_cache(maxsize=4096)
 def trusted_name(path: str, place: Place) -> str:
     """Return the name, from the workspace on, of a file that the host trusts; "" for any other (D-6)."""
-    if not is_known(path) or not is_below(path, territory(place)):
+    if not is_known(path) or not is_below(path, writable_root(place)):
         return ""
-    parts = split(path)[len(split(territory(place))) :]
+    parts = split(path)[len(split(writable_root(place))) :]
     folded = tuple(part.casefold() for part in parts)
     if any(
         trusted.is_named(part) or _is_one_of(part, _TRUSTED_BY_GLOB) or trusted.is_tail("/".join(folded[:end]))
         for end, part in enumerate(folded, start=1)
     ):
-        return marks.rendered("/".join(parts))
+        return abstract_text.rendered("/".join(parts))
     git = next((i for i, part in enumerate(folded) if _matches(part, trusted.GIT)), -1)
     if git >= 0:
         rest = folded[git + 1 :]
         if not rest or (rest[0] not in trusted.GIT_DATA and not rest[-1].endswith(".lock")):
-            return marks.rendered("/".join(parts))
+            return abstract_text.rendered("/".join(parts))
     return ""
 
 
@@ -293,7 +330,7 @@ def is_temporary(path: str, place: Place) -> bool:
 def _is_of_container(path: str, place: Place) -> bool:
     """Return whether a path certainly lies in the container alone, and not in the project that is mounted there."""
     parts = split(path)
-    if not parts or not is_known(path) or not marks.is_exact(parts[0]) or is_below(path, territory(place)):
+    if not parts or not is_known(path) or not abstract_text.is_exact(parts[0]) or is_below(path, writable_root(place)):
         return False
     return parts[0] != "proc" or not {"cwd", "root"} & set(parts)
 
@@ -315,7 +352,7 @@ def _is_protected(path: str, place: Place) -> bool:
 def _is_own_ground(path: str, place: Place) -> bool:
     if has_ordinary_home(place) and is_below(path, resolve(place.home, "/")):
         return True
-    root = split(territory(place))
+    root = split(writable_root(place))
     return bool(root) and (root[0] in _MOVABLE or root[0] not in _SYSTEM) and split(path)[: len(root)] == root
 
 
@@ -329,24 +366,26 @@ def _is_degenerate(root: str, place: Place) -> bool:
 def is_env_file(parts: Parts) -> bool:
     """Return whether the last component is a file of settings with their secrets, `.env`; samples are not."""
     name = parts[-1].casefold() if parts else ""
-    if not marks.is_exact(name):
+    if not abstract_text.is_exact(name):
         return _matches(name, ".env") or name.startswith(".env.")
     return (name == ".env" or name.startswith(".env.")) and not _ENV_SAMPLE.search(name)
 
 
 def _is_broad(component: str) -> bool:
     """Return whether a glob names (nearly) everything in its directory."""
-    return any(mark in component for mark in marks.GLOBS) and not any(c.isalnum() or c in "_-" for c in component)
+    return any(mark in component for mark in abstract_text.GLOBS) and not any(
+        c.isalnum() or c in "_-" for c in component
+    )
 
 
 def _may_climb(component: str) -> bool:
     """Return whether a glob may match `..`: only one that begins with a dot does."""
-    return component[:1] == "." and component[1:2] in marks.GLOBS
+    return component[:1] == "." and component[1:2] in abstract_text.GLOBS
 
 
 def _may_begin(parts: Parts, starts: frozenset[str]) -> bool:
     """Return whether a path of the table can begin at one of `parts`; spares comparing with all of them."""
-    return any(part in starts or not marks.is_exact(part) for part in parts)
+    return any(part in starts or not abstract_text.is_exact(part) for part in parts)
 
 
 def _contains(parts: Parts, wanted: Parts) -> bool:
@@ -358,24 +397,24 @@ def _starts_with(parts: Parts, wanted: Parts) -> bool:
 
 
 def _is_one_of(component: str, names: frozenset[str]) -> bool:
-    if not any(mark in component for mark in marks.GLOBS):
+    if not any(mark in component for mark in abstract_text.GLOBS):
         return component in names
     return any(_matches(component, name) for name in names)
 
 
 def _matches(component: str, name: str) -> bool:
     """Return whether `component`, perhaps a glob, may name `name`; `*` alone means none in particular."""
-    if marks.is_exact(component) or not any(mark in component for mark in marks.GLOBS):
+    if abstract_text.is_exact(component) or not any(mark in component for mark in abstract_text.GLOBS):
         return component == name
     if name.startswith(".") != component.startswith("."):  # globs pass over hidden files
         return False
-    if not name.startswith(".") and sum(c not in marks.ALL for c in component) < 3:
+    if not name.startswith(".") and sum(c not in abstract_text.ALL for c in component) < 3:
         return False
-    return marks.may_equal(component, name)
+    return abstract_text.may_equal(component, name)
 
 
 def _shown(path: str) -> str:
-    return marks.rendered(path)
+    return abstract_text.rendered(path)
 
 
 def _finding(level: RiskClass, rule: str, reason: str) -> Finding:

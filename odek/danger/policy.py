@@ -8,15 +8,18 @@ say. The strictest answer over all parts of a command counts, whatever their ran
 from __future__ import annotations
 
 import json
+import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from odek.danger.risk import Finding, Risk, RiskClass
-from odek.danger.shell import marks
-from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.classify import classify
+from odek.danger.paths import Place, classify_read, classify_write, resolve, trusted_name
+from odek.danger.risk import NOTHING, Finding, Risk, RiskClass, summarise
+from odek.danger.shell import abstract_text
+from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.parser import parse_script
-from odek.danger.shell.syntax import Simple
-from odek.danger.shell.words import literal_text
+from odek.danger.shell.syntax import Simple, literal_text
 
 Action = Literal["allow", "prompt", "deny"]
 Table = tuple[tuple[RiskClass, Action], ...]
@@ -94,20 +97,20 @@ class Decision:
     reason: str
     setting: str
     """what the operator can change so that the command is allowed; "" when it is, or when nothing can"""
-    asking: tuple[str, ...] = ()
+    classes_to_approve: tuple[str, ...] = ()
     """the classes, by the names that settings use, that are not simply allowed; of a refusal as well"""
-    unasked: bool = False
+    denied_non_interactively: bool = False
     """whether it is refused only because nobody can be asked"""
-    coverable: bool = False
+    batchable: bool = False
     """whether one "yes" may cover it together with other operations; never for the worst three classes"""
 
     exact: bool = False
     """whether trust would be for this very command, because a part of it is not understood"""
 
     @property
-    def trustable(self) -> bool:
-        """whether one "yes" may stand for all of `asking` from now on; not for files that the host trusts later"""
-        return (self.coverable or self.exact) and PERSISTENCE not in self.asking
+    def rememberable(self) -> bool:
+        """whether one "yes" may cover `classes_to_approve` from now on; never for files that the host trusts later"""
+        return (self.batchable or self.exact) and PERSISTENCE not in self.classes_to_approve
 
 
 def decide(risk: Risk, command: str, policy: Policy) -> Decision:
@@ -125,7 +128,7 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
         return _decision("allow", worst, "")
     answers = [(finding, _action_of(finding, policy)) for finding in risk.findings or (worst,)]
     asking = [finding.level.label for finding, action in answers if action != "allow"]
-    coverable = not entry and not any(finding.level in _NEVER_UNASKED for finding, act in answers if act != "allow")
+    batchable = not entry and not any(finding.level in _NEVER_UNASKED for finding, act in answers if act != "allow")
     if risk.trusted_files:
         answers.append((_trusted(risk), _action_for_trusted(policy)))
         asking += [PERSISTENCE] if answers[-1][1] != "allow" else []
@@ -138,9 +141,9 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
     settings = (_render_setting(policy, asking) if asking else "", _remove(entry, policy))
     return replace(
         _decision(action, finding, "; and ".join(filter(None, settings))),
-        asking=tuple(asking),
-        unasked=action != wanted,
-        coverable=coverable,
+        classes_to_approve=tuple(asking),
+        denied_non_interactively=action != wanted,
+        batchable=batchable,
         exact=not entry and _is_exact_form(risk, answers),
     )
 
@@ -152,7 +155,7 @@ def _is_exact_form(risk: Risk, answers: list[tuple[Finding, Action]]) -> bool:
 
 
 def _is_known(command: tuple[str, ...]) -> bool:
-    return all(map(marks.is_exact, command))
+    return all(map(abstract_text.is_exact, command))
 
 
 def _unasked(answers: list[tuple[Finding, Action]], policy: Policy) -> Action:
@@ -205,7 +208,7 @@ def split_entry(entry: str) -> tuple[str, ...]:
     try:
         script = parse_script(entry, Budget())
         command = script.items[0].pipelines[0].commands[0]
-    except (Unparsable, IndexError):
+    except (ParseError, IndexError):
         return tuple(entry.split())
     if len(script.items) != 1 or not isinstance(command, Simple):
         return tuple(entry.split())
@@ -223,13 +226,13 @@ def _match(command: tuple[str, ...], words: tuple[str, ...]) -> bool | None:
         if index >= len(command):
             return False
         field = command[index]
-        if index == 0 and "/" not in word and marks.is_exact(field):
+        if index == 0 and "/" not in word and abstract_text.is_exact(field):
             field = field.rpartition("/")[2]
-        if marks.SPLIT in field:  # may be any number of words
+        if abstract_text.SPLIT in field:  # may be any number of words
             return None
-        if not marks.may_equal(field, word):
+        if not abstract_text.may_equal(field, word):
             return False
-        certain = certain and marks.is_exact(field)
+        certain = certain and abstract_text.is_exact(field)
     return True if certain else None
 
 
@@ -271,3 +274,83 @@ def _decision(action: Action, finding: Finding, setting: str) -> Decision:
 
 def _as_finding(risk: Risk) -> Finding:
     return Finding(level=risk.level, rule=risk.rule, reason=risk.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyContext:
+    """Decides about commands and about files that tools read or write."""
+
+    place: Place
+    policy: Policy
+
+    def decide_command(self, command: str) -> Decision:
+        """Return whether `command` may run."""
+        return decide(classify(command, self.place), command, self.policy)
+
+    def decide_write(self, path: str) -> Decision:
+        """Return whether a tool may write the file at `path`, relative to the workspace."""
+        whole = self._resolve(path)
+        name = trusted_name(whole, self.place)
+        risk = summarise([classify_write(whole, self.place)], trusted_files=[name] if name else ())
+        return decide(risk, "", self.policy)
+
+    def decide_read(self, path: str) -> Decision:
+        """Return whether a tool may show what is in the file or folder at `path`, relative to the workspace."""
+        return decide(summarise([classify_read(self._resolve(path), self.place) or NOTHING]), "", self.policy)
+
+    def trusting(self, classes: tuple[str, ...]) -> PolicyContext:
+        """Return the same with all of `classes` allowed from now on."""
+        policy = replace(self.policy, classes=(*self.policy.classes, *((name, "allow") for name in classes)))
+        return replace(self, policy=policy)
+
+    def trusting_command(self, command: str) -> PolicyContext:
+        """Return the same with exactly this command allowed from now on."""
+        return replace(self, policy=replace(self.policy, allowlist=(*self.policy.allowlist, command)))
+
+    def _resolve(self, path: str) -> str:
+        return resolve(posixpath.join(self.place.workspace, path), "/")
+
+
+Where = Literal["host", "sandbox"]
+PLACES: tuple[Where, ...] = ("sandbox", "host")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The class of a command, why, and what each place would do with it."""
+
+    command: str
+    risk: Risk
+    """in the place where a run here would be; the two may differ, as paths mean other things in the container"""
+    decisions: Mapping[Where, Decision]
+    """when somebody can be asked"""
+    unattended: Mapping[Where, Action]
+    """when nobody can be"""
+
+
+def explain(command: str, *, here: Where, contexts: Mapping[Where, PolicyContext]) -> Explanation:
+    """Return what is to be said of `command`; `here` names the place where a run would be."""
+    risks = {where: classify(command, contexts[where].place) for where in PLACES}
+    return Explanation(
+        command=command,
+        risk=risks[here],
+        decisions={
+            where: decide(risks[where], command, replace(contexts[where].policy, interactive=True)) for where in PLACES
+        },
+        unattended={
+            where: decide(risks[where], command, replace(contexts[where].policy, interactive=False)).action
+            for where in PLACES
+        },
+    )
+
+
+def explanation_to_json(explanation: Explanation) -> dict[str, str | dict[str, str]]:
+    """Return the keys `command class rule reason`, and `actions` with `host` and `sandbox`; a contract."""
+    risk = explanation.risk
+    return {
+        "command": explanation.command,
+        "class": risk.level.label,
+        "rule": risk.rule,
+        "reason": risk.reason,
+        "actions": {where: explanation.decisions[where].action for where in ("host", "sandbox")},
+    }

@@ -7,16 +7,14 @@ import sys
 from collections.abc import Iterator
 
 from odek.app.bootstrap import intent_of
-from odek.app.danger import expected_sandbox_regime, host_regime
+from odek.app.danger import expected_sandbox_policy, host_policy
 from odek.cli.commands.run import PROFILE
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.config.settings import Settings
-from odek.danger.explain import PLACES, Explanation, Where, explain, explanation_to_json
-from odek.danger.policy import Action, Decision
-from odek.danger.regime import Regime
+from odek.danger.policy import PLACES, Action, Decision, Explanation, PolicyContext, Where, explain, explanation_to_json
 from odek.errors import UsageError
 from odek.host import Host
 from odek.text import clip, visible
@@ -72,9 +70,9 @@ def explain_main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         )
     settings = resolve(read_layers(host, parser.flags(parsed)))
     here: Where = "sandbox" if intent_of(PROFILE, settings).sandboxed else "host"
-    regimes = _regimes(settings, host)
+    contexts = _contexts(settings, host)
     for number, command in enumerate(_read_commands() if words == ["-"] else words):
-        explanation = explain(command, here=here, regimes=regimes)
+        explanation = explain(command, here=here, contexts=contexts)
         if settings.json:
             terminal.answer(json.dumps(explanation_to_json(explanation)))
         else:
@@ -82,11 +80,11 @@ def explain_main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def _regimes(settings: Settings, host: Host) -> dict[Where, Regime]:
+def _contexts(settings: Settings, host: Host) -> dict[Where, PolicyContext]:
     """Return what holds in both places when somebody can be asked."""
     return {
-        "sandbox": expected_sandbox_regime(settings.dangerous, settings.sandbox),
-        "host": host_regime(settings.dangerous, host, interactive=True),
+        "sandbox": expected_sandbox_policy(settings.dangerous, settings.sandbox),
+        "host": host_policy(settings.dangerous, host, interactive=True),
     }
 
 

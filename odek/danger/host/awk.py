@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 from odek.danger.host.table import NotUnderstood
-from odek.danger.lists import words_of
 
 _SPACE = re.compile(r"[ \t]+|\\\n")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -16,16 +15,22 @@ _REGEX = re.compile(r"/(?:[^/\\\n\"\[]|\\[^\n]|\[\^?\]?(?:\[:\w+:\]|[^\]\[/\\\"\
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATOR = re.compile(r"\+\+|--|\+=|-=|\*=|%=|\^=|==|<=|>=|!=|&&|\|\||!~|[-+*%^!<>~?:,;=(){}\[\]$\n]")
-_FUNCTIONS = words_of("""
+_FUNCTIONS = frozenset(
+    """
     asort asorti atan2 cos exp gensub gsub index int length log match mktime rand sin split sprintf sqrt srand
     strftime sub substr systime tolower toupper
-    """)
-_STATEMENTS = words_of("""
+    """.split()
+)
+_STATEMENTS = frozenset(
+    """
     BEGIN END break continue delete do else exit for if in next nextfile print printf while
-    """)
-_REFUSED = words_of("""
+    """.split()
+)
+_REFUSED = frozenset(
+    """
     BEGINFILE ENDFILE ENVIRON FUNCTAB PROCINFO SYMTAB close fflush func function getline include load return system
-    """)
+    """.split()
+)
 
 
 def check_awk(text: str) -> None:

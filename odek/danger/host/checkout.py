@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odek.danger.host.table import Layout, NotUnderstood
-from odek.danger.paths import Place, is_below, resolve, territory
-from odek.danger.shell import marks
+from odek.danger.paths import Place, is_below, resolve, writable_root
+from odek.danger.shell import abstract_text
 
 if TYPE_CHECKING:
     from odek.danger.host.kinds import At
@@ -55,7 +55,7 @@ class Checkout:
         cwds = at.cwds
         for option, _, value in layout.values:
             if option == "-C":
-                if not marks.is_exact(value):
+                if not abstract_text.is_exact(value):
                     raise NotUnderstood("git works in a folder that cannot be told beforehand")
                 cwds = tuple(resolve(value, cwd) for cwd in cwds)
         return cwds
@@ -65,12 +65,12 @@ class Checkout:
         if path in ("git init", "git version", "git help"):
             return
         for cwd in at.cwds:
-            if not marks.is_exact(cwd):
+            if not abstract_text.is_exact(cwd):
                 raise NotUnderstood("git works in a folder that cannot be told beforehand")
             self._require_own(cwd, path.split()[1])
 
     def _require_own(self, cwd: str, command: str) -> None:
-        root = resolve(territory(self._place), "/")
+        root = resolve(writable_root(self._place), "/")
         if self._look is None:
             if resolve(cwd, "/") != root:
                 raise NotUnderstood("git works in another folder than the project's own")

@@ -11,7 +11,7 @@ from odek.danger.host.kinds import SETTABLE_KEY, At
 from odek.danger.host.table import Layout, NotUnderstood, Row, lay_out, rows
 from odek.danger.host.variables import require_settable
 from odek.danger.rules.finding import ARTEFACT, HARMLESS_FOR_FOUND
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 if TYPE_CHECKING:
     from odek.danger.host.rule import HostRule
@@ -39,7 +39,7 @@ def _find(rule: HostRule, _row: Row, words: tuple[str, ...], at: At) -> tuple[st
             elif not inner or inner[0] not in HARMLESS_FOR_FOUND or inner.count("{}") != 1:
                 raise NotUnderstood("find runs a command for what it finds")
             else:
-                filled = tuple(marks.BELOW if part == "{}" else part for part in inner)
+                filled = tuple(abstract_text.BELOW if part == "{}" else part for part in inner)
                 rule.run(filled, replace(at, stdin=None, fed_by=("find", *words[:index])))
             index = end + 1
             continue
@@ -89,7 +89,7 @@ def _tar_after(rule: HostRule, layout: Layout, at: At) -> None:
     folders = [value for option, _, value in layout.values if option in ("-C", "--directory")]
     if len(actions) != 1 or len(archives) > 1 or len(folders) > 1:
         raise NotUnderstood("this form of tar is not known to be harmless")
-    if any(":" in archive or any(mark in archive for mark in marks.GLOBS) for archive in archives):
+    if any(":" in archive or any(mark in archive for mark in abstract_text.GLOBS) for archive in archives):
         raise NotUnderstood("tar may reach another machine, or several archives")
     if actions == {"create"}:
         for archive in archives:
@@ -124,7 +124,7 @@ def _copy_after(rule: HostRule, layout: Layout, at: At) -> None:
         rule.places.require_ours(target, at.cwds)
     for source in sources:
         name = source.rstrip("/").rpartition("/")[2]
-        if name not in ("", ".", "..") and marks.is_exact(name):
+        if name not in ("", ".", "..") and abstract_text.is_exact(name):
             rule.places.write(f"{target.rstrip('/') or '/'}/{name}", at.cwds)
         if moves:
             rule.places.write(source, at.cwds, removes=True)
@@ -156,15 +156,15 @@ def _xargs(rule: HostRule, _row: Row, words: tuple[str, ...], at: At) -> tuple[s
     inner = layout.operands or ("echo",)
     listing = rows().get(inner[0])
     if listing and listing.globs and listing.operands == ("names*",):  # whatever it is given, it shows names
-        rule.run(inner, replace(at, stdin=marks.ANY))
+        rule.run(inner, replace(at, stdin=abstract_text.ANY))
         return words[: len(words) - len(layout.operands)]
-    fed = marks.BELOW if at.stdin == marks.BELOW else marks.ANY
+    fed = abstract_text.BELOW if at.stdin == abstract_text.BELOW else abstract_text.ANY
     marker = next((value for option, _, value in layout.values if option in ("-I", "-i", "--replace")), "")
     if marker and any(marker in word for word in inner[1:]):
         filled = tuple(word.replace(marker, fed) for word in inner)
     else:
         filled = (*inner, fed)
-    rule.run(filled, replace(at, stdin=marks.ANY))
+    rule.run(filled, replace(at, stdin=abstract_text.ANY))
     return words[: len(words) - len(layout.operands)] if layout.operands else words
 
 
@@ -186,11 +186,11 @@ def _test(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[
     inner = words[:-1] if words[-1:] == ("]",) else words
     if any(word in ("-v", "-R") for word in inner):
         raise NotUnderstood("test -v may run what stands in a subscript")
-    unknown = [index for index, word in enumerate(inner) if not marks.is_exact(word)]
+    unknown = [index for index, word in enumerate(inner) if not abstract_text.is_exact(word)]
     if not unknown or len(inner) == 1:
         return ()
     operators = [index for index, word in enumerate(inner) if index not in unknown and _is_test(word)]
-    if any(marks.SPLIT in inner[index] for index in unknown) or len(inner) > 4 or not operators:
+    if any(abstract_text.SPLIT in inner[index] for index in unknown) or len(inner) > 4 or not operators:
         raise NotUnderstood("test compares words that cannot be told beforehand")
     if len(inner) - (inner[0] == "!") == 2 and operators[-1] + 1 not in unknown:
         raise NotUnderstood("test compares words that cannot be told beforehand")
@@ -258,7 +258,7 @@ def _patched(rule: HostRule, layout: Layout, at: At) -> None:
         return
     if at.fed_from:
         rule.places.require_plain_patch(at.fed_from, at.cwds)
-    elif at.stdin and marks.is_exact(at.stdin):
+    elif at.stdin and abstract_text.is_exact(at.stdin):
         rule.places.require_plain_patch_text(at.stdin, at.cwds)
     else:
         raise NotUnderstood(f"{at.row} takes a patch from its input, which cannot be told beforehand")

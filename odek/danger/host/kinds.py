@@ -15,7 +15,7 @@ from odek.danger.host.awk import check_awk
 from odek.danger.host.searches import changeable
 from odek.danger.host.table import NotUnderstood
 from odek.danger.host.variables import require_settable
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 if TYPE_CHECKING:
     from odek.danger.host.rule import HostRule
@@ -57,7 +57,7 @@ def _any(_rule: HostRule, _value: str, _at: At) -> None:
 
 def _text(_rule: HostRule, value: str, _at: At) -> None:
     """The same, but one word: what is unknown must not be several."""
-    if marks.SPLIT in value:
+    if abstract_text.SPLIT in value:
         raise ValueError
 
 
@@ -73,7 +73,7 @@ def _form(pattern: str) -> Check:
 
 def _language(function: Callable[[str], None]) -> Check:
     def check(_rule: HostRule, value: str, _at: At) -> None:
-        if not marks.is_exact(value):
+        if not abstract_text.is_exact(value):
             raise NotUnderstood("runs a program that cannot be told beforehand")
         function(value)
 
@@ -82,7 +82,7 @@ def _language(function: Callable[[str], None]) -> Check:
 
 def _is_listed(rule: HostRule, value: str, at: At) -> bool:
     """Return whether `value` stands for the paths that a search printed, and all of them may be read."""
-    if value != marks.BELOW:
+    if value != abstract_text.BELOW:
         return False
     roots, ending = changeable(at.fed_by) or ((".",), "")
     rule.places.listed(roots, ending, at.cwds)
@@ -117,13 +117,13 @@ def _follow(rule: HostRule, value: str, at: At) -> None:
 
 
 def _names(rule: HostRule, value: str, at: At) -> None:
-    if not value.startswith(marks.BELOW):
+    if not value.startswith(abstract_text.BELOW):
         rule.places.names(value, at.cwds)
 
 
 def _is_found(rule: HostRule, value: str, at: At) -> bool:
     """Return whether `value` stands for the files that a search found, and all of them may be changed."""
-    if not value.startswith(marks.BELOW):
+    if not value.startswith(abstract_text.BELOW):
         return False
     found = changeable(at.fed_by)
     if found is None:
@@ -225,7 +225,7 @@ def _block(rule: HostRule, value: str, at: At) -> None:
 
 def _revision(rule: HostRule, value: str, at: At) -> None:
     """A revision, or a path in the checkout; what speaks of secrets is not printed."""
-    if marks.SPLIT in value or value.startswith("--"):
+    if abstract_text.SPLIT in value or value.startswith("--"):
         raise ValueError
     for piece in value.split(":"):
         rule.places.require_no_secret(piece, at.cwds)
@@ -234,7 +234,7 @@ def _revision(rule: HostRule, value: str, at: At) -> None:
 def _inside(rule: HostRule, value: str, at: At) -> None:
     """The same for `git diff`, which compares any two files when one of them lies outside."""
     _revision(rule, value, at)
-    if not marks.is_exact(value.translate({1: None, 2: None, 4: None})):
+    if not abstract_text.is_exact(value.translate({1: None, 2: None, 4: None})):
         raise ValueError
     if value.startswith(("/", "~")) or ".." in value.split("/"):
         rule.places.tree(value, at.cwds, follows=True)
@@ -264,13 +264,13 @@ def _assign(_rule: HostRule, value: str, _at: At) -> None:
     name = name.removesuffix("+")
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError
-    require_settable(name, (given,) if equals else (marks.ANY,) if name.isupper() else ())
+    require_settable(name, (given,) if equals else (abstract_text.ANY,) if name.isupper() else ())
 
 
 def _variable(_rule: HostRule, value: str, _at: At) -> None:
     if not re.fullmatch(r"[A-Za-z_]\w*", value):
         raise ValueError
-    require_settable(value, (marks.ANY,))
+    require_settable(value, (abstract_text.ANY,))
 
 
 def _database(rule: HostRule, value: str, at: At) -> None:
@@ -288,7 +288,7 @@ SETTABLE_KEY = (
 
 def _git_config(_rule: HostRule, value: str, _at: At) -> None:
     """A key, or what it is set to; which keys may be set is looked at when all operands are there."""
-    if not marks.is_exact(value) or re.search(r"(?i)extraheader|token|password|secret|credential", value):
+    if not abstract_text.is_exact(value) or re.search(r"(?i)extraheader|token|password|secret|credential", value):
         raise ValueError
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 from odek.danger.host.table import NotUnderstood
-from odek.danger.lists import words_of
 
 _SED_ADDRESS = r"(?:\$|[0-9]+(?:~[0-9]+)?|/(?:[^/\\\n\[]|\\.|\[\^?[^\]/\\\n\[]+\])*/I?)"
 _SED_RANGE = re.compile(rf"(?:{_SED_ADDRESS}(?:[ ]*,[ ]*(?:{_SED_ADDRESS}|[+~][0-9]+))?)?[ ]*!?[ ]*")
@@ -75,7 +74,8 @@ _JQ_TOKEN = re.compile(
     r"""\s+|[.]\.?|\[|\]|\{|\}|\(|\)|,|\|=?|\?//|\?|:|;|==|!=|<=|>=|[<>]|//=?|[-+*/%]=?|=|\$(?!ENV|__)[A-Za-z_]\w*|"""
     r"""@(?:text|json|csv|tsv|html|uri|sh|base64d?)\b|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|\.[A-Za-z_]\w*"""
 )
-_JQ_NAMES = words_of("""
+_JQ_NAMES = frozenset(
+    """
     abs add all and any arrays as ascii ascii_downcase ascii_upcase booleans capture catch ceil combinations
     contains debug del delpaths elif else empty end endswith error explode false first flatten floor foreach
     from_entries fromdate fromjson getpath gmtime group_by gsub has if implode in index indices infinite input
@@ -85,7 +85,8 @@ _JQ_NAMES = words_of("""
     scan select setpath sort sort_by split splits sqrt startswith strftime strings strptime sub test then to_entries
     to_number toarray todate tojson tonumber tostring transpose trim true try type unique unique_by until
     utf8bytelength values walk while with_entries
-    """)
+    """.split()
+)
 
 
 def check_jq(text: str) -> None:

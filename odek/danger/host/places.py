@@ -25,11 +25,11 @@ from odek.danger.paths import (
     is_wipe_target,
     resolve,
     split,
-    territory,
     trusted_name,
+    writable_root,
 )
 from odek.danger.risk import RiskClass
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 MAX_MATCHES = 2000  # names that one glob may give
 MAX_ENTRIES = 20_000  # files of a tree that are looked at
@@ -105,16 +105,16 @@ class Places:
         for whole in self._whole(path, cwds, "deletes"):
             for real in self._real(whole):
                 if is_wipe_target(
-                    resolve(path, "/") if marks.NAME in path and path.startswith("/") else real, self._place
+                    resolve(path, "/") if abstract_text.NAME in path and path.startswith("/") else real, self._place
                 ):
                     raise NotUnderstood(f"deletes all of {_shown(whole)}")
 
     def has_option_names(self, path: str, cwds: Sequence[str]) -> bool:
         """Return whether what the glob `path` matches may be taken for options."""
         if self._look is None:
-            return not re.search(r"[A-Za-z0-9_]\.?[A-Za-z0-9_]+/?$|/$", path) or path[-2:-1] in marks.GLOBS
+            return not re.search(r"[A-Za-z0-9_]\.?[A-Za-z0-9_]+/?$|/$", path) or path[-2:-1] in abstract_text.GLOBS
         folders = [resolve(".", cwd) for cwd in cwds]
-        if any(not marks.is_exact(folder) for folder in folders):
+        if any(not abstract_text.is_exact(folder) for folder in folders):
             return True
         first = path.partition("/")[0]
         return any(name.startswith("-") and _matches(name, first) for folder in folders for name in self._names(folder))
@@ -130,7 +130,7 @@ class Places:
         for cwd in cwds:
             for root in roots:
                 whole = resolve(root, cwd)
-                if not marks.is_exact(whole) or not self._is_ours(whole):
+                if not abstract_text.is_exact(whole) or not self._is_ours(whole):
                     raise NotUnderstood("works on files that cannot be told beforehand")
                 self._search(whole, follows=True, odd=True, ending=ending)
 
@@ -172,20 +172,20 @@ class Places:
         if path.endswith("/"):
             return
         name = posixpath.basename(path)
-        if not marks.is_exact(name) and any(_matches(known, name.casefold()) for known in trusted.FILES):
+        if not abstract_text.is_exact(name) and any(_matches(known, name.casefold()) for known in trusted.FILES):
             raise NotUnderstood(f"makes {_shown(path)}, which this machine may trust later")
 
     def require_no_secret(self, path: str, cwds: Sequence[str]) -> None:
         """The name of `path` must not say that it holds secrets."""
         for cwd in cwds:
-            whole = resolve(path.replace(marks.NAME, marks.STAR), cwd) if path else "/"
+            whole = resolve(path.replace(abstract_text.NAME, abstract_text.STAR), cwd) if path else "/"
             if is_secret(whole, self._place) or is_env_file(split(whole)):
                 raise NotUnderstood(f"reads {_shown(path)}, which may hold secrets")
 
     def require_plain_members(self, archive: str, folder: str, cwds: Sequence[str]) -> None:
         """What `archive` holds must stay in `folder`, and be nothing that this machine trusts."""
         self.require_ours(f"{folder}/x", cwds)
-        if archive == "-" or not marks.is_exact(archive):
+        if archive == "-" or not abstract_text.is_exact(archive):
             raise NotUnderstood("unpacks an archive that cannot be told beforehand")
         for cwd in cwds if self._look else ():
             assert self._look is not None
@@ -223,15 +223,15 @@ class Places:
         """Return what `path` is in each of `cwds`, as written; globs stay marks."""
         if not path:
             return []
-        if marks.holds_unknown(path) or marks.BELOW in path or marks.EITHER in path:
+        if abstract_text.holds_unknown(path) or abstract_text.BELOW in path or abstract_text.EITHER in path:
             raise NotUnderstood(f"{verb} a place that cannot be told beforehand")
-        path = path.replace(marks.NAME, marks.STAR)
+        path = path.replace(abstract_text.NAME, abstract_text.STAR)
         found = []
         for cwd in cwds:
             whole = path if path.startswith("/") else f"{cwd}/{path}"
-            if marks.holds_unknown(whole) or not resolve(path, cwd).startswith("/"):
+            if abstract_text.holds_unknown(whole) or not resolve(path, cwd).startswith("/"):
                 raise NotUnderstood(f"{verb} a place that cannot be told beforehand")
-            if any(part[:1] == "." and part[1:2] in marks.GLOBS for part in split(whole)):
+            if any(part[:1] == "." and part[1:2] in abstract_text.GLOBS for part in split(whole)):
                 raise NotUnderstood(f"{verb} {_shown(path)}, which may lead out of the folder")
             found.append(whole)
         return found
@@ -252,7 +252,7 @@ class Places:
         while waiting:
             base, parts = waiting.pop()
             fixed = 0
-            while fixed < len(parts) and marks.is_exact(parts[fixed]):
+            while fixed < len(parts) and abstract_text.is_exact(parts[fixed]):
                 fixed += 1
             base = posixpath.join(base, *parts[:fixed])
             if fixed == len(parts):
@@ -270,7 +270,7 @@ class Places:
     # what may be done there
 
     def _is_ours(self, path: str) -> bool:
-        root = territory(self._place)
+        root = writable_root(self._place)
         return (root not in ("", "/") and is_below(path, root)) or is_temporary(path, self._place)
 
     def _readable(self, path: str, shown: str) -> None:
@@ -285,7 +285,7 @@ class Places:
             return
         home = resolve(self._place.home, "/") if has_ordinary_home(self._place) else ""
         inside = split(path)[len(split(home)) :] if home and is_below(path, home) else ()
-        if not inside or any(part.startswith(".") or part[:1] in marks.GLOBS for part in inside):
+        if not inside or any(part.startswith(".") or part[:1] in abstract_text.GLOBS for part in inside):
             raise NotUnderstood(f"reads {_shown(shown)}, which is not in the project")
 
     def _writable(self, path: str, shown: str, *, removes: bool) -> None:
@@ -298,15 +298,15 @@ class Places:
             if name not in self._asked:
                 raise NotUnderstood(f"changes {name}, which this machine trusts later")
             return
-        root, home = territory(self._place), resolve(self._place.home or "/", "/")
+        root, home = writable_root(self._place), resolve(self._place.home or "/", "/")
         inside = split(path)[len(split(home)) :] if is_below(path, home) else ()
-        hidden = bool(inside) and (inside[0].startswith(".") or inside[0][:1] in marks.GLOBS)
+        hidden = bool(inside) and (inside[0].startswith(".") or inside[0][:1] in abstract_text.GLOBS)
         if self._is_ours(path):
             if hidden and not _is_within(root, home):
                 raise NotUnderstood(f"changes {_shown(shown)}, which programs of the home may obey")
             if not (removes and path in (root, *self._place.temp)):
                 return
-        elif len(inside) == 1 and not hidden and marks.is_exact(path) and self._kind(path) in ("", "file"):
+        elif len(inside) == 1 and not hidden and abstract_text.is_exact(path) and self._kind(path) in ("", "file"):
             return
         raise NotUnderstood(f"changes {_shown(shown)}, which is not in the project")
 
@@ -364,11 +364,17 @@ def _matches(name: str, pattern: str) -> bool:
     if name.startswith(".") and not pattern.startswith("."):
         return False  # as shells have it
     plain = "".join(
-        "*" if c in (marks.STAR, marks.NAME) else "?*" if c == marks.ONE else f"[{c}]" if c in "*?[" else c
+        "*"
+        if c in (abstract_text.STAR, abstract_text.NAME)
+        else "?*"
+        if c == abstract_text.ONE
+        else f"[{c}]"
+        if c in "*?["
+        else c
         for c in pattern
     )
     return fnmatchcase(name, plain)
 
 
 def _shown(path: str) -> str:
-    return marks.rendered(path)
+    return abstract_text.rendered(path)

@@ -11,9 +11,9 @@ from odek.danger.host.kinds import KINDS, At
 from odek.danger.host.places import Places
 from odek.danger.host.table import Layout, NotUnderstood, Row, lay_out, rows
 from odek.danger.host.variables import require_settable
-from odek.danger.names import identify_program
 from odek.danger.paths import Place
-from odek.danger.shell import marks
+from odek.danger.program import identify_program
+from odek.danger.shell import abstract_text
 
 MAX_WRAPPERS = 8  # programs that run programs that run programs
 _BUILTINS = frozenset(("eval", "source", ".", "trap", "alias", "unalias", "let", "enable", "bind", "complete", "shopt"))
@@ -45,7 +45,7 @@ class HostRule:
             self._require_no_links()
             if operator in ("<", "<&"):
                 self.places.read(path, cwds)
-            elif any(mark in path for mark in marks.GLOBS):
+            elif any(mark in path for mark in abstract_text.GLOBS):
                 raise NotUnderstood("redirects to a place that cannot be told beforehand")
             else:
                 self.places.write(path, cwds)
@@ -76,7 +76,7 @@ class HostRule:
 
     def check(self, words: tuple[str, ...], at: At, depth: int = 0) -> None:
         """Raise NotUnderstood for what is not understood."""
-        if not words or not marks.is_exact(words[0]) or depth > MAX_WRAPPERS:
+        if not words or not abstract_text.is_exact(words[0]) or depth > MAX_WRAPPERS:
             raise NotUnderstood("runs a program that cannot be told beforehand")
         program = identify_program(words[0], rows())
         if program.origin == "file":
@@ -89,7 +89,9 @@ class HostRule:
         if special is not None:
             rest = special(self, row, rest, at)
         layout = lay_out(row, rest, lambda word: not row.globs and self.places.has_option_names(word, at.cwds))
-        excluded = tuple(value for option, _, value in layout.values if option == "--exclude" and marks.is_exact(value))
+        excluded = tuple(
+            value for option, _, value in layout.values if option == "--exclude" and abstract_text.is_exact(value)
+        )
         if layout.modes or excluded:
             at = replace(at, modes=layout.modes, excluded=excluded if row.name in _EXCLUDES_NAMES else ())
         for option, kind, value in layout.values:
@@ -101,7 +103,7 @@ class HostRule:
         self._links_made = self._links_made or row.links
 
     def run(self, words: tuple[str, ...], at: At) -> None:
-        """Judge a command that another one runs."""
+        """Check a command that another one runs."""
         self.check(words, replace(at, modes=frozenset()), at.depth + 1)
 
     def _row(self, name: str, words: tuple[str, ...], at: At) -> tuple[Row, tuple[str, ...], At]:
@@ -128,7 +130,7 @@ class HostRule:
                 if name == "git":
                     self._checkout.require(path, at)
                 return table[path], operands[length:], at
-        raise NotUnderstood(f"{name} {marks.rendered(operands[0])} is not known to be harmless")
+        raise NotUnderstood(f"{name} {abstract_text.rendered(operands[0])} is not known to be harmless")
 
     def _operands(self, row: Row, layout: Layout, at: At) -> None:
         for kind, value in _assigned_kinds(row, layout):
@@ -141,8 +143,8 @@ class HostRule:
 
     def _require_one_word(self, row: Row, value: str) -> None:
         """A glob in place of a word shifts the words behind it: a pattern becomes a file."""
-        if any(mark in value for mark in marks.GLOBS):
-            raise NotUnderstood(f"{marks.rendered(value)[:60]} may be several words for {row.name}")
+        if any(mark in value for mark in abstract_text.GLOBS):
+            raise NotUnderstood(f"{abstract_text.rendered(value)[:60]} may be several words for {row.name}")
 
     def _apply(self, kind: str, value: str, at: At, what: str) -> None:
         function = KINDS[kind]
@@ -151,7 +153,7 @@ class HostRule:
         try:
             function.check(self, value, at)
         except ValueError:
-            raise NotUnderstood(f"{what} is not known to be harmless: {marks.rendered(value)[:60]}") from None
+            raise NotUnderstood(f"{what} is not known to be harmless: {abstract_text.rendered(value)[:60]}") from None
 
     def _require_no_links(self) -> None:
         if self._links_made:
@@ -174,7 +176,7 @@ def _assigned_kinds(row: Row, layout: Layout) -> list[tuple[str, str | tuple[str
         elif operands:
             found.append((kind, operands.pop(0)))
     if operands:
-        raise NotUnderstood(f"{row.name} is not known to be harmless with {marks.rendered(operands[0])[:60]}")
+        raise NotUnderstood(f"{row.name} is not known to be harmless with {abstract_text.rendered(operands[0])[:60]}")
     return [*found, *last]
 
 

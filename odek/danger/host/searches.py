@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 _ENDING = re.compile(r"\*[\w-]*(\.[a-z0-9]+)")
 _FOLDER = re.compile(r"(?:\./)?[A-Za-z0-9_][\w-]*(?:/[\w-]+)*/?")
@@ -17,7 +17,7 @@ def changeable(words: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
 
     None for a search that may find anything: `find .`, `grep -rl x`.
     """
-    if not words or not all(map(marks.is_exact, words)):
+    if not words or not all(map(abstract_text.is_exact, words)):
         return None
     if words[0] in ("find", "gfind"):
         starts = []

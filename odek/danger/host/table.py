@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol, cast
 
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 
 class NotUnderstood(Exception):
@@ -166,11 +166,11 @@ class _Words:
 
     def _is_option(self, word: str) -> bool:
         first = word[:1]
-        if first in (marks.ANY, marks.SPLIT, marks.NAME, marks.EITHER):
+        if first in (abstract_text.ANY, abstract_text.SPLIT, abstract_text.NAME, abstract_text.EITHER):
             raise NotUnderstood(f"a word of {self._row.name} cannot be told beforehand, and may be an option")
-        if first in marks.GLOBS and self._glob(word):
+        if first in abstract_text.GLOBS and self._glob(word):
             raise NotUnderstood(
-                f"a file that {marks.rendered(word)} names may be taken for an option of {self._row.name}"
+                f"a file that {abstract_text.rendered(word)} names may be taken for an option of {self._row.name}"
             )
         return len(word) > 1 and (first == "-" or (first == "+" and word[:2] in self._row.options))
 
@@ -214,7 +214,9 @@ class _Words:
     def _known(self, name: str) -> OptionRow:
         option = self._row.options.get(name)
         if option is None:
-            raise NotUnderstood(f"option {marks.rendered(name)} of {self._row.name} is not known to be harmless")
+            raise NotUnderstood(
+                f"option {abstract_text.rendered(name)} of {self._row.name} is not known to be harmless"
+            )
         self.options.add(name)
         if option.mode:
             self.modes.add(option.mode)

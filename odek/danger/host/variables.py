@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable
 
 from odek.danger.host.table import NotUnderstood
-from odek.danger.lists import words_of
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 _FLAG = r"[\w.+-]*"
 _PROGRAM = r"(?:/usr/bin/)?(?:cat|true|:)?"
@@ -46,7 +45,8 @@ _VALUES: dict[str, str] = {
     "TZ": r"(?:[A-Z][A-Za-z]*(?:/[A-Za-z_-]+){0,2}|[A-Z]{3,4}[+-]?\d*)?",
     "IFS": r"[ \t\n,:;|=\0-\6]*",
 }  # fmt: skip
-_WORDS = words_of("""
+_WORDS = frozenset(
+    """
     A ABC ACTION ADDED AGE ALL AMOUNT APP ARCH ARGS ARTIFACT B BACKUP BAD BAR BASE BAZ BEGIN BIN BODY BRANCH BUILD C
     CASE CHANGED CHANGES CHECK CHOICE CHUNK CODE COL COLOR COMMIT CONTENT COPY COUNT COUNTER COVERAGE CURRENT D DATA
     DATE DAY DAYS DEPLOY DEST DIFF DIR DIRS DIST DOC DOCS DONE DST E ELAPSED END ENTRY ERR ERROR ERRORS EXAMPLE EXIT
@@ -58,7 +58,8 @@ _WORDS = words_of("""
     SITE SIZE SRC STAMP START STATE STATUS STEP STR SUB SUBDIR SUFFIX SUM SUMMARY T TABLE TAG TARGET TEMP TEST TESTS
     TEXT TIME TIMEOUT TIMESTAMP TITLE TMP TODAY TOTAL TYPE U UNIT UPDATED V VAL VALUE VAR VER VERSION W WARN
     WARNINGS WHEN WIDTH WORD WORDS WORK X Y YEAR YELLOW YESTERDAY Z ZIP
-    """)
+    """.split()
+)
 _LOWER = re.compile(r"[a-z][a-z0-9_]*|_[a-z_]*|_")
 _OBEYED_LOWER = re.compile(r".*_proxy|npm_.*|prefix|cdpath|path|fpath|manpath|mailpath|home|shell|ifs|term|psvar|_")
 
@@ -74,4 +75,4 @@ def require_settable(name: str, values: Iterable[str]) -> None:
             return
     elif _LOWER.fullmatch(name) and not _OBEYED_LOWER.fullmatch(name):
         return
-    raise NotUnderstood(f"sets {marks.rendered(name)[:40] or 'a variable'}, which programs may obey")
+    raise NotUnderstood(f"sets {abstract_text.rendered(name)[:40] or 'a variable'}, which programs may obey")

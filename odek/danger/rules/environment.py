@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.call import Judge
-from odek.danger.lists import words_of
+from odek.danger.call import RuleContext
 from odek.danger.risk import RiskClass
 from odek.danger.shell.scope import Values
 
-_LOADS_CODE = words_of("""
+_LOADS_CODE = frozenset(
+    """
     LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH DYLD_FRAMEWORK_PATH PATH
     BASH_ENV ENV SHELLOPTS BASHOPTS PS4 CDPATH PROMPT_COMMAND IFS GLOBIGNORE FPATH ZDOTDIR PYTHONSTARTUP
     PYTHONPATH PYTHONHOME PYTHONINSPECT PYTHONUSERBASE PYTHONBREAKPOINT NODE_OPTIONS NODE_PATH PERL5OPT PERL5LIB
@@ -24,24 +24,27 @@ _LOADS_CODE = words_of("""
     FZF_DEFAULT_OPTS MYSQL_PS1 PSQL_EDITOR PSQL_PAGER PSQLRC PAGER_COMMAND DOCKER_HOST DOCKER_CONFIG KUBECONFIG
     AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE HOME XDG_CONFIG_HOME NPM_CONFIG_USERCONFIG PIP_CONFIG_FILE
     OPENSSL_CONF OPENSSL_ENGINES SSLKEYLOGFILE WGETRC CURL_HOME INPUTRC VIMINIT EXINIT MYVIMRC EMACSLOADPATH
-    """)
+    """.split()
+)
 _COMPILERS = frozenset(
     ("CC", "CXX", "LD", "AR", "RUSTFLAGS", "GOFLAGS", "MAKEFLAGS", "MAVEN_OPTS", "GRADLE_OPTS", "LESS", "SHELL")
 )
 """ordinary in front of a build; they matter only by naming a program, and builds run code anyway"""
 _PREFIXES = ("LD_", "DYLD_", "GIT_CONFIG_KEY", "GIT_CONFIG_VALUE", "BASH_FUNC_", "npm_config_script")
 _PLAIN_TOOL = re.compile(r"(?:/usr/bin/)?(?:cat|less|more|true|false|:|vi|vim|nano|emacs|code --wait)?")
-_SHOWING = words_of("""
+_SHOWING = frozenset(
+    """
     PAGER GIT_PAGER MANPAGER EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR
-    """)
+    """.split()
+)
 
 
-def judge_assignment(judge: Judge, name: str, values: Values, *, program: str) -> None:
-    """Judge `name=value`, in front of `program` or ("") for good.
+def check_assignment(context: RuleContext, name: str, values: Values, *, program: str) -> None:
+    """Check `name=value`, in front of `program` or ("") for good.
 
     `IFS= read` is how one reads a line, and `PAGER=cat` how one does without a pager.
     """
-    judge.assign(name)
+    context.assign(name)
     if name not in _LOADS_CODE and not name.startswith(_PREFIXES):
         return
     if name == "IFS" and program == "read":
@@ -50,4 +53,4 @@ def judge_assignment(judge: Judge, name: str, values: Values, *, program: str) -
         return
     if name in _COMPILERS and all(re.fullmatch(r"[\w.+=,/-]*", value) and "/" not in value for value in values):
         return
-    judge.add(RiskClass.CODE_EXECUTION, "environment", f"sets {name}, which decides what programs run")
+    context.add(RiskClass.CODE_EXECUTION, "environment", f"sets {name}, which decides what programs run")

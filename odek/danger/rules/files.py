@@ -10,7 +10,7 @@ from odek.danger.paths import classify_write, is_block_device, is_wipe_target, r
 from odek.danger.risk import RiskClass
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
 from odek.danger.rules.textcode import sed_effects
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 _REMOTE = re.compile(r"(?:[^/\s:]+@)?[^/\s:]+:(?!//)|rsync://|[a-z]+://")
 _SPECIAL_MODE = re.compile(r"[0-7]*[2-7][0-7]{3}$")
@@ -20,23 +20,23 @@ _ALWAYS_RECURSIVE = ("rimraf", "del-cli", "trash")
 
 
 def _wipes(call: Call, path: str) -> bool:
-    return any(is_wipe_target(resolve(path, cwd), call.judge.place) for cwd in call.scope.cwds)
+    return any(is_wipe_target(resolve(path, cwd), call.context.place) for cwd in call.scope.cwds)
 
 
 def _unclear(arguments: Arguments) -> tuple[str, ...]:
     """Return the arguments that may be options as well as operands."""
-    return tuple(option.name for option in arguments.options if option.name[:1] in marks.UNKNOWN)
+    return tuple(option.name for option in arguments.options if option.name[:1] in abstract_text.UNKNOWN)
 
 
-def judge_rm(call: Call) -> None:
+def check_rm(call: Call) -> None:
     """`rm`: how much it deletes depends on where."""
     arguments = parse_arguments(call.arguments, ("--interactive",))
     operands = (*arguments.operands, *_unclear(arguments))
     recursive = arguments.has("-r", "-R", "--recursive") or call.program in _ALWAYS_RECURSIVE
     forced = recursive or arguments.has("-f", "--force")
     for path in operands:
-        broad = any(mark in path for mark in (marks.STAR, marks.ONE))
-        unknown = marks.holds_unknown(path) or marks.BELOW in path
+        broad = any(mark in path for mark in (abstract_text.STAR, abstract_text.ONE))
+        unknown = abstract_text.holds_unknown(path) or abstract_text.BELOW in path
         if recursive and (unknown or _wipes(call, path)):
             call.add(DESTROY, "tree", f"deletes the tree at {_shown(path)}, which is not just a part of the project")
         elif (forced or broad) and not unknown and _is_whole(call, path):
@@ -50,15 +50,15 @@ def _is_whole(call: Call, path: str) -> bool:
     """Return whether a forced removal, though not recursive, takes away everything in a directory."""
     if path.rstrip("/") in (".", "..", "~") or path.endswith("/.."):
         return True
-    return _wipes(call, path) and (any(mark in path for mark in marks.GLOBS) or _is_root_like(call, path))
+    return _wipes(call, path) and (any(mark in path for mark in abstract_text.GLOBS) or _is_root_like(call, path))
 
 
 def _is_root_like(call: Call, path: str) -> bool:
-    home = call.judge.place.home
-    return any(resolve(path, cwd) in ("/", home, call.judge.place.workspace) for cwd in call.scope.cwds)
+    home = call.context.place.home
+    return any(resolve(path, cwd) in ("/", home, call.context.place.workspace) for cwd in call.scope.cwds)
 
 
-def judge_shred(call: Call) -> None:
+def check_shred(call: Call) -> None:
     """`shred`: as `rm`, beyond recovery."""
     arguments = parse_arguments(call.arguments, ("-n", "--iterations", "-s", "--size", "--random-source"))
     for path in (*arguments.operands, *_unclear(arguments)):
@@ -68,7 +68,7 @@ def judge_shred(call: Call) -> None:
     call.add(LOCAL, "", "overwrites files")
 
 
-def judge_move(call: Call) -> None:
+def check_move(call: Call) -> None:
     """`mv`, `cp`, `ln`, `install`: the last operand, or a directory given by option, is written."""
     arguments = parse_arguments(
         call.arguments, ("-t", "--target-directory", "-S", "--suffix", "-m", "--mode", "-o", "--owner", "-g", "--group")
@@ -97,7 +97,7 @@ def judge_move(call: Call) -> None:
 
 def _judge_taken_away(call: Call, sources: tuple[str, ...]) -> None:
     for path in sources:
-        if marks.holds_unknown(path):
+        if abstract_text.holds_unknown(path):
             call.write(path)
         elif _is_whole(call, path) or _is_root_like(call, path):
             call.add(DESTROY, "tree", f"moves {_shown(path)} away")
@@ -109,7 +109,7 @@ def _special(modes: tuple[str, ...]) -> bool:
     return any(_SPECIAL_MODE.fullmatch(mode) or re.search(r"[+=][rwxXt]*s", mode) for mode in modes)
 
 
-def judge_chmod(call: Call) -> None:
+def check_chmod(call: Call) -> None:
     """`chmod`: setuid and setgid, and whole trees that are not the project's."""
     words = [word for word in call.arguments if not re.fullmatch(r"-[rwxXst]+", word) or word == "-R"]
     arguments = parse_arguments(words, ("--reference",))
@@ -117,7 +117,7 @@ def judge_chmod(call: Call) -> None:
     operands = (*arguments.operands, *_unclear(arguments))
     mode, files = (("",), operands) if removes or arguments.has("--reference") else (operands[:1], operands[1:])
     call.add(LOCAL, "", "changes the rights of files")
-    if _special(tuple(mode)) or any(marks.holds_unknown(text) for text in mode):
+    if _special(tuple(mode)) or any(abstract_text.holds_unknown(text) for text in mode):
         call.add(SYSTEM, "mode", "gives a program the rights of its owner")
     for path in files:
         if arguments.has("-R", "--recursive") and _wipes(call, path) and not _is_workspace(call, path):
@@ -126,13 +126,13 @@ def judge_chmod(call: Call) -> None:
 
 
 def _is_workspace(call: Call, path: str) -> bool:
-    place = call.judge.place
+    place = call.context.place
     return place.workspace != place.home and all(
-        resolve(path, cwd).rstrip(f"/{marks.STAR}") == place.workspace for cwd in call.scope.cwds
+        resolve(path, cwd).rstrip(f"/{abstract_text.STAR}") == place.workspace for cwd in call.scope.cwds
     )
 
 
-def judge_dd(call: Call) -> None:
+def check_dd(call: Call) -> None:
     """`dd`: what it writes to."""
     call.add(LOCAL, "", "copies blocks")
     for word in call.arguments:
@@ -144,11 +144,11 @@ def judge_dd(call: Call) -> None:
             call.write(path)
         elif name == "if":
             call.read(path)
-        elif marks.holds_unknown(word):
+        elif abstract_text.holds_unknown(word):
             call.write(word)
 
 
-def judge_rsync(call: Call) -> None:
+def check_rsync(call: Call) -> None:
     """`rsync`: local, or over the network when an operand names a host."""
     arguments = parse_arguments(
         call.arguments, ("-e", "--rsh", "--exclude", "--include", "-f", "--filter", "--exclude-from")
@@ -161,21 +161,21 @@ def judge_rsync(call: Call) -> None:
         if not _REMOTE.match(path) and len(operands) > 1 and not _is_plain_target(call, path):
             call.write(path)
     call.read(*operands[:-1])
-    call.judge.add(SAFE, "rsync", "copies files and deletes none")
+    call.context.add(SAFE, "rsync", "copies files and deletes none")
 
 
 def _is_plain_target(call: Call, path: str) -> bool:
     """`rsync a b` inside the project counts as harmless (runtime 5.3.2): nothing is deleted."""
-    if not marks.is_exact(path) or path.startswith((".", "/")):
+    if not abstract_text.is_exact(path) or path.startswith((".", "/")):
         return False
     places = [resolve(path, cwd) for cwd in call.scope.cwds]
     return all(
-        classify_write(place, call.judge.place).level is LOCAL and not trusted_name(place, call.judge.place)
+        classify_write(place, call.context.place).level is LOCAL and not trusted_name(place, call.context.place)
         for place in places
     )
 
 
-def judge_sed(call: Call) -> None:
+def check_sed(call: Call) -> None:
     """`sed`: a filter, unless its script runs commands or writes, or `-i` edits in place."""
     arguments = parse_arguments(
         call.arguments, ("-e", "--expression", "-f", "--file", "-l", "--line-length"), whole=False
@@ -188,7 +188,7 @@ def judge_sed(call: Call) -> None:
         if in_place and operands[:1] == ("",):  # BSD: sed -i '' SCRIPT
             operands = operands[1:]
         inline, operands = operands[:1], operands[1:]
-    call.judge.add(SAFE, "sed", "only reads")
+    call.context.add(SAFE, "sed", "only reads")
     if files:
         call.add(EXEC, "file", "runs a script from a file")
     for script in inline:
@@ -199,8 +199,8 @@ def judge_sed(call: Call) -> None:
 
 
 def _judge_script(call: Call, script: str) -> None:
-    if not marks.is_exact(script):
-        script = script.translate(dict.fromkeys(map(ord, marks.ALL), "_"))
+    if not abstract_text.is_exact(script):
+        script = script.translate(dict.fromkeys(map(ord, abstract_text.ALL), "_"))
     runs, writes, reads = sed_effects(script)
     if runs:
         call.add(EXEC, "command", "runs commands from its script")
@@ -208,7 +208,7 @@ def _judge_script(call: Call, script: str) -> None:
     call.read(*reads)
 
 
-def judge_tar(call: Call) -> None:
+def check_tar(call: Call) -> None:
     """`tar`: lists, packs, or unpacks into a directory."""
     words = call.arguments
     if words and re.fullmatch(r"[A-Za-z]+", words[0]) and words[0][0] in "ctxrudA":  # the old style without a dash
@@ -219,7 +219,7 @@ def judge_tar(call: Call) -> None:
     names = {option.name for option in arguments.options}
     archives = arguments.values("-f", "--file") or _old_style_file(words, arguments)
     if "-t" in names or arguments.has("--list", "--compare") or "-d" in names:
-        call.judge.add(SAFE, "tar", "lists an archive")
+        call.context.add(SAFE, "tar", "lists an archive")
         call.read(*archives)
         return
     call.add(LOCAL, "", "packs or unpacks files")
@@ -238,37 +238,37 @@ def _old_style_file(words: tuple[str, ...], arguments: Arguments) -> tuple[str, 
     return arguments.operands[:1] if words and words[0].startswith("-") and "f" in words[0] else ()
 
 
-def judge_unzip(call: Call) -> None:
+def check_unzip(call: Call) -> None:
     """`unzip`: lists, or unpacks into the directory or `-d`."""
     arguments = parse_arguments(call.arguments, ("-d", "-P", "-x"))
     if arguments.has("-l", "-v", "-t", "-Z", "-z", "-p", "-c"):
-        call.judge.add(SAFE, "unzip", "reads an archive")
+        call.context.add(SAFE, "unzip", "reads an archive")
     else:
         call.add(LOCAL, "", "unpacks files")
         call.write(*(arguments.values("-d") or (".",)))
     call.read(*arguments.operands[:1])
 
 
-def judge_truncate(call: Call) -> None:
+def check_truncate(call: Call) -> None:
     """`tee`, `truncate`: every operand is written; `tee` shows what it is fed."""
     arguments = parse_arguments(call.arguments, ("-s", "--size", "-r", "--reference", "--output-error"))
     call.write(*arguments.operands, *_unclear(arguments))
     for path in arguments.operands:
-        if any(mark in path for mark in marks.GLOBS) and _wipes(call, path):
+        if any(mark in path for mark in abstract_text.GLOBS) and _wipes(call, path):
             call.add(DESTROY, "all", f"empties {_shown(path)}")
     if not arguments.operands:
-        call.judge.add(SAFE, call.program, "passes its input on")
+        call.context.add(SAFE, call.program, "passes its input on")
 
 
 def _shown(path: str) -> str:
-    return marks.rendered(path) if len(path) < 60 else marks.rendered(path[:59]) + "…"
+    return abstract_text.rendered(path) if len(path) < 60 else abstract_text.rendered(path[:59]) + "…"
 
 
 FILE_RULES: dict[str, Rule] = {
-    **dict.fromkeys(("rm", "grm", "srm", "rimraf", "del-cli", "trash", "unlink"), judge_rm),
-    **dict.fromkeys(("mv", "cp", "ln", "install", "gmv", "gcp", "link"), judge_move),
-    **dict.fromkeys(("tar", "gtar", "bsdtar", "star"), judge_tar),
-    **dict.fromkeys(("sed", "gsed"), judge_sed),
-    **dict.fromkeys(("tee", "truncate", "sponge"), judge_truncate),
-    "unzip": judge_unzip, "shred": judge_shred, "chmod": judge_chmod, "dd": judge_dd, "rsync": judge_rsync,
+    **dict.fromkeys(("rm", "grm", "srm", "rimraf", "del-cli", "trash", "unlink"), check_rm),
+    **dict.fromkeys(("mv", "cp", "ln", "install", "gmv", "gcp", "link"), check_move),
+    **dict.fromkeys(("tar", "gtar", "bsdtar", "star"), check_tar),
+    **dict.fromkeys(("sed", "gsed"), check_sed),
+    **dict.fromkeys(("tee", "truncate", "sponge"), check_truncate),
+    "unzip": check_unzip, "shred": check_shred, "chmod": check_chmod, "dd": check_dd, "rsync": check_rsync,
 }  # fmt: skip

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from odek.danger.call import Call, Rule
-from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import is_wipe_target, resolve
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 _EXEC = ("-exec", "-execdir", "-ok", "-okdir")
 _PRINTING = ("-fprint", "-fprint0", "-fls", "-fprintf")
@@ -23,18 +22,20 @@ ARTEFACT = re.compile(
     r"(?:\*|[\w-]*\*)\.(?:py[cod]|o|obj|class|orig|rej|bak|tmp|swp|log|egg-info|gcda|gcno)|\*~|\*\.py\[co\]"
 )
 """names of what a build or a run makes again"""
-HARMLESS_FOR_FOUND = words_of("wc grep egrep fgrep ls stat file head tail md5sum sha1sum sha256sum du chmod basename")
+HARMLESS_FOR_FOUND = frozenset(
+    "wc grep egrep fgrep ls stat file head tail md5sum sha1sum sha256sum du chmod basename".split()
+)
 """programs that `find -exec` may run: their own rule says what they do with what is found"""
 
 
-def judge_find(call: Call) -> None:
+def check_find(call: Call) -> None:
     """`find`: reads names; `-delete` and `-exec` act on what is found (F-85)."""
     starts, words = _split(call.arguments)
-    call.judge.add(SAFE, "find", "only reads names")
+    call.context.add(SAFE, "find", "only reads names")
     call.read(*starts, how="names")
     if "-delete" in words:
         _judge_delete(call, starts, words[: words.index("-delete")] if not _loosened(words) else ())
-    elif any(word[:1] in marks.UNKNOWN for word in words):
+    elif any(word[:1] in abstract_text.UNKNOWN for word in words):
         _judge_delete(call, starts, ())
     for index, word in enumerate(words):
         if word in _PRINTING:
@@ -70,9 +71,9 @@ def _judge_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...]) -
     named = _is_named(words)
     for start in starts:
         places = [resolve(start, cwd) for cwd in call.scope.cwds]
-        inside = all(not is_wipe_target(place + ("/x" if named else ""), call.judge.place) for place in places)
+        inside = all(not is_wipe_target(place + ("/x" if named else ""), call.context.place) for place in places)
         if not inside:
-            call.add(DESTROY, "delete", f"deletes what it finds below {marks.rendered(start)}")
+            call.add(DESTROY, "delete", f"deletes what it finds below {abstract_text.rendered(start)}")
     call.add(LOCAL, "delete", "deletes files that it finds by name")
 
 
@@ -103,7 +104,7 @@ def _inner(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _filled(words: tuple[str, ...], starts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command with what is found put in: places below the starting points."""
-    found = tuple(f"{start.rstrip('/') or '/'}/{marks.BELOW}" for start in starts)
+    found = tuple(f"{start.rstrip('/') or '/'}/{abstract_text.BELOW}" for start in starts)
     result: list[str] = []
     for word in words:
         if word == "{}":
@@ -113,9 +114,9 @@ def _filled(words: tuple[str, ...], starts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def judge_fd(call: Call) -> None:
+def check_fd(call: Call) -> None:
     """`fd`: as `find`, with `-x` and `-X` taking the rest of the line."""
-    call.judge.add(SAFE, "fd", "only reads names")
+    call.context.add(SAFE, "fd", "only reads names")
     words = call.arguments
     for index, word in enumerate(words):
         if word in ("-x", "-X") or (word.startswith("--exe") and "--exec-batch".startswith(word.partition("=")[0])):
@@ -133,13 +134,13 @@ def found_paths(call: Call) -> str:
     """Return what a search prints when every starting point lies in the directory: paths below it."""
     starts = _split(call.arguments)[0] if call.program == "find" else ()
     return (
-        marks.BELOW
-        if all(not start.startswith(("/", "..", "~")) and marks.is_exact(start) for start in starts)
-        else marks.ANY
+        abstract_text.BELOW
+        if all(not start.startswith(("/", "..", "~")) and abstract_text.is_exact(start) for start in starts)
+        else abstract_text.ANY
     )
 
 
 FIND_RULES: dict[str, Rule] = {
-    **dict.fromkeys(("find", "gfind"), judge_find),
-    **dict.fromkeys(("fd", "fdfind"), judge_fd),
+    **dict.fromkeys(("find", "gfind"), check_find),
+    **dict.fromkeys(("fd", "fdfind"), check_fd),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odek.danger.lists import words_of
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SYSTEM, Operands, OptionRow
 
 OPTIONS: tuple[OptionRow, ...] = (
@@ -261,8 +260,10 @@ WRITTEN: Mapping[Operands, str] = {
     "rest": "git clone, chmod, uniq, sassc, svn checkout, hg clone",
 }  # fmt: skip
 
-WHOLE = words_of("""
+WHOLE = frozenset(
+    """
     consul convert dart duckdb exiftool ffmpeg find ghc go identify java javac magick mogrify nomad openssl packer
     sqlite3 swiftc terraform tofu vault xmllint
-    """)
+    """.split()
+)
 """programs whose single-dash options are words"""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from odek.danger.call import Call
 from odek.danger.options import Arguments
 from odek.danger.rules.table import EXEC, LOCAL, NET, SYSTEM, Path
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 _EXECUTING_KEY = re.compile(
     r"core\.(?:pager|fsmonitor|sshcommand|editor|askpass|hookspath|gitproxy|attributesfile|worktree|alternaterefscommand)$|"
@@ -28,11 +28,11 @@ _RUNNING_ADDRESS = re.compile(r"\w+::|(?:ssh://)?-")
 _REMOTE = ("clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive")
 _PATH_OPTIONS = ("--ours", "--theirs", "--pathspec-from-file", "-p", "--patch")
 _EVERYTHING = (".", "./", "*")
-_IS_PATH = re.compile(rf"\.\.?/|:|{marks.STAR}")
+_IS_PATH = re.compile(rf"\.\.?/|:|{abstract_text.STAR}")
 _READS_CONFIG = ("--get", "--get-all", "--get-regexp", "--list", "-l", "--show-origin", "--get-urlmatch")
 
 
-def judge_git(call: Call, path: Path, arguments: Arguments) -> None:
+def check_git(call: Call, path: Path, arguments: Arguments) -> None:
     """Add what the tables cannot say to the verdict on `git …`."""
     _judge_given_configuration(call, arguments)
     command = path[1] if len(path) > 1 else ""

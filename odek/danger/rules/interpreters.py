@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 
 from odek.danger.call import Call, Rule
-from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import names_secret
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
 from odek.danger.rules.textcode import program_runs
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 SHELLS = frozenset(
     ("sh", "bash", "zsh", "fish", "dash", "ksh", "mksh", "ash", "csh", "tcsh", "rbash", "busybox-sh", "yash", "oksh")
 )
-_FED = words_of("""
+_FED = frozenset(
+    """
     node nodejs python pypy pypy3 perl ruby php lua R Rscript julia tclsh expect guile deno bun awk gawk mawk
     nawk ed ex vi vim nvim irb pry jshell ghci iex osascript pwsh powershell psql mysql mariadb sqlite3 mongosh
     at batch crontab gdb bc make patch parallel ssh
-    """)
+    """.split()
+)
 """programs that carry out what is fed to them"""
 _HARMLESS_WHEN_FED = frozenset(("bc", "patch"))
 _DATABASES = frozenset(
@@ -41,7 +42,7 @@ _WIPES = re.compile(
 )
 
 
-def judge_shell(call: Call) -> None:
+def check_shell(call: Call) -> None:
     """`sh -c`, `sh FILE`, `sh` fed by a pipe: code; the text is judged too where it is known."""
     arguments = parse_arguments(call.arguments, ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"), stop=True)
     inner = call.scope.copy()
@@ -60,12 +61,12 @@ def judge_shell(call: Call) -> None:
         call.read(*arguments.operands, how="mention")
         return
     call.add(EXEC, "fed", "runs what is fed to it as commands")
-    for text in (call.stdin or "").split(marks.EITHER):
-        if any(character not in marks.ALL for character in text):
+    for text in (call.stdin or "").split(abstract_text.EITHER):
+        if any(character not in abstract_text.ALL for character in text):
             call.shell(text, inner.copy())
 
 
-def judge_interpreter_words(call: Call) -> None:
+def check_interpreter_words(call: Call) -> None:
     """Code given to an interpreter, beyond the class that its table row gives."""
     if any(names_secret(word) for word in call.arguments):
         call.add(SYSTEM, "secret", "names a file that may hold secrets")
@@ -74,7 +75,7 @@ def judge_interpreter_words(call: Call) -> None:
         call.add(DESTROY, "wipe", "deletes directory trees from code")
 
 
-def judge_database(call: Call) -> None:
+def check_database(call: Call) -> None:
     """Statements for a database: deletions, and what leads back to a shell."""
     texts = [*call.arguments, *([call.stdin] if call.stdin else ())]
     joined = " ".join(call.arguments)
@@ -85,8 +86,8 @@ def judge_database(call: Call) -> None:
             call.add(DESTROY, "drop", "deletes data")
 
 
-def judge_feed(call: Call) -> None:
-    """Judge what a pipe or a redirection feeds to a program that carries it out."""
+def check_feed(call: Call) -> None:
+    """Check what a pipe or a redirection feeds to a program that carries it out."""
     if call.stdin is None or call.program not in _FED or call.program in _HARMLESS_WHEN_FED:
         return
     if call.program in _DATABASES:
@@ -106,7 +107,7 @@ def _has_script(call: Call) -> bool:
     return any(not word.startswith("-") for word in call.arguments)
 
 
-def judge_awk(call: Call) -> None:
+def check_awk(call: Call) -> None:
     """`awk`: a program that may open pipes and files."""
     arguments = parse_arguments(
         call.arguments,
@@ -115,11 +116,11 @@ def judge_awk(call: Call) -> None:
     scripts = arguments.values("-f", "--file", "-E", "-i", "-l", "--include", "--load", "--exec")
     inline = arguments.values("-e", "--source") or (() if scripts else arguments.operands[:1])
     files = arguments.operands if scripts or arguments.values("-e", "--source") else arguments.operands[1:]
-    call.judge.add(SAFE, "awk", "only reads")
+    call.context.add(SAFE, "awk", "only reads")
     if scripts:
         call.add(EXEC, "file", "runs a program from a file")
     for text in inline:
-        if not marks.is_exact(text):
+        if not abstract_text.is_exact(text):
             call.add(EXEC, "computed", "runs a program that cannot be told beforehand")
         runs, writes = program_runs(text)
         if runs:
@@ -136,17 +137,17 @@ def _write_names(call: Call, text: str) -> None:
     for name in re.findall(r'>>?\s*"([^"]*)"', text):
         call.write(name)
     if re.search(r">>?\s*[A-Za-z$(]", text):
-        call.write(marks.ANY)
+        call.write(abstract_text.ANY)
 
 
 INTERPRETER_RULES: dict[str, Rule] = {
-    **dict.fromkeys(SHELLS, judge_shell),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), judge_awk),
+    **dict.fromkeys(SHELLS, check_shell),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), check_awk),
 }
 EXTRA_INTERPRETER_RULES: dict[str, Rule] = {
-    **dict.fromkeys(_DATABASES, judge_database),
+    **dict.fromkeys(_DATABASES, check_database),
     **dict.fromkeys(
         ("python", "pypy", "node", "nodejs", "perl", "ruby", "php", "lua", "deno", "bun", "R", "Rscript", "julia"),
-        judge_interpreter_words,
+        check_interpreter_words,
     ),
 }

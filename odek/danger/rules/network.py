@@ -37,7 +37,7 @@ _SSH_RUNS = re.compile(
 )
 
 
-def judge_transfer(call: Call, _path: Path, arguments: Arguments) -> None:
+def check_transfer(call: Call, _path: Path, arguments: Arguments) -> None:
     """`curl`, `wget`: local files in addresses, files that are created under their remote names."""
     for word in arguments.operands:
         if word.lower().startswith("file:"):
@@ -53,7 +53,7 @@ def judge_transfer(call: Call, _path: Path, arguments: Arguments) -> None:
         call.read(*arguments.values("-T", "--upload-file"))
 
 
-def judge_ssh(call: Call, _path: Path, _arguments: Arguments) -> None:
+def check_ssh(call: Call, _path: Path, _arguments: Arguments) -> None:
     """`ssh`, `scp`, `sftp`: options that run a local command."""
     parsed = parse_arguments(call.arguments, _SSH_VALUES, stop=True)
     for value in parsed.values("-o"):
@@ -63,7 +63,7 @@ def judge_ssh(call: Call, _path: Path, _arguments: Arguments) -> None:
         call.add(EXEC, "file", "reads its settings from a file that may run commands")
 
 
-def judge_cloud(call: Call, _path: Path, arguments: Arguments) -> None:
+def check_cloud(call: Call, _path: Path, arguments: Arguments) -> None:
     """Subcommands of clouds follow patterns: `describe-*` asks, `delete-*` deletes."""
     words = arguments.operands
     joined = " ".join(words[:6])
@@ -71,14 +71,14 @@ def judge_cloud(call: Call, _path: Path, arguments: Arguments) -> None:
         call.add(DESTROY, "delete", "deletes what runs in a cluster or a cloud")
 
 
-def judge_containers(call: Call, _path: Path, arguments: Arguments) -> None:
+def check_containers(call: Call, _path: Path, arguments: Arguments) -> None:
     """`docker … rm -f`, `down -v`: data goes with the container."""
     words = arguments.operands
     if "rm" in words[:3] and arguments.has("-v", "--volumes") and "run" not in words[:2]:
         call.add(DESTROY, "remove", "removes data with its container")
 
 
-def judge_github(call: Call, _path: Path, arguments: Arguments) -> None:
+def check_github(call: Call, _path: Path, arguments: Arguments) -> None:
     """`gh api`: a method other than GET changes something; `gh extension` and `gh alias` run code."""
     words = arguments.operands
     if words[:1] in (("extension",), ("alias",), ("codespace",)):

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from odek.danger.call import Call, Rule
-from odek.danger.lists import words_of
 from odek.danger.options import Arguments
 from odek.danger.rules import flags, plain, services, tools
 from odek.danger.rules.files import FILE_RULES
 from odek.danger.rules.finding import FIND_RULES, found_paths
-from odek.danger.rules.git import is_harmless_config, judge_git
+from odek.danger.rules.git import check_git, is_harmless_config
 from odek.danger.rules.interpreters import EXTRA_INTERPRETER_RULES, INTERPRETER_RULES
-from odek.danger.rules.network import judge_cloud, judge_containers, judge_github, judge_ssh, judge_transfer
-from odek.danger.rules.peers import NearJudge, stays_near
+from odek.danger.rules.local_services import NearContext, stays_near
+from odek.danger.rules.network import check_cloud, check_containers, check_github, check_ssh, check_transfer
 from odek.danger.rules.shell import SHELL_RULES
 from odek.danger.rules.table import (
     LOCAL,
@@ -27,13 +26,13 @@ from odek.danger.rules.table import (
     build_options,
     build_words,
     build_written,
-    judge_by_table,
-    judge_options,
-    judge_secrets,
+    check_by_table,
+    check_options,
+    check_secrets,
     read_arguments,
 )
-from odek.danger.rules.wrappers import RUN_SUBCOMMANDS, WRAPPER_RULES, judge_run_subcommand
-from odek.danger.shell import marks
+from odek.danger.rules.wrappers import RUN_SUBCOMMANDS, WRAPPER_RULES, check_run_subcommand
+from odek.danger.shell import abstract_text
 
 _COMMANDS = build_commands((*plain.ROWS, *tools.GIT, *tools.PACKAGES, *services.CONTAINERS, *services.CLOUDS))
 TABLE = Table(
@@ -48,24 +47,28 @@ TABLE = Table(
 
 _More = Callable[[Call, Path, Arguments], None]
 _MORE: Mapping[str, _More] = {
-    "git": judge_git,
-    **dict.fromkeys(("curl", "wget", "wget2"), judge_transfer),
-    **dict.fromkeys(("ssh", "scp", "sftp", "mosh", "autossh", "sshfs"), judge_ssh),
-    **dict.fromkeys(words_of("""
+    "git": check_git,
+    **dict.fromkeys(("curl", "wget", "wget2"), check_transfer),
+    **dict.fromkeys(("ssh", "scp", "sftp", "mosh", "autossh", "sshfs"), check_ssh),
+    **dict.fromkeys(frozenset("""
         aws gcloud az doctl kubectl oc heroku fly flyctl gsutil bq ibmcloud oci
-        """), judge_cloud),
-    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), judge_containers),
-    **dict.fromkeys(("gh", "glab"), judge_github),
+        """.split()), check_cloud),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), check_containers),
+    **dict.fromkeys(("gh", "glab"), check_github),
 }  # fmt: skip
 _SHOWS_NO_VALUES = frozenset(
     ("ls", "date", "pwd", "which", "basename", "dirname", "realpath", "readlink", "mkdir", "touch")
 )
-_LISTS_BELOW = words_of("""
+_LISTS_BELOW = frozenset(
+    """
     find gfind fd fdfind grep egrep fgrep rg ag ls
-    """)
-_FILTERS = words_of("""
+    """.split()
+)
+_FILTERS = frozenset(
+    """
     sort uniq head tail grep egrep fgrep rg cat tac shuf
-    """)
+    """.split()
+)
 _NUMBERS = frozenset(
     (
         "date",
@@ -87,13 +90,13 @@ _NUMBERS = frozenset(
 )
 
 
-def judge_table(call: Call) -> None:
-    """Judge a program by the tables, and by the rule that adds to them."""
-    if call.judge.place.peers and stays_near(call, read_arguments(TABLE, call)):
-        call.judge = NearJudge(call.judge)
+def check_table(call: Call) -> None:
+    """Check a program by the tables, and by the rule that adds to them."""
+    if call.context.place.peers and stays_near(call, read_arguments(TABLE, call)):
+        call.context = NearContext(call.context)
     if call.program == "git" and is_harmless_config_call(call):
         return
-    path, arguments = judge_by_table(TABLE, call)
+    path, arguments = check_by_table(TABLE, call)
     if call.program == "ps" and any(
         re.fullmatch(r"[A-Za-z]*e[A-Za-z]*|-[A-Za-z]*E[A-Za-z]*", word) for word in call.arguments
     ):
@@ -105,22 +108,22 @@ def judge_table(call: Call) -> None:
     if extra:
         extra(call)
     if call.program in RUN_SUBCOMMANDS:
-        judge_run_subcommand(call)
+        check_run_subcommand(call)
     level = TABLE.commands[path][0]
     if level <= LOCAL and call.program not in _SHOWS_NO_VALUES:
-        judge_secrets(call)
+        check_secrets(call)
     _tell_output(call, path, arguments)
 
 
 def is_harmless_config_call(call: Call) -> bool:
-    """Judge `git config` of a harmless key; return whether it was one."""
+    """Check `git config` of a harmless key; return whether it was one."""
     arguments = read_arguments(TABLE, call)
     if arguments.operands[:1] != ("config",) or any(o.index < arguments.rest_index for o in arguments.options):
         return False
     if not is_harmless_config(arguments):
         return False
     writes = len(arguments.operands) > 2 and arguments.operands[1] not in ("get", "list")
-    call.judge.add(LOCAL if writes else SAFE, "git.config", "reads or sets a harmless setting of the repository")
+    call.context.add(LOCAL if writes else SAFE, "git.config", "reads or sets a harmless setting of the repository")
     return True
 
 
@@ -130,15 +133,15 @@ def _tell_output(call: Call, path: Path, arguments: Arguments) -> None:
     if name == "pwd" and len(call.scope.cwds) == 1:
         call.output = call.scope.cwds[0]
     elif call.argv[:3] == ("git", "rev-parse", "--show-toplevel"):
-        call.output = call.judge.place.workspace or marks.ANY
+        call.output = call.context.place.workspace or abstract_text.ANY
     elif name in _NUMBERS or path[:2] in (("git", "rev-parse"), ("git", "describe")):
-        call.output = marks.NAME
+        call.output = abstract_text.NAME
     elif path[:2] in (("git", "ls-files"), ("git", "diff"), ("git", "grep")):
-        call.output = marks.BELOW
+        call.output = abstract_text.BELOW
     elif name == "cat" and not arguments.operands and call.stdin is not None:
         call.output = call.stdin
     elif name in _FILTERS and call.stdin is not None:
-        call.output = call.stdin if call.stdin == marks.BELOW else marks.ANY
+        call.output = call.stdin if call.stdin == abstract_text.BELOW else abstract_text.ANY
     elif name in _LISTS_BELOW:
         call.output = _listed(call, arguments)
 
@@ -147,36 +150,36 @@ def _listed(call: Call, arguments: Arguments) -> str:
     if call.program in ("find", "gfind"):
         return found_paths(call)
     if call.program in ("grep", "egrep", "fgrep", "rg", "ag") and not arguments.has("-l", "--files-with-matches", "-L"):
-        return marks.ANY
+        return abstract_text.ANY
     inside = all(
-        marks.is_exact(word.replace(marks.STAR, "")) and not word.startswith(("/", "..", "~"))
+        abstract_text.is_exact(word.replace(abstract_text.STAR, "")) and not word.startswith(("/", "..", "~"))
         for word in arguments.operands
     )
-    return marks.BELOW if inside else marks.ANY
+    return abstract_text.BELOW if inside else abstract_text.ANY
 
 
-def judge_search(call: Call) -> None:
+def check_search(call: Call) -> None:
     """`find` and `fd`, whose output may be fed to something else."""
     FIND_RULES[call.program](call)
     call.output = found_paths(call)
 
 
-def judge_file_rule(call: Call) -> None:
+def check_file_rule(call: Call) -> None:
     """The rules of files, with the tables' option rules in front of them."""
-    judge_by_options(call)
+    check_by_options(call)
     FILE_RULES[call.program](call)
-    judge_secrets(call)
+    check_secrets(call)
 
 
-def judge_by_options(call: Call) -> None:
-    """Judge only the options of a program that has a rule of its own."""
-    judge_options(TABLE, call)
+def check_by_options(call: Call) -> None:
+    """Check only the options of a program that has a rule of its own."""
+    check_options(TABLE, call)
 
 
 def _rules() -> dict[str, Rule]:
-    rules: dict[str, Rule] = dict.fromkeys((path[0] for path in TABLE.commands), judge_table)
-    rules.update(dict.fromkeys(FILE_RULES, judge_file_rule))
-    rules.update(dict.fromkeys(FIND_RULES, judge_search))
+    rules: dict[str, Rule] = dict.fromkeys((path[0] for path in TABLE.commands), check_table)
+    rules.update(dict.fromkeys(FILE_RULES, check_file_rule))
+    rules.update(dict.fromkeys(FIND_RULES, check_search))
     rules.update(INTERPRETER_RULES)
     rules.update(WRAPPER_RULES)
     rules.update(SHELL_RULES)

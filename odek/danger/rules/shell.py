@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from odek.danger.call import Call, Rule
-from odek.danger.lists import words_of
 from odek.danger.options import parse_arguments
 from odek.danger.paths import resolve
-from odek.danger.rules.environment import judge_assignment
-from odek.danger.rules.table import EXEC, LOCAL, SAFE, SYSTEM, judge_secrets
-from odek.danger.shell import marks
-from odek.danger.shell.escapes import decode_printf
+from odek.danger.rules.environment import check_assignment
+from odek.danger.rules.table import EXEC, LOCAL, SAFE, SYSTEM, check_secrets
+from odek.danger.shell import abstract_text
+from odek.danger.shell.lexer import decode_printf
 from odek.danger.shell.scope import UNKNOWN, Scope
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
@@ -21,16 +20,16 @@ _PLAIN_VARIABLE = re.compile(
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def judge_nothing(call: Call) -> None:
+def check_nothing(call: Call) -> None:
     """`true`, `:`, `exit`, `test`: no effect of their own, and they show nothing."""
-    call.judge.add(SAFE, call.program, "does nothing outside the shell")
+    call.context.add(SAFE, call.program, "does nothing outside the shell")
     call.read(*(word for word in call.arguments if "/" in word), how="names")
 
 
-def judge_echo(call: Call) -> None:
+def check_echo(call: Call) -> None:
     """`echo`: the output is known."""
-    call.judge.add(SAFE, "echo", "prints text")
-    judge_secrets(call)
+    call.context.add(SAFE, "echo", "prints text")
+    check_secrets(call)
     words = list(call.arguments)
     escapes = False
     while words and re.fullmatch(r"-[neE]+", words[0]):
@@ -39,13 +38,13 @@ def judge_echo(call: Call) -> None:
     text = " ".join(words)
     decoded = decode_printf(text) if "\\" in text else text
     # bash prints escapes as they are, dash decodes them: fed to a shell, both texts are judged
-    call.output = decoded if escapes or decoded == text else f"{text}{marks.EITHER}{decoded}"
+    call.output = decoded if escapes or decoded == text else f"{text}{abstract_text.EITHER}{decoded}"
 
 
-def judge_printf(call: Call) -> None:
+def check_printf(call: Call) -> None:
     """`printf`: the output is known for simple formats; `-v` assigns."""
-    call.judge.add(SAFE, "printf", "prints text")
-    judge_secrets(call)
+    call.context.add(SAFE, "printf", "prints text")
+    check_secrets(call)
     words = list(call.arguments)
     if words[:1] == ["-v"] and len(words) > 1:
         call.scope.assign(words[1], UNKNOWN)
@@ -59,10 +58,10 @@ def judge_printf(call: Call) -> None:
 
 
 def _formatted(form: str, words: list[str]) -> str:
-    """Return what printf prints for plain `%s` and `%b`; marks.ANY for other formats."""
+    """Return what printf prints for plain `%s` and `%b`; abstract_text.ANY for other formats."""
     pieces = re.split(r"(%[sb%])", form)
     if any("%" in piece for piece in pieces[::2]):
-        return marks.ANY
+        return abstract_text.ANY
     if not any(piece in ("%s", "%b") for piece in pieces):
         return form.replace("%%", "%")
     waiting = list(words)
@@ -78,32 +77,36 @@ def _formatted(form: str, words: list[str]) -> str:
             return "".join(printed)
 
 
-def judge_cd(call: Call) -> None:
+def check_cd(call: Call) -> None:
     """`cd` and `pushd`: where relative paths lead from now on."""
-    call.judge.add(SAFE, "cd", "changes the directory")
+    call.context.add(SAFE, "cd", "changes the directory")
     operands = parse_arguments(call.arguments, (), stop=True).operands
     call.read(*operands, how="names")
-    if call.program == "popd" or operands[:1] == ("-",) or any(a[:1] in marks.UNKNOWN for a in call.arguments):
+    if call.program == "popd" or operands[:1] == ("-",) or any(a[:1] in abstract_text.UNKNOWN for a in call.arguments):
         call.scope.cwds = UNKNOWN
         return
     if call.program == "pushd" and not operands:
         call.scope.cwds = UNKNOWN
         return
-    target = operands[0] if operands else call.scope.variables.get("HOME", (call.judge.place.home or marks.ANY,))[0]
+    target = (
+        operands[0]
+        if operands
+        else call.scope.variables.get("HOME", (call.context.place.home or abstract_text.ANY,))[0]
+    )
     if "CDPATH" in call.scope.variables:
         call.scope.cwds = UNKNOWN
         return
     call.scope.cwds = tuple(dict.fromkeys(resolve(target, cwd) for cwd in call.scope.cwds))
 
 
-def judge_declare(call: Call) -> None:
+def check_declare(call: Call) -> None:
     """`export`, `declare`, `local`, `readonly`, `typeset`: assignments; without names, all values are shown."""
     arguments = parse_arguments([word for word in call.arguments if not word.startswith("+")], ())
     shows = arguments.has("-p") or not arguments.operands
     if shows and not arguments.has("-f", "-F") and call.program != "local":
         call.add(SYSTEM, "shows", "shows the environment, which may hold secrets")
     else:
-        call.judge.add(SAFE, call.program, "sets variables of the shell")
+        call.context.add(SAFE, call.program, "sets variables of the shell")
     reference = arguments.has("-n") and call.program != "export"
     for word in arguments.operands:
         _assign(call, word)
@@ -115,7 +118,7 @@ def _assign(call: Call, word: str) -> None:
     match = _ASSIGNMENT.fullmatch(word)
     if match:
         values = UNKNOWN if match[2] else (match[3],)
-        judge_assignment(call.judge, match[1], values, program="")
+        check_assignment(call.context, match[1], values, program="")
         call.scope.assign(match[1], values)
         call.scope.splits_oddly = call.scope.splits_oddly or match[1] == "IFS"
     elif not _NAME.fullmatch(word):
@@ -123,21 +126,21 @@ def _assign(call: Call, word: str) -> None:
         call.scope.variables[""] = UNKNOWN
 
 
-def judge_unset(call: Call) -> None:
+def check_unset(call: Call) -> None:
     """`unset`: the value is gone, so it counts as unknown."""
-    call.judge.add(SAFE, "unset", "removes variables of the shell")
+    call.context.add(SAFE, "unset", "removes variables of the shell")
     for word in call.arguments:
         call.scope.functions.pop(word, None)
         call.scope.assign(word, UNKNOWN)
 
 
-def judge_read(call: Call) -> None:
+def check_read(call: Call) -> None:
     """`read`, `mapfile`, `getopts`, `let`: the variables that are named become unknown."""
-    call.judge.add(SAFE, call.program, "reads into variables of the shell")
+    call.context.add(SAFE, call.program, "reads into variables of the shell")
     for word in call.arguments:
         if match := _NAME.match(word):
             call.scope.assign(match[0], UNKNOWN)
-        elif not word.startswith("-") and not marks.is_exact(word):
+        elif not word.startswith("-") and not abstract_text.is_exact(word):
             call.scope.variables[""] = UNKNOWN
     if call.program in ("mapfile", "readarray"):
         call.scope.assign("MAPFILE", UNKNOWN)
@@ -148,13 +151,13 @@ def judge_read(call: Call) -> None:
     call.scope.assign("REPLY", UNKNOWN)
 
 
-def judge_set(call: Call) -> None:
+def check_set(call: Call) -> None:
     """`set`: alone it shows every variable."""
     if not call.arguments or (call.arguments[0] in ("-o", "+o") and len(call.arguments) == 1):
         shown = not call.arguments
         call.add(SYSTEM if shown else SAFE, "shows", "shows all variables, which may hold secrets")
         return
-    call.judge.add(SAFE, "set", "sets options of the shell")
+    call.context.add(SAFE, "set", "sets options of the shell")
     if "--" in call.arguments:
         call.scope.arguments = call.arguments[call.arguments.index("--") + 1 :]
     elif not call.arguments[0].startswith(("-", "+")):
@@ -163,41 +166,41 @@ def judge_set(call: Call) -> None:
         call.scope.arguments = None
 
 
-def judge_shift(call: Call) -> None:
+def check_shift(call: Call) -> None:
     """`shift`: the positional parameters move on."""
-    call.judge.add(SAFE, "shift", "moves the positional parameters")
+    call.context.add(SAFE, "shift", "moves the positional parameters")
     arguments = call.scope.arguments
     call.scope.arguments = arguments[1:] if arguments and not call.arguments else None
 
 
-def judge_eval(call: Call) -> None:
+def check_eval(call: Call) -> None:
     """`eval`: its text is run here."""
     call.add(EXEC, "", "runs text as commands")
     if call.arguments:
         call.shell(" ".join(call.arguments), stdin=call.stdin)
 
 
-def judge_source(call: Call) -> None:
+def check_source(call: Call) -> None:
     """`.` and `source`: a file's commands run here."""
     call.add(EXEC, "", "runs the commands in a file")
     call.read(*call.arguments[:1], how="mention")
 
 
-def judge_trap(call: Call) -> None:
+def check_trap(call: Call) -> None:
     """`trap`: text that runs later."""
     operands = parse_arguments(call.arguments, (), stop=True).operands
     if len(operands) < 2 or operands[0] in ("-", ""):
-        call.judge.add(SAFE, "trap", "sets or shows traps of the shell")
+        call.context.add(SAFE, "trap", "sets or shows traps of the shell")
         return
     call.add(EXEC, "", "runs commands later")
     call.shell(operands[0], call.scope.copy())
 
 
-def judge_alias(call: Call) -> None:
+def check_alias(call: Call) -> None:
     """`alias`: a name means other commands from the next line on."""
     definitions = [word.partition("=") for word in call.arguments if "=" in word]
     if not definitions:
-        call.judge.add(SAFE, "alias", "shows aliases")
+        call.context.add(SAFE, "alias", "shows aliases")
     for name, _, text in definitions:
         call.add(EXEC, "", "changes what a command name means")
         call.shell(f'{text} "$@"', _with_unknown_arguments(call))
@@ -210,60 +213,60 @@ def _with_unknown_arguments(call: Call) -> Scope:
     return scope
 
 
-def judge_hash(call: Call) -> None:
+def check_hash(call: Call) -> None:
     """`hash -p`, `enable -f`: names are bound to files."""
     if parse_arguments(call.arguments, ("-p", "-f")).has("-p", "-f"):
         call.add(EXEC, "", "binds a command name to a file")
     else:
-        call.judge.add(SAFE, call.program, "tells or forgets where commands are")
+        call.context.add(SAFE, call.program, "tells or forgets where commands are")
 
 
-def judge_printenv(call: Call) -> None:
+def check_printenv(call: Call) -> None:
     """`printenv`, `compgen -v`: values of the environment; some variables never hold a secret."""
     if (
         call.program == "printenv"
         and call.arguments
         and all(_PLAIN_VARIABLE.fullmatch(word) for word in call.arguments)
     ):
-        call.judge.add(SAFE, "printenv", "shows variables that hold no secrets")
+        call.context.add(SAFE, "printenv", "shows variables that hold no secrets")
         return
     call.add(SYSTEM, "", "shows the environment, which may hold secrets")
 
 
-def judge_mktemp(call: Call) -> None:
+def check_mktemp(call: Call) -> None:
     """`mktemp`: its output is a new file below the temporary directory."""
-    call.judge.add(LOCAL, "mktemp", "creates a temporary file")
+    call.context.add(LOCAL, "mktemp", "creates a temporary file")
     arguments = parse_arguments(call.arguments, ("-p", "--tmpdir", "--suffix"))
     folders = arguments.values("-p", "--tmpdir")
-    temp = call.judge.place.temp[0] if call.judge.place.temp else marks.ANY
+    temp = call.context.place.temp[0] if call.context.place.temp else abstract_text.ANY
     if arguments.operands and not arguments.has("-t", "--tmpdir", "-p"):
         call.write(*arguments.operands)
-        call.output = arguments.operands[0].replace("XXX", marks.NAME)
+        call.output = arguments.operands[0].replace("XXX", abstract_text.NAME)
     elif folders:
         call.write(*folders)
-        call.output = f"{folders[0]}/{marks.NAME}"
+        call.output = f"{folders[0]}/{abstract_text.NAME}"
     else:
-        call.output = f"{temp}/{marks.NAME}"
+        call.output = f"{temp}/{abstract_text.NAME}"
 
 
 SHELL_RULES: dict[str, Rule] = {
-    **dict.fromkeys(words_of("""
+    **dict.fromkeys(frozenset("""
         true false : test [ exit return break continue wait sleep bind shopt jobs fg bg disown umask ulimit
         times type which logout suspend caller complete
-        """), judge_nothing),
-    **dict.fromkeys(("export", "declare", "typeset", "local", "readonly"), judge_declare),
-    **dict.fromkeys(("read", "mapfile", "readarray", "getopts", "let"), judge_read),
-    **dict.fromkeys(("cd", "pushd", "popd"), judge_cd),
-    **dict.fromkeys((".", "source"), judge_source),
-    **dict.fromkeys(("hash", "enable"), judge_hash),
-    **dict.fromkeys(("printenv", "compgen"), judge_printenv),
-    "echo": judge_echo,
-    "printf": judge_printf,
-    "unset": judge_unset,
-    "set": judge_set,
-    "shift": judge_shift,
-    "eval": judge_eval,
-    "trap": judge_trap,
-    "alias": judge_alias,
-    "mktemp": judge_mktemp,
+        """.split()), check_nothing),
+    **dict.fromkeys(("export", "declare", "typeset", "local", "readonly"), check_declare),
+    **dict.fromkeys(("read", "mapfile", "readarray", "getopts", "let"), check_read),
+    **dict.fromkeys(("cd", "pushd", "popd"), check_cd),
+    **dict.fromkeys((".", "source"), check_source),
+    **dict.fromkeys(("hash", "enable"), check_hash),
+    **dict.fromkeys(("printenv", "compgen"), check_printenv),
+    "echo": check_echo,
+    "printf": check_printf,
+    "unset": check_unset,
+    "set": check_set,
+    "shift": check_shift,
+    "eval": check_eval,
+    "trap": check_trap,
+    "alias": check_alias,
+    "mktemp": check_mktemp,
 }  # fmt: skip

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from odek.danger.call import Call
-from odek.danger.lists import words_of
 from odek.danger.options import Arguments, matches, parse_arguments
 from odek.danger.paths import Reading, names_secret
 from odek.danger.risk import RiskClass
@@ -62,10 +61,12 @@ class Table:
 ALONE = "="
 """stands for no subcommand at all in a row: "yarn =" """
 
-_NAMES_ONLY = words_of("""
+_NAMES_ONLY = frozenset(
+    """
     ls exa eza lsd tree stat file du touch mkdir rmdir chmod chgrp basename dirname realpath readlink which whereis
     type namei mountpoint findmnt pathchk md5sum sha1sum sha256sum sha512sum cksum shasum b2sum
-    """)
+    """.split()
+)
 """programs that show or change that a file is there, not what is in it"""
 
 _PROSE = ("-m", "--message", "--author", "--title", "-b", "--body", "--notes")
@@ -140,17 +141,17 @@ def find_command(table: Table, call: Call, arguments: Arguments) -> Path:
     return path
 
 
-def judge_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
-    """Judge a call by data alone; return the command found and its arguments, for rules that add to it."""
+def check_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
+    """Check a call by data alone; return the command found and its arguments, for rules that add to it."""
     arguments = read_arguments(table, call)
     path = find_command(table, call, arguments)
     level, reason = table.commands[path]
     if arguments.rest_index and len(path) > 1:
-        call.judge.note((*path, *arguments.operands[len(path) - 1 :]))  # "git -C x push" is "git push" too
+        call.context.note((*path, *arguments.operands[len(path) - 1 :]))  # "git -C x push" is "git push" too
     if level is not SAFE:
         call.add(level, ".".join(path[1:]), reason)
     else:
-        call.judge.add(level, ".".join(path), reason)
+        call.context.add(level, ".".join(path), reason)
     _judge_options(table, call, path, arguments)
     _judge_operands(table, call, path, arguments)
     values = tuple(option.value for option in arguments.options if option.value and not _is_prose(call, option.name))
@@ -163,13 +164,13 @@ def judge_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
     return path, arguments
 
 
-def judge_options(table: Table, call: Call) -> None:
-    """Judge only the options of a call, for programs whose operands have a rule of their own."""
+def check_options(table: Table, call: Call) -> None:
+    """Check only the options of a call, for programs whose operands have a rule of their own."""
     _judge_options(table, call, (call.program,), read_arguments(table, call))
 
 
-def judge_secrets(call: Call) -> None:
-    """Judge a command that shows what is put into it."""
+def check_secrets(call: Call) -> None:
+    """Check a command that shows what is put into it."""
     if call.secrets:
         names = ", ".join(sorted(call.secrets)[:3])
         call.add(SYSTEM, "secret", f"shows the value of {names}, which looks like a secret")

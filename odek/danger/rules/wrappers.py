@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from odek.danger.call import Call, Rule
-from odek.danger.lists import words_of
 from odek.danger.options import Arguments, parse_arguments
-from odek.danger.rules.environment import judge_assignment
+from odek.danger.rules.environment import check_assignment
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _VALUES: dict[str, tuple[str, ...]] = {
@@ -64,7 +63,7 @@ def _parsed(call: Call) -> Arguments:
     return parse_arguments(call.arguments, _VALUES.get(call.program, ()), stop=True)
 
 
-def judge_wrapper(call: Call) -> None:
+def check_wrapper(call: Call) -> None:
     """`nohup`, `timeout`, `nice` …: the command behind their options."""
     arguments = _parsed(call)
     rest = arguments.operands[_POSITIONALS.get(call.program, 0) :]
@@ -72,7 +71,7 @@ def judge_wrapper(call: Call) -> None:
         call.add(SYSTEM, "", "runs a command with the rights of another user")
         rest = _without_assignments(call, rest)
     else:
-        call.judge.add(SAFE, call.program, "runs another command")
+        call.context.add(SAFE, call.program, "runs another command")
     if call.program in ("time", "strace", "ltrace", "stdbuf") and call.program != "stdbuf":
         call.write(*arguments.values("-o", "--output"))
     if call.program == "watch" and not arguments.has("-x", "--exec"):
@@ -86,16 +85,16 @@ def judge_wrapper(call: Call) -> None:
         call.output = call.run(rest, stdin=call.stdin)
 
 
-def judge_command(call: Call) -> None:
+def check_command(call: Call) -> None:
     """`command -v` and `type` only tell; `command NAME` and `builtin NAME` run."""
     arguments = parse_arguments(call.arguments, (), stop=True)
     if arguments.has("-v", "-V"):
-        call.judge.add(SAFE, "command", "tells where a command is")
+        call.context.add(SAFE, "command", "tells where a command is")
         return
     call.output = call.run(arguments.operands, stdin=call.stdin)
 
 
-def judge_env(call: Call) -> None:
+def check_env(call: Call) -> None:
     """`env`: shows everything when it runs nothing."""
     arguments = _parsed(call)
     rest = _without_assignments(call, arguments.operands)
@@ -107,8 +106,8 @@ def judge_env(call: Call) -> None:
         return
     if arguments.has("-C", "--chdir"):
         call.scope = call.scope.copy()
-        call.scope.cwds = (marks.ANY,)
-    call.judge.add(SAFE, "env", "runs another command")
+        call.scope.cwds = (abstract_text.ANY,)
+    call.context.add(SAFE, "env", "runs another command")
     call.output = call.run(rest, stdin=call.stdin)
 
 
@@ -116,12 +115,12 @@ def _without_assignments(call: Call, words: tuple[str, ...]) -> tuple[str, ...]:
     index = 0
     while index < len(words) and (_ASSIGNMENT.match(words[index]) or words[index] == "-"):
         name, _, value = words[index].partition("=")
-        judge_assignment(call.judge, name, (value,), program="env")
+        check_assignment(call.context, name, (value,), program="env")
         index += 1
     return words[index:]
 
 
-def judge_runner(call: Call) -> None:
+def check_runner(call: Call) -> None:
     """`npx`, `uv run`, `poetry run` …: code of a package; a command that rules know is judged as well."""
     call.add(EXEC, "", "runs a program of a package or of the project")
     arguments = _parsed(call)
@@ -131,21 +130,21 @@ def judge_runner(call: Call) -> None:
             call.shell(text, call.scope.copy())
     while words and words[0] in ("--", *_RUNNERS):
         words = words[1:]
-    if words and marks.is_exact(words[0]):
-        call.run((words[0].partition("@")[0] or words[0], *words[1:]), known_only=True)
+    if words and abstract_text.is_exact(words[0]):
+        call.run((words[0].partition("@")[0] or words[0], *words[1:]), ignore_unknown=True)
 
 
-def judge_run_subcommand(call: Call) -> None:
+def check_run_subcommand(call: Call) -> None:
     """The command behind `PROGRAM … run [options] COMMAND`."""
     words = _parsed(call).operands
     if not words or words[0] not in _RUNNERS:
         return
     inner = parse_arguments(words[1:], _VALUES.get(call.program, ()), stop=True).operands
-    if inner and marks.is_exact(inner[0]):
-        call.run(inner, known_only=True)
+    if inner and abstract_text.is_exact(inner[0]):
+        call.run(inner, ignore_unknown=True)
 
 
-def judge_applets(call: Call) -> None:
+def check_applets(call: Call) -> None:
     """`busybox rm`, the dynamic loader, `gosu USER`: the rest is the command."""
     arguments = parse_arguments(call.arguments, ("--library-path", "--preload", "--argv0", "--audit"), stop=True)
     if call.program == "ld.so":
@@ -153,10 +152,10 @@ def judge_applets(call: Call) -> None:
     if arguments.operands:
         call.output = call.run(arguments.operands, stdin=call.stdin)
     else:
-        call.judge.add(SAFE, call.program, "shows its applets")
+        call.context.add(SAFE, call.program, "shows its applets")
 
 
-def judge_privileged(call: Call) -> None:
+def check_privileged(call: Call) -> None:
     """`su -c`, `pkexec`, `chroot`: a command elsewhere or as somebody else."""
     call.add(SYSTEM, "", "runs a command as another user or on another root")
     arguments = parse_arguments(
@@ -167,10 +166,10 @@ def judge_privileged(call: Call) -> None:
     skip = 0 if call.program in ("pkexec", "unshare", "bwrap", "firejail", "systemd-run") else 1
     inner = parse_arguments(call.arguments, ("-u", "-g", "--user", "-t", "-S", "-G"), stop=True).operands[skip:]
     if inner and call.program not in ("su", "runuser", "sg"):
-        call.run(inner, known_only=True)
+        call.run(inner, ignore_unknown=True)
 
 
-def judge_xargs(call: Call) -> None:
+def check_xargs(call: Call) -> None:
     """`xargs`, `parallel`: the operands come from elsewhere, so they may be any place (F-85)."""
     arguments = _parsed(call)
     fed = _fed_operands(call)
@@ -184,10 +183,10 @@ def judge_xargs(call: Call) -> None:
     if not words:
         if call.program == "parallel":
             call.add(EXEC, "lines", "runs its input as commands")
-        call.judge.add(SAFE, "xargs", "prints its input")
+        call.context.add(SAFE, "xargs", "prints its input")
         return
-    call.judge.add(SAFE, call.program, "runs another command")
-    if arguments.has("-I", "--replace") and call.stdin and marks.is_exact(call.stdin):
+    call.context.add(SAFE, call.program, "runs another command")
+    if arguments.has("-I", "--replace") and call.stdin and abstract_text.is_exact(call.stdin):
         fed = (call.stdin.strip(),)
     call.run(_filled(words, arguments, fed))
 
@@ -202,23 +201,25 @@ def _filled(words: tuple[str, ...], arguments: Arguments, fed: tuple[str, ...]) 
         if word == marker:
             result.extend(fed)
         else:
-            result.append(word.replace(marker, marks.ANY if marks.ANY in fed else fed[0] if fed else ""))
+            result.append(
+                word.replace(marker, abstract_text.ANY if abstract_text.ANY in fed else fed[0] if fed else "")
+            )
     return tuple(result)
 
 
 def _fed_operands(call: Call) -> tuple[str, ...]:
     text = call.stdin
     if text is None:
-        return (marks.ANY,)
-    if marks.holds_unknown(text) or not text:
-        return (marks.ANY,)
-    return tuple(text.replace(marks.EITHER, " ").split()[:16])
+        return (abstract_text.ANY,)
+    if abstract_text.holds_unknown(text) or not text:
+        return (abstract_text.ANY,)
+    return tuple(text.replace(abstract_text.EITHER, " ").split()[:16])
 
 
-def judge_kill(call: Call) -> None:
+def check_kill(call: Call) -> None:
     """`kill`: processes of the same user; number 1 and -1 are all of them."""
     if call.arguments[:1] in (("-l",), ("-L",)):
-        call.judge.add(SAFE, "kill", "lists signals")
+        call.context.add(SAFE, "kill", "lists signals")
         return
     pairs = zip(("", *call.arguments), call.arguments, strict=False)
     words = [word for before, word in pairs if before not in ("-s", "-n")]
@@ -228,33 +229,35 @@ def judge_kill(call: Call) -> None:
         call.add(LOCAL, "", "signals processes of its own user")
 
 
-def judge_init(call: Call) -> None:
+def check_init(call: Call) -> None:
     """`init` and `telinit` with a runlevel that stops the machine."""
     stops = any(word in ("0", "1", "6", "s", "S") for word in call.arguments)
     call.add(DESTROY if stops else SYSTEM, "", "changes the runlevel of the machine")
 
 
 WRAPPER_RULES: dict[str, Rule] = {
-    **dict.fromkeys(words_of("""
+    **dict.fromkeys(frozenset("""
         nohup nice ionice setsid stdbuf time timeout exec watch chronic unbuffer sudo doas chrt taskset numactl
         flock setarch linux32 linux64 i386 x86_64 fakeroot faketime strace ltrace xvfb-run dbus-run-session
         catchsegv cross-env env-cmd ssh-agent caffeinate gtimeout proxychains proxychains4 torsocks tsocks tini
         dumb-init coproc noglob nocorrect prlimit choom
-        """), judge_wrapper),
-    **dict.fromkeys(("command", "builtin"), judge_command),
-    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx"), judge_runner),
-    **dict.fromkeys(("busybox", "toybox", "ld.so"), judge_applets),
-    **dict.fromkeys(words_of("""
+        """.split()), check_wrapper),
+    **dict.fromkeys(("command", "builtin"), check_command),
+    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx"), check_runner),
+    **dict.fromkeys(("busybox", "toybox", "ld.so"), check_applets),
+    **dict.fromkeys(frozenset("""
         su runuser pkexec chroot gosu su-exec unshare nsenter bwrap firejail systemd-run setpriv sg
-        """), judge_privileged),
-    **dict.fromkeys(("xargs", "gxargs", "parallel"), judge_xargs),
-    **dict.fromkeys(("kill", "pkill", "killall"), judge_kill),
-    **dict.fromkeys(("init", "telinit"), judge_init),
-    "env": judge_env,
+        """.split()), check_privileged),
+    **dict.fromkeys(("xargs", "gxargs", "parallel"), check_xargs),
+    **dict.fromkeys(("kill", "pkill", "killall"), check_kill),
+    **dict.fromkeys(("init", "telinit"), check_init),
+    "env": check_env,
 }  # fmt: skip
 
-RUN_SUBCOMMANDS = words_of("""
+RUN_SUBCOMMANDS = frozenset(
+    """
     uv poetry pdm hatch rye pipenv pipx conda mamba micromamba pixi bundle pnpm yarn npm bun mise rtx direnv
     dotenv devbox asdf dune nix
-    """)
+    """.split()
+)
 """programs whose `run` or `exec` takes a command; `npm run NAME` names a script, which no rule knows"""

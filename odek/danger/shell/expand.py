@@ -11,23 +11,122 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from odek.danger.lists import words_of
-from odek.danger.shell import marks
-from odek.danger.shell.braces import expand_braces
+from odek.danger.shell import abstract_text
 from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
-from odek.danger.shell.syntax import Arithmetic, Array, Parameter, Part, Process, Script, Substitution, Text, Word
-from odek.danger.shell.words import literal_text
+from odek.danger.shell.syntax import (
+    Arithmetic,
+    Array,
+    Parameter,
+    Part,
+    Process,
+    Script,
+    Substitution,
+    Text,
+    Word,
+    literal_text,
+)
 from odek.secret_names import is_secret_name
 
 if TYPE_CHECKING:
     from odek.danger.paths import Place
 
+MAX_WORDS = 64
+_MAX_DEPTH = 6
+_SEQUENCE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
+
+_Item = Part | str
+"""a part that is left alone, or one character of unquoted text"""
+
+
+def expand_braces(word: Word) -> tuple[Word, ...]:
+    """Return the words that `word` stands for; one unknown word when there are too many."""
+    if not any(isinstance(part, Text) and not part.quoted and "{" in part.text for part in word.parts):
+        return (word,)
+    if sum(len(part.text) for part in word.parts if isinstance(part, Text) and not part.quoted) > 4096:
+        return (_UNKNOWN,)
+    items: list[_Item] = []
+    for part in word.parts:
+        if isinstance(part, Text) and not part.quoted:
+            items.extend(part.text)
+        else:
+            items.append(part)
+    try:
+        return tuple(_joined(expanded) for expanded in _expand(items, 0))
+    except OverflowError:
+        return (_UNKNOWN,)
+
+
+_UNKNOWN = Word(parts=(Text(text=abstract_text.SPLIT, quoted=False),))
+
+
+def _expand(items: list[_Item], depth: int) -> list[list[_Item]]:
+    """Return all expansions. Raises OverflowError when there are too many."""
+    if depth > _MAX_DEPTH:
+        raise OverflowError
+    results: list[list[_Item]] = [[]]
+    position = 0
+    while position < len(items):
+        if items[position] != "{":
+            for result in results:
+                result.append(items[position])
+            position += 1
+            continue
+        end, alternatives = _alternatives(items, position, depth)
+        results = [[*result, *alternative] for result in results for alternative in alternatives]
+        if len(results) > MAX_WORDS:
+            raise OverflowError
+        position = end
+    return results
+
+
+def _alternatives(items: list[_Item], start: int, depth: int) -> tuple[int, list[list[_Item]]]:
+    """Return where the group at `start` ends and what it stands for; a lone brace is itself."""
+    level, begin, end = 0, start + 1, start
+    pieces: list[list[_Item]] = []
+    while end < len(items):
+        item = items[end]
+        level += 1 if item == "{" else -1 if item == "}" else 0
+        if level == 0 or (level == 1 and item == ","):
+            pieces.append(items[begin:end])
+            begin = end + 1
+            if level == 0:
+                break
+        end += 1
+    else:
+        return start + 1, [["{"]]
+    if len(pieces) > 1:
+        expanded = [alternative for piece in pieces for alternative in _expand(piece, depth + 1)]
+        return end + 1, expanded
+    text = "".join(item for item in pieces[0] if isinstance(item, str))
+    if len(text) == len(pieces[0]) and _SEQUENCE.fullmatch(text):
+        return end + 1, [[abstract_text.NAME]]
+    return start + 1, [["{"]]
+
+
+def _joined(items: list[_Item]) -> Word:
+    parts: list[Part] = []
+    run: list[str] = []
+    for item in items:
+        if isinstance(item, str):
+            run.append(item)
+            continue
+        if run:
+            parts.append(Text(text="".join(run), quoted=False))
+            run = []
+        parts.append(item)
+    if run:
+        parts.append(Text(text="".join(run), quoted=False))
+    return Word(parts=tuple(parts) or (Text(text="", quoted=False),))
+
+
 Fields = tuple[str, ...]
 
 _BRACKETS = re.compile(r"\[[^\[\]/]*\]")
-_NUMBERS = words_of("""
+_NUMBERS = frozenset(
+    """
     ? # $ ! - RANDOM SECONDS UID EUID PPID LINENO USER LOGNAME HOSTNAME EPOCHSECONDS
-    """)
+    """.split()
+)
 _IDENTIFIER = re.compile(r"(?<![0-9A-Za-z_#])[A-Za-z_]\w*")
 _ARITHMETIC_SET = re.compile(
     r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)(?:\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)"
@@ -65,7 +164,7 @@ class Expander:
             candidates = self._candidates(part, first=index == 0, keep_globs=not globs)
             texts = [text + candidate for text in texts for candidate in candidates]
             if len(texts) > MAX_CANDIDATES:
-                texts = [marks.ANY]
+                texts = [abstract_text.ANY]
         return tuple(dict.fromkeys(texts))
 
     def _readings(self, word: Word) -> tuple[Fields, ...]:
@@ -75,7 +174,7 @@ class Expander:
             quoted = not arguments and (isinstance(part, Text) or getattr(part, "quoted", True))
             candidates = arguments or self._candidates(part, first=index == 0)
             if len(readings) * len(candidates) > 2 * MAX_CANDIDATES:
-                candidates = (marks.SPLIT,)
+                candidates = (abstract_text.SPLIT,)
                 readings = readings[:1]
             readings = [
                 self._appended(reading, candidate, part, quoted=quoted)
@@ -92,10 +191,10 @@ class Expander:
             if not text and not getattr(part, "quoted", True):
                 return reading
             return [*reading[:-1], (open_field or "") + text]
-        if self.scope.splits_oddly and text not in ("", marks.NAME):
-            text = marks.SPLIT
-        if marks.ANY in text:
-            text = text.replace(marks.ANY, marks.SPLIT)
+        if self.scope.splits_oddly and text not in ("", abstract_text.NAME):
+            text = abstract_text.SPLIT
+        if abstract_text.ANY in text:
+            text = text.replace(abstract_text.ANY, abstract_text.SPLIT)
         pieces = _globbed(text).split()
         result = list(reading)
         if text[:1].isspace() and open_field is not None:
@@ -114,7 +213,7 @@ class Expander:
             return ()
         arguments = self.scope.arguments
         if arguments is None:
-            return (marks.SPLIT,)
+            return (abstract_text.SPLIT,)
         return (" ".join(arguments),)
 
     def _candidates(self, part: Part, *, first: bool, keep_globs: bool = False) -> Values:
@@ -123,10 +222,10 @@ class Expander:
         if isinstance(part, Parameter):
             return self._parameter(part)
         if isinstance(part, Substitution):
-            return tuple(text.rstrip("\n") for text in self.run(part.script).split(marks.EITHER))
+            return tuple(text.rstrip("\n") for text in self.run(part.script).split(abstract_text.EITHER))
         if isinstance(part, Arithmetic):
             self.arithmetic(part.content)
-            return (marks.NAME,)
+            return (abstract_text.NAME,)
         if isinstance(part, Process):
             if part.is_fed:
                 self.doubt("feeds a command through a file name")
@@ -150,11 +249,11 @@ class Expander:
     def _tilde(self, name: str) -> str:
         home = self.place.home
         if not name:
-            return self.scope.variables.get("HOME", (home or marks.ANY,))[0]
+            return self.scope.variables.get("HOME", (home or abstract_text.ANY,))[0]
         if name == "+":
-            return self.scope.cwds[0] if len(self.scope.cwds) == 1 else marks.ANY
+            return self.scope.cwds[0] if len(self.scope.cwds) == 1 else abstract_text.ANY
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name):
-            return marks.ANY
+            return abstract_text.ANY
         if home.endswith(f"/{name}"):
             return home
         return "/root" if name == "root" else f"/home/{name}"
@@ -165,11 +264,11 @@ class Expander:
             self.doubt("has an expansion that may run commands in bash")
         default = self.value(argument) if argument else ("",)
         values = self._lookup(part.name)
-        exact = all(marks.is_exact(value) for value in values)
+        exact = all(abstract_text.is_exact(value) for value in values)
         if is_secret_name(part.name) and operator not in _UNUSED and not exact:
             self.secrets.add(part.name)
         if operator == "length":
-            return (marks.NAME,)
+            return (abstract_text.NAME,)
         if operator in ("", ":?", "?"):
             return values
         if operator in (":-", "-", ":=", "="):
@@ -193,7 +292,7 @@ class Expander:
         if name in self.scope.variables:
             return self.scope.variables[name]
         if name in _NUMBERS:
-            return (marks.NAME,)
+            return (abstract_text.NAME,)
         if "" in self.scope.variables:
             return UNKNOWN
         if name == "HOME":
@@ -218,15 +317,15 @@ class Expander:
         return (arguments[index],) if 0 <= index < len(arguments) else ("",)
 
     def arithmetic(self, content: Word) -> None:
-        """Judge what an arithmetic expression runs and sets; a variable in it is evaluated in turn."""
+        """Check what an arithmetic expression runs and sets; a variable in it is evaluated in turn."""
         subscript, names = False, set[str]()
         for part in content.parts:
             if isinstance(part, Text):
                 subscript = subscript or "[" in part.text
                 names.update(_IDENTIFIER.findall(part.text))
                 for name in filter(None, (name for found in _ARITHMETIC_SET.findall(part.text) for name in found)):
-                    self.doubt("", name, (marks.NAME,))
-                    self.scope.assign(name, (marks.NAME,))
+                    self.doubt("", name, (abstract_text.NAME,))
+                    self.scope.assign(name, (abstract_text.NAME,))
                 continue
             values = self._candidates(part, first=False)
             if not all(_is_number(value) for value in values):
@@ -266,14 +365,14 @@ def combine_readings(readings: Sequence[tuple[Fields, ...]]) -> tuple[Fields, ..
 def _trimmed(values: Values, endings: Values) -> Values:
     """Return what `${x%ending}` gives: exactly, where the end of the value is known."""
     ending = endings[0]
-    is_exact = len(endings) == 1 and ending != "" and marks.is_exact(ending)
-    if is_exact and all(value.endswith(ending) or marks.is_exact(value) for value in values):
+    is_exact = len(endings) == 1 and ending != "" and abstract_text.is_exact(ending)
+    if is_exact and all(value.endswith(ending) or abstract_text.is_exact(value) for value in values):
         return tuple(dict.fromkeys(value.removesuffix(ending) for value in values))
-    return (marks.BELOW,) if all(_stays_below(value) for value in values) else UNKNOWN
+    return (abstract_text.BELOW,) if all(_stays_below(value) for value in values) else UNKNOWN
 
 
 def _is_number(value: str) -> bool:
-    return value == marks.NAME or bool(re.fullmatch(r"[-+]?[0-9]*", value))
+    return value == abstract_text.NAME or bool(re.fullmatch(r"[-+]?[0-9]*", value))
 
 
 def _is_plain(part: Parameter) -> bool:
@@ -292,9 +391,9 @@ def _globbed(text: str) -> str:
     """Return `text` with its active glob characters as marks."""
     if not any(character in text for character in "*?["):
         return text
-    inner = _BRACKETS.sub(marks.ONE, text)  # twice, for [[:alpha:]]
-    return _BRACKETS.sub(marks.ONE, inner).replace("*", marks.STAR).replace("?", marks.ONE)
+    inner = _BRACKETS.sub(abstract_text.ONE, text)  # twice, for [[:alpha:]]
+    return _BRACKETS.sub(abstract_text.ONE, inner).replace("*", abstract_text.STAR).replace("?", abstract_text.ONE)
 
 
 def _stays_below(value: str) -> bool:
-    return not value.startswith("/") and not marks.holds_unknown(value) and ".." not in value.split("/")
+    return not value.startswith("/") and not abstract_text.holds_unknown(value) and ".." not in value.split("/")

@@ -11,9 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odek.danger.shell import patterns
-from odek.danger.shell.escapes import decode_ansi_c
-from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.syntax import (
     Arithmetic,
     Array,
@@ -26,6 +24,60 @@ from odek.danger.shell.syntax import (
     Text,
     Word,
 )
+
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|c([\s\S])|([\s\S]))"
+)
+_SINGLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
+_REPLACEMENT = "\ufffd"
+_FIRST_PLAIN = 7  # characters below are those of abstract_text: text from an escape must not pass for one
+
+
+def decode_ansi_c(text: str) -> str:
+    """Return what a shell makes of the text between `$'` and `'`, up to a NUL, which ends it."""
+    return _ESCAPE.sub(_decoded, text).split("\0", 1)[0]
+
+
+def decode_printf(text: str) -> str:
+    """Return `text` with the escapes of printf's format decoded."""
+    return _ESCAPE.sub(_decoded, text).replace("\0", "")
+
+
+def _decoded(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    if hexadecimal:
+        return _character(int(hexadecimal, 16))
+    if match[4]:
+        return _character(int(match[4], 8) & 0xFF)
+    if match[5]:
+        return _character(ord(match[5][0]) & 0x1F)
+    return _SINGLE.get(match[6], match[6] if match[6] in "\\'\"?" else "\\" + match[6])
+
+
+def _character(code: int) -> str:
+    if code >= 0x110000 or 0xD800 <= code < 0xE000 or 0 < code < _FIRST_PLAIN:
+        return _REPLACEMENT
+    return chr(code)
+
+
+PLAIN = re.compile(r"[^ \t\n|&;<>()\\'\"`$]+")
+PLAIN_REGEX = re.compile(r"[^ \t\n()\\'\"`$]+")  # the right-hand side of =~
+ESCAPES = re.compile(r"(?:\\[^\n])+")
+IN_DOUBLE = re.compile(r'[^\\"`$]+')
+IN_HERE = re.compile(r"[^\\`$]+")
+IN_BRACES = re.compile(r"[^\\'\"`$}]+")
+IN_BRACES_QUOTED = re.compile(r"[^\\\"`$}]+")
+IN_ARITHMETIC = re.compile(r"[^\\'\"`$()]+")
+ANSI_C = re.compile(r"((?:[^'\\]|\\[\s\S])*)'")
+BACKTICK = re.compile(r"((?:[^`\\]|\\[\s\S])*)`")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ARRAY_START = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
+SPECIAL_PARAMETERS = "@*#?$!-0123456789"
+PARAMETER_OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//?|:|\^\^?|,,?|@")
+VALUE_OPERATORS = (":-", ":=", ":?", ":+", "-", "=", "?", "+")
+BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+OPERATOR = re.compile(r"&&|&>>|&>|&|\|\||\|&|\||;;&|;&|;;|;|<<<|<<-|<<|<&|<>|<\(|<|>>|>&|>\||>\(|>|\(|\)|\n")
+POSIX_OPERATOR = re.compile(r"&&|&|\|\||\||;;|;|<<-|<<|<&|<>|<|>>|>&|>\||>|\(|\)|\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +104,7 @@ class Lexer:
 
     def skip_blanks(self) -> None:
         """Move over blanks, line continuations and a comment."""
-        if match := patterns.BLANKS.match(self.text, self.position):
+        if match := BLANKS.match(self.text, self.position):
             self.position = match.end()
         if self.text.startswith("#", self.position):
             end = self.text.find("\n", self.position)
@@ -61,7 +113,7 @@ class Lexer:
     def peek_operator(self) -> str:
         """Return the operator here ("\\n" included), "" for a word or the end of the text."""
         self.skip_blanks()
-        match = (patterns.POSIX_OPERATOR if self.posix else patterns.OPERATOR).match(self.text, self.position)
+        match = (POSIX_OPERATOR if self.posix else OPERATOR).match(self.text, self.position)
         return match[0] if match else ""
 
     def take_operator(self, operator: str) -> None:
@@ -92,7 +144,7 @@ class Lexer:
     # words
 
     def word(self, *, regex: bool = False) -> Word:
-        """Read one word. Raises Unparsable when there is none."""
+        """Read one word. Raises ParseError when there is none."""
         parts: list[Part] = []
         start, depth = self.position, 0
         while self.position < len(self.text):
@@ -108,9 +160,9 @@ class Lexer:
                 if character == "(" and self._begins_array(start):
                     parts.append(self._array())
                 break
-            self._piece(parts, patterns.PLAIN_REGEX if regex else patterns.PLAIN)
+            self._piece(parts, PLAIN_REGEX if regex else PLAIN)
         if self.position == start:
-            raise Unparsable("has a misplaced operator" if self.position < len(self.text) else "ends too early")
+            raise ParseError("has a misplaced operator" if self.position < len(self.text) else "ends too early")
         return Word(parts=tuple(parts))
 
     def process(self, operator: str) -> Part:
@@ -122,7 +174,7 @@ class Lexer:
         """Return the redirection of a here-document; its target follows at the end of the line."""
         texts = [part for part in target.parts if isinstance(part, Text)]
         if len(texts) != len(target.parts):
-            raise Unparsable("has a here-document whose end is computed")
+            raise ParseError("has a here-document whose end is computed")
         redirect = Redirect(operator="<<", target=Word(parts=()))
         here = _Here(
             delimiter="".join(part.text for part in texts),
@@ -141,7 +193,7 @@ class Lexer:
             character = self.text[self.position]
             if character == ")" and not depth:
                 if not self.text.startswith("))", self.position):
-                    raise Unparsable("has an arithmetic expansion that is not one")
+                    raise ParseError("has an arithmetic expansion that is not one")
                 self.position += 2
                 return Word(parts=tuple(parts))
             if character in "()":
@@ -149,8 +201,8 @@ class Lexer:
                 self.position += 1
                 self.budget.spend()
                 continue
-            self._piece(parts, patterns.IN_ARITHMETIC)
-        raise Unparsable("ends inside an arithmetic expansion")
+            self._piece(parts, IN_ARITHMETIC)
+        raise ParseError("ends inside an arithmetic expansion")
 
     # pieces of words
 
@@ -175,7 +227,7 @@ class Lexer:
             self._dollar(parts, quoted=False)
 
     def _escapes(self, parts: list[Part]) -> None:
-        if match := patterns.ESCAPES.match(self.text, self.position):
+        if match := ESCAPES.match(self.text, self.position):
             self.position = match.end()
             parts.append(Text(text=match[0][1::2], quoted=True))
         elif self.text.startswith("\\\n", self.position):
@@ -188,7 +240,7 @@ class Lexer:
     def _single(self, parts: list[Part]) -> None:
         end = self.text.find("'", self.position + 1)
         if end < 0:
-            raise Unparsable("has an open quote")
+            raise ParseError("has an open quote")
         parts.append(Text(text=self.text[self.position + 1 : end], quoted=True))
         self.position = end + 1
 
@@ -196,7 +248,7 @@ class Lexer:
         parts.append(Text(text="", quoted=True))  # "" is a word too
         while True:
             self.budget.spend()
-            if match := patterns.IN_DOUBLE.match(self.text, self.position):
+            if match := IN_DOUBLE.match(self.text, self.position):
                 self.position = match.end()
                 parts.append(Text(text=match[0], quoted=True))
             character = self.text[self.position : self.position + 1]
@@ -204,7 +256,7 @@ class Lexer:
                 self.position += 1
                 return
             if not character:
-                raise Unparsable("has an open quote")
+                raise ParseError("has an open quote")
             self._quoted_piece(parts, character, '"\\$`')
 
     def _quoted_piece(self, parts: list[Part], character: str, escapable: str) -> None:
@@ -225,10 +277,10 @@ class Lexer:
         elif following == "{":
             self.position += 2
             parts.append(self._braces(quoted=quoted))
-        elif match := patterns.NAME.match(self.text, self.position + 1):
+        elif match := NAME.match(self.text, self.position + 1):
             self.position = match.end()
             parts.append(Parameter(name=match[0], operator="", argument=None, quoted=quoted))
-        elif following and following in patterns.SPECIAL_PARAMETERS:
+        elif following and following in SPECIAL_PARAMETERS:
             self.position += 2
             parts.append(Parameter(name=following, operator="", argument=None, quoted=quoted))
         elif following == "'" and not quoted and not self.posix:
@@ -244,9 +296,9 @@ class Lexer:
             parts.append(Text(text="$", quoted=True))
 
     def _ansi_c(self, parts: list[Part]) -> None:
-        match = patterns.ANSI_C.match(self.text, self.position + 2)
+        match = ANSI_C.match(self.text, self.position + 2)
         if not match:
-            raise Unparsable("has an open quote")
+            raise ParseError("has an open quote")
         self.position = match.end()
         parts.append(Text(text=decode_ansi_c(match[1]), quoted=True))
 
@@ -265,14 +317,14 @@ class Lexer:
         outer, self._pending = self._pending, []
         script = self._nested(self, end)
         if self._pending:
-            raise Unparsable("has a here-document that starts after its substitution ended")
+            raise ParseError("has a here-document that starts after its substitution ended")
         self._pending = outer
         return script
 
     def _backticks(self, *, quoted: bool) -> Part:
-        match = patterns.BACKTICK.match(self.text, self.position + 1)
+        match = BACKTICK.match(self.text, self.position + 1)
         if not match:
-            raise Unparsable("has an open backtick")
+            raise ParseError("has an open backtick")
         self.position = match.end()
         escapable = r'\\([$`\\"])' if quoted else r"\\([$`\\])"
         self.budget.enter()
@@ -292,25 +344,25 @@ class Lexer:
             self.position += 1
         name = self._parameter_name()
         parts: list[Part] = []
-        if not operator and (match := patterns.PARAMETER_OPERATOR.match(self.text, self.position)):
+        if not operator and (match := PARAMETER_OPERATOR.match(self.text, self.position)):
             operator = match[0]
             self.position = match.end()
         elif self.text.startswith("[", self.position):
             operator = operator or "["
         # in a pattern ("${x//'a'/b}") quotes quote, in a default value inside double quotes they do not
-        self._until_brace(parts, quoted=quoted and operator in patterns.VALUE_OPERATORS)
+        self._until_brace(parts, quoted=quoted and operator in VALUE_OPERATORS)
         if parts and not operator:
-            raise Unparsable("has a parameter expansion that is not one")
+            raise ParseError("has a parameter expansion that is not one")
         self.budget.leave()
         return Parameter(
             name=name, operator=operator, argument=Word(parts=tuple(parts)) if parts else None, quoted=quoted
         )
 
     def _parameter_name(self) -> str:
-        match = patterns.NAME.match(self.text, self.position) or re.compile(r"[0-9]+").match(self.text, self.position)
+        match = NAME.match(self.text, self.position) or re.compile(r"[0-9]+").match(self.text, self.position)
         name = match[0] if match else self.text[self.position : self.position + 1]
-        if not match and (not name or name not in patterns.SPECIAL_PARAMETERS):
-            raise Unparsable("has a parameter expansion that is not one")
+        if not match and (not name or name not in SPECIAL_PARAMETERS):
+            raise ParseError("has a parameter expansion that is not one")
         self.position += len(name)
         return name
 
@@ -321,7 +373,7 @@ class Lexer:
                 self.position += 1
                 return
             if not quoted:
-                self._piece(parts, patterns.IN_BRACES)
+                self._piece(parts, IN_BRACES)
                 continue
             self.budget.spend()
             if character == '"':
@@ -329,15 +381,15 @@ class Lexer:
                 self._double(parts)
             elif character in "\\`$":
                 self._quoted_piece(parts, character, '"\\$`}')
-            elif match := patterns.IN_BRACES_QUOTED.match(self.text, self.position):
+            elif match := IN_BRACES_QUOTED.match(self.text, self.position):
                 self.position = match.end()
                 parts.append(Text(text=match[0], quoted=True))
-        raise Unparsable("ends inside a parameter expansion")
+        raise ParseError("ends inside a parameter expansion")
 
     # arrays and here-documents
 
     def _begins_array(self, start: int) -> bool:
-        match = None if self.posix else patterns.ARRAY_START.fullmatch(self.text, start, self.position)
+        match = None if self.posix else ARRAY_START.fullmatch(self.text, start, self.position)
         return match is not None
 
     def _array(self) -> Part:
@@ -350,7 +402,7 @@ class Lexer:
             elif operator == "\n":
                 self.take_operator(operator)
             elif operator:
-                raise Unparsable("has a misplaced operator")
+                raise ParseError("has a misplaced operator")
             else:
                 words.append(self.word())
         self.take_operator(")")
@@ -366,7 +418,7 @@ class Lexer:
 
     def _body(self, here: _Here) -> str:
         if "\n" in here.delimiter:
-            raise Unparsable("has a here-document whose end spans lines")
+            raise ParseError("has a here-document whose end spans lines")
         tabs = "\t*" if here.strip_tabs else ""
         line = re.compile(f"^{tabs}{re.escape(here.delimiter)}$", re.MULTILINE)
         start = self.position
@@ -383,7 +435,7 @@ class Lexer:
         parts: list[Part] = []
         while inner.position < len(body):
             self.budget.spend()
-            if match := patterns.IN_HERE.match(body, inner.position):
+            if match := IN_HERE.match(body, inner.position):
                 inner.position = match.end()
                 parts.append(Text(text=match[0], quoted=True))
             else:

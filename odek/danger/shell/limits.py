@@ -8,13 +8,13 @@ MAX_DEPTH = 30  # nested constructs; a level costs up to a dozen Python frames o
 MAX_PIECES = 12_000  # words, parts and operators: a fraction of a second; hand-written commands have dozens
 
 
-class Unparsable(Exception):
+class ParseError(Exception):
     """The text is no shell script, or one that is too deep or too long to be judged (`limit`)."""
 
     limit = False
 
 
-class TooMuch(Unparsable):
+class TooComplex(ParseError):
     """The text is beyond a limit of ours; a shell may run it nevertheless."""
 
     limit = True
@@ -28,16 +28,16 @@ class Budget:
     depth: int = 0
 
     def spend(self, pieces: int = 1) -> None:
-        """Take note of `pieces` more. Raises Unparsable when there are too many."""
+        """Take note of `pieces` more. Raises ParseError when there are too many."""
         self.pieces -= pieces
         if self.pieces < 0:
-            raise TooMuch("has more parts than are examined")
+            raise TooComplex("has more parts than are examined")
 
     def enter(self) -> None:
-        """Take note of one more level. Raises Unparsable when it is too deep."""
+        """Take note of one more level. Raises ParseError when it is too deep."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise TooMuch("is nested too deeply to be examined")
+            raise TooComplex("is nested too deeply to be examined")
 
     def leave(self) -> None:
         """Take note that a level ended."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 
 from odek.danger.shell.lexer import Lexer
-from odek.danger.shell.limits import Budget, Unparsable
-from odek.danger.shell.reader import REDIRECTS, Reader
+from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.syntax import (
     AndOr,
     Assignment,
@@ -24,20 +23,114 @@ from odek.danger.shell.syntax import (
     Script,
     Simple,
     Word,
+    literal_text,
+    parse_assignment,
 )
-from odek.danger.shell.words import literal_text, parse_assignment
+
+REDIRECTS = frozenset(("<", ">", ">>", ">|", "<>", ">&", "<&", "&>", "&>>", "<<", "<<-", "<<<"))
+_DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
+_BARE = re.compile(r"[A-Za-z!{}\[\]=~-]{1,8}")
+
+
+class Reader:
+    """Takes pieces off a Lexer."""
+
+    def __init__(self, lexer: Lexer) -> None:
+        self._lexer = lexer
+
+    def _redirect(self, operator: str) -> Redirect:
+        self._lexer.take_operator(operator)
+        following = self._lexer.peek_operator()
+        target = self._word_or_process(following)
+        if operator in ("<<", "<<-"):
+            return self._lexer.here_document(operator, target)
+        return Redirect(operator=operator, target=target)
+
+    def _redirects(self) -> tuple[Redirect, ...]:
+        """Return the redirections here, up to anything else."""
+        redirects: list[Redirect] = []
+        while True:
+            operator = self._lexer.peek_operator()
+            descriptor = "" if operator else self._descriptor()
+            if descriptor:
+                self._lexer.position += len(descriptor)
+            elif operator in REDIRECTS:
+                redirects.append(self._redirect(operator))
+            else:
+                return tuple(redirects)
+
+    def _descriptor(self) -> str:
+        """Return the descriptor number here if a redirection follows at once."""
+        text, position = self._lexer.text, self._lexer.position
+        match = _DESCRIPTOR.match(text, position)
+        if not match or text[match.end() : match.end() + 1] not in ("<", ">") or match.end() >= len(text):
+            return ""
+        return "" if match[0].startswith("{") and self._lexer.posix else match[0]
+
+    def _word_or_process(self, operator: str) -> Word:
+        if operator in ("<(", ">("):
+            self._lexer.budget.enter()
+            part = self._lexer.process(operator)
+            self._lexer.budget.leave()
+            return Word(parts=(part,))
+        if operator:
+            raise ParseError("has a misplaced operator")
+        return self._lexer.word()
+
+    def _newlines(self) -> None:
+        while self._lexer.peek_operator() == "\n":
+            self._lexer.take_operator("\n")
+
+    def _separator(self) -> None:
+        operator = self._lexer.peek_operator()
+        if operator == ";":
+            self._lexer.take_operator(operator)
+        self._newlines()
+
+    def _reserved(self) -> str:
+        """Return the word here if it is plain text without quotes, else ""; the position stays."""
+        self._lexer.skip_blanks()
+        text, position = self._lexer.text, self._lexer.position
+        match = _BARE.match(text, position)
+        if not match or (match.end() < len(text) and text[match.end()] not in " \t\n|&;<>()"):
+            return ""
+        return match[0]
+
+    def _take_word(self) -> None:
+        if not self._reserved():
+            raise ParseError("ends too early")
+        self._lexer.word()
+
+    def _expect_word(self, word: str) -> None:
+        if self._reserved() != word:
+            raise ParseError(f"lacks {word}")
+        self._lexer.word()
+
+    def _expect_operator(self, operator: str) -> None:
+        if self._lexer.peek_operator() != operator:
+            raise ParseError(f"lacks {operator}")
+        self._lexer.take_operator(operator)
+
+    def _literal_word(self) -> str:
+        if self._lexer.peek_operator():
+            raise ParseError("has a misplaced operator")
+        name = literal_text(self._lexer.word())
+        if not name:
+            raise ParseError("has a computed name where a plain one must stand")
+        return name
+
 
 _CLOSING = frozenset(("then", "else", "elif", "fi", "do", "done", "esac", "}"))
 _FUNCTION_END = re.compile(r"[ \t]*\([ \t]*\)")
 
 
 def parse_script(text: str, budget: Budget, *, posix: bool = False) -> Script:
-    """Return the tree of `text`. Raises Unparsable."""
+    """Return the tree of `text`. Raises ParseError."""
     lexer = Lexer(text, budget, _nested, posix=posix)
     return _nested(lexer, "")
 
 
-def parse_prefix(text: str, budget: Budget, *, posix: bool = False) -> tuple[Script, Unparsable | None]:
+def parse_prefix(text: str, budget: Budget, *, posix: bool = False) -> tuple[Script, ParseError | None]:
     """Return the commands in front of the first error, and the error.
 
     Shells run a script line by line, so what stands before an error is run.
@@ -46,7 +139,7 @@ def parse_prefix(text: str, budget: Budget, *, posix: bool = False) -> tuple[Scr
     items: list[AndOr] = []
     try:
         _Parser(lexer).script("", items)
-    except Unparsable as error:
+    except ParseError as error:
         return Script(items=tuple(items)), error
     return Script(items=tuple(items)), None
 
@@ -70,10 +163,10 @@ class _Parser(Reader):
         operator = self._lexer.peek_operator()
         if not end:
             if operator or not self._lexer.at_end():
-                raise Unparsable("has a misplaced operator or word")
+                raise ParseError("has a misplaced operator or word")
             self._lexer.finish()
         elif operator != end:
-            raise Unparsable("has an open substitution or subshell")
+            raise ParseError("has an open substitution or subshell")
         return script
 
     # lists
@@ -90,7 +183,7 @@ class _Parser(Reader):
             if word in _CLOSING:
                 if word in closing:
                     break
-                raise Unparsable(f"has a misplaced {word}")
+                raise ParseError(f"has a misplaced {word}")
             item, separated = self._and_or()
             items.append(item)
             if not separated:
@@ -133,7 +226,7 @@ class _Parser(Reader):
         operator = self._lexer.peek_operator()
         word = "" if operator else self._reserved()
         if word in _CLOSING or word == "!":
-            raise Unparsable(f"has a misplaced {word}")
+            raise ParseError(f"has a misplaced {word}")
         if operator == "(" or word in ("{", "if", "while", "until", "for", "select", "case", "function", "[["):
             self._lexer.budget.enter()
             command = self._compound(operator or word)
@@ -169,7 +262,7 @@ class _Parser(Reader):
             try:
                 content = self._lexer.arithmetic_content()
                 return self._finished("arithmetic", words=(content,))
-            except Unparsable:  # `((` may also open two subshells; the pieces spent bound the retries
+            except ParseError:  # `((` may also open two subshells; the pieces spent bound the retries
                 self._lexer.rewind(mark)
         self._lexer.take_operator("(")
         body = self._body(self._list(()))
@@ -193,7 +286,7 @@ class _Parser(Reader):
             if word != "elif":
                 break
         if word not in ("else", "fi"):
-            raise Unparsable("has an open if")
+            raise ParseError("has an open if")
         return self._finished("if", scripts=tuple(scripts))
 
     def _loop(self) -> Compound:
@@ -225,7 +318,7 @@ class _Parser(Reader):
         while (operator := self._lexer.peek_operator()) not in (";", "\n") and not self._lexer.at_end():
             words.append(self._word_or_process(operator))
         if not operator:
-            raise Unparsable("has an open for")
+            raise ParseError("has an open for")
         return tuple(words)
 
     def _case(self) -> Compound:
@@ -251,7 +344,7 @@ class _Parser(Reader):
             if operator in (";;", ";&", ";;&"):
                 self._lexer.take_operator(operator)
             elif self._reserved() != "esac":
-                raise Unparsable("has an open case")
+                raise ParseError("has an open case")
         return self._finished("case", words=tuple(words), scripts=tuple(scripts))
 
     def _function_keyword(self) -> Compound:
@@ -282,7 +375,7 @@ class _Parser(Reader):
                 return self._finished("test", words=tuple(words))
             if operator and not regex:
                 if operator not in ("(", ")", "&&", "||", "<", ">", "\n"):
-                    raise Unparsable("has a misplaced operator in [[")
+                    raise ParseError("has a misplaced operator in [[")
                 depth += {"(": 1, ")": -1}.get(operator, 0)
                 self._lexer.take_operator(operator)
                 continue
@@ -314,14 +407,14 @@ class _Parser(Reader):
             else:
                 words.append(word)
         if not (assignments or words or redirects):
-            raise Unparsable("ends too early or has a misplaced operator")
+            raise ParseError("ends too early or has a misplaced operator")
         return Simple(assignments=tuple(assignments), words=tuple(words), redirects=tuple(redirects))
 
     def _named_function(self, word: Word) -> Compound:
         match = _FUNCTION_END.match(self._lexer.text, self._lexer.position)
         name = literal_text(word)
         if not match or name is None:
-            raise Unparsable("has a misplaced parenthesis")
+            raise ParseError("has a misplaced parenthesis")
         self._lexer.position = match.end()
         return self._function(name)
 
@@ -339,5 +432,5 @@ class _Parser(Reader):
 
     def _body(self, script: Script) -> Script:
         if not script.items:
-            raise Unparsable("has an empty body")
+            raise ParseError("has an empty body")
         return script

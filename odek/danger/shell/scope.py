@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 from odek.danger.shell.syntax import Compound
 
 MAX_VARIABLES = 64  # more are not followed: their values count as unknown
 MAX_CANDIDATES = 8
 
 Values = tuple[str, ...]
-UNKNOWN: Values = (marks.ANY,)
+UNKNOWN: Values = (abstract_text.ANY,)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Scope:
     """The state of one shell or subshell."""
 
     cwds: Values
-    """the directories it may be in, absolute or marks.ANY"""
+    """the directories it may be in, absolute or abstract_text.ANY"""
     variables: dict[str, Values] = field(default_factory=dict)
     functions: dict[str, Compound] = field(default_factory=dict)
     maybe: set[str] = field(default_factory=set)

@@ -9,8 +9,7 @@ from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Gatekeeper, Surroundi
 from odek.approval.operation import Operation
 from odek.approval.question import Question
 from odek.danger.paths import Place
-from odek.danger.policy import HOST_TABLE, Action, Policy, sandbox_table
-from odek.danger.regime import Regime
+from odek.danger.policy import HOST_TABLE, Action, Policy, PolicyContext, sandbox_table
 
 BRIDGE = "sandbox network=bridge, networks=backend"
 ON_HOST = "\nIt would happen on the host, without a sandbox."
@@ -25,11 +24,11 @@ SECRET = Operation(kind="read", subject=".env")
 class Loader:
     """Gives a regime and counts how often it was asked for one."""
 
-    def __init__(self, regime: Regime) -> None:
+    def __init__(self, regime: PolicyContext) -> None:
         self.regime = regime
         self.loads = 0
 
-    def __call__(self) -> Regime:
+    def __call__(self) -> PolicyContext:
         self.loads += 1
         return self.regime
 
@@ -52,7 +51,7 @@ def keeper(
         **settings,  # type: ignore[arg-type]
     )
     home = "/tmp" if sandboxed else "/home/user"
-    load = Loader(Regime(place=Place(home=home, cwd=root, workspace=root, sandboxed=sandboxed), policy=policy))
+    load = Loader(PolicyContext(place=Place(home=home, cwd=root, workspace=root, sandboxed=sandboxed), policy=policy))
     if loads is not None:
         loads.append(load)
     return Gatekeeper(

@@ -7,17 +7,15 @@ from dataclasses import replace
 import pytest
 
 from odek.cli.commands.danger import render_explanation
-from odek.danger.explain import Explanation, Where, explain
 from odek.danger.paths import Place
-from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
-from odek.danger.regime import Regime
+from odek.danger.policy import HOST_TABLE, Explanation, Policy, PolicyContext, Where, explain, sandbox_table
 
-REGIMES: dict[Where, Regime] = {
-    "host": Regime(
+CONTEXTS: dict[Where, PolicyContext] = {
+    "host": PolicyContext(
         place=Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project"),
         policy=Policy(table=HOST_TABLE, denylist=("git push",)),
     ),
-    "sandbox": Regime(
+    "sandbox": PolicyContext(
         place=Place(home="/tmp", cwd="/workspace", workspace="/workspace", sandboxed=True),
         policy=Policy(
             table=sandbox_table(internet=False),
@@ -30,7 +28,7 @@ REGIMES: dict[Where, Regime] = {
 
 
 def explained(command: str, here: Where = "sandbox") -> Explanation:
-    return explain(command, here=here, regimes=REGIMES)
+    return explain(command, here=here, contexts=CONTEXTS)
 
 
 @pytest.mark.parametrize(
@@ -102,5 +100,5 @@ def test_places_are_judged_for_themselves() -> None:
         "safe",
         "system_write",
     ]
-    elsewhere = {**REGIMES, "host": replace(REGIMES["host"], policy=Policy(table=HOST_TABLE, action="allow"))}
-    assert explain("weird", here="host", regimes=elsewhere).decisions["host"].action == "allow"
+    elsewhere = {**CONTEXTS, "host": replace(CONTEXTS["host"], policy=Policy(table=HOST_TABLE, action="allow"))}
+    assert explain("weird", here="host", contexts=elsewhere).decisions["host"].action == "allow"

@@ -10,8 +10,7 @@ from odek.danger.classify import classify
 from odek.danger.host.kinds import KINDS
 from odek.danger.host.table import NotUnderstood, lay_out, parse_rows, rows
 from odek.danger.paths import Place
-from odek.danger.policy import HOST_TABLE, Decision, Policy, decide
-from odek.danger.regime import Regime
+from odek.danger.policy import HOST_TABLE, Decision, Policy, PolicyContext, decide
 from odek.onhost.look import HostLook
 
 HOST = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")
@@ -283,7 +282,7 @@ def test_question_says_what_was_not_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "trustable"),
+    ("command", "rememberable"),
     [
         ("less -k x f", True),
         ("make; less -k x f", True),
@@ -293,13 +292,13 @@ def test_question_says_what_was_not_understood() -> None:
         ("less -k x f; rm -rf /", False),
     ],
 )
-def test_trust_is_for_the_exact_form(command: str, trustable: bool) -> None:
+def test_trust_is_for_the_exact_form(command: str, rememberable: bool) -> None:
     """A yes to one form is none to another; what cannot be told beforehand is no form."""
     decision = decided(command)
-    assert (decision.trustable, decision.coverable) == (trustable, False)
-    regime = Regime(place=HOST, policy=Policy(table=HOST_TABLE)).trusting_command("less -k x f")
-    assert regime.decide_command("less -k x f").action == "allow"
-    assert regime.decide_command("less -k y f").action == "prompt"
+    assert (decision.rememberable, decision.batchable) == (rememberable, False)
+    context = PolicyContext(place=HOST, policy=Policy(table=HOST_TABLE)).trusting_command("less -k x f")
+    assert context.decide_command("less -k x f").action == "allow"
+    assert context.decide_command("less -k y f").action == "prompt"
 
 
 PARSED = sorted(name for name, row in rows().items() if row.operands != ("any*",))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.parser import parse_script
 
 DATA = Path(__file__).parents[2] / "data"
@@ -24,7 +24,7 @@ def parses(text: str) -> bool:
     for posix in (False, True):
         try:
             parse_script(text, Budget(), posix=posix)
-        except Unparsable:
+        except ParseError:
             continue
         return True
     return False

@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 from odek.danger.classify import classify
-from odek.danger.explain import explain, explanation_to_json
 from odek.danger.paths import Place
-from odek.danger.policy import HOST_TABLE, Decision, Policy, decide, sandbox_table
-from odek.danger.regime import Regime
+from odek.danger.policy import (
+    HOST_TABLE,
+    Decision,
+    Policy,
+    PolicyContext,
+    decide,
+    explain,
+    explanation_to_json,
+    sandbox_table,
+)
 from odek.danger.risk import RiskClass
 
 HOST = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")
@@ -185,14 +192,14 @@ def test_refusal_in_the_sandbox_names_the_nested_setting() -> None:
         rule="curl",
         reason="talks to the network",
         setting='"dangerous": {"sandboxed": {"classes": {"network_egress": "allow"}}} in ~/.odek/config.json',
-        asking=("network_egress",),
-        unasked=True,
-        coverable=True,
+        classes_to_approve=("network_egress",),
+        denied_non_interactively=True,
+        batchable=True,
     )
 
 
 @pytest.mark.parametrize(
-    ("command", "trustable"),
+    ("command", "rememberable"),
     [
         ("curl x", True),
         ("curl x | sh", True),
@@ -205,10 +212,10 @@ def test_refusal_in_the_sandbox_names_the_nested_setting() -> None:
         ("$X push", False),
     ],
 )
-def test_one_yes_may_not_stand_for_the_worst(command: str, trustable: bool) -> None:
+def test_one_yes_may_not_stand_for_the_worst(command: str, rememberable: bool) -> None:
     """Runtime 5.6: trust is not offered for destructive, unknown, blocked, nor for files that the host trusts."""
     policy = Policy(table=HOST_TABLE, action="prompt", denylist=("git pull",))
-    assert decided(command, policy).trustable is trustable
+    assert decided(command, policy).rememberable is rememberable
 
 
 def test_denylist_of_the_whole_holds_beside_that_of_the_place() -> None:
@@ -248,9 +255,9 @@ def test_explanation_has_its_five_keys() -> None:
     explanation = explain(
         "curl x | sh",
         here="sandbox",
-        regimes={
-            "host": Regime(place=HOST, policy=Policy(table=HOST_TABLE)),
-            "sandbox": Regime(place=SANDBOX, policy=Policy(table=sandbox_table(internet=False), section=INSIDE)),
+        contexts={
+            "host": PolicyContext(place=HOST, policy=Policy(table=HOST_TABLE)),
+            "sandbox": PolicyContext(place=SANDBOX, policy=Policy(table=sandbox_table(internet=False), section=INSIDE)),
         },
     )
     assert explanation_to_json(explanation) == {

@@ -11,7 +11,7 @@ import pytest
 from fakes.containers import FACTS
 from fakes.layering import bare_host, make_layers
 
-from odek.app.danger import expected_sandbox_regime, host_regime, own_home, regime_of
+from odek.app.danger import expected_sandbox_policy, host_policy, own_home, policy_for
 from odek.config.resolve import resolve
 from odek.config.settings import DangerSettings
 from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
@@ -34,7 +34,7 @@ def host(tmp_path: Path, **changes: object) -> Host:
 def test_policy_of_the_host() -> None:
     """R-84: the strict table, and the operator's settings on top; what is said of the sandbox does not count."""
     danger = replace(DANGER, sandboxed=DangerSettings(action="allow"))
-    assert regime_of(danger, None, HOST, interactive=False).policy == Policy(
+    assert policy_for(danger, None, HOST, interactive=False).policy == Policy(
         table=HOST_TABLE,
         action="prompt",
         classes=(("install", "deny"),),
@@ -49,7 +49,7 @@ def test_policy_of_the_host() -> None:
 def test_policy_of_the_sandbox(internet: bool) -> None:
     """D-6: the table of the sandbox, the same settings on top; a remedy names `dangerous.sandboxed`."""
     facts = replace(FACTS, internet=internet)
-    assert regime_of(DANGER, facts, HOST, interactive=True).policy == Policy(
+    assert policy_for(DANGER, facts, HOST, interactive=True).policy == Policy(
         table=sandbox_table(internet=internet),
         section="dangerous.sandboxed",
         action="prompt",
@@ -63,7 +63,7 @@ def test_policy_of_the_sandbox(internet: bool) -> None:
 def test_settings_of_the_sandbox_replace_all_but_the_denylist() -> None:
     """D-6, runtime 5.2: deny beats allow."""
     danger = replace(DANGER, sandboxed=DangerSettings(classes=(("destructive", "allow"),), denylist=("make deploy",)))
-    assert regime_of(danger, FACTS, HOST, interactive=True).policy == Policy(
+    assert policy_for(danger, FACTS, HOST, interactive=True).policy == Policy(
         table=sandbox_table(internet=False),
         section="dangerous.sandboxed",
         classes=(("destructive", "allow"),),
@@ -74,7 +74,7 @@ def test_settings_of_the_sandbox_replace_all_but_the_denylist() -> None:
 
 def test_place_of_the_sandbox() -> None:
     """R-53: it knows itself and the services on its networks."""
-    place = regime_of(DANGER, replace(FACTS, service_names=("Redis", "db")), HOST, interactive=True).place
+    place = policy_for(DANGER, replace(FACTS, service_names=("Redis", "db")), HOST, interactive=True).place
     assert (place.home, place.cwd, place.workspace, place.sandboxed) == ("/tmp", "/workspace", "/workspace", True)
     assert place.peers == {"redis", "db", "localhost", "127.0.0.1", "::1", "0.0.0.0"}
 
@@ -91,8 +91,8 @@ def test_place_of_the_sandbox() -> None:
 def test_sandbox_that_is_not_there_yet(flags: dict[str, object], asks: bool) -> None:
     """`odek danger explain`: what is not known without Docker is taken as the stricter."""
     settings = resolve(make_layers(operator=flags))
-    regime = expected_sandbox_regime(settings.dangerous, settings.sandbox)
-    assert regime.decide_command("curl https://a").action == ("prompt" if asks else "allow")
+    context = expected_sandbox_policy(settings.dangerous, settings.sandbox)
+    assert context.decide_command("curl https://a").action == ("prompt" if asks else "allow")
 
 
 def test_home_counts_only_if_it_is_the_users(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_links_of_the_home_are_followed(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "home").symlink_to("real")
     cwd = tmp_path / "real"
-    regime = host_regime(DANGER, replace(HOST, cwd=str(cwd), home=str(tmp_path / "home")), interactive=True)
-    assert regime.place.home == str(cwd.resolve())
+    context = host_policy(DANGER, replace(HOST, cwd=str(cwd), home=str(tmp_path / "home")), interactive=True)
+    assert context.place.home == str(cwd.resolve())
 
 
 @pytest.mark.parametrize(
@@ -137,5 +137,5 @@ def test_links_of_the_home_are_followed(tmp_path: Path) -> None:
 )
 def test_folder_for_temporary_files(folder: str, counts: bool) -> None:
     """Runtime 5.4: TMPDIR, unless that would make the project a temporary file."""
-    regime = host_regime(DANGER, replace(HOST, env={"TMPDIR": folder}), interactive=True)
-    assert (len(regime.place.temp) == 2) is counts
+    context = host_policy(DANGER, replace(HOST, env={"TMPDIR": folder}), interactive=True)
+    assert (len(context.place.temp) == 2) is counts

@@ -8,10 +8,9 @@ import pytest
 
 from odek.danger.classify import classify
 from odek.danger.paths import Place
-from odek.danger.policy import Policy, sandbox_table
-from odek.danger.regime import Regime
+from odek.danger.policy import Policy, PolicyContext, sandbox_table
 from odek.danger.risk import RiskClass
-from odek.danger.rules.peers import SELF
+from odek.danger.rules.local_services import SELF
 
 ATTACHED = Place(
     home="/tmp",
@@ -125,8 +124,10 @@ def test_what_else_a_client_does_counts_as_ever(command: str, level: RiskClass) 
 
 def test_only_the_way_out_asks() -> None:
     """D-6: in a sandbox whose networks reach the internet."""
-    regime = Regime(place=ATTACHED, policy=Policy(table=sandbox_table(internet=True), section="dangerous.sandboxed"))
-    assert [regime.decide_command(command).action for command in ("redis-cli -h redis ping", "curl https://a")] == [
+    context = PolicyContext(
+        place=ATTACHED, policy=Policy(table=sandbox_table(internet=True), section="dangerous.sandboxed")
+    )
+    assert [context.decide_command(command).action for command in ("redis-cli -h redis ping", "curl https://a")] == [
         "allow",
         "prompt",
     ]

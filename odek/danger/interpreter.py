@@ -10,25 +10,34 @@ import re
 from collections.abc import Sequence
 
 from odek.danger.contained import contain
-from odek.danger.dispatch import judge_call, trusted_output
 from odek.danger.doubts import Doubts
-from odek.danger.fallback import scan_text
-from odek.danger.paths import Place, Reading, classify_read, classify_write, is_below, resolve, territory, trusted_name
+from odek.danger.paths import (
+    Place,
+    Reading,
+    classify_read,
+    classify_write,
+    is_below,
+    resolve,
+    trusted_name,
+    writable_root,
+)
+from odek.danger.program import check_call, trusted_output
 from odek.danger.risk import Finding, RiskClass
-from odek.danger.rules.environment import judge_assignment
-from odek.danger.shell import marks
+from odek.danger.rules.environment import check_assignment
+from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Expander, Fields, merge_readings
-from odek.danger.shell.limits import Budget, Unparsable
+from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.parser import parse_script
-from odek.danger.shell.scope import UNKNOWN, Scope
-from odek.danger.shell.shape import (
+from odek.danger.shell.queries import (
     compares_numbers,
     is_bomb,
     is_move,
     leaves,
     loop_values,
 )
+from odek.danger.shell.scope import UNKNOWN, Scope
 from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
+from odek.danger.unparsed import scan_text
 
 _PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows
 _EXPANSION_RULES = {
@@ -37,15 +46,15 @@ _EXPANSION_RULES = {
 }
 
 
-class Walker(Doubts):
+class ShellInterpreter(Doubts):
     """Collects what one command line does."""
 
-    def __init__(self, place: Place, budget: Budget, *, lenient: bool = False) -> None:
-        """`lenient`: a second reading of ambiguous text, in which unknown programs mean nothing."""
+    def __init__(self, place: Place, budget: Budget, *, second_reading: bool = False) -> None:
+        """`second_reading`: a second reading of ambiguous text, in which unknown programs mean nothing."""
         self.trusted_files: set[str] = set()
-        super().__init__(place, self.trusted_files, lenient=lenient)
+        super().__init__(place, self.trusted_files, second_reading=second_reading)
         self._budget = budget
-        self._known_only = False
+        self._ignore_unknown = False
         self.findings: dict[RiskClass, Finding] = {}
         self.commands: list[Fields] = []
         self.assigned: set[str] = set()
@@ -56,12 +65,12 @@ class Walker(Doubts):
         return self._place
 
     def assign(self, name: str) -> None:
-        """See call.Judge."""
+        """See call.RuleContext."""
         self.assigned.add(name)
 
     def add(self, level: RiskClass, rule: str, reason: str) -> None:
-        """See call.Judge."""
-        if level is RiskClass.UNKNOWN and (self._lenient or self._known_only):
+        """See call.RuleContext."""
+        if level is RiskClass.UNKNOWN and (self._second_reading or self._ignore_unknown):
             return
         if self._place.sandboxed:
             level = contain(level, reason)
@@ -70,13 +79,13 @@ class Walker(Doubts):
             self.findings[level] = Finding(level=level, rule=rule, reason=reason)
 
     def note(self, words: Sequence[str]) -> None:
-        """See call.Judge."""
+        """See call.RuleContext."""
         if tuple(words) != self.commands[-1]:
             self.commands.append(tuple(words))
 
     def write(self, path: str, scope: Scope) -> None:
-        """See call.Judge."""
-        if self._lenient and not marks.is_exact(path):
+        """See call.RuleContext."""
+        if self._second_reading and not abstract_text.is_exact(path):
             return
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
@@ -91,7 +100,7 @@ class Walker(Doubts):
                 self.trusted_files.add(name)
 
     def read(self, path: str, scope: Scope, how: Reading) -> None:
-        """See call.Judge."""
+        """See call.RuleContext."""
         if "/dev/tcp/" in path or "/dev/udp/" in path:
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
         for cwd in scope.cwds:
@@ -102,33 +111,33 @@ class Walker(Doubts):
 
     def _shortened(self, path: str, cwd: str) -> str:
         """Return one name for all names that mean the same in `cwd`, which are then looked up once."""
-        ordinary = "/." not in cwd and is_below(cwd, territory(self._place))
+        ordinary = "/." not in cwd and is_below(cwd, writable_root(self._place))
         return "x" if ordinary and _PLAIN.fullmatch(path) else path
 
-    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, known_only: bool) -> str:
-        """See call.Judge."""
+    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, ignore_unknown: bool) -> str:
+        """See call.RuleContext."""
         self._budget.spend()
         self._budget.enter()
-        before, self._known_only = self._known_only, self._known_only or known_only
+        before, self._ignore_unknown = self._ignore_unknown, self._ignore_unknown or ignore_unknown
         self._inner += 1
         output = self._fields(tuple(argv), scope, stdin, frozenset())
         self._inner -= 1
-        self._known_only = before
+        self._ignore_unknown = before
         self._budget.leave()
         return output
 
     def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
-        """See call.Judge."""
-        known_only = self._known_only
-        if marks.holds_unknown(text):
+        """See call.RuleContext."""
+        ignore_unknown = self._ignore_unknown
+        if abstract_text.holds_unknown(text):
             self.add(RiskClass.CODE_EXECUTION, "shell.computed", "runs commands that cannot be told beforehand")
-            self._known_only = True
+            self._ignore_unknown = True
         self._budget.enter()
         self._inner += 1
         depth = self._budget.depth
         try:
             script = parse_script(text, self._budget)
-        except Unparsable as error:
+        except ParseError as error:
             self._budget.depth = depth
             self.add(RiskClass.UNKNOWN, "shell.unreadable", f"hands text to a shell that {error}")
             for finding in scan_text(text):
@@ -137,18 +146,18 @@ class Walker(Doubts):
             self.script(script, scope, stdin)
         self._inner -= 1
         self._budget.leave()
-        self._known_only = known_only
+        self._ignore_unknown = ignore_unknown
 
     def start(self, script: Script, scope: Scope) -> None:
-        """Judge a whole command line. Raises Unparsable when it is too much."""
+        """Check a whole command line. Raises ParseError when it is too much."""
         self.script(script, scope)
 
     def script(self, script: Script, scope: Scope, stdin: str | None = None) -> str:
-        """Judge `script` and return what it prints, as far as that is known."""
-        output = "" if not script.items else marks.ANY
+        """Check `script` and return what it prints, as far as that is known."""
+        output = "" if not script.items else abstract_text.ANY
         for item in script.items:
             printed = self._and_or(item, scope, stdin)
-            output = printed if len(script.items) == 1 else marks.ANY
+            output = printed if len(script.items) == 1 else abstract_text.ANY
         return output
 
     def _and_or(self, item: AndOr, scope: Scope, stdin: str | None) -> str:
@@ -158,7 +167,7 @@ class Walker(Doubts):
         if failed is not None:
             failed.join(target)
             self._chain(item, target, failed, stdin)
-        return output if not item.operators else marks.ANY
+        return output if not item.operators else abstract_text.ANY
 
     def _chain(self, item: AndOr, scope: Scope, failed: Scope | None, stdin: str | None) -> None:
         """Follow `&&` and `||`; `scope` ends as any of the states in which the chain can end."""
@@ -206,13 +215,13 @@ class Walker(Doubts):
         outer, self._pending = (self._worst, self._pending), []
         self._fed_from, fed_by = "", self._fed_by
         self._worst = RiskClass.SAFE
-        output = self._judge_simple(command, scope, stdin, fed_by)
+        output = self._check_simple(command, scope, stdin, fed_by)
         if self._worst <= RiskClass.LOCAL_WRITE:  # else it is asked about by its class
             self.doubts.update(dict.fromkeys(self._pending))
         self._worst, self._pending = max(outer[0], self._worst) if self._inner else outer[0], outer[1]
         return output
 
-    def _judge_simple(self, command: Simple, scope: Scope, stdin: str | None, fed_by: Fields) -> str:
+    def _check_simple(self, command: Simple, scope: Scope, stdin: str | None, fed_by: Fields) -> str:
         expander = self._expander(scope)
         readings = [expander.readings(word) for word in command.words]
         commands = merge_readings(readings)
@@ -221,7 +230,7 @@ class Walker(Doubts):
         fed = self._redirects(command.redirects, expander, scope, stdin)
         cwds = scope.cwds
         for name, candidates, _ in values:
-            judge_assignment(self, name, candidates, program=commands[0][0] if commands else "")
+            check_assignment(self, name, candidates, program=commands[0][0] if commands else "")
         if not commands:
             for name, candidates, append in values:
                 scope.assign(name, UNKNOWN if append else candidates)
@@ -231,14 +240,14 @@ class Walker(Doubts):
             output = self._run_simple(commands, scope, fed, frozenset(expander.secrets))
         if self._host and not self._inner and self._worst <= RiskClass.LOCAL_WRITE:
             self._doubt_simple(command, readings, values, cwds, fed, scope)
-        return marks.ANY if any(redirect.operator not in _FEEDING for redirect in command.redirects) else output
+        return abstract_text.ANY if any(redirect.operator not in _FEEDING for redirect in command.redirects) else output
 
     def _run_simple(self, commands: tuple[Fields, ...], scope: Scope, fed: str | None, secrets: frozenset[str]) -> str:
         output = self._fields(commands[0], scope, fed, secrets)
         for fields in commands[1:]:
             self._budget.spend()
             self._fields(fields, scope.copy(), fed, secrets)
-            output = marks.ANY
+            output = abstract_text.ANY
         return output
 
     def _fields(self, fields: Fields, scope: Scope, stdin: str | None, secrets: frozenset[str]) -> str:
@@ -246,7 +255,7 @@ class Walker(Doubts):
         function = scope.functions.get(fields[0])
         if function is not None:
             return self._function_call(function, fields, scope, stdin)
-        output = judge_call(self, scope, fields, stdin, secrets)
+        output = check_call(self, scope, fields, stdin, secrets)
         return output if self._host is None else trusted_output(fields, output)
 
     def _function_call(self, function: Compound, fields: Fields, scope: Scope, stdin: str | None) -> str:
@@ -263,7 +272,7 @@ class Walker(Doubts):
     def _redirects(
         self, redirects: tuple[Redirect, ...], expander: Expander, scope: Scope, stdin: str | None
     ) -> str | None:
-        """Judge redirections and return what is fed to the command."""
+        """Check redirections and return what is fed to the command."""
         for redirect in redirects:
             for target in expander.value(redirect.target, globs=redirect.operator not in ("<<", "<<<")):
                 if redirect.operator in ("<<", "<<<"):
@@ -274,7 +283,7 @@ class Walker(Doubts):
                 worst, self._worst = self._worst, RiskClass.SAFE
                 if redirect.operator in ("<", "<&"):
                     self.read(target, scope, "contents")
-                    stdin, self._fed_from = marks.ANY, target if marks.is_exact(target) else ""
+                    stdin, self._fed_from = abstract_text.ANY, target if abstract_text.is_exact(target) else ""
                 else:
                     self.write(target, scope)
                 if self._host and self._worst <= RiskClass.LOCAL_WRITE:
@@ -320,7 +329,7 @@ class Walker(Doubts):
             self.script(scripts[-1], scope, stdin)
         if ends is not None:
             scope.join(ends)
-        return marks.ANY
+        return abstract_text.ANY
 
     def _loop(self, command: Compound, scope: Scope, stdin: str | None) -> str:
         self._forget_changes(command, scope)
@@ -328,7 +337,7 @@ class Walker(Doubts):
         body = scope.copy()
         self.script(command.scripts[1], body, stdin)
         scope.join(body)
-        return marks.ANY
+        return abstract_text.ANY
 
     def _for(self, command: Compound, scope: Scope, stdin: str | None) -> str:
         expander = self._expander(scope)
@@ -342,7 +351,7 @@ class Walker(Doubts):
             expander.arithmetic(command.words[0])
         self.script(command.scripts[0], body, stdin)
         scope.join(body)
-        return marks.ANY
+        return abstract_text.ANY
 
     def _case(self, command: Compound, scope: Scope, stdin: str | None) -> str:
         expander = self._expander(scope)
@@ -353,7 +362,7 @@ class Walker(Doubts):
             branch = start.copy()
             self.script(script, branch, stdin)
             scope.join(branch)
-        return marks.ANY
+        return abstract_text.ANY
 
     def _function(self, command: Compound, scope: Scope, stdin: str | None) -> str:
         if is_bomb(command):
@@ -380,15 +389,15 @@ class Walker(Doubts):
 
 
 _COMPOUND = {
-    "subshell": Walker._subshell,
-    "group": Walker._group,
-    "if": Walker._if,
-    "loop": Walker._loop,
-    "for": Walker._for,
-    "case": Walker._case,
-    "function": Walker._function,
-    "test": Walker._words,
-    "arithmetic": Walker._words,
+    "subshell": ShellInterpreter._subshell,
+    "group": ShellInterpreter._group,
+    "if": ShellInterpreter._if,
+    "loop": ShellInterpreter._loop,
+    "for": ShellInterpreter._for,
+    "case": ShellInterpreter._case,
+    "function": ShellInterpreter._function,
+    "test": ShellInterpreter._words,
+    "arithmetic": ShellInterpreter._words,
 }
 _FEEDING = ("<", "<<", "<<<", "<&")
 _NOTHING = Compound(kind="function", scripts=(Script(items=()),))

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.lists import words_of
 from odek.danger.risk import Finding, RiskClass
 
 _QUOTES = re.compile(r"\\\n|[\\'\"]|\$(?=['\"])")
 _WORD = re.compile(r"[a-z_][a-z0-9_.+-]*")
-_DELETING = words_of("""
+_DELETING = frozenset(
+    """
     rm rmdir unlink shred dd mkfs wipefs blkdiscard truncate mv chmod chown git find rsync sudo su doas docker podman
     kubectl
     dropdb crontab eval shutdown reboot kill
-    """)
+    """.split()
+)
 _FILES = (".git/", ".envrc", ".vscode", "odek.json", "agents.md", "dockerfile.odek")
-_NETWORK = words_of("""
+_NETWORK = frozenset(
+    """
     curl wget nc ncat netcat socat ssh scp sftp ftp tftp telnet rclone rsync aria2c git dig nslookup http https
-    """)
+    """.split()
+)
 
 
 def scan_text(text: str) -> tuple[Finding, ...]:

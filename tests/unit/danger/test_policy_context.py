@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from odek.danger.paths import Place
-from odek.danger.policy import HOST_TABLE, Decision, Policy, sandbox_table
-from odek.danger.regime import Regime
+from odek.danger.policy import HOST_TABLE, Decision, Policy, PolicyContext, sandbox_table
 from odek.danger.risk import RiskClass
 
-HOST = Regime(
+HOST = PolicyContext(
     place=Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project"),
     policy=Policy(table=HOST_TABLE),
 )
-AT_HOME = Regime(
+AT_HOME = PolicyContext(
     place=Place(home="/home/user", cwd="/home/user", workspace="/home/user"), policy=Policy(table=HOST_TABLE)
 )
-SANDBOX = Regime(
+SANDBOX = PolicyContext(
     place=Place(home="/tmp", cwd="/workspace", workspace="/workspace", sandboxed=True),
     policy=Policy(table=sandbox_table(internet=True), section="dangerous.sandboxed"),
 )
@@ -26,7 +25,7 @@ def said(decision: Decision) -> tuple[str, str]:
     return decision.action, decision.level.label
 
 
-@pytest.mark.parametrize("regime", [HOST, SANDBOX], ids=["host", "sandbox"])
+@pytest.mark.parametrize("context", [HOST, SANDBOX], ids=["host", "sandbox"])
 @pytest.mark.parametrize(
     ("path", "read", "write"),
     [
@@ -38,9 +37,9 @@ def said(decision: Decision) -> tuple[str, str]:
         ("odek.json", ("allow", "safe"), ("prompt", "local_write")),
     ],
 )
-def test_files_that_tools_use(regime: Regime, path: str, read: tuple[str, str], write: tuple[str, str]) -> None:
+def test_files_that_tools_use(context: PolicyContext, path: str, read: tuple[str, str], write: tuple[str, str]) -> None:
     """Runtime 5.4, D-6: the same rules as for commands."""
-    assert (said(regime.decide_read(path)), said(regime.decide_write(path))) == (read, write)
+    assert (said(context.decide_read(path)), said(context.decide_write(path))) == (read, write)
 
 
 @pytest.mark.parametrize("path", [".bashrc", ".ssh/authorized_keys", ".odek/config.json", ".config/autostart/x"])
@@ -58,8 +57,8 @@ def test_file_that_a_server_trusts_is_asked_about() -> None:
         rule="path.trusted",
         reason="writes .github/workflows/ci.yml, which the host reads or runs later",
         setting='"dangerous": {"sandboxed": {"classes": {"persistence": "allow"}}} in ~/.odek/config.json',
-        asking=("persistence",),
-        coverable=True,
+        classes_to_approve=("persistence",),
+        batchable=True,
     )
 
 
@@ -77,4 +76,4 @@ def test_trust_covers_its_classes_and_no_others() -> None:
 
 def test_command_is_decided_for_its_place() -> None:
     """D-6: what the host refuses is the sandbox's daily work."""
-    assert [regime.decide_command("weird-tool --x").action for regime in (HOST, SANDBOX)] == ["deny", "allow"]
+    assert [context.decide_command("weird-tool --x").action for context in (HOST, SANDBOX)] == ["deny", "allow"]

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from odek.danger.lists import words_of
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
 from odek.danger.shell.syntax import (
     AndOr,
@@ -21,12 +20,14 @@ from odek.danger.shell.syntax import (
     Simple,
     Text,
     Word,
+    literal_text,
 )
-from odek.danger.shell.words import literal_text
 
-_ASSIGNING = words_of("""
+_ASSIGNING = frozenset(
+    """
     read export declare local typeset readonly mapfile readarray getopts printf let unset eval . source
-    """)
+    """.split()
+)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -48,10 +49,12 @@ def leaves(pipeline: Pipeline, scope: Scope) -> bool:
 
 def loop_values(texts: Values) -> Values:
     """Return what a variable holds that takes one of `texts` after the other."""
-    if len(texts) <= MAX_CANDIDATES and not any(marks.holds_unknown(text) for text in texts):
+    if len(texts) <= MAX_CANDIDATES and not any(abstract_text.holds_unknown(text) for text in texts):
         return tuple(dict.fromkeys(texts)) or ("",)
     inside = all(not text.startswith(("/", "-")) and ".." not in text.split("/") for text in texts)
-    return (marks.BELOW,) if inside and not any(marks.holds_unknown(text) for text in texts) else UNKNOWN
+    return (
+        (abstract_text.BELOW,) if inside and not any(abstract_text.holds_unknown(text) for text in texts) else UNKNOWN
+    )
 
 
 def simple_commands(scripts: tuple[Script, ...]) -> Iterator[Simple]:
@@ -159,6 +162,6 @@ def compares_numbers(words: list[str]) -> bool:
             return True
         if word in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
             sides = (*words[max(index - 1, 0) : index], *words[index + 1 : index + 2])
-            if not all(side == marks.NAME or re.fullmatch(r"-?[0-9]+", side) for side in sides):
+            if not all(side == abstract_text.NAME or re.fullmatch(r"-?[0-9]+", side) for side in sides):
                 return True
     return False

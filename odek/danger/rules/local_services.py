@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from odek.danger.call import Call, Judge
-from odek.danger.lists import words_of
+from odek.danger.call import Call, RuleContext
 from odek.danger.options import Arguments
 from odek.danger.paths import Place, Reading
 from odek.danger.risk import RiskClass
-from odek.danger.shell import marks
+from odek.danger.shell import abstract_text
 from odek.danger.shell.scope import Scope
 
 SELF = frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0"))  # noqa: S104 - a destination
@@ -32,60 +31,60 @@ Hosts = tuple[str, ...] | None
 """every destination; None when they cannot be told"""
 
 
-class NearJudge:
-    """Hands everything on to a judge, and calls by its name what does not leave."""
+class NearContext:
+    """Hands everything on to another context, and calls by its name what does not leave."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
 
     @property
     def place(self) -> Place:
-        """See call.Judge."""
-        return self._judge.place
+        """See call.RuleContext."""
+        return self._context.place
 
     @property
     def assigned(self) -> Collection[str]:
-        """See call.Judge."""
-        return self._judge.assigned
+        """See call.RuleContext."""
+        return self._context.assigned
 
     def assign(self, name: str) -> None:
-        """See call.Judge."""
-        self._judge.assign(name)
+        """See call.RuleContext."""
+        self._context.assign(name)
 
     def add(self, level: RiskClass, rule: str, reason: str) -> None:
-        """See call.Judge; the network that is meant is no way out."""
+        """See call.RuleContext; the network that is meant is no way out."""
         if level is RiskClass.NETWORK_EGRESS:
             level, reason = RiskClass.LOCAL_WRITE, "talks to the sandbox itself or to a service on an attached network"
-        self._judge.add(level, rule, reason)
+        self._context.add(level, rule, reason)
 
     def note(self, words: Sequence[str]) -> None:
-        """See call.Judge."""
-        self._judge.note(words)
+        """See call.RuleContext."""
+        self._context.note(words)
 
     def write(self, path: str, scope: Scope) -> None:
-        """See call.Judge."""
-        self._judge.write(path, scope)
+        """See call.RuleContext."""
+        self._context.write(path, scope)
 
     def read(self, path: str, scope: Scope, how: Reading) -> None:
-        """See call.Judge."""
-        self._judge.read(path, scope, how)
+        """See call.RuleContext."""
+        self._context.read(path, scope, how)
 
-    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, known_only: bool) -> str:
-        """See call.Judge."""
-        return self._judge.run(argv, scope, stdin=stdin, known_only=known_only)
+    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, ignore_unknown: bool) -> str:
+        """See call.RuleContext."""
+        return self._context.run(argv, scope, stdin=stdin, ignore_unknown=ignore_unknown)
 
     def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
-        """See call.Judge."""
-        self._judge.text(text, scope, stdin=stdin)
+        """See call.RuleContext."""
+        self._context.text(text, scope, stdin=stdin)
 
 
 def stays_near(call: Call, arguments: Arguments) -> bool:
     """Return whether everything that `call` talks to is certainly near."""
-    peers = call.judge.place.peers
+    peers = call.context.place.peers
     find = _CLIENTS.get(call.program)
-    if not peers or find is None or not all(map(marks.is_exact, call.argv)):
+    if not peers or find is None or not all(map(abstract_text.is_exact, call.argv)):
         return False
-    if any(name == "" or _REDIRECTING.fullmatch(name) for name in (*call.scope.variables, *call.judge.assigned)):
+    if any(name == "" or _REDIRECTING.fullmatch(name) for name in (*call.scope.variables, *call.context.assigned)):
         return False
     if not all(_is_harmless(value, call, peers) for value in _alternatives(call)):
         return False
@@ -169,26 +168,30 @@ def _hosts_in(address: str) -> tuple[str, ...]:
     return tuple(_host_in(host) if host else "localhost" for host in authority.rpartition("@")[2].split(","))
 
 
-_URL_OPTIONS = words_of("""
+_URL_OPTIONS = frozenset(
+    """
     -s --silent -S --show-error -f --fail --fail-with-body -i --include -I --head -v --verbose -k --insecure -G --get
     -4 -6 --compressed -X --request -H --header -d --data --data-raw --data-binary --data-urlencode --json -o --output
     -O -q --quiet --no-verbose --spider -m --max-time --connect-timeout --retry --retry-delay --retry-connrefused
     --retry-all-errors -w --write-out -A --user-agent -u --user -F --form -T --timeout -t --tries -S
     --server-response --post-data --method --body-data
-    """)
+    """.split()
+)
 """options of curl and wget that name no destination"""
-_CONNECT_OPTIONS = words_of("""
+_CONNECT_OPTIONS = frozenset(
+    """
     -z -v -w -q -n -N -4 -6 -c -W -i
-    """)
+    """.split()
+)
 
 _CLIENTS: Mapping[str, Callable[[Arguments], Hosts]] = {
     **dict.fromkeys(("redis-cli", "valkey-cli"), _of_redis),
-    **dict.fromkeys(words_of("""
+    **dict.fromkeys(frozenset("""
         psql pg_isready pg_dump pg_restore pgbench createdb createuser vacuumdb reindexdb dropdb dropuser
-        """), _of_postgres),
-    **dict.fromkeys(words_of("""
+        """.split()), _of_postgres),
+    **dict.fromkeys(frozenset("""
         mysql mariadb mysqldump mariadb-dump mysqladmin mysqlimport mysqlcheck
-        """), _of_mysql),
+        """.split()), _of_mysql),
     **dict.fromkeys(("mongosh", "mongo"), _of_mongo),
     **dict.fromkeys(("curl", "wget"), _of_url_client),
     **dict.fromkeys(("nc", "netcat", "telnet", "ping", "ping6"), _of_connector),
