@@ -8,9 +8,8 @@ from typing import Literal, cast
 
 from odek.app.isolation import FallbackPolicy, SandboxDecision, decide, explain_stop
 from odek.app.sandbox import SandboxRequest, sandbox_spec
-from odek.approval.listing import handle
 from odek.approval.request import ApprovalRequest, describe_plainly
-from odek.approval.store import approval_key
+from odek.approval.store import approval_key, short_id
 from odek.config.layers import Layer
 from odek.config.settings import Settings
 from odek.config.values import variables_in
@@ -276,7 +275,7 @@ def _approval(look: Look) -> Section:
     entries = [Entry(name="state", value=look.approval, origin=_APPROVAL_ORIGINS[look.approval])]
     if look.request is not None and not look.request.is_empty:
         entries += [
-            Entry(name="key", value=handle(approval_key(look.request)), origin="what is asked for, and where"),
+            Entry(name="key", value=short_id(approval_key(look.request)), origin="what is asked for, and where"),
             Entry(name="asks", value=describe_plainly(look.request).split("\n"), origin=look.request.sources),
         ]
     return Section(name="approval", entries=tuple(entries))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from odek.app.tool_names import disabled_tools
 from odek.approval.gate import Approver
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
-from odek.approval.question import Question
+from odek.approval.question import ApprovalPrompt
 from odek.config.settings import DangerSettings, Settings
 from odek.executor import Executor
 from odek.host import Host
@@ -124,7 +124,7 @@ def make_gatekeeper(
             shared=SHARED if facts else "",
             real_path=partial(real_path, host.cwd),
         ),
-        question=Question(approver) if approver else None,
+        question=ApprovalPrompt(approver) if approver else None,
         trusted=None if trusted is None else trusted.setdefault(boundary, set()),
         refused=refused,
     )

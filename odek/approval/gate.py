@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from odek.approval.display import value
-from odek.approval.notes import Note, changes
-from odek.approval.pages import Choice, choose
+from odek.approval.pages import PromptPage, prompt_choice
 from odek.approval.request import (
     CONSEQUENCE,
     FIT_ROWS,
@@ -22,7 +21,7 @@ from odek.approval.request import (
     heading_of,
     render_request,
 )
-from odek.approval.store import ApprovalStore
+from odek.approval.store import ApprovalRecord, ApprovalStore, changed_parts
 from odek.errors import ApprovalDenied
 
 MAX_ENTRIES = 64  # what one can be expected to read before saying yes
@@ -88,7 +87,7 @@ def _ask(request: ApprovalRequest, approver: Approver) -> str:
     rows = tuple(describe_request(request).split("\n"))
     if len(rows) <= FIT_ROWS:
         return approver.ask(render_request(request), _ONCE + _TRUST + _NO) or ""
-    pages = Choice(
+    pages = PromptPage(
         heading=heading_of(request),
         rows=rows,
         words=_ONCE + _TRUST,
@@ -96,12 +95,12 @@ def _ask(request: ApprovalRequest, approver: Approver) -> str:
         question=CONSEQUENCE,
         page_rows=FIT_ROWS,
     )
-    return choose(approver, pages)
+    return prompt_choice(approver, pages)
 
 
-def _asked_anew(earlier: Note, request: ApprovalRequest) -> str:
+def _asked_anew(earlier: ApprovalRecord, request: ApprovalRequest) -> str:
     unnamed = "the value of a variable" if request.env else "a detail"
-    changed = ", ".join(map(value, changes(earlier, request))) or unnamed
+    changed = ", ".join(map(value, changed_parts(earlier, request))) or unnamed
     return f"this project was trusted on {value(earlier.date)}; what it asks for has changed since: {changed}"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odek.approval.operation import Operation
-from odek.approval.question import Asked, Question
+from odek.approval.question import ApprovalPrompt, PendingOperation
 from odek.text import visible
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Gatekeeper:
         *,
         load: Callable[[], PolicyContext],
         surroundings: Surroundings,
-        question: Question | None,
+        question: ApprovalPrompt | None,
         trusted: set[str] | None = None,
         refused: dict[str, int] | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class Gatekeeper:
             self._refused[name] = self._refused.get(name, 0) + 1
         return refusal
 
-    def forbids(self, operation: Operation) -> str | None:
+    def is_denied(self, operation: Operation) -> str | None:
         """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""
         return self._forbidden(operation, self._decide(operation))
 
@@ -91,7 +91,7 @@ class Gatekeeper:
         is destructive, unknown or matches the denylist is not covered: it is asked about by itself.
         """
         self._answered, self._decided = {}, {}
-        allowed = (call for call in calls if not any(self.forbids(operation) for operation in call))
+        allowed = (call for call in calls if not any(self.is_denied(operation) for operation in call))
         card = tuple(
             _asked(operation, decision)
             for call in allowed
@@ -166,8 +166,8 @@ class Gatekeeper:
         return "\n".join((*lines, _remedy(decision.setting)))
 
 
-def _asked(operation: Operation, decision: Decision) -> Asked:
-    return Asked(
+def _asked(operation: Operation, decision: Decision) -> PendingOperation:
+    return PendingOperation(
         operation=operation,
         classes=_classes(decision),
         risk=decision.reason,

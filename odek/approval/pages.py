@@ -23,7 +23,7 @@ _ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class PromptPage:
     """What is asked, about which text."""
 
     heading: str
@@ -48,7 +48,7 @@ class Choice:
         return len(self.rows) <= self.room
 
 
-def choose(approver: Approver, choice: Choice) -> str:
+def prompt_choice(approver: Approver, choice: PromptPage) -> str:
     """Return the one of `choice.words` that was answered, "" for a no or no answer."""
     shown = "\n".join((choice.heading, *_first_view(choice.rows, choice.room)))
     pages = _pages(choice)
@@ -77,7 +77,7 @@ def _first_view(rows: tuple[str, ...], room: int) -> tuple[str, ...]:
     return (*rows[:head], f"  * [{plural(between, 'row')} between, not shown yet]", *rows[-TAIL_ROWS:])
 
 
-def _pages(choice: Choice) -> tuple[str, ...]:
+def _pages(choice: PromptPage) -> tuple[str, ...]:
     if choice.fits:
         return ("\n".join((choice.heading, *choice.details, *choice.rows)),)
     size = choice.page_rows
@@ -85,7 +85,7 @@ def _pages(choice: Choice) -> tuple[str, ...]:
     return ("\n".join((*choice.details, *parts[0])), *("\n".join(part) for part in parts[1:]))
 
 
-def _question(choice: Choice, page: int, count: int, *, all_seen: bool) -> str:
+def _question(choice: PromptPage, page: int, count: int, *, all_seen: bool) -> str:
     part = f"part {page + 1} of {count}"
     if not all_seen:
         return f"Read it first: [? = {part} / all = the rest of it / {choice.refusal}]"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from odek.approval.display import command_rows, field, readable
 from odek.approval.operation import Operation
-from odek.approval.pages import PAGE_ROWS, Choice, choose
+from odek.approval.pages import PAGE_ROWS, PromptPage, prompt_choice
 from odek.text import clip, plural, visible
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _SINGLY = ("s", "single")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PendingOperation:
     """An operation with what the classifier says of it."""
 
     operation: Operation
@@ -50,7 +50,7 @@ class Asked:
     """whether that yes would be for this very command in this session alone"""
 
 
-class Question:
+class ApprovalPrompt:
     """Puts operations to one person; remembers how fast they have been saying yes."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Question:
         self._sleep = sleep
         self._approved: list[tuple[float, str]] = []
 
-    def ask(self, asked: Asked, *, place: str) -> Answer:
+    def ask(self, asked: PendingOperation, *, place: str) -> Answer:
         """Return whether the person allows the operation once, trusts its classes, or says no.
 
         `place` tells where it would happen. Trust is not offered for a text that does not fit the screen,
@@ -74,7 +74,7 @@ class Question:
         """
         hasty = self._slow_down(asked.classes)
         rows = command_rows(asked.operation.text)
-        choice = Choice(
+        choice = PromptPage(
             heading=_heading(asked, place),
             rows=rows,
             details=_details(asked),
@@ -83,13 +83,13 @@ class Question:
         )
         if asked.trustable and choice.fits and not hasty:
             choice = _with_trust(choice, asked)
-        answer = choose(self._approver, choice)
+        answer = prompt_choice(self._approver, choice)
         if not answer:
             return "no"
         self._count(asked.classes)
         return "trust" if answer in _TRUST else "once"
 
-    def ask_together(self, card: tuple[Asked, ...], *, boundary: str) -> CardAnswer:
+    def ask_together(self, card: tuple[PendingOperation, ...], *, boundary: str) -> CardAnswer:
         """Return what the person says of several operations at once; no answer means none of them.
 
         `boundary` is the sandbox with its networks, or the host (R-72). As haste it counts as one approval
@@ -98,7 +98,7 @@ class Question:
         classes = tuple(dict.fromkeys(name for asked in card for name in asked.classes))
         hasty = self._slow_down(classes)
         every = "approve = all, the whole word" if hasty else "y = all"
-        choice = Choice(
+        choice = PromptPage(
             heading=f"{len(card)} operations need approval ({visible(boundary)})",
             rows=tuple(row for number, asked in enumerate(card, 1) for row in _item(number, asked)),
             details=tuple(row for number, asked in enumerate(card, 1) for row in _details(asked, number)),
@@ -107,7 +107,7 @@ class Question:
             refusal="N = none",
             room=PAGE_ROWS,
         )
-        answer = choose(self._approver, choice)
+        answer = prompt_choice(self._approver, choice)
         if answer in _SINGLY:
             return "singly"
         if not answer:
@@ -129,12 +129,12 @@ class Question:
         self._approved += [(self._clock(), name) for name in classes]
 
 
-def _with_trust(choice: Choice, asked: Asked) -> Choice:
+def _with_trust(choice: PromptPage, asked: PendingOperation) -> PromptPage:
     what = "this exact command" if asked.exact else "these classes" if len(asked.classes) > 1 else "this class"
     return replace(choice, words=(*choice.words, *_TRUST), offer=f"{choice.offer} / t = trust {what}")
 
 
-def _heading(asked: Asked, place: str) -> str:
+def _heading(asked: PendingOperation, place: str) -> str:
     operation = asked.operation
     lines = operation.text.count("\n") + 1
     return "\n".join(
@@ -148,7 +148,7 @@ def _heading(asked: Asked, place: str) -> str:
     )
 
 
-def _item(number: int, asked: Asked) -> tuple[str, ...]:
+def _item(number: int, asked: PendingOperation) -> tuple[str, ...]:
     """Return the rows of one operation on a card; rows of foreign text begin with a mark of their own."""
     classes = ", ".join(map(readable, asked.classes))
     reason = clip(readable(asked.operation.reason), REASON_LIMIT)
@@ -159,7 +159,7 @@ def _item(number: int, asked: Asked) -> tuple[str, ...]:
     )
 
 
-def _details(asked: Asked, number: int | None = None) -> tuple[str, ...]:
+def _details(asked: PendingOperation, number: int | None = None) -> tuple[str, ...]:
     rows = (*field("rule", readable(asked.rule)), *field("setting", readable(asked.setting)))
     trust = "trust lasts until odek ends, for everything of these classes"
     if asked.exact:

@@ -3,7 +3,7 @@
 A JSON object that maps keys to `true`. A key is the 64 hex digits of `request.fingerprint`, which
 older tools write and read as well, or those, a colon and the 64 of `request.digest`. The short form
 stands for a request only when it binds all of it; for any other only the long form counts. What a
-key was given for stands in a file of its own; see notes.py.
+key was given for stands in a file of its own; see ApprovalRecord.
 """
 
 from __future__ import annotations
@@ -13,23 +13,113 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from odek.approval import notes
-from odek.approval.notes import Note, note_to_json, parse_notes, take_note
-from odek.approval.request import ApprovalRequest, digest, fingerprint, fingerprint_covers
+from odek.approval.request import ApprovalRequest, ApprovedNetwork, digest, fingerprint, fingerprint_covers
 from odek.errors import StateError
 from odek.state import StateFolder
 from odek.text import clip, visible
 
+RECORDS_FILE = "project_sandbox_approvals.notes.json"
+LIMIT_BYTES = 8 << 20
+MAX_PARTS = 100  # of one request; what is beyond is counted
+MAX_CHARACTERS = 300  # of one part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRecord:
+    """What one approval was given for."""
+
+    folder: str
+    """the project's; absolute, links resolved"""
+    date: str
+    """when, in UTC: 2025-01-31T12:00:00Z"""
+    asks: tuple[tuple[str, str], ...]
+    """(what, value), in the order of the prompt; foreign text as it is, clipped"""
+
+
+def make_record(request: ApprovalRequest, *, date: str) -> ApprovalRecord:
+    """Return the note on `request`. Of variables it keeps the names, never a value."""
+    parts = _parts(request)
+    if len(parts) > MAX_PARTS:
+        parts = [*parts[:MAX_PARTS], ("more", f"{len(parts) - MAX_PARTS} further entries")]
+    asks = tuple((clip(what, MAX_CHARACTERS), clip(value, MAX_CHARACTERS)) for what, value in parts)
+    return ApprovalRecord(folder=request.project_dir, date=date, asks=asks)
+
+
+def changed_parts(note: ApprovalRecord, request: ApprovalRequest) -> tuple[str, ...]:
+    """Return what of `request` is not as `note` has it ("image"), in the order of the prompt.
+
+    Empty where the difference is one that notes do not keep: the value of a variable.
+    """
+    now = make_record(request, date=note.date).asks
+    return tuple(
+        dict.fromkeys(
+            what for what, value in (*now, *note.asks) if ((what, value) in now) != ((what, value) in note.asks)
+        )
+    )
+
+
+def record_to_json(note: ApprovalRecord) -> dict[str, object]:
+    """Return `note` fit for JSON; `parse_records` reads it back."""
+    return {
+        "folder": note.folder,
+        "date": note.date,
+        "asks": [{"what": what, "value": value} for what, value in note.asks],
+    }
+
+
+def parse_records(content: object) -> dict[str, ApprovalRecord]:
+    """Return the notes of a file's JSON value by key. Whatever is no note is left out."""
+    if not isinstance(content, dict):
+        return {}
+    found = ((key, _parse_note(value)) for key, value in content.items())
+    return {key: note for key, note in found if note is not None}
+
+
+def _parse_note(value: object) -> ApprovalRecord | None:
+    if not isinstance(value, dict):
+        return None
+    folder, date, asks = value.get("folder"), value.get("date"), value.get("asks")
+    if not (isinstance(folder, str) and isinstance(date, str) and isinstance(asks, list)):
+        return None
+    pairs = [(ask.get("what"), ask.get("value")) for ask in asks if isinstance(ask, dict)]
+    texts = tuple((what, text) for what, text in pairs if isinstance(what, str) and isinstance(text, str))
+    return ApprovalRecord(folder=folder, date=date, asks=texts)
+
+
+def _parts(request: ApprovalRequest) -> list[tuple[str, str]]:
+    named = (("image", request.image), ("network", request.network), ("compose", request.compose_project))
+    parts = [(what, value) for what, value in named if value]
+    parts += [("attach", _network(network)) for network in request.networks]
+    parts += [("env", override.key + _reads(override.variables)) for override in request.env]
+    parts += [("volume", volume) for volume in request.volumes]
+    parts += [("user", request.user)] if request.user else []
+    parts += list(request.other)
+    parts += [("build", f"Dockerfile.odek sha256:{request.dockerfile_sha256}")] if request.dockerfile_sha256 else []
+    parts += [("without", f".dockerignore sha256:{request.ignore_sha256}")] if request.ignore_sha256 else []
+    return parts
+
+
+def _network(network: ApprovedNetwork) -> str:
+    internal = ", internal" if network.internal else ""
+    project = f", Compose project {network.compose_project}" if network.compose_project else ""
+    return f"{network.name} ({network.id}{internal}{project})"
+
+
+def _reads(variables: tuple[str, ...]) -> str:
+    return f" (reads {', '.join(variables)})" if variables else ""
+
+
 FILE = "project_sandbox_approvals.json"
+SHORT_ID_DIGITS = 12
 _KEY = re.compile(r"[0-9a-f]{64}(:[0-9a-f]{64})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class StoredApproval:
     """One remembered approval."""
 
     key: str
-    note: Note | None
+    note: ApprovalRecord | None
     """None: another tool wrote it, or its description is lost"""
 
 
@@ -58,14 +148,14 @@ class ApprovalStore:
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         with self._folder.locked(FILE):
             keys = self._read() | {approval_key(request)}
-            self._write(keys, {**self._read_notes(), approval_key(request): take_note(request, date=date)})
+            self._write(keys, {**self._read_notes(), approval_key(request): make_record(request, date=date)})
 
-    def entries(self) -> tuple[Remembered, ...]:
+    def entries(self) -> tuple[StoredApproval, ...]:
         """Return all remembered approvals, sorted by key. Raises StateError as `holds` does."""
         keys, described = self._read(), self._read_notes()
-        return tuple(Remembered(key=key, note=described.get(key)) for key in sorted(keys))
+        return tuple(StoredApproval(key=key, note=described.get(key)) for key in sorted(keys))
 
-    def earlier(self, folder: str) -> Note | None:
+    def earlier(self, folder: str) -> ApprovalRecord | None:
         """Return what was trusted last in `folder`, None when nothing was. Raises StateError as `holds` does."""
         known = [entry.note for entry in self.entries() if entry.note is not None and entry.note.folder == folder]
         return max(known, key=lambda note: note.date, default=None)
@@ -75,17 +165,17 @@ class ApprovalStore:
         with self._folder.locked(FILE):
             self._write(self._read() - frozenset(keys), self._read_notes())
 
-    def _write(self, keys: frozenset[str], described: dict[str, Note]) -> None:
+    def _write(self, keys: frozenset[str], described: dict[str, ApprovalRecord]) -> None:
         self._folder.write_json(FILE, dict.fromkeys(keys, True))
-        kept = {key: note_to_json(note) for key, note in described.items() if key in keys}
+        kept = {key: record_to_json(note) for key, note in described.items() if key in keys}
         try:
-            self._folder.write_json(notes.FILE, kept)
+            self._folder.write_json(RECORDS_FILE, kept)
         except StateError:  # the approval counts all the same
             pass
 
-    def _read_notes(self) -> dict[str, Note]:
+    def _read_notes(self) -> dict[str, ApprovalRecord]:
         try:
-            return parse_notes(self._folder.read_json(notes.FILE, limit_bytes=notes.LIMIT_BYTES))
+            return parse_records(self._folder.read_json(RECORDS_FILE, limit_bytes=LIMIT_BYTES))
         except StateError:  # they only describe: what cannot be trusted is not shown, and replaced
             return {}
 
@@ -110,3 +200,8 @@ def approval_key(request: ApprovalRequest) -> str:
     """Return the key under which an approval of `request` is remembered."""
     short = fingerprint(request)
     return short if fingerprint_covers(request) else f"{short}:{digest(request)}"
+
+
+def short_id(key: str) -> str:
+    """Return the beginning of each of the digests that `key` is made of."""
+    return ":".join(digest[:SHORT_ID_DIGITS] for digest in key.split(":"))

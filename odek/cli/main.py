@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from odek.cli.streams import BROKEN_PIPE_CODE, replace_closed, say
+from odek.cli.streams import BROKEN_PIPE_CODE, reopen_closed_streams, write_stdout
 
 COMMANDS = {
     "run": ("odek.cli.commands.run", "do one task and print the answer"),
@@ -36,17 +36,17 @@ _BUG_CODE = 3
 
 def main(arguments: list[str]) -> int:
     """Run odek with `arguments` (without the program's name) and return the exit code."""
-    if not replace_closed():
+    if not reopen_closed_streams():
         return _ERROR_CODE
     name = arguments[0] if arguments else ""
     if name == "help" and arguments[1:]:
         return main([*arguments[1:], "--help"])
     if name in ("", "help", "--help", "-h"):
-        return say(_overview(), code=0 if name else _USAGE_CODE)
+        return write_stdout(_overview(), code=0 if name else _USAGE_CODE)
     if name in ("version", "--version", "-V") and len(arguments) == 1:
         from odek import __version__
 
-        return say(f"odek {__version__}\n")
+        return write_stdout(f"odek {__version__}\n")
     if name not in COMMANDS:
         return _unknown_command(name)
     try:

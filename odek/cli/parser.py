@@ -10,7 +10,7 @@ import argparse
 import difflib
 from typing import NoReturn
 
-from odek.cli.streams import say
+from odek.cli.streams import write_stdout
 from odek.config.options import Option, flag_options
 from odek.errors import UsageError
 from odek.text import clip, visible
@@ -70,7 +70,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse calls it
         """Print the help and end; argparse itself would leave with 0 when nothing could be printed."""
-        raise SystemExit(say(self.format_help()))
+        raise SystemExit(write_stdout(self.format_help()))
 
     def add_settings(self, *, of: str = "") -> None:
         """Add the flags of the settings of this command, or of another one, grouped as the table groups them."""

@@ -41,7 +41,7 @@ def session(
     world = Runtime(
         docker=real_docker(host),
         new_model=new_model or partial(make_model, host=host, notify=terminal.aside),
-        approver=find_approver(alone=terminal.asking),
+        approver=find_approver(alone=terminal.suspended),
         notices=terminal,
         random_hex=random_hex,
         sleep=time.sleep,
@@ -53,11 +53,11 @@ def session(
     facts = None
     with ExitStack() as stack:
         try:
-            terminal.wait_for("starting")
+            terminal.show_status("starting")
             opened = open_session(
                 profile, layers, host, world, stack, sink=sink, history=history, attachments=attachments
             )
-            terminal.stop_waiting()
+            terminal.clear_status()
             facts = opened.facts
             yield opened
         except SandboxGivenUp:

@@ -16,7 +16,7 @@ BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE, as a program that SIGPIPE ended
 _ERROR_CODE = 1
 
 
-def replace_closed() -> bool:
+def reopen_closed_streams() -> bool:
     """Open /dev/null in place of each closed stream; False when stdout was closed, which is told.
 
     Whoever wants no output says so with >/dev/null; a closed stdout is a mistake that must not be
@@ -42,21 +42,21 @@ def replace_closed() -> bool:
     return has_output
 
 
-def say(text: str, *, code: int = 0) -> int:
+def write_stdout(text: str, *, code: int = 0) -> int:
     """Print `text` on stdout and return `code`, or why that failed as an exit code."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
         return code
     except OSError as error:
-        abandon(sys.stdout)
+        redirect_to_devnull(sys.stdout)
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE_CODE
         sys.stderr.write(f"odek: error: the output cannot be written to stdout: {error.strerror}\n")
         return _ERROR_CODE
 
 
-def abandon(stream: TextIO) -> None:
+def redirect_to_devnull(stream: TextIO) -> None:
     """Send what is left in the buffer of `stream`, and what will be written to it, nowhere.
 
     The interpreter flushes both streams when it ends, and leaves with 120 when that fails.

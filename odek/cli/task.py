@@ -154,7 +154,7 @@ def read_beside(
         return b""
     data = bytearray()
     try:
-        terminal.wait_for("waiting for the end of stdin")
+        terminal.show_status("waiting for the end of stdin")
         while len(data) <= STDIN_LIMIT_BYTES:
             ready, _, _ = select.select([descriptor], [], [], stall_s if data else patience_s)
             if not ready:
@@ -166,7 +166,7 @@ def read_beside(
     except OSError as error:
         raise UsageError(f"stdin cannot be read: {str(error.strerror).lower()}", hint=_WITHOUT) from error
     finally:
-        terminal.stop_waiting()
+        terminal.clear_status()
     if not data:
         terminal.warn(
             f"stdin is a pipe, but nothing came within {patience_s:g} s; the task goes without it",

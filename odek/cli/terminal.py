@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from odek.cli.streams import abandon
+from odek.cli.streams import redirect_to_devnull
 from odek.errors import OdekError
 from odek.text import visible, visible_lines, visible_prose
 
 if TYPE_CHECKING:
-    from odek.cli.waiting import Waiting
+    from odek.cli.spinner import Spinner
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -34,7 +34,7 @@ class Terminal:
         self._stderr = stderr
         self._color = False
         self._live = False
-        self._waiting: Waiting | None = None
+        self._waiting: Spinner | None = None
         self.env: Mapping[str, str] = {}
         self.asked_s = 0.0
         """how long somebody has been asked, in seconds, all questions together"""
@@ -71,7 +71,7 @@ class Terminal:
 
     def stream(self, text: str) -> None:
         """Print `text` as a part of the answer; errors as for `answer`."""
-        self.stop_waiting()
+        self.clear_status()
         try:
             self._stdout.write(visible_prose(text) if self._stdout.isatty() else text)
             self._stdout.flush()
@@ -85,29 +85,29 @@ class Terminal:
 
     def line(self, text: str = "") -> None:
         """Print a line on stderr. A terminal that is gone or full does not end the run."""
-        self.stop_waiting()
+        self.clear_status()
         self._write(text + "\n")
 
     def ask(self, prompt: str) -> None:
         """Print a prompt on stderr; the answer is read elsewhere."""
-        self.stop_waiting()
+        self.clear_status()
         self._write(prompt)
 
-    def wait_for(self, what: str) -> None:
+    def show_status(self, what: str) -> None:
         """Tell on a terminal what is being waited for, from the second second on, until the next line."""
         if self._live:
             if self._waiting is None:
-                from odek.cli.waiting import Waiting
+                from odek.cli.spinner import Spinner
 
-                self._waiting = Waiting(self._write, lambda: _columns_of(self._stderr) or _COLUMNS)
+                self._waiting = Spinner(self._write, lambda: _columns_of(self._stderr) or _COLUMNS)
             self._waiting.start(what)
 
-    def stop_waiting(self) -> None:
+    def clear_status(self) -> None:
         if self._waiting is not None:
             self._waiting.stop()
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def suspended(self) -> Iterator[None]:
         """Keep the last line for a question and its answer; what was waited for is told anew afterwards."""
         what = self._waiting.stop() if self._waiting is not None else ""
         began = time.monotonic()
@@ -116,7 +116,7 @@ class Terminal:
         finally:
             self.asked_s += time.monotonic() - began
         if what:
-            self.wait_for(what)
+            self.show_status(what)
 
     def note(self, text: str) -> None:
         self.line(f"odek: {visible_lines(text)}")
@@ -126,7 +126,7 @@ class Terminal:
         what = self._waiting.stop() if self._waiting is not None else ""
         self.note(text)
         if what:
-            self.wait_for(what)
+            self.show_status(what)
 
     def warn(self, text: str, hint: str = "") -> None:
         self.line(self.style(f"odek: warning: {visible_lines(text)}", "yellow"))
@@ -163,11 +163,11 @@ class Terminal:
             self._stderr.write(text)
             self._stderr.flush()
         except (OSError, ValueError):
-            abandon(self._stderr)
+            redirect_to_devnull(self._stderr)
 
     def abandon_output(self) -> None:
         """Nobody reads stdout any more: keep the interpreter from complaining about it at exit."""
-        abandon(self._stdout)
+        redirect_to_devnull(self._stdout)
 
 
 def _place_of(error: BaseException) -> str:

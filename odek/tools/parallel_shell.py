@@ -92,7 +92,7 @@ class ParallelShellTool:
     def _find_refusal(self, commands: Sequence[Mapping[str, Any]]) -> str | None:
         """Return which command may not run and why; nobody is asked as long as one is refused anyhow."""
         for index, entry in enumerate(commands):
-            refusal = refuse_command(entry["command"]) or self._gate.forbids(command_operation(entry))
+            refusal = refuse_command(entry["command"]) or self._gate.is_denied(command_operation(entry))
             if refusal is not None:
                 return f"command {index}: {refusal}"
         for index, entry in enumerate(commands):

@@ -79,7 +79,7 @@ class Gate(Protocol):
         """Return None to let `operation` happen, else what the model is told. May ask somebody and wait."""
         ...
 
-    def forbids(self, operation: Operation) -> str | None:
+    def is_denied(self, operation: Operation) -> str | None:
         """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""
         ...
 

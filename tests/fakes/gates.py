@@ -29,7 +29,7 @@ class FakeGate:
         self.asked.append(operation)
         return self._forbidden.get(operation.subject) or self._refused.get(operation.subject, self._answer)
 
-    def forbids(self, operation: Operation) -> str | None:
+    def is_denied(self, operation: Operation) -> str | None:
         return self._forbidden.get(operation.subject)
 
     def allows(self, operation: Operation) -> bool:

@@ -63,7 +63,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "argparse": ("cli/parser.py",),
     "signal": ("cli/", "process.py", "onhost/processes.py", "onhost/commands.py"),
     "termios": ("cli/",),
-    "threading": ("cli/waiting.py", "agent/parallel.py", "app/bootstrap.py"),
+    "threading": ("cli/spinner.py", "agent/parallel.py", "app/bootstrap.py"),
     "asyncio": (),
     "pickle": (),
 }

@@ -5,15 +5,72 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from odek.approval.listing import choose_entry, entries_in, entries_to_json, handle, render_entries
-from odek.approval.store import ApprovalStore, Remembered
+from odek.approval.display import field, readable, value
+from odek.approval.store import ApprovalStore, StoredApproval, record_to_json, short_id
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
-from odek.errors import UsageError
+from odek.errors import OdekError, UsageError
 from odek.host import Host
 from odek.state import StateFolder
-from odek.text import plural, visible
+from odek.text import clip, plural, visible
+
+MIN_DIGITS = 4
+_UNDESCRIBED = "(no description: written by another tool)"
+
+
+def find_entry(entries: Sequence[StoredApproval], text: str) -> StoredApproval:
+    """Return the one entry that `text` names: a key, a handle, or the beginning of either. Raises OdekError."""
+    parts = text.lower().split(":")
+    if len(parts[0]) < MIN_DIGITS:
+        raise OdekError(
+            f'"{visible(clip(text, 140))}" is too short to name an approval',
+            hint=f"give at least {MIN_DIGITS} digits of what `odek approvals list` shows",
+        )
+    found = [entry for entry in entries if _matches(entry.key.split(":"), parts)]
+    if not found:
+        raise OdekError(
+            f'no remembered approval begins with "{visible(clip(text, 140))}"', hint="`odek approvals list` shows them"
+        )
+    if len(found) > 1:
+        listed = ", ".join(short_id(entry.key) for entry in found)
+        raise OdekError(
+            f'{len(found)} approvals begin with "{visible(clip(text, 140))}": {listed}', hint="give more digits"
+        )
+    return found[0]
+
+
+def entries_in(entries: Sequence[StoredApproval], folder: str) -> tuple[StoredApproval, ...]:
+    """Return the entries that were given for the project in `folder`."""
+    return tuple(entry for entry in entries if entry.note is not None and entry.note.folder == folder)
+
+
+def render_entries(entries: Sequence[StoredApproval], *, here: str) -> str:
+    """Return a list for people; `here` is the working directory."""
+    if not entries:
+        return "no approval is remembered\n"
+    blocks = [_block(entry, here) for entry in entries]
+    return f"{plural(len(entries), 'remembered approval')}\n\n" + "\n\n".join(blocks) + "\n"
+
+
+def entries_to_json(entries: Sequence[StoredApproval]) -> list[dict[str, object]]:
+    """Return a list for machines; `folder`, `date` and `asks` are missing where no description is there."""
+    return [{"key": entry.key, **(record_to_json(entry.note) if entry.note else {})} for entry in entries]
+
+
+def _block(entry: StoredApproval, here: str) -> str:
+    note = entry.note
+    if note is None:
+        return f"{short_id(entry.key)}  {_UNDESCRIBED}"
+    where = value(note.folder) + (" (this folder)" if note.folder == here else "")
+    lines = [f"{short_id(entry.key)}  {where}", *field("since", readable(note.date))]
+    for what, text in note.asks:
+        lines += field(readable(what), value(text))
+    return "\n".join(lines)
+
+
+def _matches(key: Sequence[str], parts: Sequence[str]) -> bool:
+    return len(parts) <= len(key) and all(digest.startswith(part) for digest, part in zip(key, parts, strict=False))
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -57,26 +114,27 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def _choose(entries: tuple[Remembered, ...], keys: Sequence[str], *, here: str) -> tuple[Remembered, ...]:
+def _choose(entries: tuple[StoredApproval, ...], keys: Sequence[str], *, here: str) -> tuple[StoredApproval, ...]:
     """Return the entries that `keys` name, those of the folder `here`, or else all."""
     if keys:
-        return tuple(dict.fromkeys(choose_entry(entries, key) for key in keys))
+        return tuple(dict.fromkeys(find_entry(entries, key) for key in keys))
     return entries_in(entries, here) if here else entries
 
 
-def _tell_of_unknown(left: Sequence[Remembered], terminal: Terminal) -> None:
+def _tell_of_unknown(left: Sequence[StoredApproval], terminal: Terminal) -> None:
     unknown = sum(entry.note is None for entry in left)
     if unknown:
         terminal.note(f"{plural(unknown, 'approval')} without a description may be for this folder, too")
 
 
-def _said(revoked: Sequence[Remembered]) -> str:
+def _said(revoked: Sequence[StoredApproval]) -> str:
     if not revoked:
         return "nothing to revoke"
     return "\n".join(
-        f"revoked {handle(entry.key)}" + (f"  {visible(entry.note.folder)}" if entry.note else "") for entry in revoked
+        f"revoked {short_id(entry.key)}" + (f"  {visible(entry.note.folder)}" if entry.note else "")
+        for entry in revoked
     )
 
 
-def _as_json(entries: Sequence[Remembered]) -> str:
+def _as_json(entries: Sequence[StoredApproval]) -> str:
     return json.dumps(entries_to_json(entries), indent=2)

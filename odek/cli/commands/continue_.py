@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from odek.app.bootstrap import CommandProfile
 from odek.app.secrets import collect_secrets
+from odek.cli.console import choose_sink, print_session_event, print_session_header
 from odek.cli.conversation import (
     earlier_files,
     find_session,
@@ -17,7 +18,6 @@ from odek.cli.conversation import (
 )
 from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
-from odek.cli.narrator import choose_sink, tell_begun, tell_session
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
 from odek.cli.session import session
@@ -79,7 +79,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         require_place(before, profile, settings, host, here=parsed.here, warn=terminal.warn)
         earlier = earlier_files(before, attachments, host, warn=terminal.warn)
         turn = before.state.turns + 1
-        tell_session(settings, terminal, recorder.id, turn=turn, sandboxed=before.header.sandbox)
+        print_session_header(settings, terminal, recorder.id, turn=turn, sandboxed=before.header.sandbox)
         tell_where_it_is(stack, recorder, keeper, terminal)
         opened = stack.enter_context(
             session(
@@ -95,7 +95,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         keeper.keep(opened.agent, recorder)
         stack.callback(tell_refused, opened.agent, terminal)
         whole = earlier.told(render(task, attachments, opened, terminal))
-        tell_begun(settings, terminal, recorder.id, turn=turn, on_host_because=opened.on_host_because)
+        print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=opened.on_host_because)
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(
                 whole,

@@ -11,8 +11,8 @@ from dataclasses import replace
 from odek.app.bootstrap import CommandProfile
 from odek.app.sandbox_image import default_choice
 from odek.cli.commands.sandbox_images import bootstrap_image
+from odek.cli.console import ConsoleRenderer, JsonSink
 from odek.cli.main import COMMANDS
-from odek.cli.narrator import JsonNarrator, Narrator
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker, session
 from odek.cli.terminal import Terminal
@@ -46,7 +46,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             flags["sandbox_user"] = f"{_UNPRIVILEGED}:{_UNPRIVILEGED}"
         terminal.note(f"scratch project in {project}, recorded model, real sandbox")
         terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
-        sink = JsonNarrator(terminal) if parsed.json else Narrator(terminal, verbose=True)
+        sink = JsonSink(terminal) if parsed.json else ConsoleRenderer(terminal, verbose=True)
         layers = (*read_layers(there, flags), _attacks_allowed())
         with session(CommandProfile(command="run"), layers, there, terminal, sink=sink) as opened:
             answer = opened.agent.run(TASK)

@@ -9,18 +9,15 @@ from odek.app.attachments import Attachment
 from odek.app.bootstrap import CommandProfile
 from odek.app.secrets import collect_secrets
 from odek.cli.box import Box
+from odek.cli.console import NullSink, StreamingRenderer, print_session_header
 from odek.cli.conversation import earlier_files, find_session, model_layer, open_store, require_place
-from odek.cli.inputlog import InputLog
 from odek.cli.keeper import Keeper
 from odek.cli.kept import Kept
-from odek.cli.lines import Lines, open_lines
 from odek.cli.main import COMMANDS
-from odek.cli.narrator import Quiet, tell_session
 from odek.cli.parser import CommandParser
+from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_reader
 from odek.cli.repl import COMMANDS as SLASH_COMMANDS
 from odek.cli.repl import Repl
-from odek.cli.streaming import StreamingNarrator
-from odek.cli.suggest import suggest
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
@@ -68,7 +65,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     redact = Redactor(collect_secrets(settings, host))
     store = open_store(host, terminal, redact)
     narrator = _narrator(settings, host, terminal)
-    keeper = Keeper(narrator or Quiet(), terminal.warn)
+    keeper = Keeper(narrator or NullSink(), terminal.warn)
     with ExitStack() as stack:
         kept = Kept(store, keeper, stack, terminal, cwd=host.cwd)
         profile = CommandProfile(command="repl")
@@ -81,7 +78,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             before = history(recorder.transcript)
             files = earlier_files(recorder.transcript, (), host, warn=terminal.warn).files
             layers += model_layer(recorder.transcript)
-        log = InputLog(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
+        log = InputHistory(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
         box = Box(profile, (*layers, flags), host, terminal, sink=keeper, files=files)
         stack.enter_context(box.open(before))
         lines = _lines(log, host, terminal)
@@ -93,7 +90,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             lines=lines,
             host=host,
             terminal=terminal,
-            narrator=narrator if isinstance(narrator, StreamingNarrator) else None,
+            narrator=narrator if isinstance(narrator, StreamingRenderer) else None,
             remember=log.add if lines.interactive else lambda _: None,
         ).run()
 
@@ -109,22 +106,22 @@ def _resume(recorder: Recorder, settings: Settings, host: Host, terminal: Termin
         )
     profile = CommandProfile(command="repl", pinned=sandboxed)
     require_place(transcript, profile, settings, host, here=here, warn=terminal.warn)
-    tell_session(settings, terminal, recorder.id, turn=transcript.state.turns + 1, sandboxed=sandboxed)
+    print_session_header(settings, terminal, recorder.id, turn=transcript.state.turns + 1, sandboxed=sandboxed)
     return profile
 
 
-def _narrator(settings: Settings, host: Host, terminal: Terminal) -> StreamingNarrator | None:
+def _narrator(settings: Settings, host: Host, terminal: Terminal) -> StreamingRenderer | None:
     """Return who tells of the turns; None for nobody."""
     if settings.interaction_mode == "off":
         return None
-    return StreamingNarrator(terminal, verbose=settings.interaction_mode == "verbose", streams=host.stdout_is_terminal)
+    return StreamingRenderer(terminal, verbose=settings.interaction_mode == "verbose", streams=host.stdout_is_terminal)
 
 
-def _lines(log: InputLog, host: Host, terminal: Terminal) -> Lines:
+def _lines(log: InputHistory, host: Host, terminal: Terminal) -> LineReader:
     commands = tuple(SLASH_COMMANDS)
-    return open_lines(
+    return open_line_reader(
         log.read,
-        lambda word: suggest(word, commands=commands, cwd=host.cwd),
+        lambda word: complete(word, commands=commands, cwd=host.cwd),
         at_terminal=host.stdin_is_terminal,
         edited=host.stdin_is_terminal and host.stdout_is_terminal,
         ask=terminal.ask,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from odek.app.bootstrap import CommandProfile
+from odek.cli.console import choose_sink, print_session_event, print_session_header
 from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
-from odek.cli.narrator import choose_sink, tell_begun, tell_session
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
 from odek.cli.session import session
@@ -71,9 +71,9 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             )
             keeper.keep(opened.agent, recorder)
             session_id = recorder.id
-            tell_session(settings, terminal, session_id)
+            print_session_header(settings, terminal, session_id)
             tell_where_it_is(stack, recorder, keeper, terminal)
-        tell_begun(settings, terminal, session_id, on_host_because=opened.on_host_because)
+        print_session_event(settings, terminal, session_id, on_host_because=opened.on_host_because)
         with unread_stdin(words, settings.ctx, terminal):
             answer = keeper.take_turn(
                 whole,

@@ -7,7 +7,7 @@ from fakes.approver import Answers
 
 from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Gatekeeper, Surroundings
 from odek.approval.operation import Operation
-from odek.approval.question import Question
+from odek.approval.question import ApprovalPrompt
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Action, Policy, PolicyContext, sandbox_table
 
@@ -63,7 +63,9 @@ def keeper(
             shared="in the shared folder" if sandboxed else "",
             real_path=lambda path: {"link": ".env"}.get(path, path),
         ),
-        question=Question(approver, clock=lambda: float(next(moments)), sleep=lambda _: None) if approver else None,
+        question=ApprovalPrompt(approver, clock=lambda: float(next(moments)), sleep=lambda _: None)
+        if approver
+        else None,
         trusted=trusted,
     )
 
@@ -272,8 +274,8 @@ def test_refusal_of_a_file_names_its_class() -> None:
 def test_what_is_forbidden_is_known_without_asking() -> None:
     approver = Answers()
     gate = keeper(approver, sandboxed=False)
-    assert [gate.forbids(operation) is not None for operation in (LS, MAKE, WEIRD)] == [False, False, True]
-    assert keeper().forbids(CURL) is not None
+    assert [gate.is_denied(operation) is not None for operation in (LS, MAKE, WEIRD)] == [False, False, True]
+    assert keeper().is_denied(CURL) is not None
 
 
 @pytest.mark.parametrize(

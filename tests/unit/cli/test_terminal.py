@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from odek.cli.spinner import render_status
 from odek.cli.terminal import Terminal
-from odek.cli.waiting import render_waiting
 from odek.errors import OdekError
 from odek.sandbox.context import Ignore, measure_context
 
@@ -69,7 +69,7 @@ def test_ctrl_c_is_told_below_what_the_terminal_wrote_of_it(number: int, shown: 
 )
 def test_what_is_waited_for_stays_on_one_line(columns: int, shown: str) -> None:
     """A line as wide as the terminal could not be taken back."""
-    assert render_waiting("waiting for the model", 12.4, columns) == shown
+    assert render_status("waiting for the model", 12.4, columns) == shown
 
 
 def test_words_of_others_are_made_visible() -> None:
@@ -150,15 +150,15 @@ def test_nothing_is_written_over_a_question() -> None:
         return "running this test" in [thread.name for thread in threading.enumerate()]
 
     terminal, _, _ = made(env={"TERM": "xterm"}, is_terminal=True)
-    with terminal.asking():
+    with terminal.suspended():
         assert not waits()
     assert not waits()
-    terminal.wait_for("running this test")
+    terminal.show_status("running this test")
     assert waits()
-    with terminal.asking():
+    with terminal.suspended():
         assert not waits()
     assert waits()
-    terminal.stop_waiting()
+    terminal.clear_status()
     assert not waits()
 
 
@@ -166,8 +166,8 @@ def test_note_in_the_middle_of_a_wait_does_not_end_it() -> None:
     """B41: what is waited for is told again after "trying again"."""
     terminal, _, stderr = made(env={"TERM": "xterm"}, is_terminal=True)
     terminal.aside("nothing is waited for")
-    terminal.wait_for("running this test")
+    terminal.show_status("running this test")
     terminal.aside("trying again")
     assert "running this test" in [thread.name for thread in threading.enumerate()]
-    terminal.stop_waiting()
+    terminal.clear_status()
     assert stderr.getvalue() == "odek: nothing is waited for\nodek: trying again\n"

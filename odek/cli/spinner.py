@@ -10,7 +10,7 @@ _PATIENCE_S = 1.0
 _TICK_S = 0.5
 
 
-class Waiting:
+class Spinner:
     """Shows "waiting for the model, 3 s" on the last line of a terminal until something happens."""
 
     def __init__(self, write: Callable[[str], None], columns: Callable[[], int]) -> None:
@@ -45,13 +45,13 @@ class Waiting:
         while not done.wait(_TICK_S):
             seconds = time.monotonic() - started
             if seconds >= _PATIENCE_S:
-                self._write(f"\r{render_waiting(what, seconds, self._columns())}\x1b[K")
+                self._write(f"\r{render_status(what, seconds, self._columns())}\x1b[K")
                 shown = True
         if shown:
             self._write("\r\x1b[K")
 
 
-def render_waiting(what: str, seconds: float, columns: int) -> str:
+def render_status(what: str, seconds: float, columns: int) -> str:
     """Return what is shown, on one line: a longer one would stay when the next takes its place. Pure."""
     took = f", {seconds:.0f} s"
     room = max(columns - 1, 0)

@@ -8,11 +8,21 @@ from pathlib import Path
 import pytest
 from fakes.homes import operator_home
 
-from odek.approval.listing import choose_entry, entries_in, entries_to_json, handle, render_entries
-from odek.approval.notes import FILE, MAX_PARTS, Note, note_to_json, parse_notes, take_note
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import FILE as KEYS_FILE
-from odek.approval.store import ApprovalStore, Remembered, approval_key
+from odek.approval.store import (
+    MAX_PARTS,
+    RECORDS_FILE,
+    ApprovalRecord,
+    ApprovalStore,
+    StoredApproval,
+    approval_key,
+    make_record,
+    parse_records,
+    record_to_json,
+    short_id,
+)
+from odek.cli.commands.approvals import entries_in, entries_to_json, find_entry, render_entries
 from odek.errors import OdekError
 from odek.state import StateFolder
 
@@ -35,7 +45,7 @@ FULL = ApprovalRequest(
     dockerfile_sha256=B,
     other=(("label", "text"),),
 )
-FULL_NOTE = Note(
+FULL_NOTE = ApprovalRecord(
     folder="/home/u/proj",
     date=DATE,
     asks=(
@@ -64,26 +74,26 @@ def store(folder: StateFolder) -> ApprovalStore:
     return ApprovalStore(folder, clock=lambda: NOON)
 
 
-def entry(key: str, note: Note | None = None) -> Remembered:
-    return Remembered(key=key, note=note)
+def entry(key: str, note: ApprovalRecord | None = None) -> StoredApproval:
+    return StoredApproval(key=key, note=note)
 
 
 def test_note_holds_everything_that_was_asked_for_but_no_value_of_a_variable() -> None:
     """R-61: what a key stands for."""
-    assert take_note(FULL, date=DATE) == FULL_NOTE
-    assert "secret-text" not in json.dumps(note_to_json(FULL_NOTE))
+    assert make_record(FULL, date=DATE) == FULL_NOTE
+    assert "secret-text" not in json.dumps(record_to_json(FULL_NOTE))
 
 
 def test_note_is_bounded() -> None:
     many = tuple(EnvOverride(key=f"X{number}" * 200, value="") for number in range(MAX_PARTS + 5))
-    note = take_note(ApprovalRequest(project_dir="/p", env=many), date=DATE)
+    note = make_record(ApprovalRequest(project_dir="/p", env=many), date=DATE)
     assert (len(note.asks), note.asks[-1]) == (MAX_PARTS + 1, ("more", "5 further entries"))
     assert max(len(text) for _, text in note.asks) == 300
 
 
-@pytest.mark.parametrize("note", [FULL_NOTE, Note(folder="/tmp/\udcff", date=DATE, asks=())])
-def test_note_is_read_back_as_it_was_written(note: Note) -> None:
-    assert parse_notes(json.loads(json.dumps({A: note_to_json(note)}))) == {A: note}
+@pytest.mark.parametrize("note", [FULL_NOTE, ApprovalRecord(folder="/tmp/\udcff", date=DATE, asks=())])
+def test_note_is_read_back_as_it_was_written(note: ApprovalRecord) -> None:
+    assert parse_records(json.loads(json.dumps({A: record_to_json(note)}))) == {A: note}
 
 
 @pytest.mark.parametrize(
@@ -96,12 +106,12 @@ def test_note_is_read_back_as_it_was_written(note: Note) -> None:
         ({A: {"folder": 1, "date": DATE, "asks": []}}, {}),
         (
             {A: {"folder": "/p", "date": DATE, "asks": [1, {"what": "image"}, {"what": "env", "value": "X"}]}},
-            {A: Note(folder="/p", date=DATE, asks=(("env", "X"),))},
+            {A: ApprovalRecord(folder="/p", date=DATE, asks=(("env", "X"),))},
         ),
     ],
 )
-def test_whatever_is_no_note_is_left_out(content: object, notes: dict[str, Note]) -> None:
-    assert parse_notes(content) == notes
+def test_whatever_is_no_note_is_left_out(content: object, notes: dict[str, ApprovalRecord]) -> None:
+    assert parse_records(content) == notes
 
 
 def test_trusting_writes_a_note_beside_the_key(store: ApprovalStore, tmp_path: Path) -> None:
@@ -109,8 +119,8 @@ def test_trusting_writes_a_note_beside_the_key(store: ApprovalStore, tmp_path: P
     store.remember(FULL)
     key = approval_key(FULL)
     assert json.loads((tmp_path / ".odek" / KEYS_FILE).read_bytes()) == {key: True}
-    assert json.loads((tmp_path / ".odek" / FILE).read_bytes()) == {key: note_to_json(FULL_NOTE)}
-    assert (tmp_path / ".odek" / FILE).stat().st_mode & 0o7777 == 0o600
+    assert json.loads((tmp_path / ".odek" / RECORDS_FILE).read_bytes()) == {key: record_to_json(FULL_NOTE)}
+    assert (tmp_path / ".odek" / RECORDS_FILE).stat().st_mode & 0o7777 == 0o600
     assert store.entries() == (entry(key, FULL_NOTE),)
 
 
@@ -126,7 +136,7 @@ def test_forgotten_approval_and_its_note_are_gone(store: ApprovalStore, folder: 
     store.remember(FULL)
     store.forget([approval_key(FULL), A])
     assert (store.holds(FULL), store.holds(PLAIN)) == (False, True)
-    assert parse_notes(folder.read_json(FILE)) == {approval_key(PLAIN): take_note(PLAIN, date=DATE)}
+    assert parse_records(folder.read_json(RECORDS_FILE)) == {approval_key(PLAIN): make_record(PLAIN, date=DATE)}
 
 
 def test_notes_that_cannot_be_trusted_are_not_shown_and_not_in_the_way(
@@ -134,7 +144,7 @@ def test_notes_that_cannot_be_trusted_are_not_shown_and_not_in_the_way(
 ) -> None:
     """They approve nothing: an approval is remembered, and counts, whatever became of them."""
     store.remember(PLAIN)
-    path = tmp_path / ".odek" / FILE
+    path = tmp_path / ".odek" / RECORDS_FILE
     path.chmod(0o644)
     assert store.entries() == (entry(approval_key(PLAIN)),)
     path.unlink()
@@ -142,7 +152,7 @@ def test_notes_that_cannot_be_trusted_are_not_shown_and_not_in_the_way(
     assert store.entries() == (entry(approval_key(PLAIN)),)
     store.remember(FULL)
     assert (path.is_symlink(), (tmp_path / "elsewhere").exists()) == (False, False)
-    assert parse_notes(folder.read_json(FILE)) == {approval_key(FULL): FULL_NOTE}
+    assert parse_records(folder.read_json(RECORDS_FILE)) == {approval_key(FULL): FULL_NOTE}
     path.unlink()
     path.mkdir()
     store.remember(ApprovalRequest(project_dir="/q", image="i"))
@@ -150,7 +160,7 @@ def test_notes_that_cannot_be_trusted_are_not_shown_and_not_in_the_way(
 
 
 def test_a_note_approves_nothing(store: ApprovalStore, folder: StateFolder) -> None:
-    folder.write_json(FILE, {approval_key(PLAIN): note_to_json(take_note(PLAIN, date=DATE))})
+    folder.write_json(RECORDS_FILE, {approval_key(PLAIN): record_to_json(make_record(PLAIN, date=DATE))})
     assert (store.holds(PLAIN), store.entries()) == (False, ())
 
 
@@ -168,11 +178,11 @@ ENTRIES = (entry(SHORT), entry(TWIN), entry(LONG))
         (LONG, LONG),
         ("cdcd:efef", LONG),
         ("cdcd:e", LONG),
-        (handle(TWIN), TWIN),
+        (short_id(TWIN), TWIN),
     ],
 )
 def test_entry_is_named_by_its_beginning(text: str, key: str) -> None:
-    assert choose_entry(ENTRIES, text).key == key
+    assert find_entry(ENTRIES, text).key == key
 
 
 @pytest.mark.parametrize(
@@ -189,18 +199,18 @@ def test_entry_is_named_by_its_beginning(text: str, key: str) -> None:
 )
 def test_entry_that_is_not_named_exactly_is_none(text: str, message: str) -> None:
     with pytest.raises(OdekError) as error:
-        choose_entry(ENTRIES, text)
+        find_entry(ENTRIES, text)
     assert error.value.message.lower() == message.lower()
 
 
 def test_entries_of_a_folder() -> None:
-    mine, other = entry(SHORT, FULL_NOTE), entry(LONG, Note(folder="/home/u/proj2", date=DATE, asks=()))
+    mine, other = entry(SHORT, FULL_NOTE), entry(LONG, ApprovalRecord(folder="/home/u/proj2", date=DATE, asks=()))
     assert entries_in((mine, other, entry(TWIN)), "/home/u/proj") == (mine,)
 
 
 def test_list_for_people_shows_foreign_text_harmlessly() -> None:
     """R-64."""
-    hostile = Note(folder="/tmp/\x1b[2K", date="now\r", asks=(("image\n", "al pine\x1b[8m"),))
+    hostile = ApprovalRecord(folder="/tmp/\x1b[2K", date="now\r", asks=(("image\n", "al pine\x1b[8m"),))
     assert render_entries((entry(LONG, FULL_NOTE), entry(SHORT, hostile), entry(B)), here="/home/u/proj") == (
         "3 remembered approvals\n\n"
         "cdcdcdcdcdcd:efefefefefef  /home/u/proj (this folder)\n"
@@ -231,7 +241,7 @@ def test_empty_list() -> None:
 
 
 def test_list_for_machines() -> None:
-    note = Note(folder="/p", date=DATE, asks=(("image", "i"),))
+    note = ApprovalRecord(folder="/p", date=DATE, asks=(("image", "i"),))
     assert entries_to_json((entry(A, note), entry(B))) == [
         {"key": A, "folder": "/p", "date": DATE, "asks": [{"what": "image", "value": "i"}]},
         {"key": B},

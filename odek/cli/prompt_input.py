@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Protocol
 
 from odek.cli.signals import Resumed, resumption
-from odek.errors import UsageError
+from odek.errors import StateError, UsageError
+from odek.state import StateFolder
+from odek.text import visible
 
 LINE_LIMIT_BYTES = 1 << 20
 # Every byte of a line is the user's own: nothing is an 8-bit command key, in no locale (B47).
@@ -29,7 +33,7 @@ Completer = Callable[[str], Sequence[str]]
 """what a word at the cursor may become"""
 
 
-class Lines(Protocol):
+class LineReader(Protocol):
     """Gives one entry of the user after the other."""
 
     interactive: bool
@@ -44,7 +48,7 @@ class Lines(Protocol):
         ...
 
 
-class StreamLines:
+class StreamReader:
     """Lines as they come; one reader for all of them, so that none is lost (F-31)."""
 
     def __init__(self, stream: BinaryIO, *, interactive: bool, ask: Callable[[str], None]) -> None:
@@ -69,7 +73,7 @@ class StreamLines:
         del entry
 
 
-class EditedLines:
+class EditingReader:
     """A terminal with line editing, history and completion; a backslash at the end of a line goes on."""
 
     interactive = True
@@ -128,18 +132,115 @@ class EditedLines:
         return self._matches[state] if state < len(self._matches) else None
 
 
-def open_lines(
+def open_line_reader(
     history: Callable[[], Sequence[str]],
     completer: Completer,
     *,
     at_terminal: bool,
     edited: bool,
     ask: Callable[[str], None],
-) -> Lines:
+) -> LineReader:
     """Return the lines of stdin; `edited`: stdin and stdout are the terminal that a person sits at."""
     if edited:
         try:
-            return EditedLines(history(), completer)
+            return EditingReader(history(), completer)
         except ImportError:  # a Python without readline: the kernel's own line editing has to do
             pass
-    return StreamLines(sys.stdin.buffer, interactive=at_terminal, ask=ask)
+    return StreamReader(sys.stdin.buffer, interactive=at_terminal, ask=ask)
+
+
+HISTORY_FILE = "repl_history"
+MOST_ENTRIES = 500
+_LONGEST = 10_000  # characters; what is pasted in bulk is not typed again
+_LIMIT_BYTES = 8 << 20
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_entries(text: str) -> tuple[str, ...]:
+    """Return the entries of a history file, oldest first. Pure."""
+    return tuple(
+        _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], line) for line in text.split("\n") if line
+    )
+
+
+def render_entries(entries: Sequence[str]) -> str:
+    """Return the file that holds the last of `entries`. Pure."""
+    lines = (entry.replace("\\", "\\\\").replace("\n", "\\n") for entry in entries[-MOST_ENTRIES:])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def add_entry(entries: Sequence[str], entry: str) -> tuple[str, ...]:
+    """Return `entries` with `entry` at their end, unless it is there already or too long. Pure."""
+    if not entry.strip() or len(entry) > _LONGEST or (entries and entries[-1] == entry):
+        return tuple(entries)
+    return (*entries, entry)[-MOST_ENTRIES:]
+
+
+class InputHistory:
+    """The history of this user; several conversations may write to it at the same time."""
+
+    def __init__(self, folder: StateFolder, *, redact: Callable[[str], str], warn: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._redact = redact
+        self._warn = warn
+        self._usable = True
+
+    def read(self) -> tuple[str, ...]:
+        """Return the entries, oldest first; a file that cannot be used is told and left alone."""
+        try:
+            data = self._folder.read(HISTORY_FILE, limit_bytes=_LIMIT_BYTES) or b""
+        except StateError as error:
+            self._usable = False
+            self._warn(f"what you type is not remembered: {error.message}")
+            return ()
+        return parse_entries(data.decode("utf-8", errors="replace"))
+
+    def add(self, entry: str) -> None:
+        """Remember `entry`; a failure is told once and does not end the conversation."""
+        if not self._usable:
+            return
+        try:
+            with self._folder.locked(HISTORY_FILE):
+                entries = self.read()
+                added = add_entry(entries, self._redact(entry))
+                if self._usable and added != entries:
+                    self._folder.write(HISTORY_FILE, render_entries(added).encode("utf-8", errors="backslashreplace"))
+        except StateError as error:
+            self._usable = False
+            self._warn(f"what you type is not remembered: {error.message}")
+
+
+MOST_FILES = 200
+# characters at which a reference ends (odek.app.attachments), or that a terminal would not show as they are
+_UNFIT = re.compile(r"[\s)\]},;\"'`]")
+
+
+def complete(word: str, *, commands: Sequence[str], cwd: str) -> tuple[str, ...]:
+    """Return what may stand in place of `word`, sorted."""
+    if word.startswith("/"):
+        return tuple(sorted(command for command in commands if command.startswith(word)))
+    if word.startswith("@"):
+        return complete_path(word[1:], cwd=cwd)
+    return ()
+
+
+def complete_path(beginning: str, *, cwd: str) -> tuple[str, ...]:
+    """Return "@" and the paths below `cwd` that begin with `beginning`, folders with a slash at their end."""
+    folder, _, start = beginning.rpartition("/")
+    if beginning.startswith("/") or ".." in folder.split("/"):
+        return ()
+    prefix = f"{folder}/" if folder else ""
+    found: list[str] = []
+    try:
+        with os.scandir(os.path.join(cwd, folder)) as entries:
+            for entry in entries:
+                hidden = entry.name.startswith(".") and not start.startswith(".")
+                if entry.name.startswith(start) and not hidden and _fits(entry.name):
+                    found.append(f"@{prefix}{entry.name}{'/' if entry.is_dir() else ''}")
+    except OSError:
+        return ()
+    return tuple(sorted(found)[:MOST_FILES])
+
+
+def _fits(name: str) -> bool:
+    return not _UNFIT.search(name) and visible(name) == name

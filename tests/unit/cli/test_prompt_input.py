@@ -14,11 +14,19 @@ from fakes.terminals import Screen
 
 from odek.agent.events import Event, Finished, ModelAsked, ModelReplied, TextArrived
 from odek.agent.loop import Agent
-from odek.cli.inputlog import MOST_ENTRIES, NAME, InputLog, add_entry, parse_entries, render_entries
+from odek.cli.console import StreamingRenderer
 from odek.cli.keeper import Keeper
-from odek.cli.lines import LINE_LIMIT_BYTES, StreamLines
-from odek.cli.streaming import StreamingNarrator
-from odek.cli.suggest import suggest
+from odek.cli.prompt_input import (
+    HISTORY_FILE,
+    LINE_LIMIT_BYTES,
+    MOST_ENTRIES,
+    InputHistory,
+    StreamReader,
+    add_entry,
+    complete,
+    parse_entries,
+    render_entries,
+)
 from odek.errors import Interrupted, StateError, UsageError
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 from odek.session.groups import history
@@ -41,9 +49,9 @@ def test_history_drops_repetitions_blanks_and_the_oldest() -> None:
     assert add_entry((), "a") == ("a",)
 
 
-def log_in(home: Path, warnings: list[str]) -> InputLog:
+def log_in(home: Path, warnings: list[str]) -> InputHistory:
     folder = StateFolder(operator_home(home))
-    return InputLog(folder, redact=lambda text: text.replace("hunter22", "…"), warn=warnings.append)
+    return InputHistory(folder, redact=lambda text: text.replace("hunter22", "…"), warn=warnings.append)
 
 
 def test_history_file_is_private_redacted_and_shared(tmp_path: Path) -> None:
@@ -55,14 +63,14 @@ def test_history_file_is_private_redacted_and_shared(tmp_path: Path) -> None:
     two.add("my key is hunter22")
     one.add("third")
     assert two.read() == ("first", "my key is …", "third")
-    path = tmp_path / ".odek" / NAME
+    path = tmp_path / ".odek" / HISTORY_FILE
     assert (path.stat().st_mode & 0o777, path.read_text()) == (0o600, "first\nmy key is …\nthird\n")
     assert warnings == []
 
 
 def test_history_that_cannot_be_trusted_is_told_once_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".odek").mkdir(mode=0o700)
-    path = tmp_path / ".odek" / NAME
+    path = tmp_path / ".odek" / HISTORY_FILE
     path.write_text("planted\n")
     path.chmod(0o644)
     warnings: list[str] = []
@@ -79,7 +87,7 @@ def test_tab_offers_commands_and_files(tmp_path: Path) -> None:
         (tmp_path / name).touch()
 
     def offered(word: str) -> tuple[str, ...]:
-        return suggest(word, commands=("/model", "/help"), cwd=str(tmp_path))
+        return complete(word, commands=("/model", "/help"), cwd=str(tmp_path))
 
     assert offered("/") == ("/help", "/model")
     assert offered("/m") == ("/model",)
@@ -94,7 +102,7 @@ def test_tab_offers_commands_and_files(tmp_path: Path) -> None:
 def test_pipe_gives_every_line_to_one_reader() -> None:
     """F-31: CRLF, no line end at the end of the file, bytes that are no UTF-8, and a line that is too long."""
     data = b"one\r\n\n" + b"x" * (LINE_LIMIT_BYTES + 5) + b"\nw\xffe\nlast"
-    lines = StreamLines(io.BytesIO(data), interactive=False, ask=lambda _: pytest.fail("nobody sees a prompt"))
+    lines = StreamReader(io.BytesIO(data), interactive=False, ask=lambda _: pytest.fail("nobody sees a prompt"))
     assert [lines.read(">"), lines.read(">")] == ["one", ""]
     with pytest.raises(UsageError):
         lines.read(">")
@@ -103,7 +111,7 @@ def test_pipe_gives_every_line_to_one_reader() -> None:
 
 def test_prompt_is_shown_where_somebody_sees_it() -> None:
     shown: list[str] = []
-    assert StreamLines(io.BytesIO(b"a\n"), interactive=True, ask=shown.append).read("odek 1> ") == "a"
+    assert StreamReader(io.BytesIO(b"a\n"), interactive=True, ask=shown.append).read("odek 1> ") == "a"
     assert shown == ["odek 1> "]
 
 
@@ -111,9 +119,9 @@ def replied(text: str, *calls: ToolCall) -> Event:
     return ModelReplied(reply=Reply(message=Message(role="assistant", content=text, tool_calls=calls)), iteration=1)
 
 
-def show(*events: Event) -> tuple[StreamingNarrator, str]:
+def show(*events: Event) -> tuple[StreamingRenderer, str]:
     screen = Screen(is_terminal=True)
-    narrator = StreamingNarrator(screen.terminal, verbose=False, streams=True)
+    narrator = StreamingRenderer(screen.terminal, verbose=False, streams=True)
     for event in events:
         narrator(event)
     return narrator, screen.stdout

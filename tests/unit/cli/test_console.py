@@ -23,7 +23,7 @@ from odek.agent.events import (
     ToolStarted,
     Warned,
 )
-from odek.cli.narrator import JsonNarrator, Narrator, preview, tell_begun
+from odek.cli.console import ConsoleRenderer, JsonSink, preview, print_session_event
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
 from odek.model.types import Message, Reply, ToolCall, Usage
@@ -54,7 +54,7 @@ def told(events: tuple[Event, ...], *, verbose: bool = False) -> tuple[str, str]
     """Return stdout and stderr of a narrator whose clock goes half a second a look."""
     stdout, stderr = io.StringIO(), io.StringIO()
     ticks = itertools.count()
-    narrator = Narrator(Terminal(stdout, stderr), now=lambda: next(ticks) / 2, verbose=verbose)
+    narrator = ConsoleRenderer(Terminal(stdout, stderr), now=lambda: next(ticks) / 2, verbose=verbose)
     for event in events:
         narrator(event)
     return stdout.getvalue(), stderr.getvalue()
@@ -88,7 +88,7 @@ def test_results_of_calls_that_ran_together_say_whose_they_are() -> None:
 
 def test_time_of_a_call_is_not_that_of_its_question() -> None:
     terminal, ticks = Terminal(io.StringIO(), stderr := io.StringIO()), itertools.count()
-    narrator = Narrator(terminal, now=lambda: float(next(ticks)))
+    narrator = ConsoleRenderer(terminal, now=lambda: float(next(ticks)))
     narrator(ToolStarted(call=CALL, title="shell: make"))
     terminal.asked_s += 0.7
     narrator(ToolFinished(call=CALL, text="one", failed=False))
@@ -100,13 +100,13 @@ def test_wait_tells_whether_the_model_has_begun_to_write() -> None:
 
     terminal = Terminal(io.StringIO(), io.StringIO())
     terminal.configure(env={"TERM": "xterm"}, is_terminal=True)
-    narrator = Narrator(terminal)
+    narrator = ConsoleRenderer(terminal)
     seen = []
     for event in (ModelAsked(iteration=1), TextArrived(text="a"), TextArrived(text="b")):
         narrator(event)
         names = {thread.name for thread in threading.enumerate()}
         seen.append(names & {"waiting for the model", "the model is writing"})
-    terminal.stop_waiting()
+    terminal.clear_status()
     assert seen == [{"waiting for the model"}, {"the model is writing"}, {"the model is writing"}]
 
 
@@ -212,14 +212,14 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
 def test_events_are_these_bytes() -> None:
     """R-81: what programs read stays as it is; a change here breaks them."""
     stdout = io.StringIO()
-    narrator = JsonNarrator(Terminal(stdout, io.StringIO()))
+    narrator = JsonSink(Terminal(stdout, io.StringIO()))
     for event in story(hostile="ü"):
         narrator(event)
     assert stdout.getvalue().splitlines() == list(LINES)
 
 
 def test_every_event_is_documented_with_its_fields() -> None:
-    """R-81: kinds in the order of their table, fields as they are sent; `session` is told by `tell_begun`."""
+    """R-81: kinds in the order of their table, fields as they are sent; `session` is told by `print_session_event`."""
     table = DOCUMENT.read_text(encoding="utf-8").partition("\n## Events\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE)
     documented = {kind: re.findall(r"`(\w+)`", re.sub(r" \(each [^)]*\)", "", fields)) for kind, fields in rows[1:]}
@@ -242,14 +242,14 @@ def test_first_event_says_where_commands_run(kept: str | None, because: str, eve
     """A22, R-81: and which conversation is kept."""
     stdout = io.StringIO()
     settings = resolve(make_layers(flags={"json": True}))
-    tell_begun(settings, Terminal(stdout, io.StringIO()), kept, turn=2, on_host_because=because)
+    print_session_event(settings, Terminal(stdout, io.StringIO()), kept, turn=2, on_host_because=because)
     assert stdout.getvalue() == f'{{"event": "session", {event}}}\n'
 
 
 def test_story_for_machines() -> None:
     """R-81: one object a line, whatever the texts hold."""
     stdout, stderr = io.StringIO(), io.StringIO()
-    narrator = JsonNarrator(Terminal(stdout, stderr))
+    narrator = JsonSink(Terminal(stdout, stderr))
     for event in story(hostile=ATTACK + "\n\u2028\ud83d"):
         narrator(event)
     lines = stdout.getvalue().splitlines()

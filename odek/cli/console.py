@@ -13,6 +13,7 @@ from odek.agent.events import (
     ModelAsked,
     ModelReplied,
     TextArrived,
+    TextVoided,
     ToolFinished,
     ToolStarted,
     Warned,
@@ -31,7 +32,7 @@ _PREVIEW_LINES = 8
 _LINE_WIDTH = 160
 
 
-class Narrator:
+class ConsoleRenderer:
     """A sink of events for people."""
 
     def __init__(self, terminal: Terminal, *, now: Callable[[], float] = time.monotonic, verbose: bool = False) -> None:
@@ -51,18 +52,18 @@ class Narrator:
             case ModelAsked():
                 self._calls.clear()
                 self._writing = False
-                self._terminal.wait_for("waiting for the model")
+                self._terminal.show_status("waiting for the model")
             case TextArrived():
                 if not self._writing:
                     self._writing = True
-                    self._terminal.wait_for("the model is writing")
+                    self._terminal.show_status("the model is writing")
             case ModelReplied():
-                self._terminal.stop_waiting()
+                self._terminal.clear_status()
                 self._replied(event)
             case ToolStarted():
                 self._calls[event.call.id] = (event.title, self._working())
                 self._heading(event.call.id)
-                self._terminal.wait_for("  running")
+                self._terminal.show_status("  running")
             case ToolFinished():
                 self._result(event)
             case Warned():
@@ -73,9 +74,9 @@ class Narrator:
     def _replied(self, event: ModelReplied) -> None:
         """Print what the model says beside its calls; an answer is printed by whoever asked for it."""
         if event.reply.message.tool_calls and event.reply.message.content.strip():
-            self._say(event.reply.message.content)
+            self._write_stdout(event.reply.message.content)
 
-    def _say(self, text: str) -> None:
+    def _write_stdout(self, text: str) -> None:
         self._terminal.line()
         for line in visible_lines(text.strip()).splitlines():
             self._terminal.line(line)
@@ -104,7 +105,7 @@ class Narrator:
         mark = style("failed", "red") if event.failed else style("ok", "green")
         self._terminal.line(f"{style('  └', 'dim')} {mark}{style(f' · {took:.1f} s', 'dim')}")
         if self._calls:
-            self._terminal.wait_for("  running")
+            self._terminal.show_status("  running")
 
     def _working(self) -> float:
         """Return the time without what a person took to answer questions."""
@@ -117,7 +118,7 @@ class Narrator:
         self._terminal.line(self._terminal.style(f"── {rounds}{tokens} · {self._now() - self._started:.1f} s", "dim"))
 
 
-class JsonNarrator:
+class JsonSink:
     """A sink of events for machines: one JSON object a line, on stdout."""
 
     def __init__(self, terminal: Terminal) -> None:
@@ -127,26 +128,26 @@ class JsonNarrator:
         self._terminal.answer(json.dumps(to_json(event)))
 
 
-class Quiet:
+class NullSink:
     """A sink that tells nothing."""
 
     def __call__(self, event: Event) -> None:
         del event
 
 
-def choose_sink(settings: Settings, terminal: Terminal) -> Narrator | JsonNarrator | Quiet:
+def choose_sink(settings: Settings, terminal: Terminal) -> ConsoleRenderer | JsonSink | NullSink:
     """Return who is told of the events of a run."""
     if settings.json:
-        return JsonNarrator(terminal)
+        return JsonSink(terminal)
     if settings.interaction_mode == "off":
-        return Quiet()
-    return Narrator(terminal, verbose=settings.interaction_mode == "verbose")
+        return NullSink()
+    return ConsoleRenderer(terminal, verbose=settings.interaction_mode == "verbose")
 
 
-def tell_session(
+def print_session_header(
     settings: Settings, terminal: Terminal, session_id: str, *, turn: int = 1, sandboxed: bool | None = None
 ) -> None:
-    """Say which session is kept; `sandboxed` is how one that goes on was begun. With --json see `tell_begun`."""
+    """Say which session is kept; `sandboxed` is how one that goes on was begun. With --json: `print_session_event`."""
     if settings.json or settings.interaction_mode == "off":
         return
     if sandboxed is None:
@@ -156,7 +157,7 @@ def tell_session(
         terminal.note(f"continuing session {visible(session_id)}, turn {turn}, {place}")
 
 
-def tell_begun(
+def print_session_event(
     settings: Settings, terminal: Terminal, session_id: str | None, *, turn: int = 1, on_host_because: str
 ) -> None:
     """Print the first event of --json: the conversation, if it is kept, and where its commands run."""
@@ -206,3 +207,55 @@ def _line_style(line: str) -> tuple[str, ...]:
     if line.startswith("-") and not line.startswith("---"):
         return ("red",)
     return ()
+
+
+class StreamingRenderer(ConsoleRenderer):
+    """A renderer that also streams, where stdout is a terminal."""
+
+    def __init__(self, terminal: Terminal, *, verbose: bool, streams: bool) -> None:
+        super().__init__(terminal, verbose=verbose)
+        self._streams = streams
+        self._open = False
+        """whether a line has begun and not ended"""
+        self._held = ""
+        """a carriage return whose line feed may be still to come"""
+        self._shown = ""
+        """the text of the last reply, as far as it was shown"""
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TextArrived) and self._streams:
+            self._stream(event.text)
+        else:
+            self.end_line()
+            if isinstance(event, ModelAsked | TextVoided):
+                self._shown = ""
+            if isinstance(event, ModelAsked) and event.iteration == 1:
+                self._started = self._now()  # a turn, not the conversation, is what is timed
+            super().__call__(event)
+
+    def end_line(self) -> None:
+        """End a line that is open, because the turn was."""
+        if self._held:
+            self._terminal.stream(self._held)
+        if self._open:
+            self._terminal.stream("\n")
+        self._open, self._held = False, ""
+
+    def was_shown(self, answer: str) -> bool:
+        """Return whether `answer` stands on the terminal already."""
+        return self._shown.strip() == answer.strip()
+
+    def _replied(self, event: ModelReplied) -> None:
+        if not self.was_shown(event.reply.message.content):  # a model that does not stream
+            super()._replied(event)
+
+    def _stream(self, text: str) -> None:
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r")
+        if not self._shown:
+            text = text.lstrip("\n")
+        if text:
+            self._terminal.stream(text)
+            self._shown += text
+            self._open = not text.endswith("\n")
