@@ -206,12 +206,12 @@ class Agent:
                 if doubt:  # it was not the length: the first refusal counts
                     self._cut = doubt[1]
                     raise doubt[0] from error
-                if not error.overflow and not (error.maybe_overflow and self._is_long(view, tools)):
+                if not error.context_overflow and not (error.maybe_context_overflow and self._is_long(view, tools)):
                     raise
                 smaller = self._smaller(view, tools) if shrinks < MAX_SHRINKS else None
                 if smaller is None:
-                    raise (_too_long(error) if error.overflow else error) from error
-                doubt = None if error.overflow else (error, self._cut)
+                    raise (_too_long(error) if error.context_overflow else error) from error
+                doubt = None if error.context_overflow else (error, self._cut)
                 shrinks += 1
                 self._cut = smaller
                 view = cut_view(self.messages, smaller)

@@ -1,4 +1,4 @@
-"""From settings to a model: a server of either dialect, or a recording that is played back (R-82, R-87)."""
+"""From settings to a model: a server with either API, or a recording that is played back (R-82, R-87)."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def replay_path(base_url: str) -> str | None:
 
 def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> HttpModel:
     """Return the client of a server; the model's profile fills in what nobody set."""
-    from odek.model.dialect import RequestOptions
     from odek.model.http import HttpModel
     from odek.model.profiles import find_profile
+    from odek.model.provider import RequestOptions
 
     wanted = settings.model
     profile = find_profile(wanted.model)

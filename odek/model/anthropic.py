@@ -1,6 +1,6 @@
-"""The dialect of Anthropic's `/v1/messages`: odek's conversation as its requests.
+"""Requests to Anthropic's `/v1/messages`: odek's conversation as their body.
 
-What differs from the other one: the system prompt stands beside the messages, roles alternate,
+What differs from OpenAI's: the system prompt is not a message, roles alternate,
 results of tools are the user's, arguments are objects, the length of a reply must be bounded, and
 signed blocks of thinking go back where they came from. Empty text and a call id or name in other
 characters than the API's are refused by it, so neither is sent. `anthropic_stream` reads the answers.
@@ -15,13 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from odek.model import anthropic_stream
-from odek.model.calls import NewId
-from odek.model.dialect import Refusals, RequestOptions, is_refusal
 from odek.model.errors import ModelError
-from odek.model.ids import CallIds, plain
-from odek.model.order import alternating
+from odek.model.provider import RequestOptions, UnsupportedOptions, is_refusal
+from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
-from odek.model.wire import function_name, valid_arguments
+from odek.model.wire import CallIds, alternating, function_name, plain_id, valid_arguments
 
 API_VERSION = "2023-06-01"
 _LEVELS = {"low": 4096, "medium": 10_240, "high": 20_480}
@@ -35,31 +33,31 @@ Turn = tuple[str, list[Block]]
 """role and content"""
 
 
-class AnthropicDialect:
-    """Implements dialect.Dialect."""
+class AnthropicApi:
+    """Implements provider.ProviderApi."""
 
     def __init__(self, options: RequestOptions) -> None:
         self._options = options
         self._output_tokens = options.output_tokens
         self._adaptive = False
-        self._refusals = Refusals(options.optional)
+        self._refusals = UnsupportedOptions(options.optional)
         self._sent_states: set[str] = set()
         self._refused_states: set[str] = set()
 
     def chat_path(self, base: str) -> str:
-        """See Dialect; a base URL may or may not end in the version."""
+        """See ProviderApi; a base URL may or may not end in the version."""
         return _versioned(base) + "/messages"
 
     def models_path(self, base: str) -> str:
-        """See Dialect."""
+        """See ProviderApi."""
         return _versioned(base) + "/models"
 
     def headers(self, api_key: str) -> dict[str, str]:
-        """See Dialect."""
+        """See ProviderApi."""
         return {"anthropic-version": API_VERSION, **({"x-api-key": api_key} if api_key else {})}
 
     def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
-        """See Dialect."""
+        """See ProviderApi."""
         options = self._options
         messages = alternating(messages) if messages and messages[0].role == "assistant" else messages
         messages = [self._unrefused(message) for message in messages]
@@ -83,8 +81,8 @@ class AnthropicDialect:
             body["temperature"] = min(options.temperature or 0.0, 1.0)  # the scale ends at 1 here
         return body
 
-    def learn(self, error: ModelError) -> bool:
-        """See Dialect. Newer models know no thinking budgets, older ones nothing else, some no temperature."""
+    def adapt(self, error: ModelError) -> bool:
+        """See ProviderApi. Newer models know no thinking budgets, older ones nothing else, some no temperature."""
         if is_refusal(error, "max_tokens") and (cap := _TOKENS_CAP.search(error.said)):
             lower, self._output_tokens = int(cap[1]) < self._output_tokens, int(cap[1])
             return lower and self._output_tokens > 0
@@ -99,9 +97,9 @@ class AnthropicDialect:
             "thinking", error, "thinking"
         )
 
-    def new_assembler(self, new_id: NewId) -> anthropic_stream.MessageAssembler:
+    def new_accumulator(self, new_id: NewId) -> anthropic_stream.AnthropicAccumulator:
         """See Reader."""
-        return anthropic_stream.MessageAssembler(new_id)
+        return anthropic_stream.AnthropicAccumulator(new_id)
 
     def parse_reply(self, payload: object, new_id: NewId) -> Reply:
         """See Reader."""
@@ -148,7 +146,7 @@ def conversation(messages: Sequence[Message], *, with_thinking: bool) -> tuple[l
     """Return the system prompt as blocks, and the messages as turns of alternating roles."""
     system: list[Block] = []
     turns: list[Turn] = []
-    ids = CallIds(plain)
+    ids = CallIds(plain_id)
     for message in messages:
         if message.role == "system":
             system += _text(message.content)

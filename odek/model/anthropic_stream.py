@@ -10,12 +10,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from odek.model.calls import NewId, distinct_calls, is_object
 from odek.model.errors import ModelProtocolError
-from odek.model.failures import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
+from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
 from odek.model.sense import words_of
-from odek.model.surrogates import TextJoin, valid_text
+from odek.model.tool_call_stream import NewId, distinct_calls, is_object
 from odek.model.types import Message, Reply, ToolCall, Usage
+from odek.model.unicode_repair import SurrogateJoiner, valid_text
 from odek.model.wire import make_reply, string
 
 _STOPS = {
@@ -36,7 +36,7 @@ class _Block:
     kind: str
     id: str = ""
     name: str = ""
-    text: TextJoin = field(default_factory=TextJoin)
+    text: SurrogateJoiner = field(default_factory=SurrogateJoiner)
     """text, or thinking"""
     arguments: str = ""
     given: object = None
@@ -46,8 +46,8 @@ class _Block:
     """of thinking that only the provider can read"""
 
 
-class MessageAssembler:
-    """Builds a reply from the events of a stream. Implements dialect.Assembler."""
+class AnthropicAccumulator:
+    """Builds a reply from the events of a stream. Implements provider.StreamAccumulator."""
 
     def __init__(self, new_id: NewId) -> None:
         self._new_id = new_id
@@ -151,7 +151,7 @@ def parse_message(payload: object, new_id: NewId) -> Reply:
     content = payload.get("content")
     if not isinstance(content, list):
         raise_for_silence(payload)
-    assembler = MessageAssembler(new_id)
+    assembler = AnthropicAccumulator(new_id)
     assembler.feed({"type": "message_start", "message": payload})
     for index, block in enumerate(content):
         assembler.feed({"type": "content_block_start", "index": index, "content_block": block})

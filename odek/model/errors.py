@@ -35,12 +35,12 @@ class ModelError(OdekError):
         """the wait that the server asked for, already within bounds"""
 
     @property
-    def overflow(self) -> bool:
+    def context_overflow(self) -> bool:
         """whether the server says that the conversation is too long for the model"""
         return is_overflow(self.status, self.said)
 
     @property
-    def maybe_overflow(self) -> bool:
+    def maybe_context_overflow(self) -> bool:
         """whether that may be what it says, in words that are not understood"""
         return may_be_overflow(self.status, self.said)
 
@@ -73,7 +73,7 @@ class ModelProtocolError(ModelError):
     """Something came back that is no complete answer."""
 
 
-class EmptyAnswer(ModelProtocolError):
+class EmptyResponse(ModelProtocolError):
     """A server that said yes sent nothing at all.
 
     llama-cpp-python does so when it finds a request wrong only after it has promised a stream.

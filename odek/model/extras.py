@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from odek.model.surrogates import valid_text
+from odek.model.unicode_repair import valid_text
 
 _GROWING = frozenset({"text", "summary", "thinking", "reasoning", "reasoning_content", "reasoning_text", "content"})
 _SEALED = frozenset({"data", "signature", "thought_signature"})  # in pieces with some, repeated whole by others

@@ -1,4 +1,4 @@
-"""A model behind an HTTP API: requests, retries, and what is told of them. Dialects know the JSON.
+"""A model behind an HTTP API: requests, retries and notices. A ProviderApi knows the JSON.
 
 What has been promised about time: 30 s for the connection, 120 s (or the profile's time) without a
 byte, 600 s for the whole call, retries and their waits included; app/model.py grants servers of
@@ -20,18 +20,24 @@ from functools import partial
 from typing import Literal
 from urllib.parse import urlsplit
 
-from odek.model.answer import read_answer
-from odek.model.dialect import Dialect, RequestOptions
 from odek.model.endpoint import Endpoint, base_path, checked_key, choose_proxy, other_path, parse_base_url
-from odek.model.errors import EmptyAnswer, ModelError
-from odek.model.failures import is_unknown_model, is_wrong_address, status_error
-from odek.model.ids import encode as encode_id
+from odek.model.errors import EmptyResponse, ModelError
+from odek.model.http_errors import (
+    MAX_RETRIES,
+    START_LIMIT_S,
+    START_POLL_S,
+    backoff_s,
+    is_unknown_model,
+    is_wrong_address,
+    parse_retry_after,
+    status_error,
+)
 from odek.model.profiles import list_names, parse_stated_window, parse_window
-from odek.model.retry import MAX_RETRIES, START_LIMIT_S, START_POLL_S, backoff_s, parse_retry_after
-from odek.model.tls import read_tls_context
-from odek.model.transport import DEFAULT_LIMITS, Exchange, Limits
+from odek.model.provider import ProviderApi, RequestOptions
+from odek.model.response import read_response
+from odek.model.transport import DEFAULT_LIMITS, HttpExchange, Limits, read_tls_context
 from odek.model.types import Message, Reply, ToolSpec
-from odek.model.wire import encode_body
+from odek.model.wire import encode_body, encode_id
 from odek.text import clip, visible
 
 ProviderName = Literal["openai", "anthropic"]
@@ -73,9 +79,9 @@ class HttpModel:
         `now` is a monotonic clock, `epoch_now` the time of day, `chance` a number in 0 … 1. Raises
         ConfigError for a bad base_url, key, proxy or CA file.
         """
-        self._dialect = _choose_dialect(provider, options)
+        self._api = _choose_api(provider, options)
         self._place = partial(parse_base_url, base_url, allow_plain_http=allow_plain_http)
-        self._endpoint = self._place(place=self._dialect.chat_path)
+        self._endpoint = self._place(place=self._api.chat_path)
         self._base_path = base_path(urlsplit(base_url).path)
         self._path_before = self._base_path
         self._address_sure = False
@@ -101,26 +107,26 @@ class HttpModel:
         Tried again after a failure that may pass: nothing has happened yet but that text was shown.
         """
         deadline_s = self._now() + self._limits.total_s
-        spoken = _Spoken(on_text)
-        course = _Course()
+        spoken = _VoidableText(on_text)
+        state = _RequestState()
         stream = True
         while True:
             try:
-                body = self._dialect.body(messages, tools, stream=stream)
+                body = self._api.body(messages, tools, stream=stream)
                 reply = self._attempt(encode_body(body), spoken, deadline_s)
                 self._found_address()
                 return reply
             except ModelError as error:
                 self._hide_key(error)
                 self._note_window(error)
-                if self._put_right(error, course):
+                if self._put_right(error, state):
                     spoken.void()
                     continue
                 # whatever is wrong with an empty stream, a status can say it
-                stream = stream and not isinstance(error, EmptyAnswer)
-                wait_s = self._wait_s(error, course, deadline_s)
+                stream = stream and not isinstance(error, EmptyResponse)
+                wait_s = self._wait_s(error, state, deadline_s)
                 if wait_s is None:
-                    raise self._final(error, course) from error
+                    raise self._final(error, state) from error
                 spoken.void()
             self._sleep(wait_s)
 
@@ -135,7 +141,7 @@ class HttpModel:
             return list_names(self._look_up())
         except ModelError as error:
             self._hide_key(error)
-            if not self._put_right(error, _Course()):
+            if not self._put_right(error, _RequestState()):
                 raise
         found = self._look_up()
         self._found_address()
@@ -151,26 +157,26 @@ class HttpModel:
 
     def _note_window(self, error: ModelError) -> None:
         """Believe a server that finds a conversation too long, and says how long it may be."""
-        stated = parse_stated_window(error.said) if error.overflow else None
+        stated = parse_stated_window(error.said) if error.context_overflow else None
         if stated is not None:
             self._window, self._window_asked = stated, True
 
-    def _put_right(self, error: ModelError, course: _Course) -> bool:
+    def _put_right(self, error: ModelError, state: _RequestState) -> bool:
         """Return whether the next request may do better at once: by what was learned, or at another address."""
         if is_wrong_address(error):
-            return self._try_other_address(error, course)
+            return self._try_other_address(error, state)
         self._found_address()
-        if course.lessons < _MAX_LESSONS and self._dialect.learn(error):
-            course.lessons += 1
+        if state.lessons < _MAX_LESSONS and self._api.adapt(error):
+            state.lessons += 1
             return True
         return False
 
-    def _try_other_address(self, error: ModelError, course: _Course) -> bool:
+    def _try_other_address(self, error: ModelError, state: _RequestState) -> bool:
         """Ask once where the API may be instead (B95); if it is not there either, the first answer counts."""
         if self._trial is not None:
             self._trial = None
             self._move(self._path_before)
-            course.first_error = course.first_error or error
+            state.first_error = state.first_error or error
             return False
         other = None if self._address_sure else other_path(self._endpoint.host, self._base_path)
         self._address_sure = True
@@ -178,7 +184,7 @@ class HttpModel:
             return False
         self._trial, self._path_before = self._endpoint.shown, self._base_path
         self._move(other)
-        course.first_error = error
+        state.first_error = error
         return True
 
     def _found_address(self) -> None:
@@ -190,16 +196,16 @@ class HttpModel:
 
     def _move(self, path: str) -> None:
         self._base_path = path
-        self._endpoint = self._place(place=lambda _: self._dialect.chat_path(path))
+        self._endpoint = self._place(place=lambda _: self._api.chat_path(path))
 
-    def _final(self, error: ModelError, course: _Course) -> ModelError:
+    def _final(self, error: ModelError, state: _RequestState) -> ModelError:
         """Return the error to end with."""
-        error = course.first_error if course.first_error is not None and is_wrong_address(error) else error
+        error = state.first_error if state.first_error is not None and is_wrong_address(error) else error
         if is_unknown_model(error):
             with suppress(ModelError):
                 names = self.models()
                 error.hint = f"the server has {_listed(names)}" if names else error.hint
-        return error.with_attempts(course.attempts) if course.attempts > 1 else error
+        return error.with_attempts(state.attempts) if state.attempts > 1 else error
 
     def _look_up_window(self) -> int | None:
         return parse_window(self._look_up(), self._model)
@@ -207,7 +213,7 @@ class HttpModel:
     def _look_up(self) -> object:
         """Return the JSON of the server's list of models, None when it is not JSON. Raises ModelError."""
         with_limits = replace(_LOOKUP_LIMITS, total_s=min(_LOOKUP_LIMITS.total_s, self._limits.total_s))
-        endpoint = self._place(place=lambda _: self._dialect.models_path(self._base_path))
+        endpoint = self._place(place=lambda _: self._api.models_path(self._base_path))
         exchange = self._exchange(endpoint, with_limits)
         try:
             response = exchange.send(self._headers("application/json"), None)
@@ -222,9 +228,9 @@ class HttpModel:
             return None
         return payload
 
-    def _exchange(self, endpoint: Endpoint, limits: Limits, deadline_s: float | None = None) -> Exchange:
+    def _exchange(self, endpoint: Endpoint, limits: Limits, deadline_s: float | None = None) -> HttpExchange:
         end = self._now() + limits.total_s if deadline_s is None else deadline_s
-        return Exchange(endpoint, self._proxy, self._tls, limits, self._now, end)
+        return HttpExchange(endpoint, self._proxy, self._tls, limits, self._now, end)
 
     def _attempt(self, body: bytes, on_text: Callable[[str], None], deadline_s: float) -> Reply:
         exchange = self._exchange(self._endpoint, self._limits, deadline_s)
@@ -232,7 +238,7 @@ class HttpModel:
             response = exchange.send(self._headers("text/event-stream, application/json"), body)
             if response.status != http.client.OK:
                 raise self._status_error(exchange, response)
-            return read_answer(exchange, self._dialect, self._new_id, on_text)
+            return read_response(exchange, self._api, self._new_id, on_text)
         finally:
             exchange.close()
 
@@ -243,10 +249,10 @@ class HttpModel:
             "Accept-Encoding": "identity",
             "Connection": "close",
             "User-Agent": "odek",
-            **self._dialect.headers(self._api_key),
+            **self._api.headers(self._api_key),
         }
 
-    def _status_error(self, exchange: Exchange, response: http.client.HTTPResponse) -> ModelError:
+    def _status_error(self, exchange: HttpExchange, response: http.client.HTTPResponse) -> ModelError:
         text = b""
         with suppress(ModelError):  # the status says enough
             for chunk in exchange.chunks():
@@ -258,30 +264,30 @@ class HttpModel:
             response.status,
             response.reason,
             shown,
-            server=exchange.who(response.status),
+            server=exchange.peer_description(response.status),
             location=response.headers.get("Location", ""),
             retry_after_s=parse_retry_after(response.headers.get_all("Retry-After", []), self._epoch_now()),
         )
 
-    def _wait_s(self, error: ModelError, course: _Course, deadline_s: float) -> float | None:
+    def _wait_s(self, error: ModelError, state: _RequestState, deadline_s: float) -> float | None:
         """Return how long to wait before the next attempt, None when there is none; say so."""
-        if error.loading and self._goes_on_loading(course):
+        if error.loading and self._goes_on_loading(state):
             return START_POLL_S if self._now() + START_POLL_S < deadline_s else None
-        course.attempts += 1
-        if not error.retryable or course.attempts > MAX_RETRIES:
+        state.attempts += 1
+        if not error.retryable or state.attempts > MAX_RETRIES:
             return None
-        wait_s = backoff_s(course.attempts, self._chance) if error.retry_after_s is None else error.retry_after_s
+        wait_s = backoff_s(state.attempts, self._chance) if error.retry_after_s is None else error.retry_after_s
         if self._now() + wait_s >= deadline_s:
             return None
-        self._on_notice(f"{error.message}; trying again in {wait_s:.1f} s (retry {course.attempts} of {MAX_RETRIES})")
+        self._on_notice(f"{error.message}; trying again in {wait_s:.1f} s (retry {state.attempts} of {MAX_RETRIES})")
         return wait_s
 
-    def _goes_on_loading(self, course: _Course) -> bool:
+    def _goes_on_loading(self, state: _RequestState) -> bool:
         """Return whether a server that loads its model has time left for it (B116)."""
-        if course.loading_since_s is None:
-            course.loading_since_s = self._now()
+        if state.loading_since_s is None:
+            state.loading_since_s = self._now()
             self._on_notice(f"the model's server is loading its model; waiting for it, {START_LIMIT_S:.0f} s at most")
-        return self._now() - course.loading_since_s < START_LIMIT_S
+        return self._now() - state.loading_since_s < START_LIMIT_S
 
     def _hide_key(self, error: ModelError) -> None:
         error.message = self._without_key(error.message)
@@ -293,7 +299,7 @@ class HttpModel:
 
 
 @dataclass(slots=True)
-class _Course:
+class _RequestState:
     """What has happened in one call so far."""
 
     attempts: int = 0
@@ -303,7 +309,7 @@ class _Course:
     """of the address in base_url, if another one was tried"""
 
 
-class _Spoken:
+class _VoidableText:
     """Passes text on, and says when it is void: an answer that broke off begins anew (B130)."""
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
@@ -326,11 +332,11 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 
-def _choose_dialect(provider: ProviderName, options: RequestOptions) -> Dialect:
+def _choose_api(provider: ProviderName, options: RequestOptions) -> ProviderApi:
     if provider == "anthropic":
-        from odek.model.anthropic import AnthropicDialect
+        from odek.model.anthropic import AnthropicApi
 
-        return AnthropicDialect(options)
-    from odek.model.openai import OpenAiDialect
+        return AnthropicApi(options)
+    from odek.model.openai import OpenAiApi
 
-    return OpenAiDialect(options)
+    return OpenAiApi(options)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from odek.model.calls import CallAssembly, NewId, is_object, parse_calls
 from odek.model.errors import ModelProtocolError
 from odek.model.extras import Extras
-from odek.model.failures import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
+from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
 from odek.model.sense import words_of
-from odek.model.surrogates import TextJoin
 from odek.model.thinking import ThinkingSplit, split_thinking
+from odek.model.tool_call_stream import CallAccumulator, NewId, is_object, parse_calls
 from odek.model.types import Message, Reply, ToolCall, Usage
+from odek.model.unicode_repair import SurrogateJoiner
 from odek.model.wire import make_reply, string
 
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
@@ -84,16 +84,16 @@ def _message(text: str, calls: tuple[ToolCall, ...], reasoning: ReasoningFields,
     )
 
 
-class ReplyAssembler:
+class OpenAiAccumulator:
     """Builds a reply from the chunks of a stream (B39, B40)."""
 
     def __init__(self, new_id: NewId) -> None:
         self._new_id = new_id
-        self._text = TextJoin()
+        self._text = SurrogateJoiner()
         self._split = ThinkingSplit()
         self._reasoning = ReasoningFields()
         self._extras = Extras()
-        self._calls = CallAssembly()
+        self._calls = CallAccumulator()
         self._usage = Usage()
         self._stop = ""
         self._done = False

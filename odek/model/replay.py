@@ -25,10 +25,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from odek.model.calls import is_object
 from odek.model.errors import ModelError
-from odek.model.surrogates import valid_text
+from odek.model.tool_call_stream import is_object
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
+from odek.model.unicode_repair import valid_text
 from odek.text import clip, visible
 
 FORMAT = 1

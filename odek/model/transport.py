@@ -1,4 +1,4 @@
-"""One HTTP exchange with a model's server: connection, proxy, TLS, time limits, errors (R-82, B43).
+"""One HTTP exchange with a model's server: connection, proxy, TLS, compression, time limits, errors (R-82, B43).
 
 Built on http.client rather than on urllib's openers: those read proxy variables from the process
 environment, follow redirects with the key, and hide the socket whose time-outs matter here.
@@ -8,18 +8,69 @@ from __future__ import annotations
 
 import http.client
 import io
+import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from odek.model.decode import BodyDecoder
+from odek.errors import ConfigError
 from odek.model.endpoint import Endpoint, Proxy
-from odek.model.errors import ModelError, ModelUnreachable
-from odek.model.failures import BROKE_OFF, BROKE_OFF_HINT, status_error
+from odek.model.errors import ModelError, ModelProtocolError, ModelUnreachable
+from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, status_error
 from odek.text import clip, visible
+
+_PIECE_BYTES = 1 << 16
+_ZLIB_WINDOW = zlib.MAX_WBITS
+_GZIP_WINDOW = zlib.MAX_WBITS | 16
+_RAW_WINDOW = -zlib.MAX_WBITS
+_DEFLATE_METHOD = 8
+
+
+class BodyDecoder:
+    """Undoes a Content-Encoding piece by piece, never more than `limit_bytes` in all."""
+
+    def __init__(self, encoding: str, *, limit_bytes: int) -> None:
+        """Raises ModelProtocolError for an encoding other than gzip, deflate and identity."""
+        self._encoding = encoding.strip().lower().removeprefix("x-")
+        if self._encoding not in ("", "identity", "gzip", "deflate"):
+            shown = clip(visible(encoding), 40)
+            raise ModelProtocolError(f'the model\'s server sent its answer in the encoding "{shown}", unasked')
+        self._left = limit_bytes
+        self._limit_bytes = limit_bytes
+        self._inflater = zlib.decompressobj(_GZIP_WINDOW) if self._encoding == "gzip" else None
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what `chunk` decodes to. Raises ModelProtocolError."""
+        if self._encoding in ("", "identity"):
+            yield self._counted(chunk)
+            return
+        if self._inflater is None and chunk:
+            self._inflater = zlib.decompressobj(_deflate_window(chunk))
+        while self._inflater is not None and not self._inflater.eof:
+            try:
+                piece = self._inflater.decompress(chunk, _PIECE_BYTES)
+            except zlib.error as error:
+                raise ModelProtocolError(f"the model's server sent broken {self._encoding} data") from error
+            yield self._counted(piece)
+            chunk = self._inflater.unconsumed_tail
+            if not chunk and len(piece) < _PIECE_BYTES:  # a full piece may have left more behind
+                return
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise ModelProtocolError(f"the model's answer is larger than {self._limit_bytes >> 20} MiB")
+        return piece
+
+
+def _deflate_window(start: bytes) -> int:
+    """Return the window for "deflate", which servers understand with and without zlib's header."""
+    return _ZLIB_WINDOW if start[0] & 0x0F == _DEFLATE_METHOD else _RAW_WINDOW
+
 
 _READ_BYTES = 1 << 16
 _AFTER_FINISH_S = 5.0  # for the usage that follows the end of the answer
@@ -39,7 +90,7 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-class Exchange:
+class HttpExchange:
     """One request and its answer, on a connection of their own."""
 
     def __init__(
@@ -63,7 +114,7 @@ class Exchange:
         self._socket: socket.socket | None = None
         self._response: http.client.HTTPResponse | None = None
 
-    def who(self, status: int) -> str:
+    def peer_description(self, status: int) -> str:
         """Return whom to blame in a message."""
         if self._proxy is not None and status == http.client.PROXY_AUTHENTICATION_REQUIRED:
             return f"the proxy {self._proxy.authority} ({self._proxy.variable})"
@@ -101,11 +152,11 @@ class Exchange:
                 return
             yield from decoder.feed(chunk)
 
-    def hasten(self) -> None:
+    def shorten_timeout(self) -> None:
         """Wait less from now on: what matters has arrived."""
         self._idle_s = min(self._idle_s, _AFTER_FINISH_S)
 
-    def check_whole(self) -> None:
+    def check_complete(self) -> None:
         """Raise ModelUnreachable (retryable) when fewer bytes came than the head had announced."""
         if self._response is not None and self._response.length:
             raise ModelUnreachable(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
@@ -227,3 +278,47 @@ def _reason(error: Exception) -> str:
         return "the connection was closed"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return clip(visible(text), 200) or type(error).__name__
+
+
+# Where systems keep their CAs. A Python that was built elsewhere (a frozen binary, one from
+# python.org) looks in places that do not exist here.
+_SYSTEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/usr/local/etc/openssl/cert.pem",
+)
+
+
+def read_tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
+    """Return a verifying context. Raises ConfigError when SSL_CERT_FILE or SSL_CERT_DIR cannot be used."""
+    file = env.get("SSL_CERT_FILE") or None
+    folder = env.get("SSL_CERT_DIR") or None
+    if folder is not None and not os.path.isdir(folder):  # OpenSSL would say nothing
+        raise ConfigError(f'SSL_CERT_DIR names no directory: "{_shown_path(folder)}"')
+    try:
+        context = ssl.create_default_context(cafile=file, capath=folder)
+    except OSError as error:
+        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigError(f'SSL_CERT_FILE "{_shown_path(file or "")}" cannot be used: {reason}') from error
+    if file is None and folder is None and not has_cas(context, ssl.get_default_verify_paths().openssl_capath):
+        load_first_bundle(context, _SYSTEM_BUNDLES)
+    return context
+
+
+def has_cas(context: ssl.SSLContext, folder: str) -> bool:
+    """Return whether `context` holds a CA, or will look one up in OpenSSL's `folder`."""
+    return bool(context.cert_store_stats()["x509_ca"]) or (os.path.isdir(folder) and bool(os.listdir(folder)))
+
+
+def load_first_bundle(context: ssl.SSLContext, bundles: Sequence[str]) -> None:
+    """Load the first file of `bundles` that exists, if any does."""
+    for bundle in bundles:
+        if os.path.isfile(bundle):
+            context.load_verify_locations(cafile=bundle)
+            return
+
+
+def _shown_path(path: str) -> str:
+    return clip(visible(path), 200)

@@ -37,7 +37,7 @@ class Message:
     reasoning_field: str = ""
     """the name that the server has for `reasoning`; with an empty text: it sent the field, and empty"""
     reasoning_state: str = ""
-    """the same in the provider's own signed form, as JSON; read by its dialect alone"""
+    """the same in the provider's own signed form, as JSON; read by its ProviderApi alone"""
     extra: str = ""
     """JSON object of what else the server sent with the message, "" for nothing; see extras.py"""
 

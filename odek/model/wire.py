@@ -1,21 +1,27 @@
-"""What both dialects share in writing requests and reading replies. Pure.
+"""What the APIs of all providers share in writing requests and reading replies. Pure.
 
 What a server sends is never trusted to have the right type: a field of another type counts as absent, an
 answer without a meaning is a ModelProtocolError.
+
+Messages go out in an order that every server takes: the system message, then the user, then alternating roles.
+A conversation may hold two messages of the user in a row (a turn was cancelled or failed), or one right after the
+results of calls (the turn ended there); templates of local models refuse that, and so do some services. The
+conversation itself stays as it is.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from odek.model.calls import is_object
-from odek.model.surrogates import valid_text
+from odek.model.tool_call_stream import is_object
 from odek.model.types import Message, Reply, ToolCall, Usage
+from odek.model.unicode_repair import valid_text
 
 _NAME_LIMIT = 64  # what the OpenAI API accepts as a function name, with the characters below
 _NAME_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
@@ -69,3 +75,101 @@ def _clean_call(call: ToolCall, *, cut_off: bool) -> ToolCall:
 def string(value: object) -> str:
     """Return `value` if it is text, else ""."""
     return value if isinstance(value, str) else ""
+
+
+_ENDED = Message(role="assistant", content="[odek] The turn was ended here, before there was an answer.")
+_BEGUN = Message(role="user", content="[odek] The beginning of this conversation is not sent.")
+
+
+def alternating(messages: Sequence[Message]) -> list[Message]:
+    """Return `messages` with what stands next to its like joined, and with what is missing between them."""
+    system = "\n\n".join(message.content for message in messages if message.role == "system")
+    ordered: list[Message] = [Message(role="system", content=system)] if system else []
+    for message in messages:
+        if message.role == "system" or _says_nothing(message):
+            continue
+        before = ordered[-1] if ordered and ordered[-1].role != "system" else None
+        if before is not None and _joins(before, message):
+            ordered[-1] = _joined(before, message)
+            continue
+        if message.role == "user" and before is not None and before.role == "tool":
+            ordered.append(_ENDED)
+        if message.role == "assistant" and before is None:
+            ordered.append(_BEGUN)
+        ordered.append(message)
+    return ordered
+
+
+def _says_nothing(message: Message) -> bool:
+    return message.role == "assistant" and not message.content.strip() and not message.tool_calls
+
+
+def _joins(before: Message, message: Message) -> bool:
+    return before.role == message.role and message.role in ("user", "assistant") and not before.tool_calls
+
+
+def _joined(before: Message, message: Message) -> Message:
+    """Return both as one: the texts of both, the rest of the later one."""
+    content = "\n\n".join(text for text in (before.content, message.content) if text.strip())
+    return replace(message, content=content)
+
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID_LENGTH = 9
+_SHORT = re.compile(r"[A-Za-z0-9]{9}")
+_ID_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_ID_LIMIT = 64
+IdForm = Callable[[str, int], str]
+"""(the id as it came, how often it was tried) → an id"""
+
+
+class CallIds:
+    """The ids of one conversation, each one once: other providers use the same ones in every reply."""
+
+    def __init__(self, form: IdForm) -> None:
+        self._form = form
+        self._taken: set[str] = set()
+        self._current: dict[str, str] = {}
+
+    def begin(self, calls: Sequence[ToolCall]) -> None:
+        """Choose the ids of one message's calls."""
+        self._current = {call.id: self._choose(call.id) for call in calls}
+
+    def find(self, call_id: str) -> str:
+        """Return the id that was chosen for a call of the last message with calls."""
+        return self._current.get(call_id, call_id)
+
+    def _choose(self, wanted: str) -> str:
+        attempt = 1
+        while (chosen := self._form(wanted, attempt)) in self._taken:
+            attempt += 1
+        self._taken.add(chosen)
+        return chosen
+
+
+def plain_id(wanted: str, attempt: int) -> str:
+    """Return `wanted` in letters, digits, "_" and "-"."""
+    clean = _ID_FORBIDDEN.sub("_", wanted)[:_ID_LIMIT] or "call"
+    return clean if attempt == 1 else f"{clean[: _ID_LIMIT - 8]}_{attempt}"
+
+
+def short_id(wanted: str, attempt: int) -> str:
+    """Return nine letters and digits, which is what the strictest servers take, and everybody else too (B86)."""
+    if attempt == 1 and is_short_id(wanted):
+        return wanted
+    digest = int.from_bytes(hashlib.sha256(f"{attempt} {wanted}".encode("utf-8", "surrogatepass")).digest(), "big")
+    return encode_id(digest)
+
+
+def is_short_id(call_id: str) -> bool:
+    """Return whether `call_id` is one that every server takes."""
+    return bool(_SHORT.fullmatch(call_id))
+
+
+def encode_id(number: int) -> str:
+    """Return nine letters and digits that stand for `number`, which may have any size."""
+    digits = []
+    for _ in range(_ID_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(digits)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fakes.request_rules import broken_rules
 
 from odek.model import wire
-from odek.model.anthropic import AnthropicDialect
-from odek.model.dialect import RequestOptions
-from odek.model.openai import OpenAiDialect
+from odek.model.anthropic import AnthropicApi
+from odek.model.openai import OpenAiApi
+from odek.model.provider import RequestOptions
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
 NO_USAGE = Usage()
@@ -79,6 +79,6 @@ def call_reply(
 def _require_acceptable(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> None:
     """Fail when a provider would refuse what would be sent to it."""
     options = RequestOptions(model="m")
-    for path, dialect in (("/chat/completions", OpenAiDialect(options)), ("/messages", AnthropicDialect(options))):
+    for path, dialect in (("/chat/completions", OpenAiApi(options)), ("/messages", AnthropicApi(options))):
         broken = broken_rules(path, wire.encode_body(dialect.body(messages, tools, stream=True)))
         assert not broken, f"requests that a provider would refuse: {broken}"

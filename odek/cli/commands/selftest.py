@@ -102,7 +102,7 @@ def _encode() -> Check:
 
 
 def _trust(env: Mapping[str, str]) -> Check:
-    from odek.model.tls import read_tls_context
+    from odek.model.transport import read_tls_context
 
     try:
         stats = read_tls_context(env).cert_store_stats()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fakes.request_rules import broken_rules
 
-from odek.model.anthropic import AnthropicDialect
-from odek.model.dialect import RequestOptions
+from odek.model.anthropic import AnthropicApi
 from odek.model.errors import ModelError
+from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
 
 SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object", "properties": {}})
@@ -39,10 +39,10 @@ def use(id_: str, given: object = None) -> dict[str, Any]:
 
 
 def body(*messages: Message, tools: tuple[ToolSpec, ...] = (SHELL,), **options: Any) -> dict[str, Any]:
-    return checked(AnthropicDialect(RequestOptions(**({"model": "m", "caching": False} | options))), messages, tools)
+    return checked(AnthropicApi(RequestOptions(**({"model": "m", "caching": False} | options))), messages, tools)
 
 
-def checked(dialect: AnthropicDialect, messages: Any = (TASK,), tools: Any = (SHELL,)) -> dict[str, Any]:
+def checked(dialect: AnthropicApi, messages: Any = (TASK,), tools: Any = (SHELL,)) -> dict[str, Any]:
     """Return the body of a request, which must be one that the provider accepts."""
     made = dialect.body(messages, tools, stream=True)
     assert broken_rules("/v1/messages", json.dumps(made).encode()) == []
@@ -76,13 +76,13 @@ def test_request_as_a_whole() -> None:
     ],
 )
 def test_path_is_the_same_with_and_without_the_version(base: str, path: str) -> None:
-    dialect = AnthropicDialect(RequestOptions(model="m"))
+    dialect = AnthropicApi(RequestOptions(model="m"))
     assert (dialect.chat_path(base), dialect.models_path(base)) == (path, path.replace("messages", "models"))
 
 
 def test_key_travels_in_its_own_header() -> None:
     """F-102: the version header goes to servers of this API only."""
-    dialect = AnthropicDialect(RequestOptions(model="m"))
+    dialect = AnthropicApi(RequestOptions(model="m"))
     assert dialect.headers("k") == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
     assert dialect.headers("") == {"anthropic-version": "2023-06-01"}
 
@@ -218,27 +218,27 @@ def refusal(detail: str, status: int = 400) -> ModelError:
 
 
 def test_newer_models_are_asked_for_adaptive_thinking() -> None:
-    dialect = AnthropicDialect(RequestOptions(model="m", thinking="high", caching=False, temperature=0.0))
+    dialect = AnthropicApi(RequestOptions(model="m", thinking="high", caching=False, temperature=0.0))
     error = refusal('"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"')
-    assert dialect.learn(error)
+    assert dialect.adapt(error)
     made = checked(dialect)
     assert (made["thinking"], made["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
     assert "temperature" not in made
-    assert not dialect.learn(error)  # the same again: it did not help
+    assert not dialect.adapt(error)  # the same again: it did not help
 
 
 def test_adaptive_thinking_without_a_level_has_no_effort() -> None:
-    dialect = AnthropicDialect(RequestOptions(model="m", thinking="enabled"))
-    assert dialect.learn(refusal("use thinking.type.adaptive"))
+    dialect = AnthropicApi(RequestOptions(model="m", thinking="enabled"))
+    assert dialect.adapt(refusal("use thinking.type.adaptive"))
     assert "output_config" not in checked(dialect)
 
 
 def test_models_that_write_less_are_asked_for_less() -> None:
-    dialect = AnthropicDialect(RequestOptions(model="m", output_tokens=32_000))
+    dialect = AnthropicApi(RequestOptions(model="m", output_tokens=32_000))
     error = refusal("max_tokens: 32000 > 4096, which is the maximum allowed number of output tokens for m")
-    assert dialect.learn(error)
+    assert dialect.adapt(error)
     assert checked(dialect)["max_tokens"] == 4096
-    assert not dialect.learn(error)
+    assert not dialect.adapt(error)
 
 
 @pytest.mark.parametrize(
@@ -254,13 +254,13 @@ def test_models_that_write_less_are_asked_for_less() -> None:
 )
 def test_only_what_nobody_asked_for_is_left_out(optional: set[str], error: ModelError, learned: bool) -> None:
     options = RequestOptions(model="m", temperature=0.0, thinking="low", optional=frozenset(optional))
-    assert AnthropicDialect(options).learn(error) is learned
+    assert AnthropicApi(options).adapt(error) is learned
 
 
 def test_options_that_were_refused_are_gone() -> None:
     options = RequestOptions(model="m", temperature=0.0, optional=frozenset({"temperature"}))
-    dialect = AnthropicDialect(options)
+    dialect = AnthropicApi(options)
     assert "temperature" in checked(dialect)
-    assert dialect.learn(refusal("temperature is deprecated"))
+    assert dialect.adapt(refusal("temperature is deprecated"))
     assert "temperature" not in checked(dialect)
-    assert not dialect.learn(refusal("temperature is deprecated"))
+    assert not dialect.adapt(refusal("temperature is deprecated"))

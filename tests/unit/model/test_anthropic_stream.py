@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from odek.model.anthropic_stream import MessageAssembler, parse_message
-from odek.model.calls import NewId
+from odek.model.anthropic_stream import AnthropicAccumulator, parse_message
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected
+from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, Usage
 
 START = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
@@ -35,7 +35,7 @@ def end(reason: str | None, **usage: int) -> dict[str, Any]:
 
 
 def assemble(*chunks: object) -> tuple[Reply, list[str]]:
-    assembler = MessageAssembler(new_id())
+    assembler = AnthropicAccumulator(new_id())
     shown = [assembler.feed(chunk) for chunk in chunks]
     return assembler.finish(), [text for text in shown if text]
 
@@ -206,7 +206,7 @@ def test_error_in_the_stream(kind: str, status: int, type_: type[ModelError], re
 
 def test_a_conversation_that_is_too_long_is_known_as_such() -> None:
     error = fail({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 > 8"}})
-    assert error.overflow
+    assert error.context_overflow
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_what_is_not_known_is_read_over(chunk: object) -> None:
 
 
 def test_end_of_the_message_is_the_end() -> None:
-    assembler = MessageAssembler(new_id())
+    assembler = AnthropicAccumulator(new_id())
     states = []
     for chunk in (START, begin(0, type="text", text="hi"), end("end_turn"), STOP):
         assembler.feed(chunk)
@@ -246,7 +246,7 @@ def test_end_of_the_message_is_the_end() -> None:
 
 
 def test_done_of_a_gateway_is_the_end_as_well() -> None:
-    assembler = MessageAssembler(new_id())
+    assembler = AnthropicAccumulator(new_id())
     assembler.feed(begin(0, type="text", text="hi"))
     assembler.mark_done()
     assert assembler.finish().message.content == "hi"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fakes.model_server import Answer, ModelServer, ServedRequest, delta, events, status, text, whole
 
-from odek.model.dialect import RequestOptions
 from odek.model.http import HttpModel, ProviderName
+from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
 from odek.session.transcript import decode_message, encode_message
 

@@ -30,9 +30,9 @@ from fakes.model_server import (
 )
 
 from odek.errors import ConfigError, Interrupted
-from odek.model.dialect import RequestOptions
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
 from odek.model.http import HttpModel
+from odek.model.provider import RequestOptions
 from odek.model.transport import Limits
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
@@ -469,7 +469,7 @@ def test_redirect_is_not_followed() -> None:
 def test_overflow_is_told_apart(answered: Answer, *, overflow: bool) -> None:
     """B42: whoever keeps the conversation can shorten it."""
     with served(answered) as (_, call):
-        assert call.fail().overflow is overflow
+        assert call.fail().context_overflow is overflow
 
 
 def test_server_that_knows_no_stream_options_is_asked_without() -> None:
@@ -535,7 +535,7 @@ def test_request_that_is_cut_short_by_an_answer_gets_that_answer() -> None:
         with pytest.raises(ModelRejected) as caught:
             call.run((Message(role="user", content="x" * (4 << 20)),))
         thread.join()
-    assert caught.value.overflow
+    assert caught.value.context_overflow
 
 
 def interrupt_after(delay_s: float) -> Callable[[], None]:

@@ -12,11 +12,11 @@ import pytest
 from fakes.model_server import ModelServer, text
 
 from odek.errors import ConfigError
-from odek.model.dialect import RequestOptions
 from odek.model.endpoint import Endpoint
 from odek.model.errors import ModelError, ModelRejected, ModelUnreachable
 from odek.model.http import HttpModel
-from odek.model.tls import has_cas, load_first_bundle, read_tls_context
+from odek.model.provider import RequestOptions
+from odek.model.transport import has_cas, load_first_bundle, read_tls_context
 from odek.model.types import Message
 
 TLS = Path(__file__).parents[2] / "data" / "tls"

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from fakes.model_server import Answer, ModelServer, events, raw, status, whole
 
-from odek.model.dialect import RequestOptions
 from odek.model.errors import ModelError
 from odek.model.http import WINDOW_LOOKUP_TOKENS, HttpModel
 from odek.model.profiles import parse_window
+from odek.model.provider import RequestOptions
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
 SHELL = ToolSpec(name="shell", description="Run.", parameters={"type": "object", "properties": {}})
@@ -125,7 +125,7 @@ def test_too_long_a_conversation_is_recognised_and_tells_the_window(server: str)
         model = client(scripted, [])
         with pytest.raises(ModelError) as caught:
             model.complete((Message(role="user", content="go"),), (), lambda _: None)
-        assert (caught.value.overflow, model.window(WINDOW_LOOKUP_TOKENS)) == (True, 1024)
+        assert (caught.value.context_overflow, model.window(WINDOW_LOOKUP_TOKENS)) == (True, 1024)
     assert scripted.lookups == []
 
 
@@ -135,7 +135,7 @@ def test_empty_stream_is_asked_for_again_without_a_stream() -> None:
     with ModelServer(raw(), status(400, OVERFLOW["llama-cpp-python"])) as server, pytest.raises(ModelError) as caught:
         client(server, notices).complete((Message(role="user", content="go"),), (), lambda _: None)
     server.assert_all_used()
-    assert caught.value.overflow
+    assert caught.value.context_overflow
     assert [request.json["stream"] for request in server.requests] == [True, False]
     assert "stream_options" not in server.requests[1].json
     assert notices == ["the model's server sent an empty answer; trying again in 0.5 s (retry 1 of 3)"]

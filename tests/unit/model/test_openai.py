@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected
-from odek.model.openai_request import request_body
-from odek.model.openai_stream import ReplyAssembler, parse_reply, parse_usage
-from odek.model.surrogates import valid_text
+from odek.model.openai import request_body
+from odek.model.openai_stream import OpenAiAccumulator, parse_reply, parse_usage
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
+from odek.model.unicode_repair import valid_text
 from odek.model.wire import encode_body
 
 A = '{"command":"echo A"}'
@@ -34,7 +34,7 @@ def call_delta(arguments: str, finish_reason: str | None = None, **fields: objec
 
 
 def assemble(*chunks: object, done: bool = False) -> tuple[Reply, list[str]]:
-    assembler = ReplyAssembler(no_id)
+    assembler = OpenAiAccumulator(no_id)
     shown = [text for text in (assembler.feed(chunk) for chunk in chunks) if text]
     if done:
         assembler.mark_done()
@@ -197,7 +197,7 @@ def test_error_inside_a_200_is_an_error(
     payload: dict[str, Any], kind: type[ModelError], detail: str, *, retryable: bool
 ) -> None:
     """B40 (f), streamed and not."""
-    for read in (lambda: parse_reply(payload, no_id), lambda: ReplyAssembler(no_id).feed(payload)):
+    for read in (lambda: parse_reply(payload, no_id), lambda: OpenAiAccumulator(no_id).feed(payload)):
         with pytest.raises(ModelError) as caught:
             read()
         assert (type(caught.value), caught.value.detail, caught.value.retryable) == (kind, detail, retryable)
@@ -277,7 +277,7 @@ def test_invalid_arguments_of_a_finished_reply_are_kept_as_written() -> None:
 @pytest.mark.parametrize("chunk", [None, 3, "x", []])
 def test_event_that_is_no_object_is_an_error(chunk: object) -> None:
     with pytest.raises(ModelProtocolError):
-        ReplyAssembler(no_id).feed(chunk)
+        OpenAiAccumulator(no_id).feed(chunk)
 
 
 def test_finish_reason_error_is_an_error() -> None:

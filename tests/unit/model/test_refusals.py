@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from fakes.model_server import Answer, ModelServer, ServedRequest, delta, events, raw, status, text, whole
 
-from odek.model.dialect import RequestOptions
 from odek.model.endpoint import base_path, other_path
 from odek.model.errors import ModelError
 from odek.model.http import HttpModel
+from odek.model.http_errors import START_LIMIT_S
 from odek.model.profiles import list_names, parse_stated_window
-from odek.model.retry import START_LIMIT_S
+from odek.model.provider import RequestOptions
 from odek.model.sense import is_loading, is_overflow, may_be_overflow, words_of
 from odek.model.transport import Limits
 from odek.model.types import Message
@@ -111,7 +111,7 @@ def test_a_refusal_is_found_shown_in_its_words_and_not_repeated(place: str) -> N
     """B88, B89: one request, wherever the server says why."""
     answer, words = ERROR_PLACES[place]
     error, call = failed(answer)
-    assert (error.detail, call.notices, error.overflow) == (words, [], words == OVERFLOW_WORDS)
+    assert (error.detail, call.notices, error.context_overflow) == (words, [], words == OVERFLOW_WORDS)
 
 
 def test_words_are_bounded_and_safe() -> None:

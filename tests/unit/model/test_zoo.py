@@ -16,8 +16,8 @@ from fakes.zoo import ZOO, Keeper, Kind
 from odek.agent.calls import Toolbox
 from odek.agent.loop import Agent
 from odek.errors import OdekError
-from odek.model.dialect import RequestOptions
 from odek.model.http import HttpModel
+from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
 from odek.session.transcript import decode_message, encode_message
 

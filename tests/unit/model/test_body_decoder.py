@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from odek.model.decode import BodyDecoder
 from odek.model.errors import ModelProtocolError
+from odek.model.transport import BodyDecoder
 
 TEXT = b'{"content": "' + bytes(range(32, 127)) * 2000 + b'"}'
 

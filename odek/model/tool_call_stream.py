@@ -23,7 +23,7 @@ _FUNCTION_FIELDS = frozenset({"name", "arguments"})
 _FUNCTION_CALL_INDEX = -1  # the old `function_call` field, of which there is one a reply
 
 
-class _Extent:
+class _JsonBalance:
     """Follows JSON text far enough to know where its object ends; every character is seen once."""
 
     __slots__ = ("_depth", "_escaped", "_in_string", "_opened")
@@ -74,17 +74,17 @@ class _Fragment:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Open:
+class _PartialCall:
     """A call under construction."""
 
     index: int | None
     id: str
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    extent: _Extent = field(default_factory=_Extent)
+    extent: _JsonBalance = field(default_factory=_JsonBalance)
     extras: Extras = field(default_factory=Extras)
     has_arguments: bool = False
-    maybe_echo: bool = False
+    maybe_duplicate: bool = False
     """only a name so far, the same as that of the call before: perhaps its repetition"""
 
     @property
@@ -92,12 +92,12 @@ class _Open:
         return "".join(self.pieces)
 
 
-class CallAssembly:
+class CallAccumulator:
     """The tool calls of one reply, fed fragment by fragment."""
 
     def __init__(self) -> None:
-        self._calls: list[_Open] = []
-        self._by_index: dict[int, _Open] = {}
+        self._calls: list[_PartialCall] = []
+        self._by_index: dict[int, _PartialCall] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -121,12 +121,12 @@ class CallAssembly:
             (
                 ToolCall(id=call.id, name=call.name, arguments=call.text, extra=call.extras.to_json())
                 for call in self._calls
-                if not call.maybe_echo
+                if not call.maybe_duplicate
             ),
             new_id,
         )
 
-    def _find(self, fragment: _Fragment) -> _Open | None:
+    def _find(self, fragment: _Fragment) -> _PartialCall | None:
         """Return the call that `fragment` may belong to."""
         last = self._calls[-1] if self._calls else None
         if fragment.index is not None:
@@ -143,10 +143,10 @@ class CallAssembly:
                 return call
         return last if last is not None and not last.id and _goes_on(last, fragment) else None
 
-    def _open(self, fragment: _Fragment, *, previous: _Open | None) -> _Open:
+    def _open(self, fragment: _Fragment, *, previous: _PartialCall | None) -> _PartialCall:
         same_name = previous is not None and fragment.name == previous.name
         echo = same_name and not fragment.id and not fragment.has_arguments
-        call = _Open(index=fragment.index, id=fragment.id, maybe_echo=echo)
+        call = _PartialCall(index=fragment.index, id=fragment.id, maybe_duplicate=echo)
         self._calls.append(call)
         if fragment.index is not None:
             self._by_index[fragment.index] = call
@@ -225,21 +225,21 @@ def _arguments(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _goes_on(call: _Open, fragment: _Fragment) -> bool:
+def _goes_on(call: _PartialCall, fragment: _Fragment) -> bool:
     """Return whether `fragment`, found under no key of `call`, can still only be its continuation."""
     if fragment.id and call.id:
         return fragment.id == call.id
     return not call.extent.complete and fragment.name in ("", call.name)
 
 
-def _repeats(call: _Open, fragment: _Fragment) -> bool:
+def _repeats(call: _PartialCall, fragment: _Fragment) -> bool:
     """Return whether `fragment` says once more, in full, what `call` already is."""
     same_call = fragment.id == call.id != "" or not (fragment.id or fragment.name)
     same_name = fragment.name in ("", call.name)
     return same_call and same_name and call.extent.complete and fragment.arguments == call.text
 
 
-def _begins_another(call: _Open, fragment: _Fragment) -> bool:
+def _begins_another(call: _PartialCall, fragment: _Fragment) -> bool:
     """Return whether `fragment` is the start of a new call although it bears a key of `call`."""
     same_id = fragment.id == call.id != ""
     if fragment.id and call.id and not same_id:
@@ -253,7 +253,7 @@ def _begins_another(call: _Open, fragment: _Fragment) -> bool:
     return call.has_arguments and fragment.name != call.name and not same_id
 
 
-def _extend(call: _Open, fragment: _Fragment) -> None:
+def _extend(call: _PartialCall, fragment: _Fragment) -> None:
     call.id = call.id or fragment.id
     _feed_extras(call.extras, fragment)
     if not call.has_arguments:
@@ -263,12 +263,12 @@ def _extend(call: _Open, fragment: _Fragment) -> None:
     if call.extent.complete and fragment.has_arguments and call.text.strip() == "{}":
         # a placeholder that some adapters send ahead of the real arguments
         call.pieces.clear()
-        call.extent = _Extent()
+        call.extent = _JsonBalance()
     call.pieces.append(fragment.arguments)
     call.extent.feed(fragment.arguments)
     if fragment.has_arguments:
         call.has_arguments = True
-        call.maybe_echo = False
+        call.maybe_duplicate = False
 
 
 def _joined_name(known: str, piece: str) -> str:

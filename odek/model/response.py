@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
-from odek.model.calls import NewId
-from odek.model.dialect import Assembler, Reader
-from odek.model.errors import EmptyAnswer, ModelError, ModelProtocolError, ModelUnreachable, WrongAddress
-from odek.model.failures import error_text, raise_named_error, shown_words
+from odek.model.errors import EmptyResponse, ModelError, ModelProtocolError, ModelUnreachable, WrongAddress
+from odek.model.http_errors import error_text, raise_named_error, shown_words
+from odek.model.provider import Reader, StreamAccumulator
 from odek.model.sse import SseEvent, SseParser
+from odek.model.tool_call_stream import NewId
 from odek.model.types import Reply
 
 OnText = Callable[[str], None]
@@ -32,16 +32,16 @@ class Source(Protocol):
         """Yield what arrives, decoded and bounded. Raises ModelError."""
         ...
 
-    def hasten(self) -> None:
+    def shorten_timeout(self) -> None:
         """Wait less from now on."""
         ...
 
-    def check_whole(self) -> None:
+    def check_complete(self) -> None:
         """Raise ModelUnreachable when less came than was announced."""
         ...
 
 
-def read_answer(source: Source, reader: Reader, new_id: NewId, on_text: OnText) -> Reply:
+def read_response(source: Source, reader: Reader, new_id: NewId, on_text: OnText) -> Reply:
     """Return the reply in `source`, as `reader` understands it. Raises ModelError.
 
     `on_text` gets its text as it comes.
@@ -54,7 +54,7 @@ def read_answer(source: Source, reader: Reader, new_id: NewId, on_text: OnText) 
             break
     start = head.lstrip(_BLANK_OR_BOM)[:1]
     if not start:
-        raise EmptyAnswer("the model's server sent an empty answer", retryable=True)
+        raise EmptyResponse("the model's server sent an empty answer", retryable=True)
     chunks = itertools.chain((head,), chunks)
     if start == b"<":
         raise WrongAddress(
@@ -64,19 +64,19 @@ def read_answer(source: Source, reader: Reader, new_id: NewId, on_text: OnText) 
         )
     if start in (b"{", b"["):
         return _read_whole(source, chunks, reader, new_id, on_text)
-    return _read_stream(source, chunks, reader.new_assembler(new_id), on_text)
+    return _read_stream(source, chunks, reader.new_accumulator(new_id), on_text)
 
 
 def _read_whole(source: Source, chunks: Iterator[bytes], reader: Reader, new_id: NewId, on_text: OnText) -> Reply:
     text = b"".join(chunks).decode("utf-8-sig", errors="replace")
-    source.check_whole()
+    source.check_complete()
     reply = reader.parse_reply(_parse_json(text), new_id)
     if reply.message.content:
         on_text(reply.message.content)
     return reply
 
 
-def _read_stream(source: Source, chunks: Iterator[bytes], assembler: Assembler, on_text: OnText) -> Reply:
+def _read_stream(source: Source, chunks: Iterator[bytes], assembler: StreamAccumulator, on_text: OnText) -> Reply:
     parser = SseParser()
     try:
         for chunk in chunks:
@@ -84,7 +84,7 @@ def _read_stream(source: Source, chunks: Iterator[bytes], assembler: Assembler, 
                 if _take(event, assembler, on_text):
                     return assembler.finish()
             if assembler.complete:
-                source.hasten()
+                source.shorten_timeout()
     except ModelUnreachable:
         if not assembler.complete:
             raise
@@ -94,7 +94,7 @@ def _read_stream(source: Source, chunks: Iterator[bytes], assembler: Assembler, 
     return assembler.finish()
 
 
-def _take(event: SseEvent, assembler: Assembler, on_text: OnText) -> bool:
+def _take(event: SseEvent, assembler: StreamAccumulator, on_text: OnText) -> bool:
     """Give one event to the assembler; return whether it was the end of the stream."""
     data = event.data.strip()
     if data == _DONE:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odek.model.calls import CallAssembly, parse_calls
+from odek.model.tool_call_stream import CallAccumulator, parse_calls
 from odek.model.types import ToolCall
 
 A = '{"command":"echo A"}'
@@ -27,7 +27,7 @@ def part(arguments: object = None, *, name: str | None = None, **fields: object)
 
 
 def assembled(*parts: dict[str, Any]) -> list[tuple[str, str, str]]:
-    assembly = CallAssembly()
+    assembly = CallAccumulator()
     for fragment in parts:
         assembly.feed(fragment)
     return [(call.id, call.name, call.arguments) for call in assembly.finish(counter())]
@@ -226,14 +226,14 @@ def test_braces_and_quotes_inside_strings_do_not_end_the_arguments() -> None:
 
 @pytest.mark.parametrize("raw", [None, 7, "x", [], {}, {"function": 3}, {"index": 0, "function": {"name": 5}}])
 def test_nonsense_is_no_crash(raw: object) -> None:
-    assembly = CallAssembly()
+    assembly = CallAccumulator()
     assembly.feed(raw)
     assert all(call.name == "" for call in assembly.finish(counter()))
 
 
 def test_old_function_call_field_is_a_call() -> None:
     """B39 (i)."""
-    assembly = CallAssembly()
+    assembly = CallAccumulator()
     for fragment in ({"name": "shell", "arguments": ""}, {"arguments": A[:9]}, {"arguments": A[9:]}):
         assembly.feed(fragment, old_style=True)
     assert assembly.finish(counter()) == (ToolCall(id="new_1", name="shell", arguments=A),)

@@ -12,7 +12,7 @@ def valid_text(text: str) -> str:
     return text
 
 
-class TextJoin:
+class SurrogateJoiner:
     """Text that arrives in pieces; what is passed on is valid at every moment."""
 
     def __init__(self) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fakes.model_server import ModelServer, calls, named_events, status, text
 
-from odek.model.dialect import RequestOptions
 from odek.model.errors import ModelError
 from odek.model.http import WINDOW_LOOKUP_TOKENS, HttpModel, ProviderName
+from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolSpec
 
 ASK = (Message(role="user", content="go"),)

@@ -1,6 +1,6 @@
-"""What two HTTP APIs of models differ in: paths, headers, and the JSON in both directions.
+"""How a provider's HTTP API differs from another's: paths, headers, and the JSON in both directions.
 
-A dialect belongs to one client and may learn from refusals which options its server does not take.
+A ProviderApi belongs to one client and learns from refusals which options its server does not take.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from odek.model.calls import NewId
 from odek.model.errors import ModelError
+from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolSpec
 
 _BAD_REQUEST = (400, 422)
@@ -29,14 +29,14 @@ class RequestOptions:
     thinking_budget: int = 5000
     """tokens; matters to "enabled" only"""
     caching: bool | None = None
-    """whether requests carry cache markers; None: as the dialect has it"""
+    """whether requests carry cache markers; None: the API's own default"""
     output_tokens: int = 8192
     """the most that one reply may have, where the API wants to be told"""
     optional: frozenset[str] = frozenset()
     """of "temperature" and "thinking": what nobody asked for, and is left out when the server refuses it"""
 
 
-class Assembler(Protocol):
+class StreamAccumulator(Protocol):
     """Builds a reply from the events of a stream."""
 
     @property
@@ -65,14 +65,14 @@ class Assembler(Protocol):
 class Reader(Protocol):
     """Understands answers."""
 
-    def new_assembler(self, new_id: NewId) -> Assembler: ...
+    def new_accumulator(self, new_id: NewId) -> StreamAccumulator: ...
 
     def parse_reply(self, payload: object, new_id: NewId) -> Reply:
         """Return the reply in a whole (not streamed) answer. Raises ModelError."""
         ...
 
 
-class Dialect(Reader, Protocol):
+class ProviderApi(Reader, Protocol):
     """Makes requests, and understands their answers."""
 
     def chat_path(self, base: str) -> str:
@@ -91,12 +91,12 @@ class Dialect(Reader, Protocol):
         """Return the body of a request, for a stream or for a whole answer."""
         ...
 
-    def learn(self, error: ModelError) -> bool:
+    def adapt(self, error: ModelError) -> bool:
         """Return whether the request failed only because of an option that the next body will not have."""
         ...
 
 
-class Refusals:
+class UnsupportedOptions:
     """Which options a server does not take, as its answers told."""
 
     def __init__(self, optional: frozenset[str]) -> None:
@@ -125,6 +125,6 @@ def is_refusal(error: ModelError, *words: str) -> bool:
     said = error.said.lower()
     return (
         error.status in _BAD_REQUEST
-        and not error.overflow
+        and not error.context_overflow
         and (not words or any(re.search(rf"(?<![a-z_]){re.escape(word)}(?![a-z_])", said) for word in words))
     )

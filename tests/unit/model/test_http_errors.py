@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odek.model.retry import backoff_s, is_retryable, parse_retry_after
+from odek.model.http_errors import backoff_s, is_retryable, parse_retry_after
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 

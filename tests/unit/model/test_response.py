@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from odek.model.answer import read_answer
-from odek.model.dialect import RequestOptions
 from odek.model.errors import ModelProtocolError, ModelUnreachable
-from odek.model.openai import OpenAiDialect
+from odek.model.openai import OpenAiApi
+from odek.model.provider import RequestOptions
+from odek.model.response import read_response
 from odek.model.types import Message, Reply, ToolCall
 
-READER = OpenAiDialect(RequestOptions(model="m"))
+READER = OpenAiApi(RequestOptions(model="m"))
 STOP = b'data: {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}\n\n'
 USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 3}}\n\n'
 
@@ -31,10 +31,10 @@ class Pieces:
                 raise piece
             yield piece
 
-    def hasten(self) -> None:
+    def shorten_timeout(self) -> None:
         self.hastened += 1
 
-    def check_whole(self) -> None:
+    def check_complete(self) -> None:
         pass
 
 
@@ -43,7 +43,7 @@ def no_id() -> str:
 
 
 def read(*pieces: bytes | Exception) -> Reply:
-    return read_answer(Pieces(*pieces), READER, no_id, lambda _text: None)
+    return read_response(Pieces(*pieces), READER, no_id, lambda _text: None)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
@@ -56,7 +56,7 @@ def test_body_in_tiny_pieces(size: int) -> None:
 
 def test_wait_for_the_usage_is_a_short_one() -> None:
     source = Pieces(STOP[:20], STOP[20:], USAGE)
-    assert read_answer(source, READER, no_id, lambda _text: None).usage.input_tokens == 3
+    assert read_response(source, READER, no_id, lambda _text: None).usage.input_tokens == 3
     assert source.hastened == 2
 
 
@@ -89,7 +89,7 @@ def test_calls_without_text_show_nothing() -> None:
     call = {"id": "a", "function": {"name": "shell", "arguments": "{}"}}
     body = json.dumps({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}).encode()
     shown: list[str] = []
-    reply = read_answer(Pieces(body), READER, no_id, shown.append)
+    reply = read_response(Pieces(body), READER, no_id, shown.append)
     assert reply.message.tool_calls == (ToolCall(id="a", name="shell", arguments="{}"),)
     assert shown == []
 
