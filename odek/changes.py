@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from odek import gitconfig, trusted
 from odek.safefile import Inside
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 MAX_FOLDERS = 3000  # for each look; a start must not wait for it, and 3000 folders of 20 files take 0.1 s
 SLACK_NS = 100_000_000  # file systems stamp with a clock that lags by some ticks
@@ -100,7 +100,7 @@ def describe(before: Look, after: Look) -> str:
     left_out = f"only {MAX_FOLDERS} folders were looked into, there are more{' now' if before.whole else ''}"
     if not paths:
         return "" if after.whole else f"not every file was looked at that this machine may trust later: {left_out}"
-    shown = ", ".join(clip(visible(path), 100) for path in paths[:_SHOWN])
+    shown = ", ".join(truncate(visible(path), 100) for path in paths[:_SHOWN])
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     rest = "" if after.whole else f" ({left_out})"
     return f"files changed that this machine may run or trust later: {shown}{more}{rest}"

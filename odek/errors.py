@@ -39,7 +39,7 @@ class ConfigError(OdekError):
     """A setting that cannot be read, parsed or accepted; the message names its origin."""
 
 
-class StateError(OdekError):
+class StateFileError(OdekError):
     """A file below ~/.odek that cannot be trusted, read or written."""
 
 
@@ -47,7 +47,7 @@ class ApprovalDenied(OdekError):
     """The operator said no, or nobody could be asked."""
 
 
-class FileRefused(OdekError):
+class FileAccessDenied(OdekError):
     """A file that a tool may not, or cannot, read or write; the model is told, the run goes on."""
 
 
@@ -55,7 +55,7 @@ class ExecutableMissing(OdekError):
     """A program that is not there, or may not be executed."""
 
 
-class NoProcess(ExecutableMissing):
+class SpawnFailed(ExecutableMissing):
     """A program that cannot be started at present: too many processes, no memory, no free descriptor.
 
     It says nothing about whether the program is there.
@@ -84,5 +84,5 @@ class Interrupted(BaseException):
         return EXIT_SIGNAL_BASE + self.signal_number
 
 
-class OutOfTime(Interrupted):
+class TimeLimitReached(Interrupted):
     """The time that a task was given is over; sent by the same means, stops what a signal would."""

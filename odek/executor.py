@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.listing import Entry, Listing, Walk
 from odek.process import CommandRequest, CommandResult
 
 Guard = Callable[[str], None]
-"""gets a path relative to the workspace; raises FileRefused when that must not be written"""
+"""gets a path relative to the workspace; raises FileAccessDenied when that must not be written"""
 
 
 class Executor(Protocol):
@@ -34,12 +34,14 @@ class Executor(Protocol):
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a regular file inside the workspace.
 
-        Raises FileRefused when it is missing, not a regular file, larger than `limit_bytes`, or
+        Raises FileAccessDenied when it is missing, not a regular file, larger than `limit_bytes`, or
         leaves the workspace by `..` or a link.
         """
         ...
 
-    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+    def read_many(
+        self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int
+    ) -> tuple[bytes | FileAccessDenied, ...]:
         """Return for each of `paths` what `read` would return or raise.
 
         Together they may have at most `total_bytes`; what would exceed them is refused.
@@ -51,19 +53,19 @@ class Executor(Protocol):
 
         Missing parent folders are made. With `replacing`, the file must still hold exactly those
         bytes. `guard` is asked about `path`, and about the place itself where links lead elsewhere,
-        before anything is written there. Raises FileRefused as `read` does, or when the place
+        before anything is written there. Raises FileAccessDenied as `read` does, or when the place
         cannot be written.
         """
         ...
 
     def stat(self, path: str) -> Entry:
-        """Return what is at `path`; a link there is not followed. Raises FileRefused."""
+        """Return what is at `path`; a link there is not followed. Raises FileAccessDenied."""
         ...
 
     def walk(self, path: str, how: Walk) -> Listing:
         """Return what lies below the folder `path`, or the file `path` alone; "" is the workspace.
 
         A link at `path` is followed inside the workspace, links below it are listed and never
-        followed. Raises FileRefused when there is nothing or it leaves the workspace.
+        followed. Raises FileAccessDenied when there is nothing or it leaves the workspace.
         """
         ...

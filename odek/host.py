@@ -32,7 +32,7 @@ class Host:
 
     @property
     def operator_home(self) -> OperatorHome:
-        """Where the operator's files are. Raises StateError when a variable names no such place."""
+        """Where the operator's files are. Raises StateFileError when a variable names no such place."""
         return find_operator_home(home=self.home, env=self.env, uid=self.uid, cwd=self.cwd)
 
     @classmethod

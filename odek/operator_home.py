@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from odek import safefile
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.text import visible
 
 ROOT = ".odek"
@@ -28,7 +28,7 @@ _REPOSITORIES = (".git", ".hg", ".svn", ".jj", ".bzr")
 _WAY_OUT = f"let {VARIABLE} name a folder of your own outside of every project"
 
 
-class NoHome(StateError):
+class NoHome(StateFileError):
     """There is no folder to keep the operator's files in."""
 
 
@@ -55,12 +55,12 @@ class OperatorHome:
 def find_operator_home(*, home: str, env: Mapping[str, str], uid: int, cwd: str) -> OperatorHome:
     """Return the operator's home of a process in `cwd`, which has its links resolved.
 
-    Raises StateError for a variable that is empty or relative: what it would lead to depends on the
+    Raises StateFileError for a variable that is empty or relative: what it would lead to depends on the
     folder odek is started in.
     """
     for name in (VARIABLE, CONFIG_VARIABLE):
         if name in env and not os.path.isabs(env[name]):
-            raise StateError(f'{name} is "{visible(env[name])}", not an absolute path', hint=f"set or unset {name}")
+            raise StateFileError(f'{name} is "{visible(env[name])}", not an absolute path', hint=f"set or unset {name}")
     named = env.get(VARIABLE, "")
     return OperatorHome(
         folder=os.path.normpath(named) if named else os.path.join(home, ROOT) if home else "",
@@ -84,7 +84,7 @@ def repositories_around(folder: str) -> tuple[str, ...]:
 def open_home(where: OperatorHome, *, make: bool) -> int | None:
     """Return a descriptor of the operator's folder; None when it is missing and not to be made.
 
-    It is made with mode 0700, and given that mode when others had a part in it (F-60). Raises StateError.
+    It is made with mode 0700, and given that mode when others had a part in it (F-60). Raises StateFileError.
     """
     if not where.folder:
         raise NoHome("there is no home directory to keep odek's files in", hint=f"set HOME or {VARIABLE}")
@@ -104,7 +104,7 @@ def open_home(where: OperatorHome, *, make: bool) -> int | None:
         if descriptor is not None:
             try:
                 _refuse_place(where, descriptor, where.folder)
-            except StateError:
+            except StateFileError:
                 os.close(descriptor)
                 raise
     return descriptor
@@ -113,7 +113,7 @@ def open_home(where: OperatorHome, *, make: bool) -> int | None:
 def enter_folder(parent: int, name: str, path: str, uid: int, *, make: bool) -> int | None:
     """Return a descriptor of the operator's folder `name` in `parent`, not a link; None as `open_home` does.
 
-    Raises StateError.
+    Raises StateFileError.
     """
     shown = visible(path)
     try:
@@ -124,18 +124,18 @@ def enter_folder(parent: int, name: str, path: str, uid: int, *, make: bool) -> 
     except FileNotFoundError as error:
         if not make:
             return None
-        raise StateError(f'"{shown}" cannot be made', hint="check HOME") from error
+        raise StateFileError(f'"{shown}" cannot be made', hint="check HOME") from error
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise StateError(
+            raise StateFileError(
                 f'"{shown}" is a link or no folder',
                 hint=f"move it out of the way, or let {VARIABLE} name the folder itself",
             ) from error
-        raise StateError(f'"{shown}" cannot be opened: {error.strerror}', hint="check its owner") from error
+        raise StateFileError(f'"{shown}" cannot be opened: {error.strerror}', hint="check its owner") from error
     status = os.fstat(descriptor)
     if status.st_uid != uid:
         os.close(descriptor)
-        raise StateError(f'"{shown}" belongs to another user', hint=f"check HOME, or {_WAY_OUT}")
+        raise StateFileError(f'"{shown}" belongs to another user', hint=f"check HOME, or {_WAY_OUT}")
     if status.st_mode & 0o077:
         os.fchmod(descriptor, 0o700)
     return descriptor
@@ -145,7 +145,7 @@ def read_config_file(where: OperatorHome, *, shown: str, limit_bytes: int) -> by
     """Return the bytes of the operator's settings, None when there are none.
 
     The file may be a link, as dotfiles are, to one that lies outside of every workspace. Others may read it;
-    nobody but the operator may write it. Raises StateError for what is not the operator's, and OSError for
+    nobody but the operator may write it. Raises StateFileError for what is not the operator's, and OSError for
     what cannot be read.
     """
     if where.config_file:
@@ -186,7 +186,7 @@ class _Walk:
     stack: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     links: int = 0
-    through_link: StateError | None = None
+    through_link: StateFileError | None = None
     """what is wrong with a folder that held a link on the way"""
 
     def __enter__(self) -> _Walk:
@@ -214,7 +214,7 @@ class _Walk:
         return name
 
     def require_trusted(self, *, sticky_is_enough: bool) -> None:
-        """Raise StateError unless nobody else can exchange what the folder on top holds.
+        """Raise StateFileError unless nobody else can exchange what the folder on top holds.
 
         A folder above may be writable by all if it is sticky, as /tmp is; the one on top only with `sticky_is_enough`.
         """
@@ -260,11 +260,11 @@ class _Walk:
                 self._leave()
         return target
 
-    def _fault(self, *, sticky_is_enough: bool) -> StateError | None:
+    def _fault(self, *, sticky_is_enough: bool) -> StateFileError | None:
         try:
             for descriptor in self.stack:
                 _refuse_place(self.where, descriptor, self.shown)
-        except StateError as error:
+        except StateFileError as error:
             return error
         statuses = [os.fstat(descriptor) for descriptor in self.stack]
         trusted = {0, self.where.uid, statuses[0].st_uid}  # who owns / owns all; in a user namespace that is not 0
@@ -292,7 +292,7 @@ def _is_there(name: str, folder: int) -> bool:
 
 
 def _refuse_place(where: OperatorHome, descriptor: int, shown: str) -> None:
-    """Raise StateError when the open folder is one of the workspaces, by any of its names."""
+    """Raise StateFileError when the open folder is one of the workspaces, by any of its names."""
     here = _identity(os.fstat(descriptor))
     for number, workspace in enumerate(where.workspaces):
         try:
@@ -301,7 +301,7 @@ def _refuse_place(where: OperatorHome, descriptor: int, shown: str) -> None:
             continue
         if is_same:
             place = "the working directory" if number == 0 else "the repository around the working directory"
-            raise StateError(
+            raise StateFileError(
                 f'"{visible(shown)}" lies in {place}, "{visible(workspace)}": what a project holds is not an '
                 "operator's",
                 hint=f"{_WAY_OUT}, or change into the folder of a project" if number == 0 else _WAY_OUT,
@@ -310,17 +310,19 @@ def _refuse_place(where: OperatorHome, descriptor: int, shown: str) -> None:
 
 def _refuse_writable(status: os.stat_result, shown: str, uid: int) -> None:
     if status.st_uid not in (uid, 0):
-        raise StateError(f'"{visible(shown)}" belongs to uid {status.st_uid}', hint="replace it by a file of your own")
+        raise StateFileError(
+            f'"{visible(shown)}" belongs to uid {status.st_uid}', hint="replace it by a file of your own"
+        )
     if status.st_mode & 0o022:
-        raise StateError(
+        raise StateFileError(
             f'"{visible(shown)}" can be written by {_writers(status)}',
             hint=f"check what it holds, then chmod go-w {visible(shown)}",
         )
 
 
-def _replaceable(path: str, why: str, shown: str, *, mode_is_it: bool = False) -> StateError:
+def _replaceable(path: str, why: str, shown: str, *, mode_is_it: bool = False) -> StateFileError:
     hint = f'chmod go-w "{visible(path)}", or {_WAY_OUT}' if mode_is_it else f"check HOME, or {_WAY_OUT}"
-    return StateError(f'"{visible(path)}" {why}, and so "{visible(shown)}" can be exchanged', hint=hint)
+    return StateFileError(f'"{visible(path)}" {why}, and so "{visible(shown)}" can be exchanged', hint=hint)
 
 
 def _writers(status: os.stat_result) -> str:

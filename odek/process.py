@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odek import calloff
-from odek.errors import ExecutableMissing, NoProcess
+from odek.errors import ExecutableMissing, SpawnFailed
 
 READ_CHUNK = 1 << 16
 HELPER_LIMIT_BYTES = 8 << 20  # what an `inspect` of many containers may need, with room to spare
@@ -125,7 +125,7 @@ class Running:
 
         `stdin` is written and then closed; None means /dev/null. With `hold_stdin` the pipe stays
         open until `release`. `on_stderr` gets each chunk of stderr instead of the capture.
-        Raises ExecutableMissing; NoProcess when that is not the program's fault.
+        Raises ExecutableMissing; SpawnFailed when that is not the program's fault.
         """
         self.argv = argv
         self._stdout = Capture(limit_bytes)
@@ -350,5 +350,5 @@ def run_attached(argv: tuple[str, ...], *, env: Mapping[str, str]) -> int:
 
 
 def _not_started(argv: tuple[str, ...], error: OSError) -> ExecutableMissing:
-    kind = ExecutableMissing if error.errno in _NO_PROGRAM else NoProcess
+    kind = ExecutableMissing if error.errno in _NO_PROGRAM else SpawnFailed
     return kind(f"cannot run {argv[0]}: {error.strerror}")

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.operator_home import OperatorHome, enter_folder, open_home
 from odek.text import visible
 
@@ -46,7 +46,7 @@ class StateFolder:
     def read(self, name: str, *, limit_bytes: int = LIMIT_BYTES) -> bytes | None:
         """Return the bytes of `name`, or None when it does not exist.
 
-        Raises StateError when it is a link, no regular file, another user's, open to others,
+        Raises StateFileError when it is a link, no regular file, another user's, open to others,
         larger than `limit_bytes`, or unreadable.
         """
         folder = self._open_folder(make=False)
@@ -60,7 +60,7 @@ class StateFolder:
     def read_json(self, name: str, *, limit_bytes: int = LIMIT_BYTES) -> object:
         """Return the value of the JSON file `name`, or None when it does not exist.
 
-        Raises StateError as `read` does, and when the file is not strict JSON (see `parse_json`)
+        Raises StateFileError as `read` does, and when the file is not strict JSON (see `parse_json`)
         or holds a bare `null`.
         """
         data = self.read(name, limit_bytes=limit_bytes)
@@ -69,13 +69,13 @@ class StateFolder:
         try:
             value = parse_json(data)
         except ValueError as error:
-            raise StateError(f'"{visible(self.path(name))}" is damaged: {error}', hint=_REPAIR) from error
+            raise StateFileError(f'"{visible(self.path(name))}" is damaged: {error}', hint=_REPAIR) from error
         if value is None:
-            raise StateError(f'"{visible(self.path(name))}" is damaged: it holds nothing but null', hint=_REPAIR)
+            raise StateFileError(f'"{visible(self.path(name))}" is damaged: it holds nothing but null', hint=_REPAIR)
         return value
 
     def write(self, name: str, data: bytes) -> None:
-        """Put `data` at `name`, mode 0600, all of it or nothing. Raises StateError."""
+        """Put `data` at `name`, mode 0600, all of it or nothing. Raises StateFileError."""
         _check_name(name)
         folder = self._folder()
         try:
@@ -101,7 +101,7 @@ class StateFolder:
         """Hold the lock of `name` against every other process and thread.
 
         The lock is a file of its own, `name`.lock, which stays: removing it would let two holders
-        in. The kernel drops the lock of a process that dies. Raises StateError after `wait_s`,
+        in. The kernel drops the lock of a process that dies. Raises StateFileError after `wait_s`,
         naming the holder.
         """
         descriptor = self._open_lock(name)
@@ -128,7 +128,7 @@ class StateFolder:
         finally:
             os.close(descriptor)
         if len(data) > limit_bytes:
-            raise StateError(f'"{visible(self.path(name))}" is larger than {limit_bytes} bytes', hint=_REPAIR)
+            raise StateFileError(f'"{visible(self.path(name))}" is larger than {limit_bytes} bytes', hint=_REPAIR)
         return data
 
     def _open_file(self, folder: int, name: str, flags: int) -> int:
@@ -141,11 +141,11 @@ class StateFolder:
             raise
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise StateError(f'"{shown}" is a symbolic link', hint="remove the link") from error
+                raise StateFileError(f'"{shown}" is a symbolic link', hint="remove the link") from error
             raise self._failed(name, "opened", error) from error
         try:
             _refuse_untrusted(os.fstat(descriptor), shown, self._where.uid)
-        except StateError:
+        except StateFileError:
             os.close(descriptor)
             raise
         return descriptor
@@ -188,14 +188,16 @@ class StateFolder:
             raise self._failed(name, "locked", error) from error
         return True
 
-    def _busy(self, descriptor: int, name: str) -> StateError:
+    def _busy(self, descriptor: int, name: str) -> StateFileError:
         holder = os.pread(descriptor, 20, 0).decode("ascii", errors="replace").strip()
         by = f"process {visible(holder)}" if holder else "another process"
-        return StateError(f'"{visible(self.path(name))}" is in use by {by}', hint="wait for it to end, then try again")
+        return StateFileError(
+            f'"{visible(self.path(name))}" is in use by {by}', hint="wait for it to end, then try again"
+        )
 
-    def _failed(self, name: str, verb: str, error: OSError) -> StateError:
+    def _failed(self, name: str, verb: str, error: OSError) -> StateFileError:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        return StateError(
+        return StateFileError(
             f'"{visible(self.path(name))}" cannot be {verb}: {error.strerror}',
             hint="free some space" if full else "check the disk and the file's mode",
         )
@@ -251,17 +253,17 @@ def _integer(digits: str) -> int:
 
 def _check_name(name: str) -> None:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise StateError(f'"{visible(name)}" cannot be the name of a state file', hint="use another name")
+        raise StateFileError(f'"{visible(name)}" cannot be the name of a state file', hint="use another name")
 
 
 def _refuse_untrusted(status: os.stat_result, shown: str, uid: int) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise StateError(f'"{shown}" is not a regular file', hint="move it out of the way")
+        raise StateFileError(f'"{shown}" is not a regular file', hint="move it out of the way")
     if status.st_uid != uid:
-        raise StateError(f'"{shown}" belongs to another user', hint="check HOME, or remove the file")
+        raise StateFileError(f'"{shown}" belongs to another user', hint="check HOME, or remove the file")
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
-        raise StateError(
+        raise StateFileError(
             f'"{shown}" is open to other users (mode {mode:04o})', hint=f'check what it holds, then chmod 600 "{shown}"'
         )
 

@@ -52,7 +52,7 @@ def visible_prose(text: str) -> str:
     return "".join(part if part in _JOINERS else visible_lines(part) for part in _JOINER.split(text))
 
 
-def clip(text: str, limit: int) -> str:
+def truncate(text: str, limit: int) -> str:
     """Return `text`, or its head with a mark when it is longer than `limit` characters."""
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.model.types import Reply, ToolCall, Usage
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 TITLE_LENGTH = 120  # characters; a line of a wide terminal
 _TELLING_ARGUMENTS = ("command", "path", "pattern", "goal")
@@ -100,7 +100,7 @@ def call_title(call: ToolCall) -> str:
     first, *rest = subject.strip().split("\n")
     title = f"{call.name}: {first}" if first else call.name
     more = f" (+{plural(len(rest), 'line')})" if rest else ""
-    return clip(visible(clip(title, TITLE_LENGTH)), TITLE_LENGTH - len(more)) + more
+    return truncate(visible(truncate(title, TITLE_LENGTH)), TITLE_LENGTH - len(more)) + more
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 
 from odek.errors import OdekError
 from odek.model.types import ToolCall
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 FAILURES_BEFORE_HINT = 3
 SAME_FAILURES = 6
@@ -76,7 +76,7 @@ def last_warning(count: int) -> str:
 
 def same_failure(call: ToolCall, count: int) -> OdekError:
     """Return the error for a `call` that failed too often."""
-    shown = visible(clip(" ".join(f"{call.name} {call.arguments}".split()), _SHOWN_LENGTH))
+    shown = visible(truncate(" ".join(f"{call.name} {call.arguments}".split()), _SHOWN_LENGTH))
     return OdekError(
         f"the model made the same failing call {count} times: {shown}",
         hint="say in the task how it can be done, or use another model",

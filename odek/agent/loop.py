@@ -18,11 +18,11 @@ from odek.agent.calls import CallRunner, Toolbox
 from odek.agent.context import NO_CUT, NOTE, Cut, cut_view, estimate_tokens, fit, shrink
 from odek.agent.events import Finished, ModelAsked, ModelReplied, Sink, TextArrived, TextVoided, Warned
 from odek.agent.stops import is_filtered
-from odek.errors import BudgetExhausted, OdekError, OutOfTime
+from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
 from odek.model.errors import ModelError
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
 from odek.model.written import written_call
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 MAX_SHRINKS = 3
 _WINDOW_SHARE = 3 / 4  # of the window for what is sent: the estimate is rough, and the reply wants room
@@ -51,7 +51,7 @@ _INTERRUPTED = "interrupted: the run was stopped before this call had a result; 
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
 Alarm = Callable[[float], AbstractContextManager[None]]
-"""raises OutOfTime in its block when so many seconds have passed"""
+"""raises TimeLimitReached in its block when so many seconds have passed"""
 
 
 class Agent:
@@ -119,7 +119,7 @@ class Agent:
         try:
             with self._alarm(self._budget.runtime_s) if self._budget.runtime_s else nullcontext():
                 answer, iterations = self._converse()
-        except OutOfTime as error:
+        except TimeLimitReached as error:
             self._close_turn()
             raise self._exhausted(plural(self._budget.runtime_s or 0, "second")) from error
         finally:
@@ -296,7 +296,9 @@ class Agent:
         """
         since = self.messages[self._task_place :]
         spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
-        words = summary or clip(next((text for text in spoken if text and not text.startswith(NOTE)), ""), _LAST_WORDS)
+        words = summary or truncate(
+            next((text for text in spoken if text and not text.startswith(NOTE)), ""), _LAST_WORDS
+        )
         return BudgetExhausted(
             f"the task has used up its limit of {limit}",
             hint="raise the limit (`odek config view` tells where it comes from), or split the task",

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from odek.errors import UsageError
 from odek.onhost.files import open_below
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 FILE_LIMIT_BYTES = 32 << 20
 REFERENCE_LIMIT_BYTES = 1 << 20
@@ -189,7 +189,7 @@ def _is_folder(name: str, cwd: str) -> bool:
 
 
 def _tell_missing(words: Sequence[str]) -> str:
-    names = [f'"@{visible(clip(word.rstrip(_TRAILING), _NAME_LENGTH))}"' for word in words]
+    names = [f'"@{visible(truncate(word.rstrip(_TRAILING), _NAME_LENGTH))}"' for word in words]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     said = f"{', '.join(names[:_NAMED])}{more}"
     return f"no file here is called {said}; it stays a word" if len(names) == 1 else f"no files here: {said}"

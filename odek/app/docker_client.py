@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.host import Host
 from odek.sandbox.client_config import ClientConfig, read_client_config, read_file
 from odek.sandbox.client_copy import copied_files
@@ -59,7 +59,7 @@ class ClientFolder:
                 if folder.read(path[-1]) != data:
                     folder.write(path[-1], data)
             return where.path(FOLDER, name)
-        except StateError:  # no home, a disk that cannot be written: the settings are needed all the same
+        except StateFileError:  # no home, a disk that cannot be written: the settings are needed all the same
             return self._written_for_now(files)
 
     def _written_for_now(self, files: Mapping[tuple[str, ...], bytes]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from odek.agent.untrusted import wrap_untrusted
 from odek.sandbox.facts import ContainerFacts
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _NETWORK_WORDS = {
     "none": "none",
@@ -54,7 +54,7 @@ def render_host(cwd: str) -> str:
 def _missing(facts: ContainerFacts) -> tuple[str, ...]:
     lines = []
     if facts.left_out:
-        names = ", ".join(clip(visible(path), 100) for path in facts.left_out[:8])
+        names = ", ".join(truncate(visible(path), 100) for path in facts.left_out[:8])
         more = f" and {len(facts.left_out) - 8} more" if len(facts.left_out) > 8 else ""
         lines.append(f"- Not in the workspace (mounted there on the host; read-only and empty here): {names}{more}")
     if facts.git_outside:

@@ -10,7 +10,7 @@ from odek.app.notices import Notices
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, is_inside, kind_at, mounts_below
 from odek.sandbox.sockets import living_sockets
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _MAX_BELOW = 64
 _SHOWN = 8
@@ -94,7 +94,7 @@ def tell_of_openings(below: Sequence[str], workdir: str, notices: Notices) -> No
 def shown(paths: Sequence[str]) -> str:
     """Return some paths for a message. Pure."""
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(clip(visible(path), 100) for path in paths[:_SHOWN]) + more
+    return ", ".join(truncate(visible(path), 100) for path in paths[:_SHOWN]) + more
 
 
 def _folders_above(folder: str) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def approval_request(
 def require_project_approval(
     request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, notices: Notices
 ) -> None:
-    """Return when `request` may be granted. Raises ApprovalDenied and StateError."""
+    """Return when `request` may be granted. Raises ApprovalDenied and StateFileError."""
     require_approval(
         replace(request, build_network=settings.build_network),
         approver=approver,

@@ -162,7 +162,7 @@ def start_sandbox(
 
     Networks are looked at before the question, which shows their IDs, and once more after it: one
     that joined the Compose project or was made anew in between stops the run (R-63).
-    Raises ApprovalDenied and StateError from the gate, and SandboxError.
+    Raises ApprovalDenied and StateFileError from the gate, and SandboxError.
     """
     plan = NetworkPlan(mode=draft.networks.mode)
     if draft.networks.attaches:
@@ -290,7 +290,7 @@ def build_sandbox_image(
 ) -> Build:
     """Build the image of `dockerfile` now, whether it was built before or not, after the operator's word.
 
-    The checks and the gate are those of a start. Raises ApprovalDenied, StateError and SandboxError.
+    The checks and the gate are those of a start. Raises ApprovalDenied, StateFileError and SandboxError.
     """
     _check_workdir(host)
     if not settings.build_network:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from odek.app.notices import Notices, Silent
 from odek.config.settings import Settings, Source
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.host import Host
 from odek.sandbox import build, context
 from odek.sandbox.build import Build, BuildOptions
@@ -56,7 +56,7 @@ class BuildRecords:
         """Return the build of `dockerfile` here. A file that cannot be trusted holds none, with a warning."""
         try:
             return _parse_record(self._read().get(self._key(dockerfile)))
-        except StateError as error:
+        except StateFileError as error:
             self._notices.warn(f"{error.message}; images are built again", hint=error.hint)
             return None
 
@@ -73,7 +73,7 @@ class BuildRecords:
                 records = {**self._read(), self._key(dockerfile): entry}
                 newest = sorted(records.items(), key=lambda item: _age(item[1]), reverse=True)[:_MAX_RECORDS]
                 self._folder.write_json(RECORDS_FILE, dict(newest))
-        except StateError as error:
+        except StateFileError as error:
             self._notices.warn(f"{error.message}; the image is built again the next time", hint=error.hint)
 
     def _key(self, dockerfile: Dockerfile) -> str:
@@ -85,7 +85,9 @@ class BuildRecords:
         if content is None:
             return {}
         if not isinstance(content, dict):
-            raise StateError(f'"{self._folder.path(RECORDS_FILE)}" is damaged: it is no JSON object', hint="remove it")
+            raise StateFileError(
+                f'"{self._folder.path(RECORDS_FILE)}" is damaged: it is no JSON object', hint="remove it"
+            )
         return content
 
 

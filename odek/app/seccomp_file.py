@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.host import Host
 from odek.sandbox.engine import Engine
 from odek.sandbox.seccomp import profile_data
@@ -34,7 +34,7 @@ def profile_file(engine: Engine, host: Host) -> Iterator[str]:
         if folder.read(name) != profile_data():
             folder.write(name, profile_data())
         path = folder.path(name)
-    except StateError:
+    except StateFileError:
         path = ""
     if path:
         yield path

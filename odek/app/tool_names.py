@@ -6,7 +6,7 @@ import difflib
 
 from odek.config.settings import Settings
 from odek.errors import ConfigError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 NAMES = (
     "parallel_shell", "read_file", "batch_read", "write_file", "patch", "batch_patch", "search_files", "glob",
@@ -28,7 +28,7 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
             if name in NAMES:
                 continue
             near = difflib.get_close_matches(name.lower(), NAMES, n=1, cutoff=_NEAR)
-            unknown = f'there is no tool "{visible(clip(name, 60))}" ({origin})'
+            unknown = f'there is no tool "{visible(truncate(name, 60))}" ({origin})'
             if near:
                 raise ConfigError(unknown, hint=f'did you mean "{near[0]}"?')
             warnings.append(unknown)

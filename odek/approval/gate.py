@@ -54,7 +54,7 @@ def require_approval(
 
     `approver` is None where nobody can be asked; `approved_by_environment` says whether the
     operator set ODEK_APPROVE_PROJECT_SANDBOX; `notify` gets lines for the user. Raises
-    ApprovalDenied, and StateError when the remembered approvals cannot be trusted or written.
+    ApprovalDenied, and StateFileError when the remembered approvals cannot be trusted or written.
     """
     if request.is_empty:
         return

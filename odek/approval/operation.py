@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 SHOWN_LIMIT = 200  # characters of a refused operation that are repeated to the model
 
@@ -34,4 +34,4 @@ class Operation:
     def short(self) -> str:
         """the operation on one line, for the model"""
         text = self.subject if self.kind == "command" else f"{self.kind} {self.subject}"
-        return visible(clip(text, SHOWN_LIMIT))
+        return visible(truncate(text, SHOWN_LIMIT))

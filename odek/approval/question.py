@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from odek.approval.display import command_rows, field, readable
 from odek.approval.operation import Operation
 from odek.approval.pages import PAGE_ROWS, PromptPage, prompt_choice
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 if TYPE_CHECKING:
     from odek.approval.gate import Approver
@@ -141,8 +141,8 @@ def _heading(asked: PendingOperation, place: str) -> str:
         (
             f"Approval needed (class {', '.join(map(readable, asked.classes))})",
             *field("runs on", visible(place)),
-            *field("risk", clip(readable(asked.risk), RISK_LIMIT)),
-            *field("reason", clip(readable(operation.reason), REASON_LIMIT) or "(none given)"),
+            *field("risk", truncate(readable(asked.risk), RISK_LIMIT)),
+            *field("reason", truncate(readable(operation.reason), REASON_LIMIT) or "(none given)"),
             *field(operation.kind, f"{plural(lines, 'line')}, {plural(len(operation.text), 'character')}"),
         )
     )
@@ -151,9 +151,9 @@ def _heading(asked: PendingOperation, place: str) -> str:
 def _item(number: int, asked: PendingOperation) -> tuple[str, ...]:
     """Return the rows of one operation on a card; rows of foreign text begin with a mark of their own."""
     classes = ", ".join(map(readable, asked.classes))
-    reason = clip(readable(asked.operation.reason), REASON_LIMIT)
+    reason = truncate(readable(asked.operation.reason), REASON_LIMIT)
     return (
-        *field(str(number), f"{classes}: {clip(readable(asked.risk), RISK_LIMIT)}"),
+        *field(str(number), f"{classes}: {truncate(readable(asked.risk), RISK_LIMIT)}"),
         *(field("reason", reason) if reason else ()),
         *command_rows(asked.operation.text),
     )

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, digest, fingerprint, fingerprint_covers
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.state import StateFolder
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 RECORDS_FILE = "project_sandbox_approvals.notes.json"
 LIMIT_BYTES = 8 << 20
@@ -41,7 +41,7 @@ def make_record(request: ApprovalRequest, *, date: str) -> ApprovalRecord:
     parts = _parts(request)
     if len(parts) > MAX_PARTS:
         parts = [*parts[:MAX_PARTS], ("more", f"{len(parts) - MAX_PARTS} further entries")]
-    asks = tuple((clip(what, MAX_CHARACTERS), clip(value, MAX_CHARACTERS)) for what, value in parts)
+    asks = tuple((truncate(what, MAX_CHARACTERS), truncate(value, MAX_CHARACTERS)) for what, value in parts)
     return ApprovalRecord(folder=request.project_dir, date=date, asks=asks)
 
 
@@ -138,30 +138,30 @@ class ApprovalStore:
     def holds(self, request: ApprovalRequest) -> bool:
         """Return whether exactly this request was trusted before.
 
-        Raises StateError when the file is linked, open to others, another user's or damaged: a
+        Raises StateFileError when the file is linked, open to others, another user's or damaged: a
         file that somebody else may have written approves nothing.
         """
         return approval_key(request) in self._read()
 
     def remember(self, request: ApprovalRequest) -> None:
-        """Trust `request` from now on, keeping what other processes wrote meanwhile. Raises StateError."""
+        """Trust `request` from now on, keeping what other processes wrote meanwhile. Raises StateFileError."""
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         with self._folder.locked(FILE):
             keys = self._read() | {approval_key(request)}
             self._write(keys, {**self._read_notes(), approval_key(request): make_record(request, date=date)})
 
     def entries(self) -> tuple[StoredApproval, ...]:
-        """Return all remembered approvals, sorted by key. Raises StateError as `holds` does."""
+        """Return all remembered approvals, sorted by key. Raises StateFileError as `holds` does."""
         keys, described = self._read(), self._read_notes()
         return tuple(StoredApproval(key=key, note=described.get(key)) for key in sorted(keys))
 
     def earlier(self, folder: str) -> ApprovalRecord | None:
-        """Return what was trusted last in `folder`, None when nothing was. Raises StateError as `holds` does."""
+        """Return what was trusted last in `folder`, None when nothing was. Raises StateFileError as `holds` does."""
         known = [entry.note for entry in self.entries() if entry.note is not None and entry.note.folder == folder]
         return max(known, key=lambda note: note.date, default=None)
 
     def forget(self, keys: Collection[str]) -> None:
-        """Ask again for what `keys` stand for; keys that are not there are passed over. Raises StateError."""
+        """Ask again for what `keys` stand for; keys that are not there are passed over. Raises StateFileError."""
         with self._folder.locked(FILE):
             self._write(self._read() - frozenset(keys), self._read_notes())
 
@@ -170,13 +170,13 @@ class ApprovalStore:
         kept = {key: record_to_json(note) for key, note in described.items() if key in keys}
         try:
             self._folder.write_json(RECORDS_FILE, kept)
-        except StateError:  # the approval counts all the same
+        except StateFileError:  # the approval counts all the same
             pass
 
     def _read_notes(self) -> dict[str, ApprovalRecord]:
         try:
             return parse_records(self._folder.read_json(RECORDS_FILE, limit_bytes=LIMIT_BYTES))
-        except StateError:  # they only describe: what cannot be trusted is not shown, and replaced
+        except StateFileError:  # they only describe: what cannot be trusted is not shown, and replaced
             return {}
 
     def _read(self) -> frozenset[str]:
@@ -187,13 +187,15 @@ class ApprovalStore:
             raise self._damaged("it is no JSON object")
         for key, approved in content.items():
             if not _KEY.fullmatch(key):
-                raise self._damaged(f'"{visible(clip(key, 80))}" is no approval key')
+                raise self._damaged(f'"{visible(truncate(key, 80))}" is no approval key')
             if approved is not True:
                 raise self._damaged(f"the value of {key} is not true")
         return frozenset(content)
 
-    def _damaged(self, reason: str) -> StateError:
-        return StateError(f'"{visible(self.path)}" is damaged: {reason}', hint="remove the file; odek then asks again")
+    def _damaged(self, reason: str) -> StateFileError:
+        return StateFileError(
+            f'"{visible(self.path)}" is damaged: {reason}', hint="remove the file; odek then asks again"
+        )
 
 
 def approval_key(request: ApprovalRequest) -> str:

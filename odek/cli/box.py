@@ -18,7 +18,7 @@ from odek.config.settings import Settings, Source
 from odek.errors import UsageError
 from odek.host import Host
 from odek.model.types import Message, Model, Reply, ToolSpec
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _NAME_LENGTH = 128
 
@@ -82,7 +82,7 @@ class Box:
     def use_model(self, name: str) -> None:
         """Ask the model called `name` from now on. Raises OdekError when there cannot be such a client."""
         if len(name) > _NAME_LENGTH or not name.isprintable() or " " in name:
-            raise UsageError(f'"{clip(visible(name), 60)}" is no name of a model')
+            raise UsageError(f'"{truncate(visible(name), 60)}" is no name of a model')
         value = Value(value=name, origin="/model")
         layers = (*self._layers, Layer(source=Source.FLAG, origin="/model", values={"model": value}))
         settings = resolve(layers)

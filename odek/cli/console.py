@@ -21,7 +21,7 @@ from odek.agent.events import (
 )
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
-from odek.text import clip, visible, visible_lines
+from odek.text import truncate, visible, visible_lines
 
 _FENCE = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
 _SUCCESS = "exit code: 0"  # what "ok" says in one word
@@ -179,7 +179,7 @@ def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[st
             outside = line.startswith("</")
         elif line.strip() and not (succeeded and outside and line == _SUCCESS):
             lines.append(visible_lines(_last_state(line)))
-    shown = tuple(clip(line, _LINE_WIDTH) for line in lines[-limit:])
+    shown = tuple(truncate(line, _LINE_WIDTH) for line in lines[-limit:])
     return shown, len(lines) - len(shown)
 
 

@@ -15,7 +15,7 @@ from odek.cli.keeper import Keeper
 from odek.cli.terminal import Terminal
 from odek.config.layers import Layer, Value
 from odek.config.settings import Settings, Source
-from odek.errors import OdekError, StateError, UsageError
+from odek.errors import OdekError, StateFileError, UsageError
 from odek.host import Host
 from odek.sandbox.spec import ATTACHMENTS
 from odek.session.files import SessionFolder
@@ -41,14 +41,14 @@ def open_store(host: Host, terminal: Terminal, redact: Callable[[str], str]) -> 
 def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None]) -> str:
     """Return the id that `text` is, or is the only beginning of; "" means the session used last.
 
-    Damaged sessions, which that one may have been, are told. Raises StateError when there is none,
+    Damaged sessions, which that one may have been, are told. Raises StateFileError when there is none,
     UsageError when there are several.
     """
     if not text:
         listing = store.list()
         tell_damaged(listing, warn)
         if not listing.sessions:
-            raise StateError("there is no session yet", hint='`odek run --session "…"` and `odek repl` make one')
+            raise StateFileError("there is no session yet", hint='`odek run --session "…"` and `odek repl` make one')
         return listing.sessions[0].header.id
     if len(text) < _PREFIX_LENGTH or store.find(text) is not None:
         return text

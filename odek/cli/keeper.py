@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from odek.agent.events import Event, ModelAsked, Sink, ToolFinished, ToolStarted
 from odek.agent.loop import Agent
-from odek.errors import StateError
+from odek.errors import StateFileError
 
 if TYPE_CHECKING:
     from odek.session.recorder import Recorder
@@ -31,7 +31,7 @@ class Keeper:
         self._warn = warn
         self._agent: Agent | None = None
         self._recorder: Recorder | None = None
-        self._failure: StateError | None = None
+        self._failure: StateFileError | None = None
 
     def keep(self, agent: Agent, recorder: Recorder | None) -> None:
         """Save what `agent` does with `recorder` from now on; None: nothing is kept."""
@@ -49,7 +49,7 @@ class Keeper:
         try:
             self._recorder.record(self._agent.messages, self._agent.usage)
             self._failure = None
-        except StateError as error:
+        except StateFileError as error:
             if self._failure is None:
                 self._warn(f"this step is not saved: {error.message}")
             self._failure = error
@@ -70,6 +70,6 @@ class Keeper:
         return "session saved" if self._failure is None else "session saved in part"
 
     def require_saved(self) -> None:
-        """Raise StateError when something could not be stored."""
+        """Raise StateFileError when something could not be stored."""
         if self._failure is not None:
             raise self._failure

@@ -8,7 +8,7 @@ from odek.cli.box import Box
 from odek.cli.conversation import tell_where_it_is
 from odek.cli.keeper import Keeper
 from odek.cli.terminal import Terminal
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.session.recorder import Recorder
 from odek.session.store import SessionStore
 from odek.session.transcript import Summary
@@ -59,13 +59,13 @@ class Kept:
         return self._keeper.take_turn(whole, model=model, cwd=self._cwd)
 
     def undo(self, box: Box) -> None:
-        """Take the last turn back. Raises StateError when there is none."""
+        """Take the last turn back. Raises StateFileError when there is none."""
         if self._recorder is None:
-            raise StateError("there is no turn to take back", hint="see /info")
+            raise StateFileError("there is no turn to take back", hint="see /info")
         left = self._recorder.undo_turn()
         box.begin_anew(box.agent.messages[1 : 1 + left])
         self.follow(box)
 
     def require_saved(self) -> None:
-        """Raise StateError when something could not be stored."""
+        """Raise StateFileError when something could not be stored."""
         self._keeper.require_saved()

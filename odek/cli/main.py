@@ -134,9 +134,9 @@ Examples:
 def _unknown_command(name: str) -> int:
     import difflib
 
-    from odek.text import clip, visible
+    from odek.text import truncate, visible
 
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f'did you mean "{near[0]}"?' if near else "`odek --help` lists the commands"
-    sys.stderr.write(f'odek: error: unknown command "{clip(visible(name), 60)}"\nodek: hint: {hint}\n')
+    sys.stderr.write(f'odek: error: unknown command "{truncate(visible(name), 60)}"\nodek: hint: {hint}\n')
     return _USAGE_CODE

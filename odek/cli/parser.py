@@ -13,7 +13,7 @@ from typing import NoReturn
 from odek.cli.streams import write_stdout
 from odek.config.options import Option, flag_options
 from odek.errors import UsageError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _HEADINGS = {"model": "model", "limits": "limits of a task", "agent": "agent", "tools": "tools", "sandbox": "sandbox"}
 
@@ -66,7 +66,7 @@ class CommandParser(argparse.ArgumentParser):
         unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split(" ")[0]
         near = difflib.get_close_matches(unknown.lstrip("-"), names, n=1) if unknown != message else []
         hint = f"did you mean --{near[0]}?" if near else f"`odek {self.command} --help` lists the options"
-        raise UsageError(clip(visible(message), 300), hint=hint)
+        raise UsageError(truncate(visible(message), 300), hint=hint)
 
     def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse calls it
         """Print the help and end; argparse itself would leave with 0 when nothing could be printed."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO, Protocol
 
 from odek.cli.signals import Resumed, resumption
-from odek.errors import StateError, UsageError
+from odek.errors import StateFileError, UsageError
 from odek.state import StateFolder
 from odek.text import visible
 
@@ -189,7 +189,7 @@ class InputHistory:
         """Return the entries, oldest first; a file that cannot be used is told and left alone."""
         try:
             data = self._folder.read(HISTORY_FILE, limit_bytes=_LIMIT_BYTES) or b""
-        except StateError as error:
+        except StateFileError as error:
             self._usable = False
             self._warn(f"what you type is not remembered: {error.message}")
             return ()
@@ -205,7 +205,7 @@ class InputHistory:
                 added = add_entry(entries, self._redact(entry))
                 if self._usable and added != entries:
                     self._folder.write(HISTORY_FILE, render_entries(added).encode("utf-8", errors="backslashreplace"))
-        except StateError as error:
+        except StateFileError as error:
             self._usable = False
             self._warn(f"what you type is not remembered: {error.message}")
 

@@ -22,7 +22,7 @@ from odek.errors import EXIT_ERROR, EXIT_OK, EXIT_SIGNAL_BASE, Interrupted, Odek
 from odek.host import Host
 from odek.sandbox.errors import SandboxLost
 from odek.session.transcript import Summary
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 if TYPE_CHECKING:
     from odek.cli.kept import Kept
@@ -237,7 +237,7 @@ class Repl:
                 self._terminal.note("the last turn is taken back; the files are as it left them")
             case _:
                 raise UsageError(
-                    f'"{clip(visible(f"{word} {rest}".strip()), 60)}" is no command', hint="/help lists them"
+                    f'"{truncate(visible(f"{word} {rest}".strip()), 60)}" is no command', hint="/help lists them"
                 )
 
     def _require_ctrl_c(self, interruption: Interrupted) -> None:

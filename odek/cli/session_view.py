@@ -9,7 +9,7 @@ from odek.model.types import Message, ToolCall
 from odek.session.ids import parse_time
 from odek.session.store import Unreadable
 from odek.session.transcript import Entry, Summary, Transcript
-from odek.text import clip, plural, visible, visible_lines
+from odek.text import plural, truncate, visible, visible_lines
 
 _TASK_WIDTH = 50
 _ID_LENGTH = 17  # the date and eight digits, where there is no room for all
@@ -30,7 +30,7 @@ def render_listing(sessions: Sequence[Summary], *, now_s: float, columns: int = 
     length = _ID_LENGTH
     while len({row[0][:length] for row in rows}) < len(rows):
         length += 1
-    return "\n".join(clip(line, columns) for line in _aligned([(row[0][:length], *row[1:]) for row in rows]))
+    return "\n".join(truncate(line, columns) for line in _aligned([(row[0][:length], *row[1:]) for row in rows]))
 
 
 def _row(summary: Summary, now_s: float) -> tuple[str, ...]:
@@ -39,9 +39,9 @@ def _row(summary: Summary, now_s: float) -> tuple[str, ...]:
         visible(header.id),
         str(state.turns),
         "sandbox" if header.sandbox else "host",
-        clip(visible(state.model), _MODEL_WIDTH) or "-",
+        truncate(visible(state.model), _MODEL_WIDTH) or "-",
         _age(now_s - parse_time(state.updated_at)),
-        clip(visible(header.task), _TASK_WIDTH),
+        truncate(visible(header.task), _TASK_WIDTH),
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from odek.errors import EXIT_SIGNAL_BASE, Interrupted, OutOfTime
+from odek.errors import EXIT_SIGNAL_BASE, Interrupted, TimeLimitReached
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A terminal's Ctrl-C can arrive twice, at a wrapper and at its child, within a millisecond; a
@@ -74,7 +74,7 @@ def _leave(number: int) -> None:
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime in the block when it has taken `seconds`, unless a signal is ending it already."""
+    """Raise TimeLimitReached in the block when it has taken `seconds`, unless a signal is ending it already."""
     before = signal.signal(signal.SIGALRM, _out_of_time)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -105,4 +105,4 @@ def _resumed(_number: int, _frame: FrameType | None) -> None:
 
 def _out_of_time(number: int, _frame: FrameType | None) -> None:
     if _first is None:
-        raise OutOfTime(number)
+        raise TimeLimitReached(number)

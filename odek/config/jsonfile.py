@@ -14,7 +14,7 @@ import re
 from odek import safefile
 from odek.errors import ConfigError
 from odek.operator_home import OperatorHome, read_config_file
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 LIMIT_BYTES = 5 << 20
 MAX_DIGITS = 19  # 2**63 has that many; the interpreter refuses 4301 with an error of its own
@@ -31,7 +31,7 @@ class _Refused(ValueError):
 def read_operator_config(where: OperatorHome, *, shown: str) -> bytes | None:
     """Return the bytes of the operator's file, None when there is none; `shown` is what errors call it.
 
-    Raises StateError when it is not the operator's alone, ConfigError when it cannot be read.
+    Raises StateFileError when it is not the operator's alone, ConfigError when it cannot be read.
     """
     shown = where.config_file or (where.path("config.json") if where.is_named else shown)
     try:
@@ -104,7 +104,7 @@ def kind_of(value: object) -> str:
 
 def quoted(value: object) -> str:
     """Return a JSON value as an error shows it: short, on one line, harmless on a terminal."""
-    return visible(clip(json.dumps(value, ensure_ascii=False), _SHOWN_CHARS))
+    return visible(truncate(json.dumps(value, ensure_ascii=False), _SHOWN_CHARS))
 
 
 def described(value: object) -> str:
@@ -146,14 +146,14 @@ def _constant(name: str) -> object:
 
 def _int(text: str) -> int:
     if len(text.lstrip("-")) > MAX_DIGITS:
-        raise _Refused(f"the number {clip(text, 24)} is too large")
+        raise _Refused(f"the number {truncate(text, 24)} is too large")
     return int(text)
 
 
 def _float(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise _Refused(f"the number {clip(text, 24)} is too large")
+        raise _Refused(f"the number {truncate(text, 24)} is too large")
     return value
 
 

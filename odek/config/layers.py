@@ -18,7 +18,7 @@ from odek.config.settings import Source
 from odek.config.values import check_references, expand, parse_json, parse_text
 from odek.errors import ConfigError
 from odek.host import Host
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _FILE_KEYS = (
     *dict.fromkeys(option.key.partition(".")[0] for option in OPTIONS if option.in_file),
@@ -38,7 +38,7 @@ def explain_unknown_key(name: str, origin: str) -> str:
 
     Raises ConfigError when the key looks like a security setting.
     """
-    shown = f'unknown key "{visible(clip(name, _SHOWN_CHARS))}" in {origin}'
+    shown = f'unknown key "{visible(truncate(name, _SHOWN_CHARS))}" in {origin}'
     squeezed = _squeeze(name)
     near = _nearest(squeezed, _FILE_KEYS, _NEAR)
     if any(word in squeezed + _squeeze(near) for word in _SECURITY) or name.startswith("tools."):

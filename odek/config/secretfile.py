@@ -36,7 +36,7 @@ def read_secrets(where: OperatorHome) -> SecretFile:
     """Return the variables in the operator's file; none when it does not exist.
 
     Raises ConfigError when it is a link, belongs to another user, or others may read it: a file
-    that cannot be trusted may have lost the very switch that the operator counts on. StateError when
+    that cannot be trusted may have lost the very switch that the operator counts on. StateFileError when
     the folder is not the operator's.
     """
     try:

@@ -14,7 +14,7 @@ from odek import amounts
 from odek.config.jsonfile import described, kind_of, quoted
 from odek.config.options import Option
 from odek.errors import ConfigError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
@@ -124,7 +124,7 @@ def amount_of(option: Option, value: object, origin: str) -> int:
     try:
         return _GRAMMARS[option.grammar](value)
     except amounts.Unfit as error:
-        raise ConfigError(f"{error.about(visible(clip(value, 200)))} ({origin})", hint=error.hint) from error
+        raise ConfigError(f"{error.about(visible(truncate(value, 200)))} ({origin})", hint=error.hint) from error
 
 
 def _mistyped(wanted: str, found: str, origin: str) -> ConfigError:
@@ -189,7 +189,7 @@ def _text_map(value: object, origin: str) -> tuple[tuple[str, str], ...]:
         try:
             amounts.check_variable_name(name)
         except amounts.Unfit as error:
-            raise ConfigError(f"{error.about(visible(clip(name, 200)))} ({origin})", hint=error.hint) from error
+            raise ConfigError(f"{error.about(visible(truncate(name, 200)))} ({origin})", hint=error.hint) from error
     return tuple(sorted((name, _string(text, f"{origin}.{name}", secret=True)) for name, text in value.items()))
 
 
@@ -260,6 +260,6 @@ def _name(match: re.Match[str], origin: str) -> str | None:
     if inner.endswith("}") and _NAME.fullmatch(inner[:-1]):
         return inner[:-1]
     raise ConfigError(
-        f'"{visible(clip(match[0], _SHOWN_CHARS))}" names no variable ({origin})',
+        f'"{visible(truncate(match[0], _SHOWN_CHARS))}" names no variable ({origin})',
         hint="write ${NAME}, or $$ for a dollar sign",
     )

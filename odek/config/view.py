@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from odek.config.options import LIVE, Option
 from odek.config.settings import DangerSettings, Settings
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _VALUE_CHARS = 60
 
@@ -85,7 +85,7 @@ def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return clip(visible(", ".join(value)), _VALUE_CHARS) or "-"
+        return truncate(visible(", ".join(value)), _VALUE_CHARS) or "-"
     if isinstance(value, dict):
         return " ".join(f"{name}={_as_text(member)}" for name, member in value.items()) or "-"
-    return clip(visible(str(value)), _VALUE_CHARS)
+    return truncate(visible(str(value)), _VALUE_CHARS)

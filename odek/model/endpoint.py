@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from odek.errors import ConfigError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
@@ -107,7 +107,7 @@ def parse_base_url(text: str, *, allow_plain_http: bool, place: Callable[[str], 
     Raises ConfigError unless it is an http(s) URL without user, password and fragment; plain http
     is for the loopback, and for elsewhere only with `allow_plain_http`.
     """
-    shown = clip(visible(text.partition("?")[0]), 200)  # a query may hold a key
+    shown = truncate(visible(text.partition("?")[0]), 200)  # a query may hold a key
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -179,7 +179,7 @@ def _parse_proxy(variable: str, value: str) -> Proxy:
     host = parts.hostname or ""
     if parts.scheme != "http":
         raise ConfigError(
-            f"the proxy in {variable} is of a kind that odek does not support: {clip(visible(parts.scheme), 20)}",
+            f"the proxy in {variable} is of a kind that odek does not support: {truncate(visible(parts.scheme), 20)}",
             hint="name an HTTP proxy (http://HOST:PORT), or put the model's host into NO_PROXY",
         )
     if not _HOST.fullmatch(host):

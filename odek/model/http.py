@@ -38,7 +38,7 @@ from odek.model.response import read_response
 from odek.model.transport import DEFAULT_LIMITS, HttpExchange, Limits, read_tls_context
 from odek.model.types import Message, Reply, ToolSpec
 from odek.model.wire import encode_body, encode_id
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 ProviderName = Literal["openai", "anthropic"]
 
@@ -328,7 +328,7 @@ class _VoidableText:
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(clip(visible(name), 80) for name in names[:_LISTED])
+    shown = ", ".join(truncate(visible(name), 80) for name in names[:_LISTED])
     return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
 from odek.model.sense import may_pass, stated_delay_s, values_of, words_of
-from odek.text import clip, visible, visible_lines
+from odek.text import truncate, visible, visible_lines
 
 MAX_RETRIES = 3
 START_LIMIT_S = 300.0  # that a server may take to load its model
@@ -139,10 +139,10 @@ def status_error(
     `text` is its body; `server` is how the message names who answered; `location` is where a
     redirect points. Redirects are never followed: they would take the key along.
     """
-    line = f"{status} {clip(visible(reason), _REASON_LIMIT)}".strip()
+    line = f"{status} {truncate(visible(reason), _REASON_LIMIT)}".strip()
     if status in _REDIRECTS:
         return ModelRejected(
-            f"{server} answered {line} and points to {clip(visible(location), 200) or 'nowhere'}",
+            f"{server} answered {line} and points to {truncate(visible(location), 200) or 'nowhere'}",
             hint="odek follows no redirects; set base_url to the address that is meant",
             status=status,
         )
@@ -248,7 +248,7 @@ def shown_words(text: str) -> str:
 
 def error_text(text: str) -> str:
     """Return a server's own words, safe to print and of bounded length."""
-    return clip(visible_lines(text[:ERROR_TEXT_LIMIT].strip()), ERROR_TEXT_LIMIT)
+    return truncate(visible_lines(text[:ERROR_TEXT_LIMIT].strip()), ERROR_TEXT_LIMIT)
 
 
 def _named_status(error: object) -> int:

@@ -29,7 +29,7 @@ from odek.model.errors import ModelError
 from odek.model.tool_call_stream import is_object
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
 from odek.model.unicode_repair import valid_text
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 FORMAT = 1
 _HEADER_KEYS = frozenset({"odek_replay", "title"})
@@ -284,4 +284,4 @@ def _os_reason(error: Exception) -> str:
 
 
 def _shown(text: str) -> str:
-    return clip(visible(text), _SHOWN)
+    return truncate(visible(text), _SHOWN)

@@ -21,7 +21,7 @@ from odek.errors import ConfigError
 from odek.model.endpoint import Endpoint, Proxy
 from odek.model.errors import ModelError, ModelProtocolError, ModelUnreachable
 from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, status_error
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _PIECE_BYTES = 1 << 16
 _ZLIB_WINDOW = zlib.MAX_WBITS
@@ -37,7 +37,7 @@ class BodyDecoder:
         """Raises ModelProtocolError for an encoding other than gzip, deflate and identity."""
         self._encoding = encoding.strip().lower().removeprefix("x-")
         if self._encoding not in ("", "identity", "gzip", "deflate"):
-            shown = clip(visible(encoding), 40)
+            shown = truncate(visible(encoding), 40)
             raise ModelProtocolError(f'the model\'s server sent its answer in the encoding "{shown}", unasked')
         self._left = limit_bytes
         self._limit_bytes = limit_bytes
@@ -277,7 +277,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, http.client.IncompleteRead):
         return "the connection was closed"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return clip(visible(text), 200) or type(error).__name__
+    return truncate(visible(text), 200) or type(error).__name__
 
 
 # Where systems keep their CAs. A Python that was built elsewhere (a frozen binary, one from
@@ -321,4 +321,4 @@ def load_first_bundle(context: ssl.SSLContext, bundles: Sequence[str]) -> None:
 
 
 def _shown_path(path: str) -> str:
-    return clip(visible(path), 200)
+    return truncate(visible(path), 200)

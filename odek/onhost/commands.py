@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.listing import Entry, Listing, Walk
 from odek.onhost.files import WorkspaceFiles
 from odek.onhost.processes import has_processes, stop_processes
@@ -121,13 +121,15 @@ class HostExecutor:
         """Return the bytes of a file; see `executor.Executor.read`."""
         return self._files.read(path, limit_bytes=limit_bytes)
 
-    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+    def read_many(
+        self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int
+    ) -> tuple[bytes | FileAccessDenied, ...]:
         """Return the bytes of several files; see `executor.Executor.read_many`."""
-        found: list[bytes | FileRefused] = []
+        found: list[bytes | FileAccessDenied] = []
         for path in paths:
             try:
                 data = self._files.read(path, limit_bytes=limit_bytes)
-            except FileRefused as refusal:
+            except FileAccessDenied as refusal:
                 found.append(refusal)
                 continue
             total_bytes -= len(data)
@@ -247,8 +249,8 @@ class HostExecutor:
                 running.close()
 
 
-def _too_much(path: str) -> FileRefused:
-    return FileRefused(f'"{visible(path)}" was not read: too much at once')
+def _too_much(path: str) -> FileAccessDenied:
+    return FileAccessDenied(f'"{visible(path)}" was not read: too much at once')
 
 
 def _stop_note(left: int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.text import visible
 
 MAX_LINKS = 40  # what Linux follows before it says ELOOP (path_resolution(7))
@@ -36,8 +36,8 @@ class _Place:
     shown: str
     """the path as it was asked for, quoted for messages"""
 
-    def refusal(self, why: str) -> FileRefused:
-        return FileRefused(f"{self.shown} {why}")
+    def refusal(self, why: str) -> FileAccessDenied:
+        return FileAccessDenied(f"{self.shown} {why}")
 
 
 class WorkspaceFiles:
@@ -48,14 +48,14 @@ class WorkspaceFiles:
         self._root = root
 
     def read(self, path: str, *, limit_bytes: int) -> bytes:
-        """Return the bytes of the regular file `path`. Raises FileRefused."""
+        """Return the bytes of the regular file `path`. Raises FileAccessDenied."""
         with self._find(path, create=False) as place:
             return _read_file(place, limit_bytes)
 
     def write(
         self, path: str, data: bytes, *, replacing: bytes | None, guard: Callable[[str], None] | None = None
     ) -> None:
-        """Put `data` at `path` by rename, keeping mode and, where allowed, owner. Raises FileRefused.
+        """Put `data` at `path` by rename, keeping mode and, where allowed, owner. Raises FileAccessDenied.
 
         `guard` may raise it too; see executor.Executor.write.
         """
@@ -86,7 +86,7 @@ class WorkspaceFiles:
             name = walk.to_last(path)  # first, for it is what opens the folder
             yield _Place(folder=walk.folder, name=name, path=walk.place_of(name), shown=shown)
         except OSError as error:
-            raise FileRefused(f"{shown} {access_reason(error)}") from error
+            raise FileAccessDenied(f"{shown} {access_reason(error)}") from error
         finally:
             walk.close()
 
@@ -103,7 +103,7 @@ class PathWalk:
         try:
             self._stack = [os.open(root, _FOLDER_FLAGS)]
         except OSError as error:
-            raise FileRefused(f"the workspace cannot be opened: {error.strerror}") from error
+            raise FileAccessDenied(f"the workspace cannot be opened: {error.strerror}") from error
 
     @property
     def folder(self) -> int:
@@ -127,7 +127,7 @@ class PathWalk:
         """Enter every folder of `path`; return the name of its last component, which is no link."""
         name = self.to_end(path, follow=True)
         if name is None:
-            raise FileRefused(f"{self._shown} is a folder")
+            raise FileAccessDenied(f"{self._shown} is a folder")
         return name
 
     def to_end(self, path: str, *, follow: bool) -> str | None:
@@ -152,7 +152,7 @@ class PathWalk:
     def _pending(self, path: str) -> list[str]:
         """Return the components of `path`, the next one last; an absolute one starts at the root again."""
         if "\0" in path or not _is_encodable(path):
-            raise FileRefused(f"{self._shown} holds a character that no file name can hold")
+            raise FileAccessDenied(f"{self._shown} holds a character that no file name can hold")
         if path.startswith("/"):
             if path != self._root and not path.startswith(self._root.rstrip("/") + "/"):
                 raise self._leaves()
@@ -175,7 +175,7 @@ class PathWalk:
             raise
         self._links += 1
         if self._links > MAX_LINKS:
-            raise FileRefused(f"{self._shown} runs through too many links")
+            raise FileAccessDenied(f"{self._shown} runs through too many links")
         return target
 
     def enter(self, name: str) -> None:
@@ -195,8 +195,8 @@ class PathWalk:
         os.close(self._stack.pop())
         self._names.pop()
 
-    def _leaves(self) -> FileRefused:
-        return FileRefused(f"{self._shown} leaves the workspace")
+    def _leaves(self) -> FileAccessDenied:
+        return FileAccessDenied(f"{self._shown} leaves the workspace")
 
 
 def open_below(root: str, path: str, flags: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.listing import Entry, Kind, Listing, Walk, kind_of, sorted_entries
 from odek.onhost.files import PathWalk, access_reason
 from odek.text import visible
@@ -31,12 +31,12 @@ class WorkspaceTree:
         self._clock = clock
 
     def stat(self, path: str) -> Entry:
-        """Return what is at `path`, a link as a link. Raises FileRefused."""
+        """Return what is at `path`, a link as a link. Raises FileAccessDenied."""
         with self._end_of(path, follow=False) as (walk, name):
             return _entry(walk.path if name is None else walk.place_of(name), _status(walk, name))
 
     def walk(self, path: str, how: Walk) -> Listing:
-        """Return `path` and what lies below it; see executor.Executor. Raises FileRefused."""
+        """Return `path` and what lies below it; see executor.Executor. Raises FileAccessDenied."""
         with self._end_of(path, follow=True) as (walk, name):
             status = _status(walk, name)
             place = walk.path if name is None else walk.place_of(name)
@@ -61,7 +61,7 @@ class WorkspaceTree:
         try:
             yield walk, walk.to_end(path, follow=follow)
         except OSError as error:
-            raise FileRefused(f"{shown} {access_reason(error)}") from error
+            raise FileAccessDenied(f"{shown} {access_reason(error)}") from error
         finally:
             walk.close()
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.tarstream import Member, TarError, TarStream
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 _MAX_MEMBERS = 20_000
 _MAX_DOCUMENT_BYTES = 4 << 20
@@ -59,12 +59,12 @@ class _Files:
         """Return the file of that name, through one link (docker writes a layer used twice as one)."""
         name = self.links.get(name, name)
         if name not in self.entries:
-            raise TarError(f'"{visible(clip(name, 120))}" is missing')
+            raise TarError(f'"{visible(truncate(name, 120))}" is missing')
         return self.entries[name]
 
     def blob(self, digest: object) -> _Entry:
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise TarError(f'"{visible(clip(str(digest), 80))}" is no digest')
+            raise TarError(f'"{visible(truncate(str(digest), 80))}" is no digest')
         return self.get(f"blobs/sha256/{digest.removeprefix('sha256:')}")
 
     def describe(self, entry: _Entry) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _read_files(file: BinaryIO) -> _Files:
         if count >= _MAX_MEMBERS:
             raise TarError("it holds too many files")
         if name in files.entries or name in files.links:
-            raise TarError(f'"{visible(clip(name, 120))}" stands twice in it')
+            raise TarError(f'"{visible(truncate(name, 120))}" stands twice in it')
         if member.kind == "link":
             files.links[name] = _clean(posixpath.join(posixpath.dirname(name), member.target))
         elif member.kind == "file":
@@ -218,5 +218,5 @@ def _descriptor_ids(descriptor: dict[str, Any], files: _Files, *, depth: int) ->
 def _clean(name: str) -> str:
     path = posixpath.normpath(name)
     if path.startswith(("/", "../")) or path == ".." or "\0" in path:
-        raise TarError(f'"{visible(clip(name, 120))}" leads out of it')
+        raise TarError(f'"{visible(truncate(name, 120))}" leads out of it')
     return path

@@ -36,7 +36,7 @@ from odek.sandbox.images import (
 )
 from odek.sandbox.recipe import SWITCH, Dockerfile, names_front_end
 from odek.sandbox.staging import digest_tree
-from odek.text import clip, visible, visible_lines
+from odek.text import truncate, visible, visible_lines
 
 LABEL = "io.odek.dockerfile"
 INPUTS_LABEL = "io.odek.inputs"
@@ -194,7 +194,7 @@ def obtain_bases(
             raise SandboxConfigError(error.message, hint=_BASE_HINT, detail=error.detail) from error
         image = inspect_image(image_id, docker)
         if not network and (image is None or image.triggers):
-            trigger = visible(clip(image.triggers[0], 160)) if image else "unreadable"
+            trigger = visible(truncate(image.triggers[0], 160)) if image else "unreadable"
             raise SandboxConfigError(
                 f'the image "{visible(ref)}" ({NAME}: FROM) brings instructions of its own: "ONBUILD {trigger}"',
                 hint=f"build on another image, or allow the build the network with {SWITCH}=1",
@@ -312,7 +312,7 @@ def _run(
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in re.split(r"[\r\n]+", _STYLE.sub("", text)) if line.strip()]
-    return visible(clip(lines[-1], 100)) if lines else ""
+    return visible(truncate(lines[-1], 100)) if lines else ""
 
 
 def _readable(text: str) -> list[str]:

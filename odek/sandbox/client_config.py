@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from odek import safefile
 from odek.sandbox.errors import SandboxConfigError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 DEFAULT_CONTEXT = "default"
 CONFIG_FILE = "config.json"
@@ -103,7 +103,7 @@ def check_address(text: str, *, origin: str) -> None:
     else:
         problem = "is of a kind that Docker's client does not know here"
     if problem:
-        shown = visible(clip(re.sub(r"//[^/@]*@", "//…@", text), 200))  # a password may stand there
+        shown = visible(truncate(re.sub(r"//[^/@]*@", "//…@", text), 200))  # a password may stand there
         raise SandboxConfigError(f'the Docker daemon\'s address "{shown}" {problem} ({origin})', hint=_ADDRESS_HINT)
 
 
@@ -144,7 +144,7 @@ def _settings(folder: str, read: ReadFile) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise SandboxConfigError(
             f'the settings of Docker\'s client, "{visible(path)}", are not valid JSON, so which daemon they name '
-            f"cannot be known: {visible(clip(str(error), 200))}",
+            f"cannot be known: {visible(truncate(str(error), 200))}",
             hint="correct or remove that file; `docker version` must print no warning",
         ) from error
     if not isinstance(value, dict):
@@ -174,7 +174,7 @@ def _context_host(context: str, origin: str, folder: str, read: ReadFile) -> str
     """Return the address that a context has, "" for the default one's."""
     if context == DEFAULT_CONTEXT:
         return ""
-    what = f'the Docker context "{visible(clip(context, 100))}" ({visible(origin)})'
+    what = f'the Docker context "{visible(truncate(context, 100))}" ({visible(origin)})'
     digest = hashlib.sha256(context.encode("utf-8", errors="surrogateescape")).hexdigest()
     data = _read(os.path.join(folder, "contexts", "meta", digest, "meta.json"), read) if folder else None
     if data is None:
@@ -205,7 +205,7 @@ def _check_api_version(env: Mapping[str, str]) -> None:
     version = env.get("DOCKER_API_VERSION", "")
     if version and not _API_VERSION.fullmatch(version):
         raise SandboxConfigError(
-            f'DOCKER_API_VERSION is "{visible(clip(version, 100))}", which is not a version',
+            f'DOCKER_API_VERSION is "{visible(truncate(version, 100))}", which is not a version',
             hint="unset it, or write one such as 1.41",
         )
 

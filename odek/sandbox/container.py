@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from odek.errors import ExecutableMissing, FileRefused
+from odek.errors import ExecutableMissing, FileAccessDenied
 from odek.listing import Entry, Listing, Walk
 from odek.process import CommandRequest, CommandResult, Completed
 from odek.sandbox import lookup, scripts
@@ -23,7 +23,7 @@ from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.health import Health, lost
 from odek.sandbox.paths import attachment_path, is_attachment, relative_path, relative_place
 from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, SandboxSpec
-from odek.text import clip, visible, visible_lines
+from odek.text import truncate, visible, visible_lines
 
 FILE_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 3.0
@@ -102,10 +102,12 @@ class Container:
         if done.result.code != 0:
             raise self._refusal(path, "read", done)
         if done.result.output.size_bytes > limit_bytes:
-            raise FileRefused(f'cannot read "{visible(path)}": it is larger than {limit_bytes} bytes')
+            raise FileAccessDenied(f'cannot read "{visible(path)}": it is larger than {limit_bytes} bytes')
         return done.result.output.data
 
-    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+    def read_many(
+        self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int
+    ) -> tuple[bytes | FileAccessDenied, ...]:
         """Return the bytes of several files by one call; see executor.Executor."""
         if self._spec.attachments and any(map(is_attachment, paths)):  # a few: one by one will do
             return tuple(self._read_or_refusal(path, limit_bytes) for path in paths)
@@ -142,16 +144,16 @@ class Container:
         """Return what is in a folder; see executor.Executor."""
         return self._list(path, how, follow=True)
 
-    def _read_or_refusal(self, path: str, limit_bytes: int) -> bytes | FileRefused:
+    def _read_or_refusal(self, path: str, limit_bytes: int) -> bytes | FileAccessDenied:
         try:
             return self.read(path, limit_bytes=limit_bytes)
-        except FileRefused as refusal:
+        except FileAccessDenied as refusal:
             return refusal
 
     def attach(self, name: str, data: bytes) -> None:
         """Put a file into the folder of attached files, which the spec must have asked for (D-3).
 
-        Nothing of it touches the host. Raises FileRefused.
+        Nothing of it touches the host. Raises FileAccessDenied.
         """
         done = self._file_call(scripts.ATTACH, (ATTACHMENTS, name, str(len(data))), data, 0)
         if done.result.code != 0:
@@ -222,17 +224,17 @@ class Container:
         text = lookup.list_command(place, how, mark, follow=follow)
         done = self._look(text, timeout_s=how.timeout_s, limit_bytes=lookup.LISTING_LIMIT_BYTES)
         if done.code and not done.timed_out:
-            raise FileRefused(f'cannot look at "{visible(path)}": {_look_refusal(done)}')
+            raise FileAccessDenied(f'cannot look at "{visible(path)}": {_look_refusal(done)}')
         return lookup.parse_listing(done, place, mark, how)
 
     def _look(self, text: bytes, *, timeout_s: float, limit_bytes: int) -> CommandResult:
         """Run one of our own scripts as commands are run; its stdout is kept from the beginning on.
 
-        Raises FileRefused when it did not run to its end, and was not stopped either.
+        Raises FileAccessDenied when it did not run to its end, and was not stopped either.
         """
         (done,) = self._commands.run((text,), (timeout_s,), apart=True, limit_bytes=2 * limit_bytes)
         if done.result.code is None and not done.result.timed_out:
-            raise FileRefused(f"cannot look at files: {self._why_not(done)}")
+            raise FileAccessDenied(f"cannot look at files: {self._why_not(done)}")
         return done.result
 
     def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Outcome:
@@ -240,10 +242,10 @@ class Container:
             script, args, data, timeout_s=FILE_TIMEOUT_S, limit_bytes=2 * (limit_bytes + 1) + (1 << 16)
         )
 
-    def _refusal(self, path: str, doing: str, done: Outcome) -> FileRefused:
+    def _refusal(self, path: str, doing: str, done: Outcome) -> FileAccessDenied:
         code = done.result.code
         reason = _REFUSALS.get(code or 0)
-        words = clip(_words(done.result), 300)
+        words = truncate(_words(done.result), 300)
         if done.result.timed_out:
             reason = "the container took too long"
         elif code is None:
@@ -254,7 +256,7 @@ class Container:
             reason = "the workspace is mounted read-only"
         elif words:  # a full disk, a program that the image lacks
             reason = f"{reason} ({words})"
-        return FileRefused(f'cannot {doing} "{visible(path)}": {reason}')
+        return FileAccessDenied(f'cannot {doing} "{visible(path)}": {reason}')
 
     def _why_not(self, done: Outcome) -> str:
         """Return why a script of ours came to no end."""

@@ -17,7 +17,7 @@ from odek.sandbox.docker import Docker, call, quote
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.proof import unseen_error
 from odek.sandbox.spec import SandboxSpec
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 EVENTS_TIMEOUT_S = 5.0
 _KILLED = 137  # 128 + SIGKILL
@@ -151,7 +151,7 @@ def explain_unrun(done: Completed, counted: Counters, spec: SandboxSpec, *, cut:
         return "it did not arrive in the container as a whole: `cat` does not work there, or the connection was cut"
     if done.code == 0:
         return "`sh` in the container ended without running it"
-    return clip(words.replace("\n", "; "), 300) or f"the docker client ended with status {done.code}"
+    return truncate(words.replace("\n", "; "), 300) or f"the docker client ended with status {done.code}"
 
 
 def name_limit(code: int | None, words: str, counted: Counters, spec: SandboxSpec) -> str:

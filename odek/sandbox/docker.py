@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from odek.errors import ExecutableMissing, NoProcess
+from odek.errors import ExecutableMissing, SpawnFailed
 from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached, start_watcher
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.podman import NOTICE
@@ -186,7 +186,7 @@ def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
         if done.timed_out:
             sleep(1.0)
             done = call(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
-    except NoProcess as error:  # nothing was learned about client or daemon: stop rather than run on the host
+    except SpawnFailed as error:  # nothing was learned about client or daemon: stop rather than run on the host
         raise SandboxConfigError(
             f"the docker client cannot be started: {error.message}",
             hint="`ulimit -a` shows the limits of this shell; a very large environment is another cause",

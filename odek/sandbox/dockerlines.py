@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 NAME = "Dockerfile.odek"
 INSTRUCTIONS = frozenset(
@@ -82,7 +82,7 @@ def leading_comments(text: str) -> tuple[tuple[int, str], ...]:
 
 def refuse(line: int, text: str, why: str, *, hint: str) -> SandboxConfigError:
     """Return the error about one line, its text quoted."""
-    quoted = f': "{visible(clip(text.strip(), 160))}"' if text.strip() else ""
+    quoted = f': "{visible(truncate(text.strip(), 160))}"' if text.strip() else ""
     return SandboxConfigError(f"{NAME} line {line}{quoted} {why}", hint=hint)
 
 

@@ -10,12 +10,12 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.listing import Entry, Listing, Walk, kind_of, sorted_entries
 from odek.process import CommandResult
 from odek.sandbox import scripts
 from odek.sandbox.paths import relative_place
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 LISTING_LIMIT_BYTES = 8 << 20  # 20 000 entries with names of 300 bytes and the mark of each
 _ROOM_PER_FILE = 64  # mark, status and line ends
@@ -38,12 +38,12 @@ def list_command(place: str, how: Walk, mark: str, *, follow: bool) -> bytes:
 
 
 def parse_listing(done: CommandResult, place: str, mark: str, how: Walk) -> Listing:
-    """Return what the text of `list_command` has printed. Raises FileRefused when that is nothing."""
+    """Return what the text of `list_command` has printed. Raises FileAccessDenied when that is nothing."""
     records = (b"\n" + done.output.head).split(f"\n{mark} ".encode())[1:]
     complete = records[-1:] == [b"end\n"]
     entries = [_entry(record, place) for record in records[:-1]]  # the last is the end, or what was cut off
     if not entries:
-        raise FileRefused(
+        raise FileAccessDenied(
             f'cannot look at "{visible(place)}": {"it takes too long" if done.timed_out else "it is gone"}'
         )
     top, *below = entries
@@ -69,13 +69,13 @@ def room_for(paths: Sequence[str]) -> int:
 
 def parse_contents(
     printed: bytes, paths: Sequence[str], mark: str, *, limit_bytes: int, total_bytes: int
-) -> tuple[bytes | FileRefused, ...]:
+) -> tuple[bytes | FileAccessDenied, ...]:
     """Return what the text of `read_command` has printed, one for each of `paths`."""
     contents = _contents(printed, mark)
-    found: list[bytes | FileRefused] = []
+    found: list[bytes | FileAccessDenied] = []
     for path in paths:
         place = _usable(path)
-        if isinstance(place, FileRefused):
+        if isinstance(place, FileAccessDenied):
             found.append(place)
             continue
         data, status = next(contents, (b"", _NOT_PRINTED))
@@ -83,7 +83,7 @@ def parse_contents(
         total_bytes -= 0 if reason else len(data)
         if total_bytes < 0:
             reason = _TOO_MUCH
-        found.append(FileRefused(f'"{visible(path)}" {reason}') if reason else data)
+        found.append(FileAccessDenied(f'"{visible(path)}" {reason}') if reason else data)
     return tuple(found)
 
 
@@ -105,7 +105,7 @@ def _entry(record: bytes, place: str) -> Entry:
 
 def _problems(done: CommandResult) -> tuple[str, ...]:
     words = done.stderr.text if done.stderr is not None else ""
-    lines = [clip(visible(line), _PROBLEM_LENGTH) for line in words.split("\n") if line.startswith("find: ")]
+    lines = [truncate(visible(line), _PROBLEM_LENGTH) for line in words.split("\n") if line.startswith("find: ")]
     return tuple(lines[:_MAX_PROBLEMS])
 
 
@@ -122,12 +122,12 @@ def _reason(data: bytes, status: int, limit_bytes: int) -> str:
     return _TOO_MUCH if status == _NOT_PRINTED else _REASONS.get(status, "cannot be read")
 
 
-def _usable(path: str) -> str | FileRefused:
+def _usable(path: str) -> str | FileAccessDenied:
     try:
         place = relative_place(path)
-    except FileRefused as refusal:
+    except FileAccessDenied as refusal:
         return refusal
-    return place if place and not path.endswith("/") else FileRefused(f'"{visible(path)}" is a folder, not a file')
+    return place if place and not path.endswith("/") else FileAccessDenied(f'"{visible(path)}" is a folder, not a file')
 
 
 def _with_arguments(script: str, arguments: Sequence[str]) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 MAX_NETWORKS = 8
 MAX_NAME = 128
@@ -112,7 +112,7 @@ def is_name(text: str) -> bool:
 
 def shown(text: str) -> str:
     """Return a foreign name fit for a message: on one line, clipped."""
-    return clip(visible(text), _SHOWN)
+    return truncate(visible(text), _SHOWN)
 
 
 def is_full_id(text: str) -> bool:

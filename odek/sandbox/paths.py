@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.sandbox.spec import ATTACHMENTS, WORKSPACE
 from odek.text import visible
 
@@ -12,14 +12,14 @@ MAX_PATH_BYTES = 4096
 def relative_path(path: str) -> str:
     """Return `path` relative to the workspace, without ".", ".." or doubled slashes.
 
-    Accepts relative paths and absolute ones below /workspace. Raises FileRefused when the path is
+    Accepts relative paths and absolute ones below /workspace. Raises FileAccessDenied when the path is
     empty, no file name at all, or names the workspace itself or something outside it.
     """
     parts = _parts(path)
     if not parts or f"/{parts[0]}" != WORKSPACE:
         raise _leaves(path)
     if len(parts) == 1 or path.endswith("/"):
-        raise FileRefused(f'"{visible(path)}" is a folder, not a file')
+        raise FileAccessDenied(f'"{visible(path)}" is a folder, not a file')
     return "/".join(parts[1:])
 
 
@@ -27,7 +27,7 @@ def relative_place(path: str) -> str:
     """Return `path` as `relative_path` does, but of a folder too; "" is the workspace.
 
     Bytes that are no UTF-8 (`surrogateescape`) are kept: for what goes by stdin and not through
-    Docker's client. Raises FileRefused when it is not usable or names something outside.
+    Docker's client. Raises FileAccessDenied when it is not usable or names something outside.
     """
     parts = _parts(path or ".", errors="surrogateescape")
     if not parts or f"/{parts[0]}" != WORKSPACE:
@@ -39,7 +39,7 @@ def is_attachment(path: str) -> bool:
     """Return whether `path` names something in the folder of attached files."""
     try:
         parts = _parts(path)
-    except FileRefused:
+    except FileAccessDenied:
         return False
     return len(parts) > 1 and f"/{parts[0]}" == ATTACHMENTS
 
@@ -52,7 +52,7 @@ def attachment_path(path: str) -> str:
 def _parts(path: str, *, errors: str = "strict") -> list[str]:
     """Return the components of `path` from the root of the container on."""
     if "\0" in path or not 0 < _size(path, errors) <= MAX_PATH_BYTES:
-        raise FileRefused(f'"{visible(path[:200])}" is not a usable path')
+        raise FileAccessDenied(f'"{visible(path[:200])}" is not a usable path')
     parts: list[str] = [] if path.startswith("/") else ["workspace"]
     for part in path.split("/"):
         if part == "..":
@@ -75,5 +75,5 @@ def _size(path: str, errors: str) -> int:
         return 0
 
 
-def _leaves(path: str) -> FileRefused:
-    return FileRefused(f'"{visible(path)}" leaves the workspace', hint=f"only files below {WORKSPACE} can be used")
+def _leaves(path: str) -> FileAccessDenied:
+    return FileAccessDenied(f'"{visible(path)}" leaves the workspace', hint=f"only files below {WORKSPACE} can be used")

@@ -11,7 +11,7 @@ import json
 import re
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 FILE = "default.digests.json"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -28,21 +28,21 @@ def parse_default_digests(data: bytes, *, pin: str) -> tuple[tuple[str, str], ..
     try:
         content = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise SandboxConfigError(f"{FILE} is damaged: {visible(clip(str(error), 200))}") from error
+        raise SandboxConfigError(f"{FILE} is damaged: {visible(truncate(str(error), 200))}") from error
     if not isinstance(content, dict) or set(content) != {"index", "architectures"}:
         raise SandboxConfigError(f'{FILE} must hold "index" and "architectures" and nothing else')
     index, architectures = content["index"], content["architectures"]
     if index != pin.rpartition("@")[2]:
-        raise SandboxConfigError(f"{FILE} belongs to {visible(clip(str(index), 80))}, not to the pinned default")
+        raise SandboxConfigError(f"{FILE} belongs to {visible(truncate(str(index), 80))}, not to the pinned default")
     if not isinstance(architectures, dict):
         raise SandboxConfigError(f'{FILE}: "architectures" is no object')
     found = [("", index)]
     for name, digests in sorted(architectures.items()):
         if not _ARCHITECTURE.fullmatch(name) or not isinstance(digests, dict) or set(digests) != _KINDS:
-            raise SandboxConfigError(f'{FILE}: "{visible(clip(name, 40))}" must hold "config" and "manifest"')
+            raise SandboxConfigError(f'{FILE}: "{visible(truncate(name, 40))}" must hold "config" and "manifest"')
         for digest in (digests["config"], digests["manifest"]):
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-                raise SandboxConfigError(f'{FILE}: "{visible(clip(str(digest), 80))}" ({name}) is no digest')
+                raise SandboxConfigError(f'{FILE}: "{visible(truncate(str(digest), 80))}" ({name}) is no digest')
             found.append((name.partition("/")[0], digest))
     return tuple(found)
 

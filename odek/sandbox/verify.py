@@ -13,7 +13,7 @@ from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, tmpfs_mounts
 from odek.sandbox.attachment import verify_attached
 from odek.sandbox.seccomp import is_own_profile
 from odek.sandbox.spec import WORKSPACE, SandboxSpec
-from odek.text import clip
+from odek.text import truncate
 
 _SHOWN = 80  # characters of an option that a message repeats: a profile is long
 
@@ -60,7 +60,7 @@ def _differences(*rows: tuple[str, object, object]) -> Iterator[str]:
 
 
 def _security_option(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
-    options = [clip(str(option), _SHOWN) for option in _list(host, "SecurityOpt")]
+    options = [truncate(str(option), _SHOWN) for option in _list(host, "SecurityOpt")]
     if not any(
         option in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true") for option in options
     ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.operator_home import OperatorHome
 from odek.state import StateFolder
 from odek.text import visible
@@ -30,10 +30,12 @@ class AppendOnlyFile:
         self._torn = True
 
     def append(self, data: bytes) -> None:
-        """Add `data`, all of it or nothing, and wait for the disk. Raises StateError."""
+        """Add `data`, all of it or nothing, and wait for the disk. Raises StateFileError."""
         try:
             if os.fstat(self._descriptor).st_nlink == 0:  # what is written now would be gone at the end
-                raise StateError(f'"{visible(self._path)}" was removed while it was in use', hint="begin a new session")
+                raise StateFileError(
+                    f'"{visible(self._path)}" was removed while it was in use', hint="begin a new session"
+                )
             self._cut()
             self._torn = True
             _write_at(self._descriptor, data, self.size_bytes)
@@ -41,7 +43,7 @@ class AppendOnlyFile:
             self.size_bytes += len(data)
             self._torn = False
         except OSError as error:
-            raise StateError(
+            raise StateFileError(
                 f'"{visible(self._path)}" cannot be written: {error.strerror}',
                 hint="free some space; what was saved before is whole",
             ) from error
@@ -49,11 +51,11 @@ class AppendOnlyFile:
             self._cut_quietly()
 
     def read(self) -> bytes:
-        """Return all that is in the file. Raises StateError."""
+        """Return all that is in the file. Raises StateFileError."""
         try:
             return _read_at(self._descriptor, self.size_bytes)
         except OSError as error:
-            raise StateError(
+            raise StateFileError(
                 f'"{visible(self._path)}" cannot be read: {error.strerror}', hint="check the disk"
             ) from error
 
@@ -80,7 +82,7 @@ class SessionFolder(StateFolder):
         super().__init__(where, parts=(FOLDER,))
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of everything in the folder, sorted. Raises StateError."""
+        """Return the names of everything in the folder, sorted. Raises StateFileError."""
         folder = self._open_folder(make=False)
         if folder is None:
             return ()
@@ -92,7 +94,7 @@ class SessionFolder(StateFolder):
             os.close(folder)
 
     def holds(self, name: str) -> bool:
-        """Return whether there is anything called `name`, a dangling link included. Raises StateError."""
+        """Return whether there is anything called `name`, a dangling link included. Raises StateFileError."""
         folder = self._open_folder(make=False)
         if folder is None:
             return False
@@ -109,7 +111,7 @@ class SessionFolder(StateFolder):
     def read_ends(self, name: str, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes] | None:
         """Return the first and the last bytes of `name`, None when it is missing.
 
-        Raises StateError when the file cannot be trusted or read, or is over the limit.
+        Raises StateFileError when the file cannot be trusted or read, or is over the limit.
         """
         descriptor = self._open(name, _READ_FLAGS)
         if descriptor is None:
@@ -124,7 +126,7 @@ class SessionFolder(StateFolder):
             os.close(descriptor)
 
     def read_all(self, name: str) -> bytes | None:
-        """Return the bytes of `name`, None when it is missing. Raises StateError, also over the limit."""
+        """Return the bytes of `name`, None when it is missing. Raises StateFileError, also over the limit."""
         descriptor = self._open(name, _READ_FLAGS)
         if descriptor is None:
             return None
@@ -138,16 +140,16 @@ class SessionFolder(StateFolder):
     def grow(self, name: str, *, size_bytes: int | None = None) -> AppendOnlyFile:
         """Open the existing file `name` to append behind its first `size_bytes`, or behind its end.
 
-        Raises StateError.
+        Raises StateFileError.
         """
         descriptor = self._open(name, _WRITE_FLAGS)
         if descriptor is None:
-            raise StateError(f'"{visible(self.path(name))}" does not exist', hint="see `odek session list`")
+            raise StateFileError(f'"{visible(self.path(name))}" does not exist', hint="see `odek session list`")
         size = os.fstat(descriptor).st_size if size_bytes is None else size_bytes
         return AppendOnlyFile(descriptor, self.path(name), size)
 
     def remove(self, name: str) -> bool:
-        """Remove the file or link `name`; return False when there was none. Raises StateError."""
+        """Remove the file or link `name`; return False when there was none. Raises StateFileError."""
         folder = self._open_folder(make=False)
         if folder is None:
             return False
@@ -177,7 +179,7 @@ class SessionFolder(StateFolder):
         """Return the size of an open file; it is asked before a byte is read (B46)."""
         size = os.fstat(descriptor).st_size
         if size > LIMIT_BYTES:
-            raise StateError(
+            raise StateFileError(
                 f'"{visible(self.path(name))}" is larger than {LIMIT_BYTES >> 20} MiB',
                 hint="look at it, then move it away or remove it",
             )

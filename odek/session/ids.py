@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.text import visible
 
 _NONCE = re.compile(r"[0-9a-f]{32}")
@@ -31,10 +31,10 @@ def new_id(now_s: float, nonce: str) -> str:
 
 
 def check_id(session_id: str) -> None:
-    """Raise StateError unless `session_id` can name a file in the folder of sessions (B46)."""
+    """Raise StateFileError unless `session_id` can name a file in the folder of sessions (B46)."""
     plain = not any(part in session_id for part in ("/", "\\", "..", "\0"))
     if not plain or session_id == "" or session_id.startswith(".") or session_id in RESERVED:
-        raise StateError(f'"{visible(session_id)}" is not the id of a session', hint="see `odek session list`")
+        raise StateFileError(f'"{visible(session_id)}" is not the id of a session', hint="see `odek session list`")
 
 
 def format_time(seconds: float) -> str:

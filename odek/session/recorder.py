@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.model.types import Message, Usage
 from odek.session.files import LIMIT_BYTES, AppendOnlyFile, SessionFolder
 from odek.session.groups import keep_newest
@@ -108,7 +108,7 @@ class Recorder:
     def record(self, messages: Sequence[Message], usage: Usage) -> None:
         """Store what is new in `messages`, the whole conversation; `usage` is that of this turn so far.
 
-        Raises StateError when it cannot be stored; the next call tries again. The system message
+        Raises StateFileError when it cannot be stored; the next call tries again. The system message
         may change; what follows it only grows (a shorter list is a ValueError), but for `undo_turn`.
         """
         self._settle()
@@ -136,11 +136,11 @@ class Recorder:
     def undo_turn(self) -> int:
         """Take the last turn back; return how many messages after the system message are left.
 
-        Raises StateError, also when there is no turn.
+        Raises StateFileError, also when there is no turn.
         """
         self._settle()
         if not self._now.starts:
-            raise StateError("there is no turn to take back", hint="see `/info`")
+            raise StateFileError("there is no turn to take back", hint="see `/info`")
         *starts, left = self._now.starts
         state = self._state(self._now.state.usage)
         after = replace(self._now, state=state, recorded=left, starts=tuple(starts))
@@ -205,7 +205,7 @@ class Recorder:
         state = replace(stored.state, turns=count_turns(kept))
         data = encode_file(replace(stored, state=state, entries=kept))
         if len(data) + wanted > self._around.limit_bytes:
-            raise StateError(
+            raise StateFileError(
                 f'session "{visible(self.id)}" has no room for {wanted} more bytes', hint="begin a new session"
             )
         try:

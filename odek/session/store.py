@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from odek.errors import StateError, UsageError
+from odek.errors import StateFileError, UsageError
 from odek.model.types import Usage
 from odek.session.files import SessionFolder
 from odek.session.groups import keep_newest, pair_results
@@ -30,7 +30,7 @@ from odek.session.transcript import (
     parse_ends,
     parse_file,
 )
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 GROWING = ".jsonl"
 SINGLE = ".json"  # of earlier tools
@@ -64,25 +64,25 @@ class SessionCatalog:
         self._folder = folder
 
     def read(self, session_id: str) -> Transcript:
-        """Return a session, calls and results paired, whether or not it is in use. Raises StateError."""
+        """Return a session, calls and results paired, whether or not it is in use. Raises StateFileError."""
         self.require(session_id)
         return paired(self.load(session_id)[0].transcript)
 
     def export(self, session_id: str) -> bytes:
-        """Return a session as the single JSON object of earlier tools. Raises StateError."""
+        """Return a session as the single JSON object of earlier tools. Raises StateFileError."""
         return encode_object(self.read(session_id))
 
     def list(self) -> SessionList:
         """Return all sessions, newest first, and what looks like one and is not usable.
 
-        Raises StateError only when the folder itself cannot be read.
+        Raises StateFileError only when the folder itself cannot be read.
         """
         sessions: list[Summary] = []
         damaged: list[Unreadable] = []
         for name in _session_files(self._folder.names()):
             try:
                 summary = self.summary(name)
-            except StateError as error:
+            except StateFileError as error:
                 damaged.append(Unreadable(name=name, reason=error.message))
             else:
                 sessions += [summary] if summary else []
@@ -111,7 +111,7 @@ class SessionCatalog:
         return parsed, name
 
     def summary(self, name: str) -> Summary | None:
-        """Return what a list shows of a file, None when it is gone by now. Raises StateError."""
+        """Return what a list shows of a file, None when it is gone by now. Raises StateFileError."""
         session_id, growing = _split(name)
         check_id(session_id)
         try:
@@ -132,7 +132,7 @@ class SessionCatalog:
         return next((name for name in file_names(session_id) if self._folder.holds(name)), None)
 
     def require(self, session_id: str) -> None:
-        """Raise StateError unless there is something of that id, damaged or not."""
+        """Raise StateFileError unless there is something of that id, damaged or not."""
         check_id(session_id)
         if self.find(session_id) is None:
             raise unknown(session_id)
@@ -146,13 +146,13 @@ class SessionCatalog:
             return None
         return parse_ends(first_line, ends[1])
 
-    def _damaged(self, name: str, error: ValueError) -> StateError:
-        return StateError(f'"{visible(self._folder.path(name))}" is damaged: {error}', hint=_DAMAGED)
+    def _damaged(self, name: str, error: ValueError) -> StateFileError:
+        return StateFileError(f'"{visible(self._folder.path(name))}" is damaged: {error}', hint=_DAMAGED)
 
 
-def unknown(session_id: str) -> StateError:
+def unknown(session_id: str) -> StateFileError:
     """Return the error for a session that does not exist."""
-    return StateError(f'there is no session "{visible(session_id)}"', hint="see `odek session list`")
+    return StateFileError(f'there is no session "{visible(session_id)}"', hint="see `odek session list`")
 
 
 def paired(transcript: Transcript) -> Transcript:
@@ -168,7 +168,7 @@ def file_names(session_id: str) -> tuple[str, str]:
 def _check_owner(header: Header, session_id: str) -> None:
     """Refuse a file that says it is another session: whoever renamed it has mixed up two (B46)."""
     if header.id != session_id:
-        raise ValueError(f'it says that its id is "{visible(clip(header.id, 100))}"')
+        raise ValueError(f'it says that its id is "{visible(truncate(header.id, 100))}"')
 
 
 def _split(name: str) -> tuple[str, bool]:
@@ -276,17 +276,17 @@ class SessionStore(SessionCatalog):
     def create(self, *, task: str, model: str, sandbox: bool, cwd: str) -> Iterator[Recorder]:
         """Make a session and hold it. `sandbox` is whether its commands are meant for a sandbox.
 
-        Raises StateError when it cannot be made; then nothing is left behind.
+        Raises StateFileError when it cannot be made; then nothing is left behind.
         """
         now = self._clock()
         session_id, at = new_id(now, self._nonce()), format_time(now)
-        label = clip(self._around.redact(task), TASK_LENGTH)
+        label = truncate(self._around.redact(task), TASK_LENGTH)
         header = Header(id=session_id, created_at=at, task=label, sandbox=sandbox)
         state = State(updated_at=at, turns=0, model=model, cwd=cwd, usage=Usage())
         transcript = Transcript(header=header, state=state, system="", entries=())
         with self._held(session_id):
             if self.find(session_id) is not None:
-                raise StateError(f'there is a session "{session_id}" already', hint="try again")
+                raise StateFileError(f'there is a session "{session_id}" already', hint="try again")
             self._folder.write(session_id + GROWING, encode_file(transcript))
             with self._recorder(transcript, None) as recorder:
                 yield recorder
@@ -295,7 +295,7 @@ class SessionStore(SessionCatalog):
     def open(self, session_id: str) -> Iterator[Recorder]:
         """Open a session to go on with it, and hold it.
 
-        What an interrupted process left undone is put right first, and said. Raises StateError:
+        What an interrupted process left undone is put right first, and said. Raises StateFileError:
         no such session, in use by another process (which one), damaged.
         """
         self.require(session_id)
@@ -312,7 +312,7 @@ class SessionStore(SessionCatalog):
                     yield recorder
 
     def delete(self, session_id: str) -> None:
-        """Remove a session, damaged or not. Raises StateError: no such session, or in use."""
+        """Remove a session, damaged or not. Raises StateFileError: no such session, or in use."""
         self.require(session_id)
         with self._held(session_id):
             self._remove(session_id)
@@ -321,7 +321,7 @@ class SessionStore(SessionCatalog):
         """Shorten a session to about its last `keep` messages, the system message counted.
 
         Whole groups are kept, and the user's message that began the first of them. Return how many
-        messages are gone. Raises StateError as `open` does, UsageError for a `keep` below 2.
+        messages are gone. Raises StateFileError as `open` does, UsageError for a `keep` below 2.
         """
         if keep < 2:
             raise UsageError(f"a session cannot be trimmed to {plural(keep, 'message')}", hint="keep 2 or more")
@@ -342,9 +342,9 @@ class SessionStore(SessionCatalog):
                 with self._held(session_id):
                     name = self.find(session_id)
                     if name is not None and self.summary(name) != planned:
-                        raise StateError("it was used meanwhile")
+                        raise StateFileError("it was used meanwhile")
                     self._remove(session_id)
-            except StateError as error:
+            except StateFileError as error:
                 kept.append(Unreadable(name=session_id, reason=error.message))
             else:
                 deleted.append(session_id)

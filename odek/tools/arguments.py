@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 _KNOWN_RULES = frozenset(
     (
@@ -69,7 +69,7 @@ def _parse_object(text: str) -> dict[str, Any]:
     except UnicodeEncodeError as error:
         raise ArgumentError("half a surrogate pair is no character") from error
     except ValueError as error:
-        raise ArgumentError(f"no valid JSON: {clip(visible(str(error)), 200)}") from error
+        raise ArgumentError(f"no valid JSON: {truncate(visible(str(error)), 200)}") from error
     if not isinstance(values, dict):
         raise ArgumentError(f"a JSON object is wanted, not {_shown(values)}")
     return values
@@ -136,4 +136,4 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _shown(value: object) -> str:
-    return visible(clip(json.dumps(value, ensure_ascii=False), _SHOWN_LENGTH))
+    return visible(truncate(json.dumps(value, ensure_ascii=False), _SHOWN_LENGTH))

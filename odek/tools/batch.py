@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.text import visible
@@ -148,7 +148,7 @@ class BatchPatchTool:
         for path, index in {patch["path"]: index for index, patch in reversed([*enumerate(patches)])}.items():
             try:
                 self._workspace.require_read(path, self._gate)  # diffs and errors show lines of it
-            except FileRefused as refusal:
+            except FileAccessDenied as refusal:
                 return [], (index, refusal.message)
         paths = {self._workspace.place(patch["path"]): patch["path"] for patch in patches}
         contents = dict(zip(paths, read_all(self._workspace.executor, list(paths.values())), strict=True))
@@ -160,7 +160,7 @@ class BatchPatchTool:
                     drafts[place] = _Draft(path=path, before=before, text=decode_text(before, path))
                 draft = drafts[place]
                 edited = edit_file(draft.text, patch)
-            except FileRefused as refusal:
+            except FileAccessDenied as refusal:
                 return [], (index, refusal.message)
             except EditError as error:
                 return [], (index, f'"{visible(path)}": {error}')
@@ -178,7 +178,7 @@ class BatchPatchTool:
                 gate=self._gate,
                 change=draft.diff(WHOLE_DIFF),  # who is asked sees all of it
             )
-        except FileRefused as refusal:
+        except FileAccessDenied as refusal:
             return refusal.message
         return ""
 
@@ -192,31 +192,31 @@ class BatchPatchTool:
         return ToolResult(text="\n".join(part for part in (fence, *lines) if part), failed=failed)
 
 
-def read_all(executor: Executor, paths: Sequence[str]) -> list[bytes | FileRefused]:
+def read_all(executor: Executor, paths: Sequence[str]) -> list[bytes | FileAccessDenied]:
     """Return the bytes of each file, or why they cannot be had."""
     usable: list[str] = []
-    found: list[bytes | FileRefused | None] = []
+    found: list[bytes | FileAccessDenied | None] = []
     for path in paths:
         try:
             usable.append(inside(path))
             found.append(None)
-        except FileRefused as refusal:
+        except FileAccessDenied as refusal:
             found.append(refusal)
     contents = iter(executor.read_many(usable, limit_bytes=FILE_LIMIT_BYTES, total_bytes=TOTAL_LIMIT_BYTES))
     return [next(contents) if known is None else known for known in found]
 
 
-def _excerpt_of(entry: Mapping[str, Any], content: bytes | FileRefused, limit: int) -> Excerpt | str:
-    if isinstance(content, FileRefused):
+def _excerpt_of(entry: Mapping[str, Any], content: bytes | FileAccessDenied, limit: int) -> Excerpt | str:
+    if isinstance(content, FileAccessDenied):
         return content.message
     try:
         text = decode_text(content, entry["path"])
-    except FileRefused as refusal:
+    except FileAccessDenied as refusal:
         return refusal.message
     return take_excerpt(text, offset=entry.get("offset", 1), count=entry.get("limit", DEFAULT_LINES), limit=limit)
 
 
-def _bytes_or_raise(content: bytes | FileRefused) -> bytes:
-    if isinstance(content, FileRefused):
+def _bytes_or_raise(content: bytes | FileAccessDenied) -> bytes:
+    if isinstance(content, FileAccessDenied):
         raise content
     return content

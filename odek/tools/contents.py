@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.model.types import ToolSpec
-from odek.text import clip, visible
+from odek.text import truncate, visible
 from odek.tools.batch import read_all
 from odek.tools.edit import EditError, compare_texts, render_diff
 from odek.tools.excerpt import cut_line, lines_of
@@ -69,7 +69,7 @@ class HeadTailTool(Unasked):
             heading = f"== {visible(self._workspace.place(path))}"
             try:
                 shown = _ends(content, path, count, tail=tail)
-            except FileRefused as refusal:
+            except FileAccessDenied as refusal:
                 failures += 1
                 shown = [f"error: {refusal.message}"]
             parts.append(bounded([heading, *shown], SHOWN_LIMIT_CHARACTERS // len(paths)))
@@ -161,15 +161,15 @@ class JsonQueryTool(Unasked):
         except LookupError as error:
             return failure(f'"{visible(path)}" has no {visible(query)}: {error.args[0]}')
         except ValueError as error:
-            return failure(f'"{visible(path)}" is no valid JSON: {clip(visible(str(error)), 200)}')
+            return failure(f'"{visible(path)}" is no valid JSON: {truncate(visible(str(error)), 200)}')
         fence = self._workspace.wrap(
             bounded(shown.split("\n"), SHOWN_LIMIT_CHARACTERS), source=self._workspace.place(path)
         )
         return ToolResult(text=f"{fence}\nvalue_type: {_type_name(value)}")
 
 
-def _ends(content: bytes | FileRefused, path: str, count: int, *, tail: bool) -> list[str]:
-    if isinstance(content, FileRefused):
+def _ends(content: bytes | FileAccessDenied, path: str, count: int, *, tail: bool) -> list[str]:
+    if isinstance(content, FileAccessDenied):
         raise content
     lines = lines_of(decode_text(content, path))
     first = max(0, len(lines) - count) if tail else 0

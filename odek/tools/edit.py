@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from odek.redact import MARK
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 MAX_MATCHES = 10_000
 MAX_COMPARED_LINES = 3000
@@ -118,7 +118,7 @@ def render_diff(text: str, changes: tuple[Change, ...], *, limit: int) -> str:
         )
         shift += len(new_lines) - len(old_lines)
         if len(hunk) > room:
-            return "\n".join([*hunks, clip(hunk, room), "[the rest of the diff is left out]"])
+            return "\n".join([*hunks, truncate(hunk, room), "[the rest of the diff is left out]"])
         room -= len(hunk)
         hunks.append(hunk)
     return "\n".join(hunks)
@@ -286,7 +286,7 @@ def _find_slip(text: str, old: str) -> str:
         place = (change(text) if both else text).find(wanted) if wanted.strip() and (both or wanted != old) else -1
         if place >= 0:
             number = (change(text) if both else text).count("\n", 0, place) + 1
-            line = visible(clip(text.split("\n")[number - 1], 200))
+            line = visible(truncate(text.split("\n")[number - 1], 200))
             return (
                 f'old_string was not found as it stands: {what}. Line {number} of the file is "{line}"; copy it exactly'
             )

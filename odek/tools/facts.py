@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.listing import MAX_DEPTH, Entry
 from odek.model.types import ToolSpec
@@ -104,7 +104,7 @@ class ChecksumTool(Unasked):
         shown = visible(self._workspace.place(path))
         try:
             data = self._workspace.read(path)
-        except FileRefused as refusal:
+        except FileAccessDenied as refusal:
             return {"path": shown, "error": refusal.message}
         digest = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
         return {"path": shown, "algorithm": algorithm, "hash": digest}

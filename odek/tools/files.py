@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.approval.operation import Operation
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.redact import MARK
@@ -125,7 +125,7 @@ class WriteFileTool:
         """Return what is in the file, "" when there is none that can be read."""
         try:
             return self._workspace.read(path).decode(errors="replace")
-        except FileRefused:
+        except FileAccessDenied:
             return ""
 
     def operations(self, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:

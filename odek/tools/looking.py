@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from odek.executor import Executor
 from odek.listing import Entry, Listing, Walk
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 from odek.tools.workspace import inside
 
 SKIPPED_FOLDERS = frozenset(
@@ -22,7 +22,7 @@ SKIP_RULE = (
 
 
 def look(executor: Executor, path: str, how: Walk) -> Listing:
-    """Return what is below `path` as a tool got it, "" being the workspace. Raises FileRefused."""
+    """Return what is below `path` as a tool got it, "" being the workspace. Raises FileAccessDenied."""
     return executor.walk(inside(path) if path else path, how)
 
 
@@ -54,7 +54,7 @@ def listing_notes(listing: Listing, how: Walk = ORDINARY) -> list[str]:
     notes = []
     if passed:
         more = f" and {len(passed) - LISTED} more" if len(passed) > LISTED else ""
-        notes.append(f"folders passed over: {clip(', '.join(passed[:LISTED]), 1000)}{more}")
+        notes.append(f"folders passed over: {truncate(', '.join(passed[:LISTED]), 1000)}{more}")
     return [*notes, *(f"note: {problem}" for problem in listing.problems)]
 
 

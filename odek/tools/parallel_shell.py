@@ -9,7 +9,7 @@ from odek.approval.operation import Operation
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.process import CommandRequest, CommandResult, Output
-from odek.text import clip, visible
+from odek.text import truncate, visible
 from odek.tools.output import render_output
 from odek.tools.registry import Gate, ToolResult, Wrap, failure
 from odek.tools.shell import MAX_TIMEOUT_S, OUTPUT_LIMIT_CHARACTERS, command_operation, refuse_command
@@ -111,7 +111,7 @@ class ParallelShellTool:
             if text:
                 fences.insert(0, self._wrap(text, source=f"parallel_shell:{index}:{name}"))
         code = "none" if result.code is None else str(result.code)
-        heading = f"[{index}] {visible(clip(request.command, _TITLE_LENGTH))}"
+        heading = f"[{index}] {visible(truncate(request.command, _TITLE_LENGTH))}"
         facts = [f"exit code: {code}, {round(result.duration_s * 1000)} ms"]
         if result.timed_out:
             facts.append(f"timed out after {request.timeout_s:.0f} s")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from odek.approval.operation import Operation
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.tools.registry import Gate, Tool, ToolResult, Work, Wrap, failure
@@ -53,7 +53,7 @@ class AskedReads:
     def _within(self, path: str) -> str:
         try:
             return self._workspace.within(path)
-        except FileRefused:
+        except FileAccessDenied:
             return ""
 
 

@@ -1,7 +1,7 @@
 """The tools of a run: which are offered, how a call is checked, what happens to a broken one.
 
 A tool gets arguments that fit its schema and answers with a ToolResult; a file or a command that
-fails is a result. FileRefused becomes one too. Any other OdekError means that there is nothing to
+fails is a result. FileAccessDenied becomes one too. Any other OdekError means that there is nothing to
 work with any more (the sandbox is gone) and ends the run.
 """
 
@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from odek.approval.operation import Operation
-from odek.errors import FileRefused, OdekError
+from odek.errors import FileAccessDenied, OdekError
 from odek.model.types import ToolCall, ToolSpec
-from odek.text import clip, visible
+from odek.text import truncate, visible
 from odek.tools.arguments import ArgumentError, parse_arguments
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ class Toolbox:
         return tuple(tool.spec for tool in self._tools.values())
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Carry out `call`. Failures are results; an OdekError other than FileRefused passes through."""
+        """Carry out `call`. Failures are results; an OdekError other than FileAccessDenied passes through."""
         return self.prepare(call)()
 
     def is_parallel(self, call: ToolCall) -> bool:
@@ -160,7 +160,7 @@ class Toolbox:
             return ()
         try:
             return tool.operations(self._localize(parse_arguments(call.arguments, tool.spec.parameters)[0]))
-        except (ArgumentError, FileRefused):  # the call will say so itself
+        except (ArgumentError, FileAccessDenied):  # the call will say so itself
             return ()
 
     def prepare(self, call: ToolCall) -> Work:
@@ -168,7 +168,7 @@ class Toolbox:
         tool = self._tools.get(call.name)
         if tool is None:
             offered = ", ".join(self._tools) or "none"
-            return _said(failure(f'tool "{visible(clip(call.name, 64))}" not found; the tools are: {offered}'))
+            return _said(failure(f'tool "{visible(truncate(call.name, 64))}" not found; the tools are: {offered}'))
         try:
             arguments, ignored = parse_arguments(call.arguments, tool.spec.parameters)
         except ArgumentError as error:
@@ -185,7 +185,7 @@ def _carry_out(name: str, work: Work, ignored: Sequence[str]) -> ToolResult:
     result = _guarded(name, work)
     if not ignored:
         return result
-    names = ", ".join(f'"{visible(clip(name, 64))}"' for name in ignored)
+    names = ", ".join(f'"{visible(truncate(name, 64))}"' for name in ignored)
     return ToolResult(text=f"{result.text}\nnote: unknown arguments were ignored: {names}", failed=result.failed)
 
 
@@ -193,12 +193,12 @@ def _guarded(name: str, step: Callable[[], T]) -> T | ToolResult:
     """Return what `step` does, or a failure in its place."""
     try:
         return step()
-    except FileRefused as error:
+    except FileAccessDenied as error:
         return failure(error.message)
     except OdekError:
         raise
     except Exception as error:  # a bug of ours: this call is lost, the run need not be
-        return failure(f"bug in tool {name}: {type(error).__name__}: {clip(visible(str(error)), 500)}")
+        return failure(f"bug in tool {name}: {type(error).__name__}: {truncate(visible(str(error)), 500)}")
 
 
 def _said(result: ToolResult) -> Work:

@@ -13,11 +13,11 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from odek.approval.operation import Operation
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.listing import Entry, Listing
 from odek.model.types import ToolSpec
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 from odek.tools.looking import (
     LISTED,
     ORDINARY,
@@ -188,7 +188,7 @@ class SearchFilesTool(Unasked):
         places: list[str] = []
         texts: list[bytes] = []
         for path, content in zip(paths, contents, strict=True):
-            if isinstance(content, FileRefused):
+            if isinstance(content, FileAccessDenied):
                 skipped.reasons.append(content.message)
             elif b"\0" in content:
                 skipped.binary += 1
@@ -206,7 +206,7 @@ def _held_back(entries: Sequence[Entry]) -> list[str]:
     """Return the line that names files which were not searched, because reading them needs a word."""
     if not entries:
         return []
-    names = clip(", ".join(visible(entry.path) for entry in entries[:LISTED]), 1000)
+    names = truncate(", ".join(visible(entry.path) for entry in entries[:LISTED]), 1000)
     more = f" and {len(entries) - LISTED} more" if len(entries) > LISTED else ""
     return [f"not searched, as they may hold secrets (name one as path to ask for it): {names}{more}"]
 

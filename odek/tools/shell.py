@@ -10,7 +10,7 @@ from odek.approval.operation import Operation
 from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.process import CommandResult
-from odek.text import clip
+from odek.text import truncate
 from odek.tools.output import render_output
 from odek.tools.registry import Gate, ToolResult, Work, Wrap, failure
 
@@ -87,7 +87,7 @@ class ShellTool:
     def _run(self, command: str, timeout_s: int) -> ToolResult:
         result = self._executor.run(command, timeout_s=timeout_s)
         fenced = self._wrap(
-            render_output(result.output, limit=OUTPUT_LIMIT_CHARACTERS), source=f"$ {clip(command, _SOURCE_LENGTH)}"
+            render_output(result.output, limit=OUTPUT_LIMIT_CHARACTERS), source=f"$ {truncate(command, _SOURCE_LENGTH)}"
         )
         lines = (fenced or "(no output)", *render_ending(result, timeout_s))
         return ToolResult(text="\n".join(lines), failed=result.code != 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor, Guard
 from odek.listing import Entry, Listing, Walk
 from odek.process import CommandRequest, CommandResult, Output
@@ -36,10 +36,12 @@ class UnsecretExecutor:
         """See Executor; what is returned must not be written back."""
         return self._clean(self._executor.read(path, limit_bytes=limit_bytes))
 
-    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+    def read_many(
+        self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int
+    ) -> tuple[bytes | FileAccessDenied, ...]:
         """See Executor."""
         contents = self._executor.read_many(paths, limit_bytes=limit_bytes, total_bytes=total_bytes)
-        return tuple(each if isinstance(each, FileRefused) else self._clean(each) for each in contents)
+        return tuple(each if isinstance(each, FileAccessDenied) else self._clean(each) for each in contents)
 
     def write(self, path: str, data: bytes, *, replacing: bytes | None, guard: Guard | None = None) -> None:
         """See Executor."""

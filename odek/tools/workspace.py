@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from odek.approval.operation import Operation
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.text import visible
 from odek.tools.registry import Gate, Wrap
@@ -40,24 +40,24 @@ class Workspace:
         return posixpath.normpath(posixpath.join(self.executor.workspace, path))
 
     def within(self, path: str) -> str:
-        """Return `path` relative to the workspace as its letters say. Raises FileRefused when it leaves it."""
+        """Return `path` relative to the workspace as its letters say. Raises FileAccessDenied when it leaves it."""
         relative = posixpath.relpath(self.place(inside(path)), self.executor.workspace)
         if relative == ".." or relative.startswith("../"):
-            raise FileRefused(f'"{visible(path)}" leaves the workspace')
+            raise FileAccessDenied(f'"{visible(path)}" leaves the workspace')
         return relative
 
     def read(self, path: str) -> bytes:
-        """Return the bytes of a file of at most FILE_LIMIT_BYTES. Raises FileRefused."""
+        """Return the bytes of a file of at most FILE_LIMIT_BYTES. Raises FileAccessDenied."""
         return self.executor.read(inside(path), limit_bytes=FILE_LIMIT_BYTES)
 
     def require_read(self, path: str, gate: Gate) -> None:
-        """Ask `gate` about a file of which something will be shown. Raises FileRefused."""
+        """Ask `gate` about a file of which something will be shown. Raises FileAccessDenied."""
         denial = gate.check(Operation(kind="read", subject=self.within(path)))
         if denial is not None:
-            raise FileRefused(denial)
+            raise FileAccessDenied(denial)
 
     def write(self, path: str, data: bytes, *, replacing: bytes | None, gate: Gate, change: str) -> None:
-        """Write a file if `gate` lets it through, to which `change` shows what is written. Raises FileRefused."""
+        """Write a file if `gate` lets it through, to which `change` shows what is written. Raises FileAccessDenied."""
         guard = partial(_require, gate, change)
         self.executor.write(inside(path), data, replacing=replacing, guard=guard)
 
@@ -92,25 +92,25 @@ def _local(path: str, project: str, workspace: str) -> str:
 def inside(path: str) -> str:
     """Return `path` for the executor; `~` is the shell's word for a place outside (F-61)."""
     if not path.strip():
-        raise FileRefused("the path is empty")
+        raise FileAccessDenied("the path is empty")
     if path == "~" or path.startswith("~/"):
-        raise FileRefused(f'"{visible(path)}" leaves the workspace')
+        raise FileAccessDenied(f'"{visible(path)}" leaves the workspace')
     return path
 
 
 def decode_text(data: bytes, path: str) -> str:
-    """Return `data` as text. Raises FileRefused for a NUL byte or bytes that are no UTF-8 (F-66)."""
+    """Return `data` as text. Raises FileAccessDenied for a NUL byte or bytes that are no UTF-8 (F-66)."""
     shown = f'"{visible(path)}"'
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileRefused(f"{shown} looks like UTF-16, not UTF-8; convert it with iconv in the shell")
+        raise FileAccessDenied(f"{shown} looks like UTF-16, not UTF-8; convert it with iconv in the shell")
     position = data.find(b"\0")
     if position >= 0:
-        raise FileRefused(f"{shown} is binary: NUL byte at offset {position}")
+        raise FileAccessDenied(f"{shown} is binary: NUL byte at offset {position}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise FileRefused(
+        raise FileAccessDenied(
             f"{shown} is no UTF-8 text: byte 0x{data[error.start]:02x} on line {line}. It is binary or in an older "
             "encoding such as Latin-1; convert it with iconv in the shell"
         ) from error
@@ -119,4 +119,4 @@ def decode_text(data: bytes, path: str) -> str:
 def _require(gate: Gate, change: str, path: str) -> None:
     denial = gate.check(Operation(kind="write", subject=path, change=change))
     if denial is not None:
-        raise FileRefused(denial)
+        raise FileAccessDenied(denial)

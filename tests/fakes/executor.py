@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.listing import Entry, Kind, Listing, Walk, sorted_entries
 from odek.process import CommandRequest, CommandResult, Output
 
@@ -73,26 +73,28 @@ class FakeExecutor:
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         key = self._key(path)
         if key not in self.files:
-            raise FileRefused(f'"{path}" does not exist')
+            raise FileAccessDenied(f'"{path}" does not exist')
         data = self.files[key]
         if len(data) > limit_bytes:
-            raise FileRefused(f'"{path}" is larger than {limit_bytes} bytes')
+            raise FileAccessDenied(f'"{path}" is larger than {limit_bytes} bytes')
         return data
 
     def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
         return tuple(self.run(request.command, timeout_s=request.timeout_s) for request in requests)
 
-    def read_many(self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int) -> tuple[bytes | FileRefused, ...]:
+    def read_many(
+        self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int
+    ) -> tuple[bytes | FileAccessDenied, ...]:
         self.reads.append(tuple(paths))
-        found: list[bytes | FileRefused] = []
+        found: list[bytes | FileAccessDenied] = []
         for path in paths:
             try:
                 data = self.read(path, limit_bytes=limit_bytes)
-            except FileRefused as refusal:
+            except FileAccessDenied as refusal:
                 found.append(refusal)
                 continue
             total_bytes -= len(data)
-            found.append(data if total_bytes >= 0 else FileRefused(f'"{path}" was not read: too much at once'))
+            found.append(data if total_bytes >= 0 else FileAccessDenied(f'"{path}" was not read: too much at once'))
         return tuple(found)
 
     def write(
@@ -105,14 +107,14 @@ class FakeExecutor:
                 guard(place)
             key = place
         if replacing is not None and self.files.get(key) != replacing:
-            raise FileRefused(f'"{path}" was changed by somebody else meanwhile; read it again')
+            raise FileAccessDenied(f'"{path}" was changed by somebody else meanwhile; read it again')
         self.files[key] = data
 
     def stat(self, path: str) -> Entry:
         key = self._key(path) if path else ""
         known = self._all_entries()
         if key not in known:
-            raise FileRefused(f'"{path}" does not exist')
+            raise FileAccessDenied(f'"{path}" does not exist')
         return known[key]
 
     def walk(self, path: str, how: Walk) -> Listing:
@@ -140,7 +142,7 @@ class FakeExecutor:
     def _key(self, path: str) -> str:
         whole = posixpath.normpath(posixpath.join(self.workspace, path))
         if f"{whole}/" != f"{self.workspace}/" and not whole.startswith(self.workspace + "/"):
-            raise FileRefused(f'"{path}" leaves the workspace')
+            raise FileAccessDenied(f'"{path}" leaves the workspace')
         return whole[len(self.workspace) + 1 :]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.sandboxes import Boxes, output
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.sandbox.container import Container
 
 ODD_NAMES = [
@@ -84,11 +84,11 @@ def test_limit_counts_bytes(box: Container, work: Path) -> None:
     """R-44."""
     (work / "f").write_bytes(b"12345")
     assert read(box, "f", 5) == b"12345"
-    with pytest.raises(FileRefused, match="it is larger than 4 bytes"):
+    with pytest.raises(FileAccessDenied, match="it is larger than 4 bytes"):
         read(box, "f", 4)
     with (work / "huge").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(FileRefused, match="it is larger than 1000 bytes"):
+    with pytest.raises(FileAccessDenied, match="it is larger than 1000 bytes"):
         read(box, "huge", 1000)
 
 
@@ -107,7 +107,7 @@ def test_what_is_no_readable_file_is_refused(box: Container, work: Path) -> None
             "fifo": "it is not a regular file",
             "socket": "it is not a regular file",
         }.items():
-            with pytest.raises(FileRefused, match=reason):
+            with pytest.raises(FileAccessDenied, match=reason):
                 read(box, path)
         for path, reason in {
             "d": "it is not a regular file",
@@ -115,7 +115,7 @@ def test_what_is_no_readable_file_is_refused(box: Container, work: Path) -> None
             "f/x": "a folder on the way cannot be made",
             "x" * 256: "it cannot be written",
         }.items():
-            with pytest.raises(FileRefused, match=reason):
+            with pytest.raises(FileAccessDenied, match=reason):
                 write(box, path)
     assert sorted(path.name for path in work.iterdir()) == ["d", "f", "fifo", "socket"]
 
@@ -160,9 +160,9 @@ def test_link_that_leads_out_is_refused(path: str, box: Container, work: Path, o
         "d/escape": "/workspace/../etc/passwd",
     }.items():
         (work / name).symlink_to(target)
-    with pytest.raises(FileRefused, match=r"it leaves the workspace|there is no such file"):
+    with pytest.raises(FileAccessDenied, match=r"it leaves the workspace|there is no such file"):
         read(box, path)
-    with pytest.raises(FileRefused, match=r"it leaves the workspace|a folder on the way cannot be made"):
+    with pytest.raises(FileAccessDenied, match=r"it leaves the workspace|a folder on the way cannot be made"):
         write(box, path)
     assert {entry.name: entry.read_text() for entry in outside.iterdir()} == {"secret": "hostsecret"}
 
@@ -173,9 +173,9 @@ def test_links_in_a_circle_are_refused(box: Container, work: Path) -> None:
     (work / "a").symlink_to("b")
     (work / "b").symlink_to("a")
     for path in ("loop", "a"):
-        with pytest.raises(FileRefused, match="its links go round in circles"):
+        with pytest.raises(FileAccessDenied, match="its links go round in circles"):
             read(box, path)
-        with pytest.raises(FileRefused, match="its links go round in circles"):
+        with pytest.raises(FileAccessDenied, match="its links go round in circles"):
             write(box, path)
 
 
@@ -199,7 +199,7 @@ def test_link_that_changes_during_the_access_leads_nowhere_else(boxes: Boxes) ->
         try:
             found.add(read(box, "link/f"))
             write(box, "link/f", b"inside")
-        except FileRefused:
+        except FileAccessDenied:
             found.add(b"refused")
     assert found <= {b"inside", b"refused"}
     assert output(box, "cat /tmp/out/f; ls -A /tmp/out") == "outside\nf\n"
@@ -243,7 +243,7 @@ def test_file_that_is_not_what_was_read_is_left_alone(
     """R-44."""
     if there is not None:
         (work / "f").write_bytes(there)
-    with pytest.raises(FileRefused, match="it has changed since it was read"):
+    with pytest.raises(FileAccessDenied, match="it has changed since it was read"):
         write(box, "f", b"new", replacing)
     assert [path.read_bytes() for path in work.iterdir()] == ([] if there is None else [there])
 
@@ -254,12 +254,12 @@ def test_file_that_may_not_be_written_is_left_alone(boxes: Boxes) -> None:
     (boxes.workdir / "f").chmod(0o444)
     boxes.workdir.chmod(0o777)
     box = boxes.start(user="12345:54321")
-    with pytest.raises(FileRefused, match="it cannot be written"):
+    with pytest.raises(FileAccessDenied, match="it cannot be written"):
         write(box, "f")
     (boxes.workdir / "d").mkdir(mode=0o755)
-    with pytest.raises(FileRefused, match="it cannot be written"):
+    with pytest.raises(FileAccessDenied, match="it cannot be written"):
         write(box, "d/g")
-    with pytest.raises(FileRefused, match="a folder on the way cannot be made"):
+    with pytest.raises(FileAccessDenied, match="a folder on the way cannot be made"):
         write(box, "d/e/g")
     assert (boxes.workdir / "f").read_text() == "old"
     assert list((boxes.workdir / "d").iterdir()) == []
@@ -270,7 +270,7 @@ def test_file_that_may_not_be_read_is_refused(boxes: Boxes) -> None:
     (boxes.workdir / "f").write_text("private")
     (boxes.workdir / "f").chmod(0o600)
     boxes.workdir.chmod(0o755)
-    with pytest.raises(FileRefused, match="Permission denied"):
+    with pytest.raises(FileAccessDenied, match="Permission denied"):
         read(boxes.start(user="12345:54321"), "f")
 
 
@@ -290,7 +290,7 @@ def test_read_only_workspace_is_named(boxes: Boxes) -> None:
     box = boxes.start(readonly=True)
     assert read(box, "f") == b"old"
     for path in ("f", "g"):
-        with pytest.raises(FileRefused, match="the workspace is mounted read-only"):
+        with pytest.raises(FileAccessDenied, match="the workspace is mounted read-only"):
             write(box, path)
     assert [(path.name, path.read_text()) for path in boxes.workdir.iterdir()] == [("f", "old")]
 

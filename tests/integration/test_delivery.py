@@ -10,7 +10,7 @@ import time
 import pytest
 from support.sandboxes import Boxes, OddImages, output
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.sandbox import scripts
 from odek.sandbox.container import Container
 from odek.sandbox.delivery import pack_script, pack_text
@@ -114,7 +114,7 @@ def test_cat_that_breaks_later_is_never_success(boxes: Boxes, odd_images: OddIma
     assert (long.code, (boxes.workdir / "made").exists()) == (None, False)
     assert long.notes[0].startswith("the command did not run: it did not arrive in the container as a whole")
     (boxes.workdir / "f").write_bytes(b"old")
-    with pytest.raises(FileRefused, match="its content did not arrive as a whole"):
+    with pytest.raises(FileAccessDenied, match="its content did not arrive as a whole"):
         box.write("f", b"new", replacing=None)
     assert (boxes.workdir / "f").read_bytes() == b"old"
     assert box.run("exit 3", timeout_s=30).code == 3
@@ -139,7 +139,7 @@ def test_paused_container_is_told_as_paused(boxes: Boxes) -> None:
     done = box.run("touch made", timeout_s=30)
     note = f"the command did not run: the container is paused; `docker unpause {box.facts.name}` lets it go on"
     assert (done.code, done.notes) == (None, (note,))
-    with pytest.raises(FileRefused, match="the container is paused"):
+    with pytest.raises(FileAccessDenied, match="the container is paused"):
         box.write("f", b"x", replacing=None)
     boxes.engine.run("unpause", box.facts.id)
     assert output(box, "ls") == ""

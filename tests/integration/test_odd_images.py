@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.sandboxes import PROGRAMS, Boxes, OddImages, output
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.images import look_up
 
@@ -164,7 +164,7 @@ def test_file_tool_names_the_program_that_an_image_lacks(boxes: Boxes, odd_image
         "sha256sum": lambda: box.write("f", b"new", replacing=b"old"),
         "mkdir": lambda: box.write("d/g", b"new", replacing=None),
     }.items():
-        with pytest.raises(FileRefused, match=f"{program}: not found"):
+        with pytest.raises(FileAccessDenied, match=f"{program}: not found"):
             access()
     assert {path.name: path.read_text() for path in boxes.workdir.iterdir()} == {"f": "old"}
 

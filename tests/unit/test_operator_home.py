@@ -11,7 +11,7 @@ from support.privileges import may_become_others
 
 from odek.config.jsonfile import read_operator_config
 from odek.config.secretfile import read_secrets
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.operator_home import OperatorHome, find_operator_home, repositories_around
 from odek.session.files import SessionFolder
 from odek.state import StateFolder
@@ -47,7 +47,7 @@ READERS: dict[str, Callable[[OperatorHome], object]] = {
 
 def assert_refused(where: OperatorHome, words: str) -> None:
     for name, read in READERS.items():
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             read(where)
         assert words in caught.value.message, name
         assert "ODEK_HOME" in caught.value.hint, name
@@ -141,7 +141,7 @@ def test_the_folder_is_made_private_where_odek_home_says(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["ODEK_HOME", "ODEK_CONFIG"])
 def test_a_place_that_depends_on_the_working_directory_is_no_place(name: str, value: str, tmp_path: Path) -> None:
     """D10: also an empty variable, `ODEK_HOME="$UNSET"`."""
-    with pytest.raises(StateError, match=f'^{name} is "{value}", not an absolute path$'):
+    with pytest.raises(StateFileError, match=f'^{name} is "{value}", not an absolute path$'):
         found(tmp_path, tmp_path, **{name: value})
 
 
@@ -153,7 +153,7 @@ def test_settings_that_others_can_write_are_refused(mode: int, tmp_path: Path) -
     """F3: mode 0666 was obeyed; a group counts, whoever is in it."""
     fill(tmp_path / ".odek")
     (tmp_path / ".odek/config.json").chmod(mode)
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(StateFileError) as caught:
         read_operator_config(found(tmp_path, tmp_path / "work"), shown=SHOWN)
     assert caught.value.message.startswith(f'"{SHOWN}" can be written by ')
     assert f"(mode {mode:04o})" in caught.value.message
@@ -195,7 +195,7 @@ def test_what_belongs_to_another_user_is_refused(given: str, tmp_path: Path) -> 
     home = tmp_path / "above" / "home"
     fill(home / ".odek")
     os.chown(home.parent if given == "above" else home / given, 12345, 12345)
-    with pytest.raises(StateError, match=r"belongs to (another user|uid 12345)"):
+    with pytest.raises(StateFileError, match=r"belongs to (another user|uid 12345)"):
         read_operator_config(found(home, tmp_path / "work"), shown=SHOWN)
 
 
@@ -213,7 +213,7 @@ def test_settings_that_are_a_link_into_the_project_are_refused(tmp_path: Path) -
     (home / ".odek/config.json").symlink_to(project / "conf/config.json")
     for cwd in (project, project / "conf"):
         (project / ".git").mkdir(exist_ok=True)
-        with pytest.raises(StateError, match=r'^"~/\.odek/config\.json" lies in the '):
+        with pytest.raises(StateFileError, match=r'^"~/\.odek/config\.json" lies in the '):
             read_operator_config(found(home, cwd), shown=SHOWN)
     assert read_operator_config(found(home, tmp_path / "work"), shown=SHOWN) == EVIL
 
@@ -227,7 +227,7 @@ def test_a_link_by_way_of_the_project_is_refused(tmp_path: Path) -> None:
     (project / "hop").symlink_to(own)
     (home / ".odek/config.json").unlink()
     (home / ".odek/config.json").symlink_to(project / "hop" / "config.json")
-    with pytest.raises(StateError, match="lies in the working directory"):
+    with pytest.raises(StateFileError, match="lies in the working directory"):
         read_operator_config(found(home, project), shown=SHOWN)
 
 
@@ -239,7 +239,7 @@ def test_a_link_to_where_others_can_write_is_refused(tmp_path: Path) -> None:
     (home / ".odek/config.json").unlink()
     (home / ".odek/config.json").symlink_to(shared / "config.json")
     shared.chmod(0o777)
-    with pytest.raises(StateError, match="can be written by all users"):
+    with pytest.raises(StateFileError, match="can be written by all users"):
         read_operator_config(found(home, tmp_path / "work"), shown=SHOWN)
 
 
@@ -267,10 +267,10 @@ def test_odek_config_names_the_settings(repository: Path, tmp_path: Path) -> Non
     where = found("", repository, ODEK_CONFIG=str(file))
     assert read_operator_config(where, shown=SHOWN) == b"{}"
     file.chmod(0o664)
-    with pytest.raises(StateError, match="can be written by the group"):
+    with pytest.raises(StateFileError, match="can be written by the group"):
         read_operator_config(where, shown=SHOWN)
     inside = found(tmp_path, repository / "a", ODEK_CONFIG=str(repository / ".odek/config.json"))
-    with pytest.raises(StateError, match="lies in the repository around"):
+    with pytest.raises(StateFileError, match="lies in the repository around"):
         read_operator_config(inside, shown=SHOWN)
     from odek.errors import ConfigError
 

@@ -13,7 +13,7 @@ import pytest
 from fakes.homes import operator_home
 from support.privileges import may_become_others
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.state import StateFolder, parse_json
 
 UID = os.getuid()
@@ -81,7 +81,7 @@ def test_loose_folder_is_repaired_before_anything_is_read(folder: StateFolder, t
 def test_file_open_to_others_is_refused(folder: StateFolder, tmp_path: Path, mode: int) -> None:
     """R-61, B30: an approvals file made 0666."""
     path = plant(tmp_path, b"{}", mode=mode)
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(StateFileError) as caught:
         folder.read(NAME)
     assert caught.value.message == f'"{path}" is open to other users (mode {mode:04o})'
     assert caught.value.hint == f'check what it holds, then chmod 600 "{path}"'
@@ -93,7 +93,7 @@ def test_file_of_another_user_is_refused(tmp_path: Path) -> None:
         pytest.skip("only root can give a file away")
     path = plant(tmp_path, b"{}")
     os.chown(path, 12345, 12345)
-    with pytest.raises(StateError, match="belongs to another user"):
+    with pytest.raises(StateFileError, match="belongs to another user"):
         StateFolder(operator_home(tmp_path)).read(NAME)
 
 
@@ -102,7 +102,7 @@ def test_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     plant(tmp_path, b"{}")
     stranger = StateFolder(operator_home(tmp_path, uid=UID + 1))
     for attempt in (lambda: stranger.read(NAME), lambda: stranger.write(NAME, b"")):
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             attempt()
         assert caught.value.message == f'"{tmp_path}/.odek" belongs to another user'
     assert (tmp_path / ".odek" / NAME).read_bytes() == b"{}"
@@ -115,7 +115,7 @@ def test_link_in_place_of_the_file_is_refused(folder: StateFolder, tmp_path: Pat
         (tmp_path / "elsewhere").write_bytes(b"{}")
         path.unlink()
         path.symlink_to(tmp_path / target)
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             folder.read(NAME)
         assert (caught.value.message, caught.value.hint) == (f'"{path}" is a symbolic link', "remove the link")
 
@@ -125,7 +125,7 @@ def test_link_in_place_of_the_folder_is_refused(folder: StateFolder, tmp_path: P
     (tmp_path / "other").mkdir(mode=0o700)
     (tmp_path / ".odek").symlink_to("other")
     for attempt in (lambda: folder.read(NAME), lambda: folder.write(NAME, b"{}")):
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             attempt()
         assert caught.value.message == f'"{tmp_path}/.odek" is a link or no folder'
     assert list((tmp_path / "other").iterdir()) == []
@@ -146,7 +146,7 @@ def test_anything_but_a_regular_file_is_refused_without_waiting(folder: StateFol
     path = plant(tmp_path, b"")
     path.unlink()
     os.mkfifo(path, 0o600) if kind == "fifo" else path.mkdir(mode=0o700)
-    with pytest.raises(StateError, match="is not a regular file"):
+    with pytest.raises(StateFileError, match="is not a regular file"):
         folder.read(NAME)
 
 
@@ -154,7 +154,7 @@ def test_file_over_the_limit_is_refused(folder: StateFolder, tmp_path: Path) -> 
     """B46: a sparse file of 3 GB is not read into memory."""
     path = plant(tmp_path, b"")
     os.truncate(path, 3 << 30)
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(StateFileError) as caught:
         folder.read(NAME, limit_bytes=100)
     assert caught.value.message == f'"{path}" is larger than 100 bytes'
     os.truncate(path, 100)
@@ -166,20 +166,20 @@ def test_name_that_leaves_the_folder_is_refused(folder: StateFolder, tmp_path: P
     """B46: an id `../../config`."""
     (tmp_path / ".odek").mkdir(mode=0o700)
     for attempt in (lambda: folder.read(name), lambda: folder.write(name, b"x")):
-        with pytest.raises(StateError, match="cannot be the name of a state file"):
+        with pytest.raises(StateFileError, match="cannot be the name of a state file"):
             attempt()
     if name:
-        with pytest.raises(StateError, match="cannot be the name of a state file"):
+        with pytest.raises(StateFileError, match="cannot be the name of a state file"):
             StateFolder(operator_home(tmp_path), parts=(name,))
     assert sorted(path.name for path in tmp_path.rglob("*")) == [".odek"]
 
 
 def test_folder_that_cannot_be_made_or_opened_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(StateFileError) as caught:
         StateFolder(operator_home("/proc")).write(NAME, b"")
     assert caught.value.message == '"/proc/.odek" cannot be made'
     long = "x" * 300
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(StateFileError) as caught:
         StateFolder(operator_home(tmp_path), parts=(long,)).write(NAME, b"")
     assert caught.value.message == f'"{tmp_path}/.odek/{long}" cannot be opened: File name too long'
 
@@ -188,7 +188,7 @@ def test_folder_that_cannot_be_made_or_opened_is_an_error(tmp_path: Path) -> Non
 def test_without_a_home_nothing_is_read_or_written(home: str) -> None:
     nowhere = StateFolder(operator_home(home))
     for attempt in (lambda: nowhere.read(NAME), lambda: nowhere.write(NAME, b"")):
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             attempt()
         assert caught.value.hint == "set HOME or ODEK_HOME"
 
@@ -198,7 +198,7 @@ def test_failed_write_leaves_the_old_file_and_no_other(folder: StateFolder, tmp_
     path = plant(tmp_path, b"")
     path.unlink()
     path.mkdir()
-    with pytest.raises(StateError, match="cannot be written: Is a directory"):
+    with pytest.raises(StateFileError, match="cannot be written: Is a directory"):
         folder.write(NAME, b"new")
     assert [entry.name for entry in path.parent.iterdir()] == [NAME]
 
@@ -221,7 +221,7 @@ def test_full_disk_leaves_the_old_file_and_no_other(folder: StateFolder, tmp_pat
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # EFBIG in the middle, as a full disk gives ENOSPC
     try:
-        with pytest.raises(StateError, match="cannot be written: File too large"):
+        with pytest.raises(StateFileError, match="cannot be written: File too large"):
             folder.write(NAME, bytes(100_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -267,7 +267,7 @@ def test_strict_json_refuses(folder: StateFolder, tmp_path: Path, data: bytes, r
         parse_json(data)
     assert str(caught.value) == reason
     path = plant(tmp_path, data)
-    with pytest.raises(StateError) as refused:
+    with pytest.raises(StateFileError) as refused:
         folder.read_json(NAME)
     assert refused.value.message == f'"{path}" is damaged: {reason}'
 
@@ -282,7 +282,7 @@ def test_strict_json_refuses_comments_and_trailing_commas(data: bytes) -> None:
 def test_bare_null_is_damage_and_not_absence(folder: StateFolder, tmp_path: Path) -> None:
     """B46: a state file that holds `null`."""
     plant(tmp_path, b"null")
-    with pytest.raises(StateError, match="is damaged: it holds nothing but null"):
+    with pytest.raises(StateFileError, match="is damaged: it holds nothing but null"):
         folder.read_json(NAME)
 
 
@@ -291,7 +291,7 @@ def test_hostile_path_is_shown_escaped(tmp_path: Path) -> None:
     home = tmp_path / "a\x1b[2Kb"
     home.mkdir()
     plant(home, b"", mode=0o644)
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(StateFileError) as caught:
         StateFolder(operator_home(home)).read(NAME)
     assert caught.value.message == f'"{tmp_path}/a\\x1b[2Kb/.odek/{NAME}" is open to other users (mode 0644)'
 
@@ -306,7 +306,7 @@ def test_lock_is_refused_while_another_holds_it_and_names_the_holder(folder: Sta
         now[0] += seconds
 
     with folder.locked(NAME):
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             folder.locked(NAME, wait_s=0.05, clock=lambda: now[0], sleep=nap).__enter__()
         with folder.locked("other"):
             pass
@@ -323,7 +323,7 @@ def test_lock_waits_until_the_holder_lets_go(folder: StateFolder) -> None:
     def let_go(seconds: float) -> None:
         holder.__exit__(None, None, None)
 
-    with folder.locked(NAME, sleep=let_go), pytest.raises(StateError, match="is in use"):
+    with folder.locked(NAME, sleep=let_go), pytest.raises(StateFileError, match="is in use"):
         folder.locked(NAME, wait_s=0).__enter__()
 
 
@@ -353,7 +353,7 @@ def test_link_in_place_of_the_lock_is_refused(folder: StateFolder, tmp_path: Pat
     plant(tmp_path, b"{}")
     (tmp_path / "victim").write_bytes(b"precious")
     (tmp_path / ".odek" / f"{NAME}.lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(StateError, match="is a symbolic link"):
+    with pytest.raises(StateFileError, match="is a symbolic link"):
         folder.locked(NAME).__enter__()
     assert (tmp_path / "victim").read_bytes() == b"precious"
 

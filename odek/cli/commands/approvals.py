@@ -13,7 +13,7 @@ from odek.cli.terminal import Terminal
 from odek.errors import OdekError, UsageError
 from odek.host import Host
 from odek.state import StateFolder
-from odek.text import clip, plural, visible
+from odek.text import plural, truncate, visible
 
 MIN_DIGITS = 4
 _UNDESCRIBED = "(no description: written by another tool)"
@@ -24,18 +24,19 @@ def find_entry(entries: Sequence[StoredApproval], text: str) -> StoredApproval:
     parts = text.lower().split(":")
     if len(parts[0]) < MIN_DIGITS:
         raise OdekError(
-            f'"{visible(clip(text, 140))}" is too short to name an approval',
+            f'"{visible(truncate(text, 140))}" is too short to name an approval',
             hint=f"give at least {MIN_DIGITS} digits of what `odek approvals list` shows",
         )
     found = [entry for entry in entries if _matches(entry.key.split(":"), parts)]
     if not found:
         raise OdekError(
-            f'no remembered approval begins with "{visible(clip(text, 140))}"', hint="`odek approvals list` shows them"
+            f'no remembered approval begins with "{visible(truncate(text, 140))}"',
+            hint="`odek approvals list` shows them",
         )
     if len(found) > 1:
         listed = ", ".join(short_id(entry.key) for entry in found)
         raise OdekError(
-            f'{len(found)} approvals begin with "{visible(clip(text, 140))}": {listed}', hint="give more digits"
+            f'{len(found)} approvals begin with "{visible(truncate(text, 140))}": {listed}', hint="give more digits"
         )
     return found[0]
 

@@ -9,7 +9,7 @@ from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -30,7 +30,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     del host
     words = [*parsed.shell, *rest]
     if len(words) != 1 or words[0] not in SHELLS:
-        given = clip(visible(" ".join(words)), 60)
+        given = truncate(visible(" ".join(words)), 60)
         raise UsageError(
             f'"{given}" is no shell that odek knows' if given else "say for which shell",
             hint=f"one of: {', '.join(SHELLS)}",

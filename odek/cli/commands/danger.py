@@ -17,7 +17,7 @@ from odek.config.settings import Settings
 from odek.danger.policy import PLACES, Action, Decision, Explanation, PolicyContext, Where, explain, explanation_to_json
 from odek.errors import UsageError
 from odek.host import Host
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 ACTIONS = {
     ("explain",): ("odek.cli.commands.danger", "explain_main", "tell the class of a command, and who would be asked")
@@ -34,7 +34,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if {"--help", "-h"} & set(arguments) or arguments == ["help"]:
         terminal.answer(_OVERVIEW)
         return 0
-    given = clip(visible(" ".join(arguments)), 60)
+    given = truncate(visible(" ".join(arguments)), 60)
     raise UsageError(
         f'"{given}" is no action of odek danger' if given else "say what to do",
         hint="`odek danger explain --help` explains the one there is",

@@ -10,7 +10,7 @@ from odek.cli.main import COMMANDS
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host
-from odek.text import clip, visible
+from odek.text import truncate, visible
 
 ACTIONS: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("explain",): ("odek.cli.commands.sandbox_explain", "main", "show what a run here would do, and why"),
@@ -47,7 +47,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if {"--help", "-h"} & set(arguments) or arguments == ["help"]:
         terminal.answer(_overview())
         return 0
-    given = clip(visible(" ".join(arguments)), 60)
+    given = truncate(visible(" ".join(arguments)), 60)
     raise UsageError(
         f'"{given}" is no action of odek sandbox' if given else "say what to do with the sandbox",
         hint=f"one of: {', '.join(' '.join(words) for words in ACTIONS)}; `odek sandbox --help` explains them",

@@ -24,7 +24,7 @@ from odek.agent.events import (
     Warned,
 )
 from odek.agent.loop import Agent
-from odek.errors import BudgetExhausted, Interrupted, OdekError, OutOfTime
+from odek.errors import BudgetExhausted, Interrupted, OdekError, TimeLimitReached
 from odek.model.errors import ModelError, ModelRejected
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 
@@ -277,7 +277,7 @@ class BreakingModel(ScriptedModel):
 
 ENDINGS = (
     Interrupted(2),
-    OutOfTime(14),
+    TimeLimitReached(14),
     ModelRejected("answered 401", status=401),
     ModelRejected("answered 402", status=402),
     ModelError("answered 500"),
@@ -298,7 +298,7 @@ def test_whatever_ends_a_turn_the_models_word_is_last(
     model = kind([*before, ending, says("done")])
     tools = Tools({"x": Outcome("1")})
     agent = Agent(model=model, tools=tools, sink=lambda _: None, max_iterations=5, system="system text")
-    with pytest.raises(BudgetExhausted if isinstance(ending, OutOfTime) else type(ending)):
+    with pytest.raises(BudgetExhausted if isinstance(ending, TimeLimitReached) else type(ending)):
         agent.run("task")
     last = Message(role="assistant", content=f"half an answer\n\n{CUT}") if speaks else NO_REPLY
     assert agent.messages[-1] == last
@@ -307,7 +307,7 @@ def test_whatever_ends_a_turn_the_models_word_is_last(
 
 
 def test_words_that_time_has_cut_off_are_told() -> None:
-    model = BreakingModel([OutOfTime(14)])
+    model = BreakingModel([TimeLimitReached(14)])
     agent = Agent(model=model, tools=Tools({}), sink=lambda _: None, max_iterations=5, system="system text")
     with pytest.raises(BudgetExhausted) as caught:
         agent.run("task")
@@ -770,7 +770,7 @@ def test_time_that_is_over_stops_what_is_running() -> None:
 
     b = bench(
         asks_for("x", "y", text="I wait", usage=Usage(input_tokens=10, output_tokens=1)),
-        outcomes={"x": OutOfTime(14)},
+        outcomes={"x": TimeLimitReached(14)},
         budget=Budget(runtime_s=60),
         now=lambda: 0.0,
         alarm=alarm,

@@ -17,7 +17,15 @@ from odek.app.isolation import (
     require_allowed,
     require_readonly_kept,
 )
-from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError, StateError, UsageError
+from odek.errors import (
+    ApprovalDenied,
+    ConfigError,
+    ExecutableMissing,
+    Interrupted,
+    OdekError,
+    StateFileError,
+    UsageError,
+)
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 
 ERRORS: tuple[tuple[str, BaseException], ...] = (
@@ -31,7 +39,7 @@ ERRORS: tuple[tuple[str, BaseException], ...] = (
     ("sandbox", SandboxError("m")),
     ("config", ConfigError("m")),
     ("approval", ApprovalDenied("m")),
-    ("state", StateError("m")),
+    ("state", StateFileError("m")),
     ("missing", ExecutableMissing("m")),
     ("usage", UsageError("m")),
     ("odek", OdekError("m")),

@@ -13,7 +13,7 @@ from fakes.homes import operator_home
 from odek.approval.gate import require_approval
 from odek.approval.request import ApprovalRequest, EnvOverride, describe_plainly, render_request
 from odek.approval.store import ApprovalStore
-from odek.errors import ApprovalDenied, StateError
+from odek.errors import ApprovalDenied, StateFileError
 from odek.state import StateFolder
 
 ASKED = ApprovalRequest(project_dir="/p", image="alpine", env=(EnvOverride(key="X", value="1"),))
@@ -146,7 +146,7 @@ def test_nobody_to_ask_stops_and_names_file_and_variable(store: ApprovalStore) -
 def test_damaged_approvals_stop_before_anybody_is_asked(store: ApprovalStore, tmp_path: Path) -> None:
     """R-61, B30: fail closed."""
     damage(tmp_path)
-    with pytest.raises(StateError):
+    with pytest.raises(StateFileError):
         gate(store, Answers())
 
 
@@ -155,7 +155,7 @@ def test_trust_that_cannot_be_remembered_stops(tmp_path: Path) -> None:
     (tmp_path / ".odek").mkdir(mode=0o700)
     (tmp_path / ".odek" / "project_sandbox_approvals.json.lock").mkdir()
     store = ApprovalStore(StateFolder(operator_home(tmp_path)))
-    with pytest.raises(StateError):
+    with pytest.raises(StateFileError):
         gate(store, Answers("t"))
 
 

@@ -14,7 +14,7 @@ from fakes.homes import operator_home
 
 from odek.approval.request import ApprovalRequest, EnvOverride, digest, fingerprint
 from odek.approval.store import FILE, ApprovalStore
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.state import StateFolder
 
 PLAIN = ApprovalRequest(project_dir="/p", image="alpine", network="bridge", volumes=("./a:/a",))
@@ -113,7 +113,7 @@ def test_damaged_file_approves_nothing_and_is_not_overwritten(
     """R-61, B30, B46: fail closed."""
     path = plant(tmp_path, content)
     for attempt in (store.holds, store.remember):
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             attempt(PLAIN)
         assert caught.value.message == f'"{path}" is damaged: {reason}'
         assert caught.value.hint == "remove the file; odek then asks again"
@@ -124,12 +124,12 @@ def test_loose_or_linked_file_approves_nothing(store: ApprovalStore, tmp_path: P
     """R-61, B30."""
     path = plant(tmp_path, {fingerprint(PLAIN): True})
     path.chmod(0o666)
-    with pytest.raises(StateError, match="is open to other users"):
+    with pytest.raises(StateFileError, match="is open to other users"):
         store.holds(PLAIN)
     path.chmod(0o600)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StateError, match="is a symbolic link"):
+    with pytest.raises(StateFileError, match="is a symbolic link"):
         store.holds(PLAIN)
 
 
@@ -137,7 +137,7 @@ def test_loose_or_linked_file_approves_nothing(store: ApprovalStore, tmp_path: P
 def test_unreadable_file_approves_nothing(store: ApprovalStore, tmp_path: Path, data: bytes) -> None:
     """B37, B38, B46: an empty, a truncated and a doubled one."""
     plant(tmp_path, {}).write_bytes(data)
-    with pytest.raises(StateError, match="is damaged"):
+    with pytest.raises(StateFileError, match="is damaged"):
         store.holds(PLAIN)
 
 

@@ -15,7 +15,7 @@ from odek.approval.request import ApprovalRequest
 from odek.approval.store import FILE, ApprovalStore, approval_key
 from odek.cli.commands.approvals import main
 from odek.cli.terminal import Terminal
-from odek.errors import OdekError, StateError, UsageError
+from odek.errors import OdekError, StateFileError, UsageError
 from odek.state import StateFolder
 
 OTHER = ApprovalRequest(project_dir="/elsewhere", image="i")
@@ -113,5 +113,5 @@ def test_damaged_store_is_an_error(scratch: Scratch) -> None:
     """R-61, B46: never shown as an empty list."""
     Path(scratch.store.path).write_text("{")
     for arguments in (("list",), ("revoke", "--all")):
-        with pytest.raises(StateError):
+        with pytest.raises(StateFileError):
             scratch.run(*arguments)

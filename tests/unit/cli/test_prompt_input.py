@@ -27,7 +27,7 @@ from odek.cli.prompt_input import (
     parse_entries,
     render_entries,
 )
-from odek.errors import Interrupted, StateError, UsageError
+from odek.errors import Interrupted, StateFileError, UsageError
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 from odek.session.groups import history
 from odek.state import StateFolder
@@ -201,7 +201,7 @@ def test_every_step_is_on_the_disk_before_the_next(tmp_path: Path) -> None:
     assert keeper.outcome == "session saved"
 
 
-@pytest.mark.parametrize("ending", [Interrupted(2), StateError("gone")], ids=["signal", "error"])
+@pytest.mark.parametrize("ending", [Interrupted(2), StateFileError("gone")], ids=["signal", "error"])
 def test_turn_that_was_ended_is_kept(ending: BaseException, tmp_path: Path) -> None:
     """F-49, F-58: an error, an interrupt; the conversation in the file is whole."""
     sessions = Sessions(tmp_path)
@@ -228,7 +228,7 @@ def test_disk_that_is_full_is_told_once_and_does_not_end_the_turn(tmp_path: Path
         keeper.keep(agent, recorder)
         sessions.file().unlink()
         assert keeper.take_turn("task", model="small", cwd="/w") == "answer"
-        with pytest.raises(StateError) as unsaved:
+        with pytest.raises(StateFileError) as unsaved:
             keeper.require_saved()
     assert unsaved.value.message.endswith("was removed while it was in use")
     assert keeper.outcome == "session saved in part"

@@ -18,7 +18,7 @@ from odek.cli.conversation import find_session, model_layer, require_place
 from odek.cli.session_view import render_listing
 from odek.config.resolve import resolve
 from odek.config.settings import Source
-from odek.errors import OdekError, StateError, UsageError
+from odek.errors import OdekError, StateFileError, UsageError
 from odek.session.store import SessionList
 from odek.session.transcript import Transcript
 
@@ -133,7 +133,7 @@ def test_export_and_show_json_are_one_object(desk: Desk) -> None:
 def test_delete_takes_what_exists_and_refuses_what_does_not(desk: Desk) -> None:
     """F-35: an unknown session is an error, and nothing of the same call is deleted."""
     desk.sessions.make(*HELLO)
-    with pytest.raises(StateError, match="there is no session"):
+    with pytest.raises(StateFileError, match="there is no session"):
         desk.run("delete", FIRST_ID, "20260715-nothing", FIRST_ID)
     assert desk.run("delete", FIRST_ID)[0] == f"deleted session {FIRST_ID}\n"
     assert desk.sessions.store.list() == SessionList(sessions=(), damaged=())
@@ -163,7 +163,7 @@ def test_beginning_of_an_id_is_enough_while_there_is_one(desk: Desk) -> None:
     def find(text: str) -> str:
         return find_session(store, text, warn=warnings.append)
 
-    with pytest.raises(StateError, match="no session yet"):
+    with pytest.raises(StateFileError, match="no session yet"):
         find("")
     first = desk.sessions.make(SYSTEM, user("1"))
     second = desk.sessions.make(SYSTEM, user("2"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.errors import ExecutableMissing, FileRefused, Interrupted
+from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
 from odek.listing import Walk
 from odek.onhost import commands
 from odek.onhost.commands import HostExecutor, scrub_environment
@@ -220,7 +220,7 @@ def test_files_are_those_of_the_workspace(host: HostExecutor) -> None:
     host.write("a/b.txt", b"text", replacing=None)
     assert host.run("cat a/b.txt", timeout_s=LONG_S).output.data == b"text"
     assert host.read(f"{host.workspace}/a/b.txt", limit_bytes=10) == b"text"
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         host.read("../x", limit_bytes=10)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.privileges import may_become_others
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.onhost.files import WorkspaceFiles, open_below
 
 LIMIT = 1 << 20
@@ -45,7 +45,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def refusal(files: WorkspaceFiles, path: str, *, write: bool) -> str:
-    with pytest.raises(FileRefused) as caught:  # noqa: PT012 - one call, whichever
+    with pytest.raises(FileAccessDenied) as caught:  # noqa: PT012 - one call, whichever
         if write:
             files.write(path, b"evil", replacing=None)
         else:
@@ -125,7 +125,7 @@ def test_messages_show_control_characters_as_escapes(root: Path) -> None:
 def test_read_refuses_more_than_the_limit(root: Path) -> None:
     files = WorkspaceFiles(str(root))
     assert files.read("plain.txt", limit_bytes=5) == b"plain"
-    with pytest.raises(FileRefused) as caught:
+    with pytest.raises(FileAccessDenied) as caught:
         files.read("plain.txt", limit_bytes=4)
     assert caught.value.message == '"plain.txt" is larger than 4 bytes (5)'
 
@@ -185,14 +185,14 @@ def test_write_gives_new_files_the_mode_of_the_umask(root: Path) -> None:
 @pytest.mark.parametrize("present", [b"other", b"plain!", b""])
 def test_write_refuses_when_the_file_is_not_what_was_read(root: Path, present: bytes) -> None:
     (root / "plain.txt").write_bytes(present)
-    with pytest.raises(FileRefused) as caught:
+    with pytest.raises(FileAccessDenied) as caught:
         WorkspaceFiles(str(root)).write("plain.txt", b"x", replacing=b"plain")
     assert caught.value.message == '"plain.txt" was changed by somebody else meanwhile; read it again'
     assert (root / "plain.txt").read_bytes() == present
 
 
 def test_write_refuses_when_the_file_is_gone(root: Path) -> None:
-    with pytest.raises(FileRefused) as caught:
+    with pytest.raises(FileAccessDenied) as caught:
         WorkspaceFiles(str(root)).write("no/file", b"x", replacing=b"plain")
     assert caught.value.message == '"no/file" does not exist'
     assert not (root / "no").exists()
@@ -252,7 +252,7 @@ def test_a_folder_swapped_for_a_link_does_not_lead_outside(root: Path) -> None:
             try:
                 seen.add(files.read("race/secret", limit_bytes=LIMIT))
                 files.write("race/secret", b"inside", replacing=b"inside")
-            except FileRefused as error:
+            except FileAccessDenied as error:
                 seen.add(error.message.partition('" ')[2].encode())
     finally:
         os.kill(child, 9)
@@ -287,9 +287,9 @@ def test_guard_that_refuses_keeps_everything_as_it_was(root: Path, path: str, re
     def guard(place: str) -> None:
         places.append(place)
         if refused == "first" or place in ("inner/deep.txt", "f/g/h", "plain.txt"):
-            raise FileRefused("no")
+            raise FileAccessDenied("no")
 
-    with pytest.raises(FileRefused, match="no"):
+    with pytest.raises(FileAccessDenied, match="no"):
         WorkspaceFiles(str(root)).write(path, b"x", replacing=None, guard=guard)
     assert (tree(root), len(places)) == (before, 2 if refused == "last" and "to_" in path else 1)
 

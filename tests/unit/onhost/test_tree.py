@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.privileges import may_become_others
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.listing import Walk
 from odek.onhost.tree import WorkspaceTree
 
@@ -87,10 +87,10 @@ def test_walk_goes_where_and_as_deep_as_it_was_told(root: Path, path: str, how: 
 def test_places_outside_and_what_is_not_there_are_refused(root: Path, path: str) -> None:
     """R-44, B13."""
     tree = WorkspaceTree(str(root))
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         tree.walk(path, Walk())
     if path not in ("out", "loop"):
-        with pytest.raises(FileRefused):
+        with pytest.raises(FileAccessDenied):
             tree.stat(path)
 
 

@@ -9,7 +9,7 @@ import pytest
 from fakes.containers import CONTAINER_ID, FACTS, NONCE, SPEC, inspected
 from fakes.docker import FakeDocker, FakePending
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.sandbox import scripts
 from odek.sandbox.argv import run_argv
 from odek.sandbox.container import Container
@@ -101,7 +101,7 @@ def test_file_that_cannot_be_put_there_is_named() -> None:
     docker = FakeDocker()
     container = box(docker)
     docker.on("exec", react=answer(scripts.NOT_WRITABLE))
-    with pytest.raises(FileRefused, match='cannot write "/ctx/a": it cannot be written'):
+    with pytest.raises(FileAccessDenied, match='cannot write "/ctx/a": it cannot be written'):
         container.attach("a", b"x")
 
 
@@ -111,7 +111,7 @@ def test_read_reaches_it_and_write_does_not() -> None:
     docker.on("exec", react=answer(out=b"text"))
     assert container.read("/ctx/a", limit_bytes=10) == b"text"
     assert docker.calls[0].stdin == pack_script(scripts.READ, ("a", "11", "/ctx"), MARK, umask=SPEC.umask)
-    with pytest.raises(FileRefused, match="leaves the workspace"):
+    with pytest.raises(FileAccessDenied, match="leaves the workspace"):
         container.write("/ctx/a", b"x", replacing=None)
     assert len(docker.calls) == 1
 
@@ -122,10 +122,10 @@ def test_several_files_are_read_with_one_of_them_attached() -> None:
     docker.on("exec", react=answer(out=b"text"))
     found = container.read_many(("/ctx/a", "b", "/etc/passwd"), limit_bytes=10, total_bytes=100)
     assert found[:2] == (b"text", b"text")
-    assert isinstance(found[2], FileRefused)
+    assert isinstance(found[2], FileAccessDenied)
 
 
 def test_without_files_there_is_no_such_place() -> None:
     container = box(FakeDocker(), attachments=False)
-    with pytest.raises(FileRefused, match="leaves the workspace"):
+    with pytest.raises(FileAccessDenied, match="leaves the workspace"):
         container.read("/ctx/a", limit_bytes=10)

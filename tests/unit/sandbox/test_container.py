@@ -12,7 +12,7 @@ import pytest
 from fakes.containers import CONTAINER_ID, FACTS, SPEC
 from fakes.docker import FakeDocker, FakePending
 
-from odek.errors import ExecutableMissing, FileRefused, Interrupted
+from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
 from odek.process import CommandResult, Output
 from odek.sandbox import scripts
 from odek.sandbox.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
@@ -373,7 +373,7 @@ def test_read_asks_for_one_byte_more_than_is_wanted() -> None:
 def test_read_of_more_than_the_limit_is_refused() -> None:
     box = Box()
     box.docker.on("exec", react=answer(out=b"x" * 11))
-    with pytest.raises(FileRefused, match='cannot read "a": it is larger than 10 bytes'):
+    with pytest.raises(FileAccessDenied, match='cannot read "a": it is larger than 10 bytes'):
         box.container.read("a", limit_bytes=10)
 
 
@@ -394,7 +394,7 @@ def test_refusal_of_a_script_is_put_into_words(doing: str, code: int, reason: st
     """R-44, B13: all tools decide alike."""
     box = Box()
     box.docker.on("exec", react=answer(status=code))
-    with pytest.raises(FileRefused) as refused:
+    with pytest.raises(FileAccessDenied) as refused:
         access(box, doing, "a\x1b")
     assert refused.value.message == f'cannot {doing} "a\\x1b": {reason}'
 
@@ -405,7 +405,7 @@ def test_refusal_repeats_what_the_programs_say(code: int) -> None:
     box = Box()
     words = b"cat: write error: No space left on device\n\x1b[2J" + b"x" * 500
     box.docker.on("exec", react=answer(words + b"\n", status=code))
-    with pytest.raises(FileRefused, match=r"\(cat: write error: No space left on device; \\x1b\[2Jx+…\)$"):
+    with pytest.raises(FileAccessDenied, match=r"\(cat: write error: No space left on device; \\x1b\[2Jx+…\)$"):
         access(box, "write")
 
 
@@ -420,7 +420,7 @@ def test_refused_write_names_the_read_only_workspace() -> None:
     """R-43, R-44."""
     box = Box(replace(SPEC, readonly=True))
     box.docker.on("exec", react=answer(status=scripts.NOT_WRITABLE))
-    with pytest.raises(FileRefused, match="the workspace is mounted read-only"):
+    with pytest.raises(FileAccessDenied, match="the workspace is mounted read-only"):
         access(box, "write")
 
 
@@ -439,7 +439,7 @@ def test_access_that_fails_otherwise_says_how(doing: str, script: dict[str, Any]
     box.docker.on("exec", **script)
     box.docker.on(*INSPECT, stdout=state(True))
     before = box.docker.now()
-    with pytest.raises(FileRefused) as refused:
+    with pytest.raises(FileAccessDenied) as refused:
         access(box, doing)
     assert refused.value.message == f'cannot {doing} "a": {words}'
     assert box.docker.now() - before < FILE_TIMEOUT_S + 1
@@ -476,7 +476,7 @@ def test_write_sends_the_bytes_and_what_they_replace(replacing: bytes | None) ->
 def test_path_that_is_refused_reaches_no_container(doing: str, path: str) -> None:
     """R-44."""
     box = Box()
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         access(box, doing, path)
     assert box.docker.calls == []
 

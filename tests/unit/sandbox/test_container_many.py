@@ -10,7 +10,7 @@ import pytest
 from fakes.containers import FACTS, SPEC
 from fakes.docker import FakeDocker, FakePending
 
-from odek.errors import ExecutableMissing, FileRefused, Interrupted
+from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
 from odek.listing import Walk
 from odek.process import CommandRequest, CommandResult
 from odek.sandbox import lookup, scripts
@@ -206,7 +206,7 @@ def test_walk_that_is_refused_says_why(status: int, out: bytes, reason: str) -> 
     """R-44, B13, B21: all tools decide alike."""
     box = Box()
     box.docker.on("exec", react=answer(status, out=out))
-    with pytest.raises(FileRefused) as refused:
+    with pytest.raises(FileAccessDenied) as refused:
         box.container.walk("a\x1b", Walk())
     assert refused.value.message == f'cannot look at "a\\x1b": {reason}'
 
@@ -226,7 +226,7 @@ def test_place_that_is_refused_reaches_no_container(path: str) -> None:
     """R-44."""
     box = Box()
     for look in (lambda: box.container.walk(path, Walk()), lambda: box.container.stat(path)):
-        with pytest.raises(FileRefused):
+        with pytest.raises(FileAccessDenied):
             look()
     assert box.docker.calls == []
 
@@ -272,7 +272,7 @@ def test_write_through_a_link_asks_about_where_it_leads() -> None:
 
 
 def refuse(place: str) -> None:
-    raise FileRefused(f"no {place}")
+    raise FileAccessDenied(f"no {place}")
 
 
 def refuse_hooks(place: str) -> None:
@@ -285,7 +285,7 @@ def test_write_that_the_guard_refuses_is_not_made(guard: Any, calls: int) -> Non
     """D-6."""
     box = Box()
     box.docker.on("exec", react=answer(scripts.ELSEWHERE, out=b".git/hooks/x"))
-    with pytest.raises(FileRefused, match="no "):
+    with pytest.raises(FileAccessDenied, match="no "):
         box.container.write("x", b"x", replacing=None, guard=guard)
     assert len(box.docker.calls) == calls
 
@@ -294,6 +294,6 @@ def test_links_that_change_all_the_time_are_refused() -> None:
     """R-44."""
     box = Box()
     box.docker.on("exec", react=answer(scripts.ELSEWHERE, out=b"y"))
-    with pytest.raises(FileRefused, match="its links change all the time"):
+    with pytest.raises(FileAccessDenied, match="its links change all the time"):
         box.container.write("x", b"x", replacing=None, guard=lambda _: None)
     assert len(box.docker.calls) == 3

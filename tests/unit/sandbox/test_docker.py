@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes.docker import FakeDocker, completed
 
-from odek.errors import ExecutableMissing, NoProcess
+from odek.errors import ExecutableMissing, SpawnFailed
 from odek.process import Completed
 from odek.sandbox.docker import PROBE_ARGV, DockerCli, NoDocker, call, probe, quote, read_probe
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
@@ -189,7 +189,7 @@ def test_probe_without_a_client_finds_no_daemon() -> None:
 
 def test_client_that_cannot_be_started_at_present_is_no_missing_daemon() -> None:
     """R-7, S-1: a full process table is no reason to run on the host."""
-    docker = FakeDocker().on("version", raises=NoProcess("cannot run docker: Resource temporarily unavailable"))
+    docker = FakeDocker().on("version", raises=SpawnFailed("cannot run docker: Resource temporarily unavailable"))
     with pytest.raises(SandboxConfigError, match="cannot be started: cannot run docker: Resource temporarily"):
         probe(docker, sleep=docker.sleep)
 

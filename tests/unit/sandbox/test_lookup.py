@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.listing import Entry, Listing, Walk
 from odek.process import CommandResult, Output
 from odek.sandbox import lookup, scripts
@@ -82,7 +82,7 @@ def test_listing_names_folders_that_could_not_be_read() -> None:
 
 @pytest.mark.parametrize(("timed_out", "why"), [(True, "it takes too long"), (False, "it is gone")])
 def test_empty_listing_is_refused(timed_out: bool, why: str) -> None:
-    with pytest.raises(FileRefused, match=f'cannot look at "d": {why}'):
+    with pytest.raises(FileAccessDenied, match=f'cannot look at "d": {why}'):
         lookup.parse_listing(done(b"", timed_out=timed_out), "d", MARK, Walk())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.sandbox.paths import relative_path, relative_place
 
 
@@ -47,21 +47,21 @@ def test_path_inside_the_workspace_is_made_relative(path: str, relative: str) ->
 )  # fmt: skip
 def test_path_that_leaves_the_workspace_is_refused(path: str) -> None:
     """R-44, B13."""
-    with pytest.raises(FileRefused, match="leaves the workspace"):
+    with pytest.raises(FileAccessDenied, match="leaves the workspace"):
         relative_path(path)
 
 
 @pytest.mark.parametrize("path", [".", "./", "a/..", "/workspace", "/workspace/", "/workspace/.", "a/", "a/b//"])
 def test_path_of_a_folder_is_refused(path: str) -> None:
     """R-44."""
-    with pytest.raises(FileRefused, match="is a folder, not a file"):
+    with pytest.raises(FileAccessDenied, match="is a folder, not a file"):
         relative_path(path)
 
 
 @pytest.mark.parametrize("path", ["", "\0", "a\0b", "a" * 4097, "ü" * 2049, "\ud800", "a\udcff"])
 def test_path_that_is_none_is_refused(path: str) -> None:
     """R-44: half a surrogate pair is no file name, and bytes that are not UTF-8 would name another file."""
-    with pytest.raises(FileRefused, match="is not a usable path"):
+    with pytest.raises(FileAccessDenied, match="is not a usable path"):
         relative_path(path)
 
 
@@ -86,5 +86,5 @@ def test_place_may_be_a_folder_and_any_bytes(path: str, place: str) -> None:
 @pytest.mark.parametrize("path", ["..", "/", "/etc", "/workspacex", "a/../..", "\0", "\ud800", "x" * 4097])
 def test_place_outside_or_that_is_no_path_is_refused(path: str) -> None:
     """R-44."""
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         relative_place(path)

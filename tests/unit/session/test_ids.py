@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.session.ids import check_id, format_time, new_id, parse_time
 
 NONCE = "0123456789abcdef" * 2
@@ -43,7 +43,7 @@ def test_plain_file_name_is_an_id(session_id: str) -> None:
 )
 def test_id_that_could_leave_the_folder_is_refused(session_id: str) -> None:
     """B46: an id `../../config`."""
-    with pytest.raises(StateError, match="is not the id of a session"):
+    with pytest.raises(StateFileError, match="is not the id of a session"):
         check_id(session_id)
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from fakes.sessions import SYSTEM, Sessions, check_pairing, resumed, said, user
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.model.types import Message, Usage
 from odek.session.groups import history
 
 ROOT = Path(__file__).resolve().parents[3]
 START = """
 import os, secrets, sys, time
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.model.types import Message, ToolCall, Usage
 from odek.operator_home import OperatorHome
 from odek.session.files import SessionFolder
@@ -101,7 +101,7 @@ def test_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> 
         assert child.stdout is not None
         child.stdout.readline()
         for attempt in (lambda: sessions.store.open(session_id).__enter__(), lambda: sessions.store.delete(session_id)):
-            with pytest.raises(StateError) as caught:
+            with pytest.raises(StateFileError) as caught:
                 attempt()
             assert caught.value.message == f'"{sessions.path}/{session_id}" is in use by process {child.pid}'
         check_pairing(history(sessions.store.read(session_id)))
@@ -144,7 +144,7 @@ try:
         recorder.record([Message(role="system", content="s"), *history(recorder.transcript), task], Usage())
         print("stored", flush=True)
         sys.stdin.readline()
-except StateError as error:
+except StateFileError as error:
     print(error.message.rpartition(" is ")[2].rpartition(" ")[0])
 """
 )
@@ -200,11 +200,11 @@ def test_full_disk_costs_nothing_that_was_stored(tmp_path: Path) -> None:
             messages = [*resumed(recorder.transcript, SYSTEM.content), user("more"), said("z" * 20_000)]
             filler = fill(tmp_path)
             before = sessions.file().read_bytes()
-            with pytest.raises(StateError) as caught:
+            with pytest.raises(StateFileError) as caught:
                 recorder.record(messages, Usage())
             assert caught.value.message == f'"{sessions.file()}" cannot be written: No space left on device'
             assert sessions.file().read_bytes() == before
-            with pytest.raises(StateError, match="No space left on device"):
+            with pytest.raises(StateFileError, match="No space left on device"):
                 sessions.make(user("another"))
             assert [summary.header.id for summary in sessions.store.list().sessions] == [session_id]
             filler.unlink()
@@ -221,7 +221,7 @@ def test_full_disk_while_a_session_is_trimmed_leaves_it_as_it_was(tmp_path: Path
         session_id = sessions.make(SYSTEM, user("x" * 30_000), *(said(str(number) * 20_000) for number in range(6)))
         before = sessions.file().read_bytes()
         fill(tmp_path)
-        with pytest.raises(StateError, match="No space left on device"):
+        with pytest.raises(StateFileError, match="No space left on device"):
             sessions.store.trim(session_id, 4)
         assert sessions.file().read_bytes() == before
         sessions.store.delete(session_id)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, check_pairing, result, resumed, said, user
 
-from odek.errors import StateError
+from odek.errors import StateFileError
 from odek.model.types import Message, Usage
 from odek.session.files import AppendOnlyFile
 from odek.session.groups import history
@@ -152,7 +152,7 @@ def test_undone_turn_is_gone_and_the_next_follows_what_is_left(sessions: Session
     assert stored(sessions).state.turns == 2
     with sessions.store.open(FIRST_ID) as again:
         assert (again.undo_turn(), again.undo_turn()) == (2, 0)
-        with pytest.raises(StateError, match="no turn to take back"):
+        with pytest.raises(StateFileError, match="no turn to take back"):
             again.undo_turn()
     assert spoken(sessions) == []
 
@@ -187,7 +187,7 @@ class FailingFile(AppendOnlyFile):
 
     def append(self, data: bytes) -> None:
         if self.full:
-            raise StateError("no space")
+            raise StateFileError("no space")
         super().append(data)
 
 
@@ -228,7 +228,7 @@ def test_failed_write_is_made_up_for_by_the_next(sessions: Sessions) -> None:
     file.full = True
     for message in (user("two"), calls("a"), result("a")):
         messages.append(message)
-        with pytest.raises(StateError):
+        with pytest.raises(StateFileError):
             recorder.record(messages, NONE)
     file.full = False
     messages.append(said("2"))
@@ -274,7 +274,7 @@ def test_session_at_its_limit_loses_its_oldest_groups_and_says_so(sessions: Sess
     assert (stored(sessions).state.turns, recorder.stored.turns) == (turns, turns)
     assert sessions.warnings
     assert all("has reached its size limit: the oldest" in text for text in sessions.warnings)
-    with pytest.raises(StateError, match="has no room for"):
+    with pytest.raises(StateFileError, match="has no room for"):
         recorder.record([*messages, said("y" * 9000)], NONE)
     assert spoken(sessions) == left
     recorder.record([*messages, said("short")], NONE)
@@ -301,6 +301,6 @@ def test_file_that_was_removed_is_reported_and_not_brought_back(sessions: Sessio
     """B45: somebody deletes the file of a running session by hand."""
     with made(sessions) as recorder:
         sessions.file().unlink()
-        with pytest.raises(StateError, match="was removed while it was in use"):
+        with pytest.raises(StateFileError, match="was removed while it was in use"):
             recorder.record([user("x")], NONE)
     assert list(sessions.path.iterdir()) == []

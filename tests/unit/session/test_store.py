@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from fakes.sessions import FIRST_ID, NOON, NOON_TEXT, SYSTEM, Sessions, calls, interrupted, result, resumed, said, user
 
-from odek.errors import StateError, UsageError
+from odek.errors import StateFileError, UsageError
 from odek.model.types import Message, Usage
 from odek.session.groups import history
 from odek.session.store import Cleaned, Unreadable, plan_cleanup
@@ -74,7 +74,7 @@ def test_nothing_is_listed_and_nothing_made_without_sessions(sessions: Sessions,
     listing = sessions.store.list()
     assert (listing.sessions, listing.damaged, sessions.store.latest()) == ((), (), None)
     for attempt in (sessions.store.read, sessions.store.delete, sessions.store.export):
-        with pytest.raises(StateError, match=f'^there is no session "{FIRST_ID}"$'):
+        with pytest.raises(StateFileError, match=f'^there is no session "{FIRST_ID}"$'):
             attempt(FIRST_ID)
     assert list(tmp_path.iterdir()) == []
 
@@ -174,7 +174,7 @@ def test_damaged_session_can_be_deleted_and_is_not_opened(sessions: Sessions, ki
     if kind == "fifo":
         path.unlink()
         os.mkfifo(path, 0o600)
-    with pytest.raises(StateError), sessions.store.open(session_id):
+    with pytest.raises(StateFileError), sessions.store.open(session_id):
         pytest.fail("opened")
     sessions.store.delete(session_id)
     left = {"target": b"precious"} if kind == "link" else {}
@@ -188,7 +188,7 @@ def test_unknown_session_cannot_be_deleted(sessions: Sessions) -> None:
     sessions.make(user("x"))
     before = names(sessions)
     for session_id in ("20260715-" + "f" * 32, "x"):
-        with pytest.raises(StateError) as caught:
+        with pytest.raises(StateFileError) as caught:
             sessions.store.delete(session_id)
         assert caught.value.message == f'there is no session "{session_id}"'
         assert caught.value.hint == "see `odek session list`"
@@ -200,9 +200,9 @@ def test_no_way_leads_out_of_the_folder(sessions: Sessions, tmp_path: Path, sess
     """B46: an id `../../config`."""
     (tmp_path / "config.json").write_bytes(old_object())
     for attempt in (sessions.store.read, sessions.store.delete, sessions.store.export):
-        with pytest.raises(StateError, match="is not the id of a session"):
+        with pytest.raises(StateFileError, match="is not the id of a session"):
             attempt(session_id)
-    with pytest.raises(StateError, match="is not the id of a session"), sessions.store.open(session_id):
+    with pytest.raises(StateFileError, match="is not the id of a session"), sessions.store.open(session_id):
         pytest.fail("opened")
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
@@ -225,7 +225,7 @@ def test_session_in_use_is_left_alone_by_everybody_else(sessions: Sessions) -> N
             lambda: sessions.store.delete(session_id),
             lambda: sessions.store.trim(session_id, 2),
         ):
-            with pytest.raises(StateError) as caught:
+            with pytest.raises(StateFileError) as caught:
                 attempt()
             assert caught.value.message == busy
         kept = Unreadable(name=session_id, reason=busy)
@@ -354,7 +354,7 @@ def test_id_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
     """R-85: two sessions never share a file, even with a broken source of random numbers."""
     first, second = Sessions(tmp_path), Sessions(tmp_path)
     session_id = first.make(user("x"))
-    with pytest.raises(StateError, match="already"):
+    with pytest.raises(StateFileError, match="already"):
         second.make(user("y"))
     assert history(first.store.read(session_id)) == (user("x"),)
 
@@ -379,7 +379,7 @@ def test_write_that_stops_in_the_middle_is_taken_back(sessions: Sessions) -> Non
     with sessions.store.open(session_id) as recorder:
         messages = [*resumed(recorder.transcript, SYSTEM.content), said("y" * 5000)]
         with file_size_limit(len(before) + 1000):
-            with pytest.raises(StateError) as caught:
+            with pytest.raises(StateFileError) as caught:
                 recorder.record(messages, NONE)
             assert sessions.file().read_bytes() == before
         assert caught.value.message == f'"{sessions.file()}" cannot be written: File too large'
@@ -390,7 +390,7 @@ def test_write_that_stops_in_the_middle_is_taken_back(sessions: Sessions) -> Non
 
 def test_session_that_cannot_be_made_leaves_nothing(sessions: Sessions) -> None:
     """B46."""
-    with file_size_limit(10), pytest.raises(StateError, match="cannot be written"):
+    with file_size_limit(10), pytest.raises(StateFileError, match="cannot be written"):
         sessions.make(user("x"))
     assert names(sessions) == []
 

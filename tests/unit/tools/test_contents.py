@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.tools.contents import DiffTool, HeadTailTool, JsonQueryTool
 from odek.tools.registry import ToolResult
 
@@ -157,7 +157,7 @@ def test_places_outside_are_refused(path: str) -> None:
         (DiffTool, {"path": path, "content": ""}),
         (DiffTool, {"path_a": path, "path_b": path}),
     ):
-        with pytest.raises(FileRefused, match="leaves the workspace"):
+        with pytest.raises(FileAccessDenied, match="leaves the workspace"):
             tool(executor=FakeExecutor(), wrap=wrap).call(arguments)
 
 

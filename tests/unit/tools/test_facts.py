@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor, entry
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.tools.facts import ChecksumTool, FileInfoTool, TreeTool
 from odek.tools.registry import ToolResult
 
@@ -43,10 +43,10 @@ def test_file_info_tells_what_a_path_is(kind: Any, is_dir: bool, is_symlink: boo
 @pytest.mark.parametrize("path", ["nope", "../x", "/etc/passwd", "~/x", ""])
 def test_file_info_and_tree_refuse_what_is_not_there_or_outside(path: str) -> None:
     """R-44, F-61, F-63."""
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         FileInfoTool(executor=FakeExecutor(), wrap=wrap).call({"path": path})
     if path:
-        with pytest.raises(FileRefused):
+        with pytest.raises(FileAccessDenied):
             TreeTool(executor=FakeExecutor(), wrap=wrap).call({"path": path})
 
 

@@ -7,7 +7,7 @@ import pytest
 from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate, WriteGate
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.model.types import ToolCall
 from odek.redact import Redactor
 from odek.tools.arguments import ArgumentError, parse_arguments
@@ -110,9 +110,9 @@ def test_read_file_cuts_endless_lines_and_long_parts() -> None:
 def test_what_is_no_text_is_refused_by_read_and_patch(data: bytes, message: str) -> None:
     """B54, F-66: binary and Latin-1 files are told apart and left alone."""
     executor = FakeExecutor(files={"a.txt": data})
-    with pytest.raises(FileRefused) as from_read:
+    with pytest.raises(FileAccessDenied) as from_read:
         ReadFileTool(executor=executor, wrap=wrap).call({"path": "a.txt"})
-    with pytest.raises(FileRefused) as from_patch:
+    with pytest.raises(FileAccessDenied) as from_patch:
         patch_tool(executor).call({"path": "a.txt", "old_string": "a", "new_string": "b"})
     assert (from_read.value.message, from_patch.value.message) == (message, message)
     assert executor.files == {"a.txt": data}
@@ -138,7 +138,7 @@ def test_all_file_tools_refuse_the_same_paths(path: str, message: str) -> None:
         (write_tool(executor), {"content": "x"}),
         (patch_tool(executor), {"old_string": "a", "new_string": "b"}),
     ):
-        with pytest.raises(FileRefused) as caught:
+        with pytest.raises(FileAccessDenied) as caught:
             tool.call({"path": path, **arguments})
         refusals.append(caught.value.message)
     assert (refusals, executor.files) == ([message] * 3, {})
@@ -233,7 +233,7 @@ def test_patch_refuses_when_the_file_changed_since_it_was_read() -> None:
             return data
 
     executor = Racing(files={"a.txt": b"x"})
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         patch(executor, old_string="x", new_string="y")
     assert executor.files == {"a.txt": b"theirs"}
 
@@ -247,7 +247,7 @@ def test_patch_refuses_results_above_the_limit() -> None:
 
 def test_files_above_ten_mebibytes_are_refused() -> None:
     """B54: a 60 MB file is told, not loaded."""
-    with pytest.raises(FileRefused, match="larger than 10485760 bytes"):
+    with pytest.raises(FileAccessDenied, match="larger than 10485760 bytes"):
         read(b"x" * ((10 << 20) + 1))
 
 
@@ -294,7 +294,7 @@ def test_file_that_the_gate_refuses_is_not_written() -> None:
         (write_tool(executor, FakeGate(answer="no")), {"content": "y"}),
         (patch_tool(executor, FakeGate(answer="no")), {"old_string": "x", "new_string": "y"}),
     ):
-        with pytest.raises(FileRefused, match=r"^no$"):
+        with pytest.raises(FileAccessDenied, match=r"^no$"):
             tool.call({"path": "a", **arguments})
     assert executor.files == {"a": b"x"}
 
@@ -383,7 +383,7 @@ def test_patch_shows_no_line_of_a_file_that_may_not_be_read(path: str, old: str)
     """F8: neither in the diff nor in the error about what was not found."""
     executor = FakeExecutor(files={".env": b"KEY=secret\n"})
     gate = FakeGate({".env": "not that file"})
-    with pytest.raises(FileRefused, match="not that file"):
+    with pytest.raises(FileAccessDenied, match="not that file"):
         patch_tool(executor, gate).call({"path": path, "old_string": old, "new_string": "K"})
     assert executor.files == {".env": b"KEY=secret\n"}
     assert executor.reads == []

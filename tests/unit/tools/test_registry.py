@@ -11,7 +11,7 @@ from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate
 
 from odek.approval.operation import Operation
-from odek.errors import FileRefused, Interrupted, OdekError, StateError
+from odek.errors import FileAccessDenied, Interrupted, OdekError, StateFileError
 from odek.model.types import ToolCall, ToolSpec
 from odek.tools.files import WriteFileTool
 from odek.tools.parallel_shell import ParallelShellTool
@@ -79,7 +79,7 @@ def test_call_says_which_arguments_were_ignored() -> None:
 
 
 def test_call_turns_a_refused_file_into_a_result() -> None:
-    probe = Probe(answer=FileRefused('"x" leaves the workspace'))
+    probe = Probe(answer=FileAccessDenied('"x" leaves the workspace'))
     assert Toolbox([probe]).call(call()) == error('"x" leaves the workspace')
 
 
@@ -89,7 +89,7 @@ def test_call_reports_a_bug_as_a_failed_call() -> None:
     assert Toolbox([probe]).call(call()) == error("bug in tool probe: ZeroDivisionError: division\\x07by zero")
 
 
-@pytest.mark.parametrize("ending", [Interrupted(2), OdekError("the sandbox is gone"), StateError("x")])
+@pytest.mark.parametrize("ending", [Interrupted(2), OdekError("the sandbox is gone"), StateFileError("x")])
 def test_call_lets_pass_what_ends_the_run(ending: BaseException) -> None:
     """R-42: a broken executor ends the run, it does not become text."""
     with pytest.raises(type(ending)):
@@ -130,7 +130,7 @@ class Reader(Probe):
     def prepare(self, arguments: Mapping[str, Any]) -> Work:
         self.asked.append(arguments)
         if arguments["text"] == "refused":
-            raise FileRefused("no")
+            raise FileAccessDenied("no")
         return partial(self.call, arguments)
 
 

@@ -7,7 +7,7 @@ import pytest
 from fakes.executor import FakeExecutor, entry
 from fakes.gates import FakeGate
 
-from odek.errors import FileRefused
+from odek.errors import FileAccessDenied
 from odek.tools.arguments import ArgumentError, parse_arguments
 from odek.tools.facts import TreeTool
 from odek.tools.glob import GlobTool
@@ -216,9 +216,9 @@ def test_search_explains_a_wrong_pattern(arguments: dict[str, Any], error: str |
 def test_search_and_glob_refuse_places_outside(path: str) -> None:
     """R-44, F-61, B13."""
     executor = FakeExecutor(files={"a": b"x"})
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         search(executor, "x", path=path)
-    with pytest.raises(FileRefused):
+    with pytest.raises(FileAccessDenied):
         glob(executor, "*", path=path)
 
 
