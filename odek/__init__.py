@@ -8,11 +8,11 @@ The map, lowest level first; a room imports only what stands above it here (test
     calloff.py         stopping the work of other threads
     secret_names.py    which variables hold a secret, by their names
     redact.py          secrets taken out of text
-    trusted.py         names of files that this machine trusts later
-    listing.py         what a look into folders finds
-    together.py        several children followed by one thread
     process.py         child processes: the only subprocess
+    executor.py        where commands run and files are read: one protocol, two places
     safefile.py        opening a file that others may exchange meanwhile
+    gitconfig.py       what a file of git's settings names
+    trusted_files.py   files that this machine trusts later, and which of them changed
     operator_home.py   where the operator's files are, and whether they are the operator's
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked
@@ -22,12 +22,9 @@ The map, lowest level first; a room imports only what stands above it here (test
     approval/          what needs the operator's word, and how it is asked
     model/             the conversation with a language model
     session/           conversations on disk
-    executor.py        where commands run: one protocol, two places
-    onhost/            … the host: commands, files, folders, and stopping what was started
+    host_executor/     the executor of this host: commands, files, folders, and stopping what was started
     agent/             the loop, its events, the system prompt
     tools/             what the model can call
-    gitconfig.py       what a file of git's settings names
-    changes.py         which of them changed while odek ran
     app/               one run, from its settings to a conversation: the composition root
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits

@@ -23,7 +23,7 @@ NO_BUDGET = Budget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spending:
     """What a task has used so far."""
 
     seconds: float = 0.0
@@ -32,7 +32,7 @@ class Spent:
     usage: Usage = field(default_factory=Usage)
 
 
-def find_exhausted(budget: Budget, spent: Spent) -> str:
+def exceeded_limit(budget: Budget, spent: Spending) -> str:
     """Return which limit leaves nothing to work with, in words, or "".
 
     Tokens are known after a request only, so the one that passes a limit is the last.
@@ -48,12 +48,12 @@ def find_exhausted(budget: Budget, spent: Spent) -> str:
     return ""
 
 
-def allowed_calls(budget: Budget, spent: Spent, wanted: int) -> int:
+def allowed_calls(budget: Budget, spent: Spending, wanted: int) -> int:
     """Return how many of `wanted` tool calls the budget still allows."""
     return wanted if budget.tool_calls is None else max(min(budget.tool_calls - spent.tool_calls, wanted), 0)
 
 
-def render_spent(spent: Spent) -> str:
+def render_spending(spent: Spending) -> str:
     """Return one line about what was used."""
     used = spent.usage
     counts = [plural(spent.requests, "model call"), plural(spent.tool_calls, "tool call")]

@@ -6,14 +6,176 @@ runs, in this thread and one call after the other.
 
 from __future__ import annotations
 
+import json
+import queue
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from odek.agent.context import shorten
+from odek.agent.context_window import truncate_middle
 from odek.agent.events import Sink, ToolFinished, ToolStarted, call_title
-from odek.agent.failures import SAME_FAILURES, FailureCounter, RepeatedFailures, last_warning, same_failure
-from odek.agent.parallel import Batch
+from odek.calloff import CallOff, heed
+from odek.errors import Interrupted, OdekError
 from odek.model.types import ToolCall, ToolSpec
+from odek.text import truncate, visible
+
+T = TypeVar("T")
+
+# Longer than the executors take to stop a command (sandbox.commands: 15 s for each of two tries).
+_STOP_PATIENCE_S = 35.0
+
+
+class ParallelRun(Generic[T]):
+    """Work done by a bounded number of threads."""
+
+    def __init__(self, tasks: Sequence[Callable[[], T]], *, limit: int) -> None:
+        """Prepare to do `tasks`, at most `limit` at once, begun in their order."""
+        self.results: dict[int, T] = {}
+        """what is done, by the place of its task"""
+        self._tasks = tasks
+        self._limit = limit
+        self._begun = iter(range(len(tasks)))
+        self._begin = threading.Lock()
+        self._ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self._call_off = CallOff()
+
+    def run(self, on_result: Callable[[], None]) -> None:
+        """Do the work; `on_result` is called, in this thread, whenever a result has been added.
+
+        What a task or `on_result` raises ends everything and is raised here, as is what the waiting is
+        ended by. `results` may then hold more than `on_result` was told of.
+        """
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in self._tasks[: self._limit]]
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in self._tasks:
+                error = self._ended.get()
+                if error is not None:
+                    raise error
+                on_result()
+        except BaseException as error:
+            self._call_off.call(error.signal_number if isinstance(error, Interrupted) else 0)
+            raise
+        finally:
+            _join(threads)
+
+    def _work(self) -> None:
+        heed(self._call_off)
+        while self._call_off.signal_number is None:
+            with self._begin:
+                place = next(self._begun, None)
+            if place is None:
+                return
+            try:
+                self.results[place] = self._tasks[place]()
+            except BaseException as error:  # raised again in the thread that waits
+                self._ended.put(error)
+                return
+            self._ended.put(None)
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    deadline = time.monotonic() + _STOP_PATIENCE_S
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(max(deadline - time.monotonic(), 0))
+
+
+FAILURES_BEFORE_HINT = 3
+SAME_FAILURES = 6
+"""so often the same call may fail while nothing new succeeds"""
+_SHOWN_LENGTH = 120  # characters of a call that an error repeats
+_WORDS_ABOUT = ("description", "timeout")  # arguments that do not change what a call does
+
+_DEFAULT_HINT = "Stop and compare what you assume with what the results say; try another way, or ask the user."
+_HINTS = (
+    ("exit code:", "Read the first error of the output, not the last; run a smaller part of the command on its own."),
+    ("is a folder", "The path is a folder; list it first, then name a file in it."),
+    ("does not exist", "Look where the file really is before you name it again."),
+    ("not found", "Look at what is really there before you name it again."),
+    ("binary", "The file is no text; look at it with a program made for its format."),
+)
+
+
+class FailureStreak:
+    """Counts the failures in a row of each tool."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def hint(self, tool: str, *, failed: bool, text: str) -> str:
+        """Note one result; return advice when it is the third failure in a row, else ""."""
+        count = self._counts.get(tool, 0) + 1 if failed else 0
+        self._counts[tool] = count % FAILURES_BEFORE_HINT
+        return choose_hint(tool, text) if count == FAILURES_BEFORE_HINT else ""
+
+
+def choose_hint(tool: str, text: str) -> str:
+    """Return the advice that fits the failure described in `text`."""
+    advice = next((hint for words, hint in _HINTS if words in text), _DEFAULT_HINT)
+    return f"hint: {tool} failed {FAILURES_BEFORE_HINT} times in a row. {advice}"
+
+
+class RepeatedFailures:
+    """Notices a model that makes the same failing call again and again.
+
+    A call that succeeds and was not made before counts as progress, and all begins anew: tests that fail
+    after each of many edits are work. Calls that differ only in blanks, in the order of their arguments or in
+    what they are said to be for are the same.
+    """
+
+    def __init__(self) -> None:
+        self._failed: dict[str, int] = {}
+        self._succeeded: set[str] = set()
+
+    def count(self, call: ToolCall, *, failed: bool) -> int:
+        """Note one result; return how often this call has failed since there was progress, 0 when it succeeded."""
+        key = f"{call.name}\n{_canonical(call.arguments)}"
+        if not failed:
+            if key not in self._succeeded:
+                self._succeeded.add(key)
+                self._failed.clear()
+            return 0
+        self._failed[key] = self._failed.get(key, 0) + 1
+        return self._failed[key]
+
+
+def last_warning(count: int) -> str:
+    """Return what the model is told after the failure before the one that ends the task, else ""."""
+    return (
+        f"hint: this very call has failed {count} times; once more ends the task." if count == SAME_FAILURES - 1 else ""
+    )
+
+
+def same_failure(call: ToolCall, count: int) -> OdekError:
+    """Return the error for a `call` that failed too often."""
+    shown = visible(truncate(" ".join(f"{call.name} {call.arguments}".split()), _SHOWN_LENGTH))
+    return OdekError(
+        f"the model made the same failing call {count} times: {shown}",
+        hint="say in the task how it can be done, or use another model",
+    )
+
+
+def _canonical(arguments: str) -> str:
+    """Return the JSON text `arguments` in one of its many spellings; what is not JSON without its blanks."""
+    try:
+        value = json.loads(arguments)
+        if isinstance(value, dict):
+            value = {key: part for key, part in value.items() if key not in _WORDS_ABOUT}
+        return json.dumps(_collapsed(value), sort_keys=True)
+    except (ValueError, RecursionError):
+        return "".join(arguments.split())
+
+
+def _collapsed(value: object) -> object:
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, dict):
+        return {" ".join(key.split()): _collapsed(part) for key, part in value.items()}
+    return [_collapsed(part) for part in value] if isinstance(value, list) else value
+
 
 # A net below the caps of the tools (F-51): whatever a tool does, one result cannot fill the window.
 RESULT_LIMIT_CHARACTERS = 200_000
@@ -55,7 +217,7 @@ class CallRunner:
         self._tools = tools
         self._sink = sink
         self._parallel = parallel
-        self._failures = FailureCounter()
+        self._failures = FailureStreak()
         self._repeated = RepeatedFailures()
         self._early: dict[str, str] = {}
 
@@ -105,7 +267,7 @@ class CallRunner:
         for call in calls:
             self._sink(ToolStarted(call=call, title=call_title(call)))
             tasks.append(self._tools.prepare(call))
-        batch = Batch(tasks, limit=self._parallel)
+        batch = ParallelRun(tasks, limit=self._parallel)
         handed_out = 0
 
         def hand_out_ready() -> None:
@@ -135,4 +297,4 @@ class CallRunner:
 
 def limited(text: str) -> str:
     """Return `text`, without its middle when it is longer than any tool's result should be."""
-    return shorten(text, RESULT_LIMIT_CHARACTERS)
+    return truncate_middle(text, RESULT_LIMIT_CHARACTERS)

@@ -1,7 +1,7 @@
 """What happens in a run, for whoever shows it: terminal, `--json`, later a web page.
 
 Texts are as they came; whoever prints one for a person sends it through `odek.text` first.
-Whenever a ModelAsked is sent, the conversation is complete (no call without its result) and may be
+Whenever a RequestStarted is sent, the conversation is complete (no call without its result) and may be
 stored.
 """
 
@@ -20,7 +20,7 @@ _TELLING_ARGUMENTS = ("command", "path", "pattern", "goal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelAsked:
+class RequestStarted:
     """A request goes to the model."""
 
     iteration: int
@@ -28,7 +28,7 @@ class ModelAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextArrived:
+class TextDelta:
     """A piece of the model's text, while it is being written."""
 
     text: str
@@ -36,7 +36,7 @@ class TextArrived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextVoided:
-    """The text since ModelAsked does not count: the answer broke off and begins anew."""
+    """The text since RequestStarted does not count: the answer broke off and begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warned:
+class WarningIssued:
     """Something the user should know, and that does not end the run."""
 
     text: str
@@ -84,7 +84,7 @@ class Finished:
     """classes of danger, and how many operations of each were refused"""
 
 
-Event = ModelAsked | TextArrived | TextVoided | ModelReplied | ToolStarted | ToolFinished | Warned | Finished
+Event = RequestStarted | TextDelta | TextVoided | ModelReplied | ToolStarted | ToolFinished | WarningIssued | Finished
 Sink = Callable[[Event], None]
 
 
@@ -106,9 +106,9 @@ def call_title(call: ToolCall) -> str:
 def to_json(event: Event) -> dict[str, Any]:
     """Return `event` as the object that `--json` prints: its kind under "event", then its fields."""
     match event:
-        case ModelAsked():
+        case RequestStarted():
             return {"event": "model_asked", "iteration": event.iteration}
-        case TextArrived():
+        case TextDelta():
             return {"event": "text", "text": event.text}
         case TextVoided():
             return {"event": "text_voided"}
@@ -119,7 +119,7 @@ def to_json(event: Event) -> dict[str, Any]:
         case ToolFinished():
             call = {"id": event.call.id, "name": event.call.name}
             return {"event": "tool_finished", **call, "failed": event.failed, "result": event.text}
-        case Warned():
+        case WarningIssued():
             return {"event": "warning", "text": event.text}
         case Finished():
             usage = _usage_fields(event.usage)

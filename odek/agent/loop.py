@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from odek.agent.budget import NO_BUDGET, Budget, Spent, allowed_calls, find_exhausted, render_spent
+from odek.agent.budget import NO_BUDGET, Budget, Spending, allowed_calls, exceeded_limit, render_spending
 from odek.agent.calls import CallRunner, Toolbox
-from odek.agent.context import NO_CUT, NOTE, Cut, cut_view, estimate_tokens, fit, shrink
-from odek.agent.events import Finished, ModelAsked, ModelReplied, Sink, TextArrived, TextVoided, Warned
+from odek.agent.context_window import ODEK_NOTE, UNTRIMMED, TrimState, estimate_tokens, trim_further, trim_to, trimmed
+from odek.agent.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
 from odek.agent.stops import is_filtered
 from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
 from odek.model.errors import ModelError
@@ -30,11 +30,11 @@ _LONG_TOKENS = 4000  # no window in use is smaller
 _LAST_WORDS = 2000  # characters of the model's last text that a task without a summary ends with
 
 _CUT_OFF = (
-    f"{NOTE} Your last reply reached the output limit before it was complete. None of its tool calls was run. "
+    f"{ODEK_NOTE} Your last reply reached the output limit before it was complete. None of its tool calls was run. "
     "Make the calls again, fewer at a time and with shorter arguments: write long files in several parts."
 )
 _WRITTEN = (
-    f"{NOTE} Your last reply holds a call of {{name}} as text. Nothing was run. Make the call again through the "
+    f"{ODEK_NOTE} Your last reply holds a call of {{name}} as text. Nothing was run. Make the call again through the "
     "function calling that you are offered; if your text was meant to be the answer, repeat it."
 )
 _CANNOT_CALL = (
@@ -42,11 +42,11 @@ _CANNOT_CALL = (
     "that its server uses, does not know how to call tools"
 )
 _SUMMARY_REQUEST = (
-    f"{NOTE} The limit of {{what}} for this task is reached and no more tools can be used. "
+    f"{ODEK_NOTE} The limit of {{what}} for this task is reached and no more tools can be used. "
     "Say briefly what was done, what was found and what is left to do."
 )
-_REPLY_CUT = f"{NOTE} The reply was cut off here: the turn ended before it was complete."
-_NO_REPLY = f"{NOTE} The turn ended before there was a reply."
+_REPLY_CUT = f"{ODEK_NOTE} The reply was cut off here: the turn ended before it was complete."
+_NO_REPLY = f"{ODEK_NOTE} The turn ended before there was a reply."
 _INTERRUPTED = "interrupted: the run was stopped before this call had a result; it may have had effects"
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
@@ -96,10 +96,10 @@ class Agent:
         self._arrived = ""
         """the text of the reply that is being written"""
         self._runner = CallRunner(tools, sink, parallel=parallel_calls)
-        self._cut = NO_CUT
+        self._cut = UNTRIMMED
         self._started = now()
         self._task_place = len(self.messages)
-        self._spent = Spent()
+        self._spent = Spending()
 
     def run(self, task: str) -> str:
         """Work on `task` and return the final answer.
@@ -112,7 +112,7 @@ class Agent:
         self._task_place = len(self.messages)
         self.messages.append(Message(role="user", content=task))
         self.usage = Usage()
-        self._spent = Spent()
+        self._spent = Spending()
         self._started = self._now()
         self._refused_before = dict(self._refused)
         self._runner.begin_task()
@@ -150,7 +150,7 @@ class Agent:
                 self.messages += [reply.message, Message(role="user", content=_WRITTEN.format(name=written))]
             elif reply.message.content.strip():
                 if written:
-                    self._sink(Warned(text=_CANNOT_CALL.format(name=written)))
+                    self._sink(WarningIssued(text=_CANNOT_CALL.format(name=written)))
                 return self._accept(reply), iteration
             elif empty_before:
                 raise _no_answer(reply)
@@ -168,7 +168,7 @@ class Agent:
         return written_call(reply.message.content, {tool.name for tool in self._tools.specs})
 
     def _ask(self, iteration: int, tools: tuple[ToolSpec, ...]) -> Reply:
-        self._sink(ModelAsked(iteration=iteration))
+        self._sink(RequestStarted(iteration=iteration))
         view, size = self._view(tools)
         reply = self._complete(view, tools)
         self.usage = self.usage + reply.usage
@@ -179,26 +179,26 @@ class Agent:
 
     def _view(self, tools: tuple[ToolSpec, ...]) -> tuple[tuple[Message, ...], int]:
         """Return what of the messages is sent, shortened to the model's window if that is known, and its size."""
-        view = cut_view(self.messages, self._cut)
+        view = trimmed(self.messages, self._cut)
         size = estimate_tokens(view, tools)
         fitting = self._fitting(tools, size)
         if fitting == self._cut:
             return view, size
         self._cut = fitting
-        view = cut_view(self.messages, self._cut)
+        view = trimmed(self.messages, self._cut)
         return view, estimate_tokens(view, tools)
 
-    def _fitting(self, tools: tuple[ToolSpec, ...], size: int) -> Cut:
+    def _fitting(self, tools: tuple[ToolSpec, ...], size: int) -> TrimState:
         """Return the cut with which what now has `size` tokens fits the model's window, as far as that is known."""
         window = self._model.window(size)
         if window is None or size <= window * _WINDOW_SHARE:
             return self._cut
-        return fit(self.messages, tools, self._cut, int(window * _WINDOW_SHARE))
+        return trim_to(self.messages, tools, self._cut, int(window * _WINDOW_SHARE))
 
     def _complete(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         """Ask, and ask with less while the provider finds it too long, a few times at most (B42)."""
         shrinks = 0
-        doubt: tuple[ModelError, Cut] | None = None
+        doubt: tuple[ModelError, TrimState] | None = None
         while True:
             try:
                 return self._send(view, tools)
@@ -214,20 +214,22 @@ class Agent:
                 doubt = None if error.context_overflow else (error, self._cut)
                 shrinks += 1
                 self._cut = smaller
-                view = cut_view(self.messages, smaller)
-                self._sink(Warned(text="the conversation is too long for the model; older parts of it are left out"))
+                view = trimmed(self.messages, smaller)
+                self._sink(
+                    WarningIssued(text="the conversation is too long for the model; older parts of it are left out")
+                )
 
     def _is_long(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> bool:
         """Return whether a refusal of this request may be due to its length."""
         return estimate_tokens(view, tools) >= _LONG_TOKENS
 
-    def _smaller(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Cut | None:
+    def _smaller(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> TrimState | None:
         """Return a cut for a request that was refused as too long, None when nothing more can go.
 
         The refusal may have told how large the window is.
         """
         fitting = self._fitting(tools, estimate_tokens(view, tools))
-        return fitting if cut_view(self.messages, fitting) != view else shrink(self.messages, self._cut)
+        return fitting if trimmed(self.messages, fitting) != view else trim_further(self.messages, self._cut)
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         self._arrived = ""
@@ -237,7 +239,7 @@ class Agent:
 
     def _take_text(self, text: str) -> None:
         self._arrived = self._arrived + text if text else ""
-        self._sink(TextArrived(text=text) if text else TextVoided())
+        self._sink(TextDelta(text=text) if text else TextVoided())
 
     def _filtered(self, reply: Reply) -> OdekError:
         """Return the error for a reply that a filter of the provider stopped; what there is of it is kept.
@@ -254,7 +256,7 @@ class Agent:
     def _accept(self, reply: Reply) -> str:
         self.messages.append(reply.message)
         if reply.stop == "length":
-            self._sink(Warned(text="the answer is cut off: it reached the model's output limit"))
+            self._sink(WarningIssued(text="the answer is cut off: it reached the model's output limit"))
         return reply.message.content
 
     def _act(self, reply: Reply, iteration: int) -> None:
@@ -264,7 +266,9 @@ class Agent:
             content = reply.message.content if reply.message.content.strip() else _REPLY_CUT
             self.messages.append(Message(role="assistant", content=content))
             self.messages.append(Message(role="user", content=_CUT_OFF))
-            self._sink(Warned(text="the model's reply was cut off at its output limit; its tool calls were not run"))
+            self._sink(
+                WarningIssued(text="the model's reply was cut off at its output limit; its tool calls were not run")
+            )
             return
         calls = reply.message.tool_calls
         allowed = allowed_calls(self._budget, self._spending(), len(calls))
@@ -280,11 +284,11 @@ class Agent:
         self.messages.append(_result(call, text))
         self._spent = replace(self._spent, tool_calls=self._spent.tool_calls + 1)
 
-    def _spending(self) -> Spent:
+    def _spending(self) -> Spending:
         return replace(self._spent, seconds=self._now() - self._started)
 
     def _require_budget(self) -> None:
-        limit = find_exhausted(self._budget, self._spending())
+        limit = exceeded_limit(self._budget, self._spending())
         if limit:
             raise self._exhausted(limit)
 
@@ -297,12 +301,12 @@ class Agent:
         since = self.messages[self._task_place :]
         spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
         words = summary or truncate(
-            next((text for text in spoken if text and not text.startswith(NOTE)), ""), _LAST_WORDS
+            next((text for text in spoken if text and not text.startswith(ODEK_NOTE)), ""), _LAST_WORDS
         )
         return BudgetExhausted(
             f"the task has used up its limit of {limit}",
             hint="raise the limit (`odek config view` tells where it comes from), or split the task",
-            detail="\n".join(part for part in (words, render_spent(self._spending())) if part),
+            detail="\n".join(part for part in (words, render_spending(self._spending())) if part),
         )
 
     def _summary(self, what: str, iteration: int) -> str:
@@ -311,7 +315,7 @@ class Agent:
         try:
             summary = self._ask(iteration, ()).message.content.strip()
         except OdekError as error:
-            self._sink(Warned(text=f"no summary of the work so far: {error.message}"))
+            self._sink(WarningIssued(text=f"no summary of the work so far: {error.message}"))
             summary = ""
         if summary:
             self.messages.append(Message(role="assistant", content=summary))

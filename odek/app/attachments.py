@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from odek.errors import UsageError
-from odek.onhost.files import open_below
+from odek.host_executor.files import open_below
 from odek.text import plural, truncate, visible
 
 FILE_LIMIT_BYTES = 32 << 20

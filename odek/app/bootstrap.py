@@ -16,7 +16,7 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from odek import changes
+from odek import trusted_files
 from odek.agent.budget import Budget
 from odek.agent.events import Sink
 from odek.agent.prompt import PromptFacts, system_prompt
@@ -35,8 +35,8 @@ from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings, Source
 from odek.executor import Executor
 from odek.host import Host
+from odek.host_executor.commands import HostExecutor
 from odek.model.types import Message, Model, ToolSpec
-from odek.onhost.commands import HostExecutor
 from odek.redact import Redactor
 from odek.sandbox.container import Container
 from odek.sandbox.docker import Docker
@@ -302,16 +302,16 @@ def _close(container: Container, notices: Notices) -> None:
         notices.warn(left)
 
 
-def _look_at_files(host: Host, *, since_ns: int | None = None) -> changes.Look:
+def _look_at_files(host: Host, *, since_ns: int | None = None) -> trusted_files.Snapshot:
     """Look at the files that this machine trusts later."""
     skipped = kernel_mounts_below(host.cwd, read_mounts("self"))
-    return changes.look(host.cwd, now_ns=time.time_ns(), since_ns=since_ns, skipped=skipped)
+    return trusted_files.take_snapshot(host.cwd, now_ns=time.time_ns(), since_ns=since_ns, skipped=skipped)
 
 
-def _tell_changes(host: Host, before: changes.Look, notices: Notices) -> None:
+def _tell_changes(host: Host, before: trusted_files.Snapshot, notices: Notices) -> None:
     """Name the files that changed and that git, an editor or odek itself will trust (B55)."""
     after = _look_at_files(host, since_ns=before.taken_ns)
-    changed = changes.describe(before, after)
+    changed = trusted_files.describe_changes(before, after)
     if changed:
         notices.warn(changed, hint="look at them before you use git, your editor or odek in this folder")
 

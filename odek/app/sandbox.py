@@ -22,7 +22,7 @@ from odek.approval.request import ApprovalRequest
 from odek.config.settings import Override, Settings, Source
 from odek.config.values import expand_marked
 from odek.host import Host, home_of_owner, read_identity, start_of
-from odek.onhost.files import PathWalk
+from odek.host_executor.files import PathWalk
 from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
 from odek.sandbox.build import Build, BuildOptions
 from odek.sandbox.client_config import read_client_config

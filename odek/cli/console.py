@@ -10,13 +10,13 @@ from collections.abc import Callable
 from odek.agent.events import (
     Event,
     Finished,
-    ModelAsked,
     ModelReplied,
-    TextArrived,
+    RequestStarted,
+    TextDelta,
     TextVoided,
     ToolFinished,
     ToolStarted,
-    Warned,
+    WarningIssued,
     to_json,
 )
 from odek.cli.terminal import Terminal
@@ -49,11 +49,11 @@ class ConsoleRenderer:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case ModelAsked():
+            case RequestStarted():
                 self._calls.clear()
                 self._writing = False
                 self._terminal.show_status("waiting for the model")
-            case TextArrived():
+            case TextDelta():
                 if not self._writing:
                     self._writing = True
                     self._terminal.show_status("the model is writing")
@@ -66,7 +66,7 @@ class ConsoleRenderer:
                 self._terminal.show_status("  running")
             case ToolFinished():
                 self._result(event)
-            case Warned():
+            case WarningIssued():
                 self._terminal.warn(visible(event.text))
             case Finished():
                 self._summary(event)
@@ -223,13 +223,13 @@ class StreamingRenderer(ConsoleRenderer):
         """the text of the last reply, as far as it was shown"""
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, TextArrived) and self._streams:
+        if isinstance(event, TextDelta) and self._streams:
             self._stream(event.text)
         else:
             self.end_line()
-            if isinstance(event, ModelAsked | TextVoided):
+            if isinstance(event, RequestStarted | TextVoided):
                 self._shown = ""
-            if isinstance(event, ModelAsked) and event.iteration == 1:
+            if isinstance(event, RequestStarted) and event.iteration == 1:
                 self._started = self._now()  # a turn, not the conversation, is what is timed
             super().__call__(event)
 

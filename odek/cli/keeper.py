@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odek.agent.events import Event, ModelAsked, Sink, ToolFinished, ToolStarted
+from odek.agent.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted
 from odek.agent.loop import Agent
 from odek.errors import StateFileError
 
@@ -38,7 +38,7 @@ class Keeper:
         self._agent, self._recorder = agent, recorder
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, (ModelAsked, ToolStarted, ToolFinished)):
+        if isinstance(event, (RequestStarted, ToolStarted, ToolFinished)):
             self.save()
         self._sink(event)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, Protocol
 
-from odek import trusted
+from odek import trusted_files
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.shell import abstract_text
 
@@ -131,8 +131,8 @@ _PROTECTED_STARTS = frozenset(path[0] for path in _PROTECTED)
 _ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
 _BLOCK_DEVICE = re.compile(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
 
-_TRUSTED_NAMES = trusted.FILES | trusted.FOLDERS
-_TRUSTED_BY_GLOB = trusted.OWN | frozenset(name for name in _TRUSTED_NAMES if name.startswith("."))
+_TRUSTED_NAMES = trusted_files.FILES | trusted_files.FOLDERS
+_TRUSTED_BY_GLOB = trusted_files.OWN | frozenset(name for name in _TRUSTED_NAMES if name.startswith("."))
 """`*.py` may name sitecustomize.py, but hardly ever does"""
 
 
@@ -302,14 +302,16 @@ def trusted_name(path: str, place: Place) -> str:
     parts = split(path)[len(split(writable_root(place))) :]
     folded = tuple(part.casefold() for part in parts)
     if any(
-        trusted.is_named(part) or _is_one_of(part, _TRUSTED_BY_GLOB) or trusted.is_tail("/".join(folded[:end]))
+        trusted_files.is_named(part)
+        or _is_one_of(part, _TRUSTED_BY_GLOB)
+        or trusted_files.is_tail("/".join(folded[:end]))
         for end, part in enumerate(folded, start=1)
     ):
         return abstract_text.rendered("/".join(parts))
-    git = next((i for i, part in enumerate(folded) if _matches(part, trusted.GIT)), -1)
+    git = next((i for i, part in enumerate(folded) if _matches(part, trusted_files.GIT)), -1)
     if git >= 0:
         rest = folded[git + 1 :]
-        if not rest or (rest[0] not in trusted.GIT_DATA and not rest[-1].endswith(".lock")):
+        if not rest or (rest[0] not in trusted_files.GIT_DATA and not rest[-1].endswith(".lock")):
             return abstract_text.rendered("/".join(parts))
     return ""
 

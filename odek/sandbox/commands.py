@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from odek.errors import ExecutableMissing, Interrupted
-from odek.process import CommandResult, Completed
+from odek.process import CommandResult, Completed, wait_all
 from odek.sandbox import scripts
 from odek.sandbox.argv import exec_argv
 from odek.sandbox.delivery import pack_script, pack_text
@@ -22,7 +22,6 @@ from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.following import EndMarker, Job, follow
 from odek.sandbox.spec import SandboxSpec
-from odek.together import follow_all
 
 OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
 STOP_TIMEOUT_S = 10.0
@@ -108,7 +107,7 @@ class Commands:
         try:
             for text, timeout_s in zip(texts, timeouts_s, strict=True):
                 jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
-            for index, ended in follow_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
+            for index, ended in wait_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
                 results[index] = self._result(jobs[index], unfinished(), ended=ended)
         except (Interrupted, ExecutableMissing):
             self._stop_all(unfinished())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from odek.errors import ExecutableMissing, FileAccessDenied
-from odek.listing import Entry, Listing, Walk
+from odek.executor import DirScan, Entry, ScanOptions
 from odek.process import CommandRequest, CommandResult, Completed
 from odek.sandbox import lookup, scripts
 from odek.sandbox.argv import exec_argv, remove_argv
@@ -138,9 +138,9 @@ class Container:
 
     def stat(self, path: str) -> Entry:
         """Return what is at a path; see executor.Executor."""
-        return self._list(path, Walk(depth=0), follow=False).top
+        return self._list(path, ScanOptions(depth=0), follow=False).top
 
-    def walk(self, path: str, how: Walk) -> Listing:
+    def walk(self, path: str, how: ScanOptions) -> DirScan:
         """Return what is in a folder; see executor.Executor."""
         return self._list(path, how, follow=True)
 
@@ -218,7 +218,7 @@ class Container:
             notes = (*notes, self._health.make_room(limit or f"the last command ended with status {result.code}"))
         return replace(result, notes=(*result.notes, *notes)) if notes else result
 
-    def _list(self, path: str, how: Walk, *, follow: bool) -> Listing:
+    def _list(self, path: str, how: ScanOptions, *, follow: bool) -> DirScan:
         place = relative_place(path)
         mark = self._new_nonce()
         text = lookup.list_command(place, how, mark, follow=follow)

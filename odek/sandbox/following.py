@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odek.process import Capture, Output
+from odek.process import Capture, Follower, Output
 from odek.sandbox.docker import Pending
-from odek.together import Follower
 
 _QUIET_S = 0.15  # silence after the end of a command that counts as the end of its output
 _LATE_OUTPUT_S = 2.0  # what the engine itself waits for output of background children

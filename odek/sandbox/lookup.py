@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from odek.errors import FileAccessDenied
-from odek.listing import Entry, Listing, Walk, kind_of, sorted_entries
+from odek.executor import DirScan, Entry, ScanOptions, kind_of, sorted_entries
 from odek.process import CommandResult
 from odek.sandbox import scripts
 from odek.sandbox.paths import relative_place
@@ -31,13 +31,13 @@ _REASONS = {
 }
 
 
-def list_command(place: str, how: Walk, mark: str, *, follow: bool) -> bytes:
+def list_command(place: str, how: ScanOptions, mark: str, *, follow: bool) -> bytes:
     """Return the shell text that lists `place` (paths.relative_place)."""
     arguments = (place, mark, "1" if follow else "", str(LISTING_LIMIT_BYTES), *_find_arguments(how))
     return _with_arguments(scripts.LIST, arguments)
 
 
-def parse_listing(done: CommandResult, place: str, mark: str, how: Walk) -> Listing:
+def parse_listing(done: CommandResult, place: str, mark: str, how: ScanOptions) -> DirScan:
     """Return what the text of `list_command` has printed. Raises FileAccessDenied when that is nothing."""
     records = (b"\n" + done.output.head).split(f"\n{mark} ".encode())[1:]
     complete = records[-1:] == [b"end\n"]
@@ -47,7 +47,7 @@ def parse_listing(done: CommandResult, place: str, mark: str, how: Walk) -> List
             f'cannot look at "{visible(place)}": {"it takes too long" if done.timed_out else "it is gone"}'
         )
     top, *below = entries
-    return Listing(
+    return DirScan(
         top=top,
         entries=sorted_entries(below[: how.count]),
         complete=complete and len(below) <= how.count,
@@ -87,7 +87,7 @@ def parse_contents(
     return tuple(found)
 
 
-def _find_arguments(how: Walk) -> tuple[str, ...]:
+def _find_arguments(how: ScanOptions) -> tuple[str, ...]:
     if how.depth < 1:
         return ()
     names = [item for name in (*sorted(how.skip), *(() if how.hidden else (".*",))) for item in ("-o", "-name", name)]

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from odek.errors import FileAccessDenied
-from odek.executor import Executor
-from odek.listing import MAX_DEPTH, Entry
+from odek.executor import MAX_DEPTH, Entry, Executor
 from odek.model.types import ToolSpec
 from odek.text import plural, visible
 from odek.tools.looking import ORDINARY, SHOWN_LIMIT_CHARACTERS, beginning, bounded, listing_notes, look

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from odek.executor import Executor
-from odek.listing import MAX_DEPTH, Entry
+from odek.executor import MAX_DEPTH, Entry, Executor
 from odek.model.types import ToolSpec
 from odek.text import visible
 from odek.tools.looking import (

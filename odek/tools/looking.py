@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odek.executor import Executor
-from odek.listing import Entry, Listing, Walk
+from odek.executor import DirScan, Entry, Executor, ScanOptions
 from odek.text import plural, truncate, visible
 from odek.tools.workspace import inside
 
 SKIPPED_FOLDERS = frozenset(
     ("node_modules", "vendor", "__pycache__", "target", "dist", "build", ".next", ".venv", ".git")
 )
-ORDINARY = Walk(skip=SKIPPED_FOLDERS, hidden=False)
+ORDINARY = ScanOptions(skip=SKIPPED_FOLDERS, hidden=False)
 SHOWN_LIMIT_CHARACTERS = 60_000
 LISTED = 10  # skipped things that are named; the rest is counted
 SKIP_RULE = (
@@ -21,7 +20,7 @@ SKIP_RULE = (
 )
 
 
-def look(executor: Executor, path: str, how: Walk) -> Listing:
+def look(executor: Executor, path: str, how: ScanOptions) -> DirScan:
     """Return what is below `path` as a tool got it, "" being the workspace. Raises FileAccessDenied."""
     return executor.walk(inside(path) if path else path, how)
 
@@ -42,7 +41,7 @@ def bounded(lines: Sequence[str], limit: int) -> str:
     return "\n".join(lines)
 
 
-def listing_notes(listing: Listing, how: Walk = ORDINARY) -> list[str]:
+def listing_notes(listing: DirScan, how: ScanOptions = ORDINARY) -> list[str]:
     """Return what must be said of a walk besides what it found."""
     passed = [
         f"{visible(entry.path)}/"
@@ -58,7 +57,7 @@ def listing_notes(listing: Listing, how: Walk = ORDINARY) -> list[str]:
     return [*notes, *(f"note: {problem}" for problem in listing.problems)]
 
 
-def beginning(listing: Listing, *reasons: str) -> list[str]:
+def beginning(listing: DirScan, *reasons: str) -> list[str]:
     """Return the line that a result begins with when not everything was looked at (B124), none otherwise.
 
     It stands first, because a model that reads "no match" believes it.

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from odek.approval.operation import Operation
 from odek.errors import FileAccessDenied
-from odek.executor import Executor
-from odek.listing import Entry, Listing
+from odek.executor import DirScan, Entry, Executor
 from odek.model.types import ToolSpec
 from odek.text import plural, truncate, visible
 from odek.tools.looking import (
@@ -145,13 +144,13 @@ class SearchFilesTool(Unasked):
     def _may_show(self, entry: Entry) -> bool:
         return self._gate.allows(Operation(kind="read", subject=entry.path))
 
-    def _report_files(self, chosen: Sequence[Entry], listing: Listing, limit: int) -> ToolResult:
+    def _report_files(self, chosen: Sequence[Entry], listing: DirScan, limit: int) -> ToolResult:
         fence = self._fence([visible(entry.path) for entry in chosen[:limit]], listing)
         endings = [f"files: {len(chosen)}", *left_out(len(chosen), limit), *listing_notes(listing)]
         return ToolResult(text="\n".join((*beginning(listing), fence or "(no file)", *endings)))
 
     def _search_contents(
-        self, pattern: str, chosen: Sequence[Entry], listing: Listing, limit: int, deadline: float
+        self, pattern: str, chosen: Sequence[Entry], listing: DirScan, limit: int, deadline: float
     ) -> ToolResult:
         skipped = _Skipped()
         notes: list[str] = []
@@ -197,7 +196,7 @@ class SearchFilesTool(Unasked):
                 texts.append(content)
         return places, texts
 
-    def _fence(self, lines: Sequence[str], listing: Listing) -> str:
+    def _fence(self, lines: Sequence[str], listing: DirScan) -> str:
         source = f"search_files:{self._workspace.place(listing.top.path)}"
         return self._workspace.wrap(bounded(lines, SHOWN_LIMIT_CHARACTERS), source=source)
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odek.errors import FileAccessDenied
-from odek.executor import Executor, Guard
-from odek.listing import Entry, Listing, Walk
+from odek.executor import DirScan, Entry, Executor, Guard, ScanOptions
 from odek.process import CommandRequest, CommandResult, Output
 from odek.redact import Redactor
 
@@ -51,7 +50,7 @@ class UnsecretExecutor:
         """See Executor."""
         return self._executor.stat(path)
 
-    def walk(self, path: str, how: Walk) -> Listing:
+    def walk(self, path: str, how: ScanOptions) -> DirScan:
         """See Executor."""
         return self._executor.walk(path, how)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from odek.errors import FileAccessDenied
-from odek.listing import Entry, Kind, Listing, Walk, sorted_entries
+from odek.executor import DirScan, Entry, Kind, ScanOptions, sorted_entries
 from odek.process import CommandRequest, CommandResult, Output
 
 
@@ -117,7 +117,7 @@ class FakeExecutor:
             raise FileAccessDenied(f'"{path}" does not exist')
         return known[key]
 
-    def walk(self, path: str, how: Walk) -> Listing:
+    def walk(self, path: str, how: ScanOptions) -> DirScan:
         top = self.stat(path)
         prefix = f"{top.path}/" if top.path else ""
         below = [
@@ -126,7 +126,7 @@ class FakeExecutor:
             if entry.path != top.path and entry.path.startswith(prefix) and _is_reached(entry.path[len(prefix) :], how)
         ]
         shown = sorted_entries(below)[: self._count]
-        return Listing(top=top, entries=shown, complete=len(shown) == len(below))
+        return DirScan(top=top, entries=shown, complete=len(shown) == len(below))
 
     def _all_entries(self) -> dict[str, Entry]:
         known = {"": entry("", "folder")}
@@ -151,6 +151,6 @@ def entry(path: str, kind: Kind, *, size_bytes: int = 0, mtime_s: int = 0, mode:
     return Entry(path=path, kind=kind, mode=mode, size_bytes=size_bytes, mtime_s=mtime_s)
 
 
-def _is_reached(path: str, how: Walk) -> bool:
+def _is_reached(path: str, how: ScanOptions) -> bool:
     folders = path.split("/")[:-1]
     return len(folders) < how.depth and not any(map(how.passes_over, folders))

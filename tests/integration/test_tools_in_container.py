@@ -16,10 +16,9 @@ from support.sandboxes import Boxes, output
 
 from odek.app.tools import make_toolbox
 from odek.config.resolve import resolve
-from odek.executor import Executor
-from odek.listing import Walk
+from odek.executor import Executor, ScanOptions
+from odek.host_executor.commands import HostExecutor
 from odek.model.types import ToolCall
-from odek.onhost.commands import HostExecutor
 from odek.redact import Redactor
 from odek.sandbox.container import Container
 from odek.sandbox.spec import Mount
@@ -251,7 +250,7 @@ def test_huge_folder_costs_its_limit(boxes: Boxes, work: Path) -> None:
     results = [call("tree"), call("glob", pattern="**/*", limit=1000), call("search_files", pattern="hit", path="huge")]
     assert all("there are too many files here" in result.text for result in results)
     assert max(len(result.text) for result in results) < 70_000
-    assert len(box.walk("huge", Walk(count=50_000)).entries) == 30_000
+    assert len(box.walk("huge", ScanOptions(count=50_000)).entries) == 30_000
 
 
 def test_search_over_many_files_is_a_few_calls(boxes: Boxes, work: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from odek import calloff
 from odek.calloff import CallOff
 from odek.errors import Interrupted
-from odek.onhost.commands import HostExecutor
+from odek.host_executor.commands import HostExecutor
 from odek.process import Running
 
 

@@ -41,7 +41,7 @@ FAULTS = {
     "B06": "e2e/test_terminal_programs.py::test_commands_in_the_sandbox_have_no_terminal "
     "e2e/test_terminal_programs.py::test_commands_on_the_host_have_no_terminal",
     "B14": "integration/test_container_commands.py::test_command_of_any_length_runs "
-    "unit/onhost/test_commands.py::test_run_takes_commands_of_any_length",
+    "unit/host_executor/test_commands.py::test_run_takes_commands_of_any_length",
     "B37": "e2e/test_project.py::test_file_that_cannot_be_read_as_meant_ends_the_run",
     "B38": "e2e/test_project.py::test_file_that_cannot_be_read_as_meant_ends_the_run",
     "B39": "unit/model/test_calls.py::test_stream_gives_each_call_once "

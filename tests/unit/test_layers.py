@@ -25,27 +25,24 @@ ROOMS: dict[str, set[str]] = {
     "amounts": set(),
     "secret_names": set(),
     "redact": {"secret_names"},
-    "trusted": set(),
     "calloff": {"errors"},
     "process": GROUND | {"calloff"},
-    "listing": set(),
-    "together": set(),
+    "executor": GROUND | {"process"},
     "safefile": set(),
+    "gitconfig": set(),
+    "trusted_files": GROUND | {"safefile", "gitconfig"},
     "operator_home": GROUND | {"safefile"},
     "host": GROUND | {"operator_home"},
     "state": GROUND | {"operator_home"},
     "config": GROUND | {"amounts", "host", "operator_home", "safefile"},
-    "sandbox": GROUND | {"amounts", "process", "safefile", "listing", "together"},
+    "sandbox": GROUND | {"amounts", "process", "safefile", "executor"},
     "approval": GROUND | {"state", "danger", "secret_names"},
-    "danger": GROUND | {"trusted", "secret_names"},
+    "danger": GROUND | {"trusted_files", "secret_names"},
     "model": GROUND,
     "session": GROUND | {"operator_home", "state", "model"},
-    "executor": GROUND | {"listing", "process"},
-    "onhost": GROUND | {"process", "secret_names", "listing", "together"},
+    "host_executor": GROUND | {"process", "secret_names", "executor"},
     "agent": GROUND | {"model", "calloff"},
-    "tools": GROUND | {"redact", "process", "listing", "model", "danger", "approval", "executor"},
-    "gitconfig": set(),
-    "changes": GROUND | {"trusted", "safefile", "gitconfig"},
+    "tools": GROUND | {"redact", "process", "model", "danger", "approval", "executor"},
     "demo": set(),
 }
 ROOMS["app"] = set(ROOMS) - {"demo"}
@@ -61,9 +58,9 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "socket": ("model/",),
     "ssl": ("model/",),
     "argparse": ("cli/parser.py",),
-    "signal": ("cli/", "process.py", "onhost/processes.py", "onhost/commands.py"),
+    "signal": ("cli/", "process.py", "host_executor/processes.py", "host_executor/commands.py"),
     "termios": ("cli/",),
-    "threading": ("cli/spinner.py", "agent/parallel.py", "app/bootstrap.py"),
+    "threading": ("cli/spinner.py", "agent/calls.py", "app/bootstrap.py"),
     "asyncio": (),
     "pickle": (),
 }
@@ -143,7 +140,7 @@ def test_errors_are_not_swallowed_wholesale(path: Path) -> None:
             caught = ast.unparse(node.type) if node.type else "everything"
             raises_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
             broad = caught in ("everything", "Exception", "BaseException") and not raises_on
-            owners = ("cli/main.py", "tools/registry.py", "agent/parallel.py")
+            owners = ("cli/main.py", "tools/registry.py", "agent/calls.py")
             assert not broad or _name(path) in owners, f"{_name(path)}:{node.lineno}"
 
 

@@ -14,13 +14,13 @@ import pytest
 from odek import errors
 from odek.agent.events import (
     Finished,
-    ModelAsked,
     ModelReplied,
-    TextArrived,
+    RequestStarted,
+    TextDelta,
     TextVoided,
     ToolFinished,
     ToolStarted,
-    Warned,
+    WarningIssued,
     to_json,
 )
 from odek.cli.catalog import read_pages
@@ -63,13 +63,13 @@ def test_document_describes_every_event() -> None:
     """R-81: kinds and fields of --json, exactly."""
     reply = Reply(message=Message(role="assistant", tool_calls=(CALL,)))
     events = (
-        ModelAsked(iteration=1),
-        TextArrived(text=""),
+        RequestStarted(iteration=1),
+        TextDelta(text=""),
         TextVoided(),
         ModelReplied(reply=reply, iteration=1),
         ToolStarted(call=CALL, title=""),
         ToolFinished(call=CALL, text="", failed=False),
-        Warned(text=""),
+        WarningIssued(text=""),
         Finished(answer="", usage=Usage(), iterations=1),
     )
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", events_section(), re.MULTILINE)

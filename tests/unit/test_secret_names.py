@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import odek
-from odek.onhost.commands import scrub_environment
+from odek.host_executor.commands import scrub_environment
 from odek.redact import MARK, Redactor, secrets_in
 from odek.secret_names import is_secret_name, names_a_place
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from odek import trusted
+from odek import trusted_files
 from odek.danger.host.table import NotUnderstood
 from odek.danger.paths import (
     Place,
@@ -172,7 +172,7 @@ class Places:
         if path.endswith("/"):
             return
         name = posixpath.basename(path)
-        if not abstract_text.is_exact(name) and any(_matches(known, name.casefold()) for known in trusted.FILES):
+        if not abstract_text.is_exact(name) and any(_matches(known, name.casefold()) for known in trusted_files.FILES):
             raise NotUnderstood(f"makes {_shown(path)}, which this machine may trust later")
 
     def require_no_secret(self, path: str, cwds: Sequence[str]) -> None:

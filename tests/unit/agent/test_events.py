@@ -8,12 +8,12 @@ import pytest
 from odek.agent.events import (
     Event,
     Finished,
-    ModelAsked,
     ModelReplied,
-    TextArrived,
+    RequestStarted,
+    TextDelta,
     ToolFinished,
     ToolStarted,
-    Warned,
+    WarningIssued,
     call_title,
     to_json,
 )
@@ -32,8 +32,8 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
-        (ModelAsked(iteration=1), {"event": "model_asked", "iteration": 1}),
-        (TextArrived(text="a"), {"event": "text", "text": "a"}),
+        (RequestStarted(iteration=1), {"event": "model_asked", "iteration": 1}),
+        (TextDelta(text="a"), {"event": "text", "text": "a"}),
         (
             ModelReplied(reply=REPLY, iteration=2),
             {
@@ -50,7 +50,7 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
             ToolFinished(call=CALL, text="out", failed=True),
             {"event": "tool_finished", "id": "c1", "name": "shell", "failed": True, "result": "out"},
         ),
-        (Warned(text="w"), {"event": "warning", "text": "w"}),
+        (WarningIssued(text="w"), {"event": "warning", "text": "w"}),
         (
             Finished(answer="a", usage=REPLY.usage, iterations=4, refused=(("network_egress", 2),)),
             {

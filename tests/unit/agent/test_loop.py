@@ -12,16 +12,16 @@ from fakes.model import NO_USAGE, ScriptedModel, text_reply
 
 from odek.agent.budget import Budget
 from odek.agent.calls import RESULT_LIMIT_CHARACTERS
-from odek.agent.context import estimate_tokens
+from odek.agent.context_window import estimate_tokens
 from odek.agent.events import (
     Event,
     Finished,
-    ModelAsked,
     ModelReplied,
-    TextArrived,
+    RequestStarted,
+    TextDelta,
     ToolFinished,
     ToolStarted,
-    Warned,
+    WarningIssued,
 )
 from odek.agent.loop import Agent
 from odek.errors import BudgetExhausted, Interrupted, OdekError, TimeLimitReached
@@ -137,13 +137,13 @@ def test_run_tells_everything_that_happens_in_order() -> None:
     b.agent.run("task")
     (call,) = calls("x")
     assert b.events == [
-        ModelAsked(iteration=1),
-        TextArrived(text="hm"),
+        RequestStarted(iteration=1),
+        TextDelta(text="hm"),
         ModelReplied(reply=first, iteration=1),
         ToolStarted(call=call, title="echo"),
         ToolFinished(call=call, text="no", failed=True),
-        ModelAsked(iteration=2),
-        TextArrived(text="done"),
+        RequestStarted(iteration=2),
+        TextDelta(text="done"),
         ModelReplied(reply=last, iteration=2),
         Finished(answer="done", usage=Usage(input_tokens=12, output_tokens=3, cached_tokens=5), iterations=2),
     ]
@@ -228,7 +228,7 @@ def test_a_failed_summary_does_not_hide_the_limit() -> None:
     with pytest.raises(OdekError) as caught:
         b.agent.run("task")
     assert (caught.value.message, caught.value.detail) == ("reached max iterations (1) without final answer", "")
-    assert b.events[-1] == Warned(text="no summary of the work so far: no connection")
+    assert b.events[-1] == WarningIssued(text="no summary of the work so far: no connection")
 
 
 @pytest.mark.parametrize("text", ["", "first I will"])
@@ -242,13 +242,15 @@ def test_calls_of_a_reply_that_was_cut_off_are_neither_run_nor_stored(text: str)
         "user",
         ["[odek] Your last reply reached the output limit before it was complete", " None of its tool calls was run"],
     )
-    assert Warned(text="the model's reply was cut off at its output limit; its tool calls were not run") in b.events
+    assert (
+        WarningIssued(text="the model's reply was cut off at its output limit; its tool calls were not run") in b.events
+    )
 
 
 def test_an_answer_that_was_cut_off_is_returned_with_a_warning() -> None:
     b = bench(says("half", stop="length"))
     assert b.agent.run("task") == "half"
-    assert Warned(text="the answer is cut off: it reached the model's output limit") in b.events
+    assert WarningIssued(text="the answer is cut off: it reached the model's output limit") in b.events
 
 
 @pytest.mark.parametrize("ending", [Interrupted(2), OdekError("the sandbox is gone"), RuntimeError("bug")])
@@ -399,7 +401,7 @@ def test_the_conversation_can_go_on_after_an_interrupt() -> None:
 
 
 def test_messages_are_complete_whenever_the_model_is_asked() -> None:
-    """F-49: whoever stores the session at a ModelAsked stores something that can be continued."""
+    """F-49: whoever stores the session at a RequestStarted stores something that can be continued."""
     b = bench(asks_for("x", "y"), says("done"), outcomes={"x": Outcome("1"), "y": Outcome("2")})
     b.agent.run("task")
     for messages, _ in b.requests:
@@ -514,7 +516,8 @@ def test_overflow_after_steps_sends_less_and_goes_on() -> None:
     wanted = [call.id for message in b.requests[4][0] for call in message.tool_calls]
     assert [message.tool_call_id for message in b.requests[4][0] if message.role == "tool"] == wanted == ["s1", "s2"]
     assert (
-        b.events.count(Warned(text="the conversation is too long for the model; older parts of it are left out")) == 1
+        b.events.count(WarningIssued(text="the conversation is too long for the model; older parts of it are left out"))
+        == 1
     )
 
 
@@ -555,7 +558,7 @@ def test_task_that_is_too_long_by_itself_is_sent_once() -> None:
     agent = Agent(model=model, tools=Tools({}), sink=events.append, max_iterations=2, system="system text")
     with pytest.raises(OdekError):
         agent.run("x" * 100_000)
-    assert events == [ModelAsked(iteration=1)]
+    assert events == [RequestStarted(iteration=1)]
 
 
 UNKNOWN_REFUSAL = ModelRejected("answered 400", status=400, detail="la limite (max 4096) est dépassée")
@@ -615,7 +618,7 @@ def test_model_that_keeps_writing_its_calls_is_named_as_what_it_is() -> None:
     text = '<tool_call>{"name": "echo", "arguments": {}}</tool_call>'
     b = bench(says(text), says(text))
     assert b.agent.run("task") == text
-    warnings = [event.text for event in b.events if isinstance(event, Warned)]
+    warnings = [event.text for event in b.events if isinstance(event, WarningIssued)]
     assert (len(warnings), "does not know how to call tools" in warnings[0]) == (1, True)
 
 

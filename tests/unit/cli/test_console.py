@@ -15,13 +15,13 @@ from fakes.layering import make_layers
 from odek.agent.events import (
     Event,
     Finished,
-    ModelAsked,
     ModelReplied,
-    TextArrived,
+    RequestStarted,
+    TextDelta,
     TextVoided,
     ToolFinished,
     ToolStarted,
-    Warned,
+    WarningIssued,
 )
 from odek.cli.console import ConsoleRenderer, JsonSink, preview, print_session_event
 from odek.cli.terminal import Terminal
@@ -39,13 +39,13 @@ def story(*, hostile: str = "") -> tuple[Event, ...]:
     fence = "untrusted_content_0123456789abcdef"
     text = f'<{fence} source="$ make">\none{hostile}\n\n+added\n-removed\n</{fence}>\nexit code: 2'
     return (
-        ModelAsked(iteration=1),
-        TextArrived(text=hostile),
+        RequestStarted(iteration=1),
+        TextDelta(text=hostile),
         TextVoided(),
         ModelReplied(reply=Reply(message=message, usage=usage, stop="tool_calls"), iteration=1),
         ToolStarted(call=CALL, title="shell: make"),
         ToolFinished(call=CALL, text=text, failed=True),
-        Warned(text=f"careful{hostile}"),
+        WarningIssued(text=f"careful{hostile}"),
         Finished(answer=f"done{hostile}", usage=usage, iterations=2),
     )
 
@@ -102,7 +102,7 @@ def test_wait_tells_whether_the_model_has_begun_to_write() -> None:
     terminal.configure(env={"TERM": "xterm"}, is_terminal=True)
     narrator = ConsoleRenderer(terminal)
     seen = []
-    for event in (ModelAsked(iteration=1), TextArrived(text="a"), TextArrived(text="b")):
+    for event in (RequestStarted(iteration=1), TextDelta(text="a"), TextDelta(text="b")):
         narrator(event)
         names = {thread.name for thread in threading.enumerate()}
         seen.append(names & {"waiting for the model", "the model is writing"})

@@ -12,7 +12,7 @@ from fakes.model import ScriptedModel, call_reply, text_reply
 from fakes.sessions import FIRST_ID, Sessions
 from fakes.terminals import Screen
 
-from odek.agent.events import Event, Finished, ModelAsked, ModelReplied, TextArrived
+from odek.agent.events import Event, Finished, ModelReplied, RequestStarted, TextDelta
 from odek.agent.loop import Agent
 from odek.cli.console import StreamingRenderer
 from odek.cli.keeper import Keeper
@@ -131,22 +131,22 @@ def test_text_is_shown_as_it_arrives_and_once() -> None:
     """Line ends are kept, a carriage return waits for its line feed, everything else cannot move the cursor."""
     pieces = ("\n\none\r", "\ntwo\x1b", "[2J\n", "three")
     narrator, shown = show(
-        ModelAsked(iteration=1), *(TextArrived(text=piece) for piece in pieces), replied("one\r\ntwo\x1b[2J\nthree")
+        RequestStarted(iteration=1), *(TextDelta(text=piece) for piece in pieces), replied("one\r\ntwo\x1b[2J\nthree")
     )
     assert shown == "one\ntwo\\x1b[2J\nthree\n"
     assert narrator.was_shown("one\r\ntwo\x1b[2J\nthree\n")
 
 
 def test_answer_that_was_not_streamed_is_not_taken_for_shown() -> None:
-    narrator, shown = show(ModelAsked(iteration=1), replied("whole"))
+    narrator, shown = show(RequestStarted(iteration=1), replied("whole"))
     assert (narrator.was_shown("whole"), shown) == (False, "")
 
 
 def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
-    asked = ModelAsked(iteration=1)
-    _, shown = show(asked, TextArrived(text="half"), Finished(answer="x", usage=Usage(), iterations=1))
+    asked = RequestStarted(iteration=1)
+    _, shown = show(asked, TextDelta(text="half"), Finished(answer="x", usage=Usage(), iterations=1))
     assert shown == "half\n"
-    narrator, _ = show(asked, TextArrived(text="half"))
+    narrator, _ = show(asked, TextDelta(text="half"))
     narrator.end_line()
     narrator.end_line()
     assert not narrator.was_shown("other")

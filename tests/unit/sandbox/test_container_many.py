@@ -11,7 +11,7 @@ from fakes.containers import FACTS, SPEC
 from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
-from odek.listing import Walk
+from odek.executor import ScanOptions
 from odek.process import CommandRequest, CommandResult
 from odek.sandbox import lookup, scripts
 from odek.sandbox.container import Container
@@ -168,7 +168,7 @@ def test_walk_is_one_call_without_the_names_in_its_arguments() -> None:
     """R-44, B15."""
     box = Box()
     box.docker.on("exec", react=answer(0, out=LISTED.encode()))
-    listing = box.container.walk("/workspace/d", Walk(depth=3, skip=frozenset(("node_modules",)), hidden=False))
+    listing = box.container.walk("/workspace/d", ScanOptions(depth=3, skip=frozenset(("node_modules",)), hidden=False))
     assert [entry.path for entry in (listing.top, *listing.entries)] == ["d", "d/f"]
     (call,) = box.docker.calls
     assert call.args[-4:] == (scripts.RUN, "sh", MARKS[1], "")
@@ -188,7 +188,7 @@ def test_stat_asks_for_the_thing_itself() -> None:
     box.docker.on("exec", react=answer(0, out=f"{MARKS[0]} a1ff 9 5 .\n{MARKS[0]} end\n".encode()))
     entry = box.container.stat("a/../it's")
     assert (entry.path, entry.kind, entry.mode, entry.size_bytes, entry.mtime_s) == ("it's", "link", 0o777, 9, 5)
-    sent = lookup.list_command("it's", Walk(depth=0), MARKS[0], follow=False)
+    sent = lookup.list_command("it's", ScanOptions(depth=0), MARKS[0], follow=False)
     assert box.docker.calls[0].stdin == pack_text(sent, MARKS[1], umask=0o022, apart=True)
 
 
@@ -207,7 +207,7 @@ def test_walk_that_is_refused_says_why(status: int, out: bytes, reason: str) -> 
     box = Box()
     box.docker.on("exec", react=answer(status, out=out))
     with pytest.raises(FileAccessDenied) as refused:
-        box.container.walk("a\x1b", Walk())
+        box.container.walk("a\x1b", ScanOptions())
     assert refused.value.message == f'cannot look at "a\\x1b": {reason}'
 
 
@@ -216,7 +216,7 @@ def test_walk_that_takes_too_long_is_stopped_and_told_with_what_it_found() -> No
     box = Box()
     box.docker.on("exec", has=scripts.STOP, react=lambda _: setattr(box.docker.clients[1], "ended", True))
     box.docker.on("exec", hang=True, react=answer(None, out=LISTED.encode()[:-40] + b"x"))
-    listing = box.container.walk("", Walk(timeout_s=3))
+    listing = box.container.walk("", ScanOptions(timeout_s=3))
     assert (listing.top.path, listing.complete) == ("", False)
     assert box.stopped() == [MARKS[1]]
 
@@ -225,7 +225,7 @@ def test_walk_that_takes_too_long_is_stopped_and_told_with_what_it_found() -> No
 def test_place_that_is_refused_reaches_no_container(path: str) -> None:
     """R-44."""
     box = Box()
-    for look in (lambda: box.container.walk(path, Walk()), lambda: box.container.stat(path)):
+    for look in (lambda: box.container.walk(path, ScanOptions()), lambda: box.container.stat(path)):
         with pytest.raises(FileAccessDenied):
             look()
     assert box.docker.calls == []

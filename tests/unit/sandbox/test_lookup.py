@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from odek.errors import FileAccessDenied
-from odek.listing import Entry, Listing, Walk
+from odek.executor import DirScan, Entry, ScanOptions
 from odek.process import CommandResult, Output
 from odek.sandbox import lookup, scripts
 
@@ -47,43 +47,43 @@ TOP = Entry(path="d", kind="folder", mode=0o755, size_bytes=3, mtime_s=9)
 @pytest.mark.parametrize(
     ("printed", "listing"),
     [
-        (line(b".", b"41ed") + END, Listing(top=TOP)),
+        (line(b".", b"41ed") + END, DirScan(top=TOP)),
         (
             line(b".", b"41ed") + line(b"./b") + line(b"./a/c") + END,
-            Listing(top=TOP, entries=(entry("d/a/c"), entry("d/b"))),
+            DirScan(top=TOP, entries=(entry("d/a/c"), entry("d/b"))),
         ),
         (
             line(b".", b"41ed") + line(b"./n\nl 81a4 1 2 ./x\n") + line(b"./we\xff") + END,
-            Listing(top=TOP, entries=(entry("d/n\nl 81a4 1 2 ./x\n"), entry("d/we\udcff"))),
+            DirScan(top=TOP, entries=(entry("d/n\nl 81a4 1 2 ./x\n"), entry("d/we\udcff"))),
         ),
         (
             line(b".", b"41ed") + line(b"./s", b"89ed") + line(b"./b")[:-3],
-            Listing(top=TOP, entries=(entry("d/s", 0o4755),), complete=False),
+            DirScan(top=TOP, entries=(entry("d/s", 0o4755),), complete=False),
         ),
     ],
 )
-def test_listing_is_read_whatever_the_names_are(printed: bytes, listing: Listing) -> None:
+def test_listing_is_read_whatever_the_names_are(printed: bytes, listing: DirScan) -> None:
     """B47: names with line ends, bytes that are no text; an answer that was cut off says so."""
-    assert lookup.parse_listing(done(printed), "d", MARK, Walk()) == listing
+    assert lookup.parse_listing(done(printed), "d", MARK, ScanOptions()) == listing
 
 
 def test_listing_stops_at_its_count() -> None:
     printed = line(b".", b"41ed") + b"".join(line(b"./%d" % number) for number in range(5)) + END
-    listing = lookup.parse_listing(done(printed), "", MARK, Walk(count=3))
+    listing = lookup.parse_listing(done(printed), "", MARK, ScanOptions(count=3))
     assert ([entry.path for entry in listing.entries], listing.complete) == (["0", "1", "2"], False)
 
 
 def test_listing_names_folders_that_could_not_be_read() -> None:
     """R-64: in the words of find, made fit to be shown."""
     stderr = b"find: ./x\x1b: Permission denied\nstat: can't stat './gone': No such file or directory\n"
-    listing = lookup.parse_listing(done(line(b".", b"41ed") + END, stderr=stderr), "d", MARK, Walk())
+    listing = lookup.parse_listing(done(line(b".", b"41ed") + END, stderr=stderr), "d", MARK, ScanOptions())
     assert listing.problems == ("find: ./x\\x1b: Permission denied",)
 
 
 @pytest.mark.parametrize(("timed_out", "why"), [(True, "it takes too long"), (False, "it is gone")])
 def test_empty_listing_is_refused(timed_out: bool, why: str) -> None:
     with pytest.raises(FileAccessDenied, match=f'cannot look at "d": {why}'):
-        lookup.parse_listing(done(b"", timed_out=timed_out), "d", MARK, Walk())
+        lookup.parse_listing(done(b"", timed_out=timed_out), "d", MARK, ScanOptions())
 
 
 def contents(printed: bytes, *paths: str, total_bytes: int = 100) -> list[bytes | str]:
@@ -159,7 +159,9 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
-def listed(shell: tuple[str, ...], workspace: Path, place: str, how: Walk, *, follow: bool = True) -> Listing | int:
+def listed(
+    shell: tuple[str, ...], workspace: Path, place: str, how: ScanOptions, *, follow: bool = True
+) -> DirScan | int:
     ended = run(shell, lookup.list_command(place, how, MARK, follow=follow), workspace)
     return ended.code or lookup.parse_listing(ended, place, MARK, how)
 
@@ -167,8 +169,8 @@ def listed(shell: tuple[str, ...], workspace: Path, place: str, how: Walk, *, fo
 @pytest.mark.parametrize("shell", SHELLS)
 def test_list_finds_everything_and_follows_no_link(shell: tuple[str, ...], workspace: Path) -> None:
     """R-44, B47: the same under every shell, with busybox's find and with GNU's."""
-    found = listed(shell, workspace, "", Walk())
-    assert isinstance(found, Listing)
+    found = listed(shell, workspace, "", ScanOptions())
+    assert isinstance(found, DirScan)
     assert [(item.path, item.kind) for item in found.entries] == [
         ("*", "file"),
         ("-rf", "file"),
@@ -200,31 +202,31 @@ def test_list_finds_everything_and_follows_no_link(shell: tuple[str, ...], works
 @pytest.mark.parametrize(
     ("place", "how", "found"),
     [
-        ("d", Walk(), ["d/e", "d/e/c"]),
-        ("d", Walk(depth=1), ["d/e"]),
-        ("d", Walk(depth=0), []),
-        ("to_d", Walk(), ["to_d/e", "to_d/e/c"]),
-        ("a", Walk(), []),
-        ("to_a", Walk(), []),
-        ("nl\nname", Walk(), []),
-        ("", Walk(depth=2, skip=frozenset(("d", "node_modules")), hidden=False), None),
-        ("nope", Walk(), scripts.MISSING),
-        ("a/b", Walk(), scripts.MISSING),
-        ("out", Walk(), scripts.LEFT_WORKSPACE),
-        ("out/secret", Walk(), scripts.LEFT_WORKSPACE),
-        ("secret", Walk(), scripts.LEFT_WORKSPACE),
-        ("loop", Walk(), scripts.LOOP),
+        ("d", ScanOptions(), ["d/e", "d/e/c"]),
+        ("d", ScanOptions(depth=1), ["d/e"]),
+        ("d", ScanOptions(depth=0), []),
+        ("to_d", ScanOptions(), ["to_d/e", "to_d/e/c"]),
+        ("a", ScanOptions(), []),
+        ("to_a", ScanOptions(), []),
+        ("nl\nname", ScanOptions(), []),
+        ("", ScanOptions(depth=2, skip=frozenset(("d", "node_modules")), hidden=False), None),
+        ("nope", ScanOptions(), scripts.MISSING),
+        ("a/b", ScanOptions(), scripts.MISSING),
+        ("out", ScanOptions(), scripts.LEFT_WORKSPACE),
+        ("out/secret", ScanOptions(), scripts.LEFT_WORKSPACE),
+        ("secret", ScanOptions(), scripts.LEFT_WORKSPACE),
+        ("loop", ScanOptions(), scripts.LOOP),
     ],
 )
 def test_list_goes_where_it_was_told(
-    shell: tuple[str, ...], workspace: Path, place: str, how: Walk, found: list[str] | int | None
+    shell: tuple[str, ...], workspace: Path, place: str, how: ScanOptions, found: list[str] | int | None
 ) -> None:
     """R-44, B13."""
     result = listed(shell, workspace, place, how)
     if isinstance(found, int):
         assert result == found
         return
-    assert isinstance(result, Listing)
+    assert isinstance(result, DirScan)
     names = [item.path for item in result.entries]
     if found is None:
         assert [name for name in names if "/" in name] == []
@@ -237,8 +239,8 @@ def test_list_goes_where_it_was_told(
 def test_list_tells_a_link_as_a_link_when_it_is_not_followed(shell: tuple[str, ...], workspace: Path) -> None:
     kinds = []
     for place in ("out", "to_d", "loop", "a", "d", "pipe", ""):
-        result = listed(shell, workspace, place, Walk(depth=0), follow=False)
-        assert isinstance(result, Listing)
+        result = listed(shell, workspace, place, ScanOptions(depth=0), follow=False)
+        assert isinstance(result, DirScan)
         kinds.append(result.top.kind)
     assert kinds == ["link", "link", "link", "file", "folder", "other", "folder"]
 
@@ -249,12 +251,12 @@ def test_list_that_is_cut_off_ends_and_says_so(shell: tuple[str, ...], workspace
     (workspace / "big").mkdir()
     for number in range(3000):
         (workspace / "big" / str(number)).write_bytes(b"")
-    text = lookup.list_command("big", Walk(), MARK, follow=True)
+    text = lookup.list_command("big", ScanOptions(), MARK, follow=True)
     cut = run(shell, text.replace(str(lookup.LISTING_LIMIT_BYTES).encode(), b"10000", 1), workspace)
-    listing = lookup.parse_listing(cut, "big", MARK, Walk())
+    listing = lookup.parse_listing(cut, "big", MARK, ScanOptions())
     assert (listing.complete, 50 < len(listing.entries) < 300) == (False, True)
-    full = listed(shell, workspace, "big", Walk())
-    assert isinstance(full, Listing)
+    full = listed(shell, workspace, "big", ScanOptions())
+    assert isinstance(full, DirScan)
     assert (full.complete, len(full.entries)) == (True, 3000)
 
 
@@ -304,6 +306,6 @@ def test_program_that_the_image_lacks_is_named(
     folder.mkdir()
     for name in {"find", "xargs", "stat", "head", "cat", "echo", *shell[:1]} - {missing}:
         (folder / name).symlink_to(shutil.which(name) or "")
-    text = b"PATH=" + os.fsencode(folder) + b"\n" + lookup.list_command("", Walk(), MARK, follow=True)
+    text = b"PATH=" + os.fsencode(folder) + b"\n" + lookup.list_command("", ScanOptions(), MARK, follow=True)
     ended = run(shell, text, workspace)
     assert (ended.code, ended.output.data) == (scripts.NO_PROGRAM, missing.encode())

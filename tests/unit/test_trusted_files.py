@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from support.privileges import may_become_others
 
-from odek import trusted
-from odek.changes import MAX_FOLDERS, Look, Mark, compare, describe, look
+from odek import trusted_files
 from odek.danger.paths import Place, trusted_name
+from odek.trusted_files import MAX_FOLDERS, FileStamp, Snapshot, describe_changes, diff_snapshots, take_snapshot
 
 TICK_S = 0.012  # two changes of a file within one have the same time
 
 
-def see(folder: Path) -> Look:
-    return look(str(folder.resolve()), now_ns=time.time_ns())
+def see(folder: Path) -> Snapshot:
+    return take_snapshot(str(folder.resolve()), now_ns=time.time_ns())
 
 
 def changes(folder: Path, act: Callable[[Path], object]) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def changes(folder: Path, act: Callable[[Path], object]) -> tuple[str, ...]:
     before = see(folder)
     time.sleep(TICK_S)
     act(folder)
-    return compare(before, see(folder))
+    return diff_snapshots(before, see(folder))
 
 
 def put(folder: Path, *names: str) -> None:
@@ -64,7 +64,7 @@ def test_tells_what_the_host_may_run_or_obey(path: str, tmp_path: Path) -> None:
     assert trusted_name(f"/workspace/{path}", Place(home="/tmp", cwd="/workspace", workspace="/workspace"))
 
 
-@pytest.mark.parametrize("name", sorted(trusted.FILES | trusted.FOLDERS | {trusted.GIT}))
+@pytest.mark.parametrize("name", sorted(trusted_files.FILES | trusted_files.FOLDERS | {trusted_files.GIT}))
 def test_name_of_the_list_is_known_to_both_who_go_by_it(name: str, tmp_path: Path) -> None:
     """B55, D-6."""
     assert changes(tmp_path, lambda folder: put(folder, f"sub/{name}")) == (f"sub/{name}",)
@@ -222,21 +222,24 @@ def test_tree_without_end_is_told_to_be_one(tmp_path: Path) -> None:
         (tmp_path / f"d{number}").mkdir()
     flooded = see(tmp_path)
     left_out = f"only {MAX_FOLDERS} folders were looked into, there are more now"
-    assert describe(before, flooded) == f"not every file was looked at that this machine may trust later: {left_out}"
-    assert describe(flooded, see(tmp_path)) == describe(before, flooded).removesuffix(" now")
+    assert (
+        describe_changes(before, flooded)
+        == f"not every file was looked at that this machine may trust later: {left_out}"
+    )
+    assert describe_changes(flooded, see(tmp_path)) == describe_changes(before, flooded).removesuffix(" now")
     put(tmp_path, "odek.json")
-    assert describe(before, see(tmp_path)).endswith(f"trust later: odek.json ({left_out})")
+    assert describe_changes(before, see(tmp_path)).endswith(f"trust later: odek.json ({left_out})")
 
 
 def test_what_the_first_look_may_have_left_out_goes_by_its_time() -> None:
-    def seen(**times: int) -> dict[str, Mark]:
-        return {name: Mark(identity=(1, 2, time), ctime_ns=time) for name, time in times.items()}
+    def seen(**times: int) -> dict[str, FileStamp]:
+        return {name: FileStamp(identity=(1, 2, time), ctime_ns=time) for name, time in times.items()}
 
-    before = Look(found={}, whole=False, taken_ns=10**12)
-    after = Look(found=seen(old=10**11, new=10**12 + 1), whole=False, taken_ns=2 * 10**12)
-    assert compare(before, after) == ("new",)
-    assert compare(replace(before, whole=True), after) == ("new", "old")
-    assert compare(Look(found=seen(gone=1), whole=False, taken_ns=10**12), after) == ("new",)
+    before = Snapshot(found={}, whole=False, taken_ns=10**12)
+    after = Snapshot(found=seen(old=10**11, new=10**12 + 1), whole=False, taken_ns=2 * 10**12)
+    assert diff_snapshots(before, after) == ("new",)
+    assert diff_snapshots(replace(before, whole=True), after) == ("new", "old")
+    assert diff_snapshots(Snapshot(found=seen(gone=1), whole=False, taken_ns=10**12), after) == ("new",)
 
 
 @pytest.mark.parametrize(
@@ -254,13 +257,13 @@ def test_flood_of_folders_hides_nothing(flood: str, tmp_path: Path) -> None:
 def test_describes_with_escapes_and_a_bound(tmp_path: Path) -> None:
     """R-64: a file name cannot rewrite the terminal."""
     before = see(tmp_path)
-    assert describe(before, before) == ""
+    assert describe_changes(before, before) == ""
     put(tmp_path, "a\x1b[2K/.envrc")
-    told = describe(before, see(tmp_path))
+    told = describe_changes(before, see(tmp_path))
     assert told.startswith("files changed that this machine may run or trust later: a")
     assert "\x1b" not in told
     put(tmp_path, *(f"{number}/.envrc" for number in range(19)))
-    assert describe(before, see(tmp_path)).endswith(" and 8 more")
+    assert describe_changes(before, see(tmp_path)).endswith(" and 8 more")
 
 
 @pytest.mark.parametrize(
@@ -385,10 +388,10 @@ def test_program_that_runs_as_its_owner_is_told(mode: int, tmp_path: Path) -> No
     before = see(tmp_path)
     time.sleep(TICK_S)
     (tmp_path / "bin/a").chmod(mode)
-    after = look(str(tmp_path.resolve()), now_ns=time.time_ns(), since_ns=before.taken_ns)
-    assert compare(before, after) == ("bin/a",)
+    after = take_snapshot(str(tmp_path.resolve()), now_ns=time.time_ns(), since_ns=before.taken_ns)
+    assert diff_snapshots(before, after) == ("bin/a",)
     later = after.taken_ns + 10**12
-    assert compare(before, look(str(tmp_path.resolve()), now_ns=later, since_ns=later)) == ()
+    assert diff_snapshots(before, take_snapshot(str(tmp_path.resolve()), now_ns=later, since_ns=later)) == ()
 
 
 LINKS = (
@@ -424,7 +427,7 @@ def test_whatever_a_link_leads_to_the_list_comes(name: str, target: str, tmp_pat
             time.sleep(TICK_S)
             (folder / name).symlink_to(target)
             put(folder, ".envrc")
-            assert compare(before, see(folder)) == tuple(sorted((".envrc", name)))
+            assert diff_snapshots(before, see(folder)) == tuple(sorted((".envrc", name)))
     finally:
         os.seteuid(user)
 
@@ -436,8 +439,8 @@ def test_name_that_is_not_text_is_told(name: bytes, tmp_path: Path) -> None:
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     before = see(tmp_path)
     put(tmp_path, path)
-    assert compare(before, see(tmp_path)) != ()
-    assert describe(before, see(tmp_path)).isprintable()
+    assert diff_snapshots(before, see(tmp_path)) != ()
+    assert describe_changes(before, see(tmp_path)).isprintable()
 
 
 def test_folder_that_is_exchanged_for_a_link_while_it_is_looked_at_shows_nothing_outside(tmp_path: Path) -> None:
@@ -474,7 +477,7 @@ def test_folder_that_is_skipped_takes_none_of_the_folders_of_a_look(tmp_path: Pa
     deep = tmp_path / "a" / "b" / "c"
     (deep / ".git" / "hooks").mkdir(parents=True)
     (deep / ".git" / "hooks" / "pre-commit").write_text("x")
-    seen = look(str(tmp_path.resolve()), now_ns=time.time_ns(), skipped=frozenset({"proc"}))
+    seen = take_snapshot(str(tmp_path.resolve()), now_ns=time.time_ns(), skipped=frozenset({"proc"}))
     assert (seen.whole, "a/b/c/.git/hooks/pre-commit" in seen.found) == (True, True)
     assert not any(path.startswith("proc/1/.git/") for path in seen.found)
-    assert not look(str(tmp_path.resolve()), now_ns=time.time_ns()).whole
+    assert not take_snapshot(str(tmp_path.resolve()), now_ns=time.time_ns()).whole

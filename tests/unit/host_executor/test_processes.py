@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from odek.onhost.processes import ProcessRow, find_members
+from odek.host_executor.processes import ProcessRow, find_members
 
 
 def row(*, parent: int = 1, session: int = 1, marked: bool = False) -> ProcessRow:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
-from odek.listing import Walk
-from odek.onhost import commands
-from odek.onhost.commands import HostExecutor, scrub_environment
+from odek.executor import ScanOptions
+from odek.host_executor import commands
+from odek.host_executor.commands import HostExecutor, scrub_environment
 from odek.process import CommandRequest, CommandResult
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -302,14 +302,17 @@ def test_read_many_answers_for_each_path(host: HostExecutor) -> None:
 
 def test_folders_are_those_of_the_workspace(host: HostExecutor) -> None:
     host.write("d/f", b"12", replacing=None)
-    assert [(entry.path, entry.kind) for entry in host.walk("", Walk()).entries] == [("d", "folder"), ("d/f", "file")]
+    assert [(entry.path, entry.kind) for entry in host.walk("", ScanOptions()).entries] == [
+        ("d", "folder"),
+        ("d/f", "file"),
+    ]
     assert host.stat("d/f").size_bytes == 2
 
 
 KILLED = """
 import os, sys
 sys.path.insert(0, {root!r})
-from odek.onhost.commands import HostExecutor
+from odek.host_executor.commands import HostExecutor
 host = HostExecutor(cwd=os.getcwd(), env={env!r})
 host.run("sleep {server} >/dev/null 2>&1 &", timeout_s=60)
 host.run("setsid sleep {word} & (setsid setsid sleep {word} &) ; echo up >up; sleep {word}", timeout_s=600)

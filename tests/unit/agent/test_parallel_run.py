@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 from odek import calloff
-from odek.agent.parallel import Batch
+from odek.agent.calls import ParallelRun
 from odek.errors import Interrupted, OdekError
 
 PATIENCE_S = 20
@@ -25,7 +25,7 @@ def wait_until_called_off() -> None:
         idle.wait(0.005)
 
 
-def run(batch: Batch[int]) -> list[set[int]]:
+def run(batch: ParallelRun[int]) -> list[set[int]]:
     """Return which results were there each time that one was announced."""
     seen: list[set[int]] = []
     batch.run(lambda: seen.append(set(batch.results)))
@@ -33,7 +33,7 @@ def run(batch: Batch[int]) -> list[set[int]]:
 
 
 def test_results_stand_at_the_places_of_their_tasks() -> None:
-    batch = Batch([lambda: 10, lambda: 11, lambda: 12], limit=2)
+    batch = ParallelRun([lambda: 10, lambda: 11, lambda: 12], limit=2)
     seen = run(batch)
     assert batch.results == {0: 10, 1: 11, 2: 12}
     assert (len(seen), seen[-1]) == (3, {0, 1, 2})
@@ -42,7 +42,7 @@ def test_results_stand_at_the_places_of_their_tasks() -> None:
 def test_as_many_tasks_as_allowed_run_at_the_same_time() -> None:
     """Each of three waits for the two others: with fewer threads this would never end."""
     meeting = threading.Barrier(3, timeout=PATIENCE_S)
-    batch = Batch([meeting.wait] * 6, limit=3)
+    batch = ParallelRun([meeting.wait] * 6, limit=3)
     run(batch)
     assert sorted(batch.results) == [0, 1, 2, 3, 4, 5]
 
@@ -61,13 +61,13 @@ def test_never_more_tasks_than_allowed_run_at_the_same_time(limit: int) -> None:
             running -= 1
         return 0
 
-    run(Batch([work] * 6, limit=limit))
+    run(ParallelRun([work] * 6, limit=limit))
     assert most <= limit
 
 
 def test_a_result_is_announced_while_others_are_still_at_work() -> None:
     first_seen = threading.Event()
-    batch: Batch[bool] = Batch([lambda: True, lambda: first_seen.wait(PATIENCE_S)], limit=2)
+    batch: ParallelRun[bool] = ParallelRun([lambda: True, lambda: first_seen.wait(PATIENCE_S)], limit=2)
     batch.run(first_seen.set)
     assert batch.results == {0: True, 1: True}
 
@@ -90,7 +90,7 @@ def test_what_a_task_raises_calls_the_others_off(error: BaseException) -> None:
             raise
         return 0
 
-    batch = Batch([fail, work, lambda: 5], limit=2)
+    batch = ParallelRun([fail, work, lambda: 5], limit=2)
     with pytest.raises(type(error)) as caught:
         run(batch)
     assert caught.value is error
@@ -126,7 +126,7 @@ def test_a_signal_stops_all_and_keeps_what_is_done() -> None:
 
     before = signal.signal(signal.SIGUSR1, interrupting())
     try:
-        batch = Batch([work, work, send], limit=3)
+        batch = ParallelRun([work, work, send], limit=3)
         with pytest.raises(Interrupted) as caught:
             run(batch)
     finally:
@@ -155,7 +155,7 @@ def test_what_the_listener_raises_calls_the_rest_off() -> None:
     def listen() -> None:
         raise BrokenPipeError
 
-    batch = Batch([meeting.wait, work], limit=2)
+    batch = ParallelRun([meeting.wait, work], limit=2)
     with pytest.raises(BrokenPipeError):
         batch.run(listen)
     assert (sorted(batch.results), stopped) == ([0], [0])

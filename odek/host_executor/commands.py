@@ -2,7 +2,7 @@
 
 Nothing here contains a command: it has the rights of the person who started odek. What is
 guaranteed is that it cannot read the terminal, does not inherit secrets (F-7), and ends at its
-limit with the processes it started (R-40). Files are the affair of `onhost/files.py`.
+limit with the processes it started (R-40). Files are the affair of `host_executor/files.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odek.errors import FileAccessDenied
-from odek.listing import Entry, Listing, Walk
-from odek.onhost.files import WorkspaceFiles
-from odek.onhost.processes import has_processes, stop_processes
-from odek.onhost.tree import WorkspaceTree
-from odek.process import CommandRequest, CommandResult, Running, start_watcher
+from odek.executor import DirScan, Entry, ScanOptions
+from odek.host_executor.files import WorkspaceFiles
+from odek.host_executor.processes import has_processes, stop_processes
+from odek.host_executor.tree import WorkspaceTree
+from odek.process import CommandRequest, CommandResult, Follower, Running, start_watcher, wait_all
 from odek.secret_names import is_secret_name
 from odek.text import visible
-from odek.together import Follower, follow_all
 
 OUTPUT_LIMIT_BYTES = 256 << 10  # both ends of what `tools.output` shows, at four bytes a character
 TRAILING_OUTPUT_S = 0.1  # B02: for what is still in the pipe when the shell has gone
@@ -146,7 +145,7 @@ class HostExecutor:
         """Return what is at a path; see `executor.Executor.stat`."""
         return self._tree.stat(path)
 
-    def walk(self, path: str, how: Walk) -> Listing:
+    def walk(self, path: str, how: ScanOptions) -> DirScan:
         """Return what is in a folder; see `executor.Executor.walk`."""
         return self._tree.walk(path, how)
 
@@ -163,7 +162,7 @@ class HostExecutor:
         try:
             for request in requests:
                 jobs.append(self._start(request, script))
-            for index, ended in follow_all({i: (job.running, self._follow(job)) for i, job in enumerate(jobs)}):
+            for index, ended in wait_all({i: (job.running, self._follow(job)) for i, job in enumerate(jobs)}):
                 results[index] = self._result(jobs[index], ended=ended)
         except BaseException:  # Interrupted above all: no command outlives the turn that asked for it
             for index, job in enumerate(jobs):

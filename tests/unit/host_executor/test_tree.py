@@ -9,8 +9,8 @@ import pytest
 from support.privileges import may_become_others
 
 from odek.errors import FileAccessDenied
-from odek.listing import Walk
-from odek.onhost.tree import WorkspaceTree
+from odek.executor import ScanOptions
+from odek.host_executor.tree import WorkspaceTree
 
 ODD_NAMES = (b"we\xffird", b"nl\nname", b"-rf", b"x" * 255, "e\u0301".encode(), "\u00e9".encode(), b" ")
 
@@ -37,13 +37,13 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def paths(root: Path, path: str, how: Walk) -> list[str]:
+def paths(root: Path, path: str, how: ScanOptions) -> list[str]:
     return [entry.path for entry in WorkspaceTree(str(root)).walk(path, how).entries]
 
 
 def test_walk_lists_what_is_there_and_follows_no_link(root: Path) -> None:
     """R-44, B13."""
-    listing = WorkspaceTree(str(root)).walk("", Walk())
+    listing = WorkspaceTree(str(root)).walk("", ScanOptions())
     assert [(entry.path, entry.kind, entry.size_bytes if entry.kind == "file" else 0) for entry in listing.entries] == [
         (".git", "folder", 0),
         (".git/config", "file", 0),
@@ -67,18 +67,18 @@ def test_walk_lists_what_is_there_and_follows_no_link(root: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "how", "found"),
     [
-        ("d", Walk(), ["d/b", "d/e", "d/e/c", "d/up"]),
-        ("d", Walk(depth=1), ["d/b", "d/e", "d/up"]),
-        ("d", Walk(depth=0), []),
-        ("inside", Walk(depth=1), ["d/b", "d/e", "d/up"]),
-        ("d/up", Walk(), []),
-        ("d/e/..", Walk(depth=1), ["d/b", "d/e", "d/up"]),
-        ("", Walk(skip=frozenset(("node_modules", "d")), hidden=False, depth=9),
+        ("d", ScanOptions(), ["d/b", "d/e", "d/e/c", "d/up"]),
+        ("d", ScanOptions(depth=1), ["d/b", "d/e", "d/up"]),
+        ("d", ScanOptions(depth=0), []),
+        ("inside", ScanOptions(depth=1), ["d/b", "d/e", "d/up"]),
+        ("d/up", ScanOptions(), []),
+        ("d/e/..", ScanOptions(depth=1), ["d/b", "d/e", "d/up"]),
+        ("", ScanOptions(skip=frozenset(("node_modules", "d")), hidden=False, depth=9),
          [".git", "a", "d", "inside", "loop", "node_modules", "out", "pipe"]),
-        (".git", Walk(hidden=False), [".git/config"]),
+        (".git", ScanOptions(hidden=False), [".git/config"]),
     ],
 )  # fmt: skip
-def test_walk_goes_where_and_as_deep_as_it_was_told(root: Path, path: str, how: Walk, found: list[str]) -> None:
+def test_walk_goes_where_and_as_deep_as_it_was_told(root: Path, path: str, how: ScanOptions, found: list[str]) -> None:
     assert paths(root, path, how) == found
     assert paths(root, f"{root}/{path}", how) == found
 
@@ -88,7 +88,7 @@ def test_places_outside_and_what_is_not_there_are_refused(root: Path, path: str)
     """R-44, B13."""
     tree = WorkspaceTree(str(root))
     with pytest.raises(FileAccessDenied):
-        tree.walk(path, Walk())
+        tree.walk(path, ScanOptions())
     if path not in ("out", "loop"):
         with pytest.raises(FileAccessDenied):
             tree.stat(path)
@@ -109,7 +109,7 @@ def test_names_are_as_they_are(root: Path) -> None:
     """B47: no bytes are lost."""
     for name in ODD_NAMES:
         (root / "d" / os.fsdecode(name)).write_bytes(b"")
-    found = {os.fsencode(path.removeprefix("d/")) for path in paths(root, "d", Walk(depth=1))}
+    found = {os.fsencode(path.removeprefix("d/")) for path in paths(root, "d", ScanOptions(depth=1))}
     assert found == {*ODD_NAMES, b"b", b"e", b"up"}
 
 
@@ -117,13 +117,13 @@ def test_names_are_as_they_are(root: Path) -> None:
 def test_walk_ends_at_its_count_and_says_so(tmp_path: Path, count: int, complete: bool) -> None:
     for number in range(10):
         (tmp_path / str(number)).write_bytes(b"")
-    listing = WorkspaceTree(os.path.realpath(tmp_path)).walk("", Walk(count=count))
+    listing = WorkspaceTree(os.path.realpath(tmp_path)).walk("", ScanOptions(count=count))
     assert (len(listing.entries), listing.complete) == (min(count, 10), complete)
 
 
 def test_walk_ends_when_its_time_is_over(root: Path) -> None:
     times = iter((0.0, 1.0, *[21.0] * 10))
-    listing = WorkspaceTree(str(root), clock=lambda: next(times)).walk("", Walk(timeout_s=20))
+    listing = WorkspaceTree(str(root), clock=lambda: next(times)).walk("", ScanOptions(timeout_s=20))
     assert (listing.complete, [entry.path for entry in listing.entries]) == (
         False,
         [".git", "a", "d", "inside", "loop", "node_modules", "out", "pipe"],
@@ -139,7 +139,7 @@ def test_deep_trees_end_without_using_up_descriptors(tmp_path: Path) -> None:
         folder = inner
     os.close(folder)
     before = len(os.listdir("/proc/self/fd"))
-    assert len(paths(Path(os.path.realpath(tmp_path)), "", Walk())) == 64
+    assert len(paths(Path(os.path.realpath(tmp_path)), "", ScanOptions())) == 64
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -150,7 +150,7 @@ def test_folder_that_cannot_be_read_is_named() -> None:
         user = os.geteuid()
         os.seteuid(65534 if may_become_others() else user)  # root may read every folder
         try:
-            listing = WorkspaceTree(os.path.realpath(name)).walk("", Walk())
+            listing = WorkspaceTree(os.path.realpath(name)).walk("", ScanOptions())
         finally:
             os.seteuid(user)
     assert [entry.path for entry in listing.entries] == ["d"]
@@ -175,7 +175,7 @@ def test_folder_that_becomes_a_link_meanwhile_is_not_followed(root: Path) -> Non
     try:
         seen = set()
         for _ in range(200):
-            seen |= set(paths(root, "", Walk()))
+            seen |= set(paths(root, "", ScanOptions()))
     finally:
         ended.set()
         thread.join()

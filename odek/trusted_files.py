@@ -1,11 +1,14 @@
-"""What changed, while odek ran, of the files that this machine trusts later (B55).
+"""Which files of a working directory the host trusts later: git hooks, editor tasks, odek's own settings. Pure.
 
-The working directory is looked through before and after, and the two looks are compared by what a
-thing is (its inode, and for a file the time of its last change, which nobody inside a container can
-set back). So a folder that was moved to another name shows, however old everything in it is.
+The sandbox may write the working directory, and a hook that it plants there runs on the host at the
+next `git commit`. Two things are done about it, and both go by this list: writing such a file needs
+the operator's word (D-6, danger/paths.py), and a session ends by naming those that changed (B55,
+changes.py). All names are in lower case and stand for every spelling: some file systems know one only.
 
-What runs in the working directory may exchange anything in it meanwhile. So every folder is opened by
-a path that cannot lead out of it, and whatever the file system answers is a finding, not an error.
+What is on it: what a program runs, loads or obeys merely because it is started in the folder, or the
+folder is opened with it: shells, version control, editors, debuggers, interpreters, package managers,
+other agents, and a server after a push. What is not: what one asks for by name, as a build, a test or
+a linter is (Makefile, package.json, conftest.py); a list of all that would name every piece of work.
 """
 
 from __future__ import annotations
@@ -17,22 +20,124 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from odek import gitconfig, trusted
+from odek import gitconfig
 from odek.safefile import Inside
 from odek.text import truncate, visible
 
-MAX_FOLDERS = 3000  # for each look; a start must not wait for it, and 3000 folders of 20 files take 0.1 s
+OWN = frozenset(("odek.json", "dockerfile.odek", "agents.md"))
+"""what odek itself reads in a working directory"""
+FILES = OWN | frozenset(
+    (
+        # shells and version managers that look into the folder they are started in
+        ".envrc", ".autoenv", ".autoenv.zsh", ".autoenv_leave.zsh", "mise.toml", ".mise.toml", "mise.local.toml",
+        ".mise.local.toml", ".rtx.toml", ".tool-versions",
+        # package managers: where programs come from, and code that they load themselves
+        ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnpmfile.mjs", "bunfig.toml", ".bazelrc", ".condarc",
+        # interpreters and debuggers
+        "sitecustomize.py", "usercustomize.py", ".rprofile", ".renviron", ".irbrc", ".pryrc", ".ghci", ".iex.exs",
+        ".octaverc", ".ocamlinit", ".gdbinit", ".gdbearlyinit", ".lldbinit", ".radare2rc",
+        # editors
+        ".exrc", ".vimrc", ".gvimrc", ".lvimrc", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".dir-locals-2.el",
+        ".devcontainer.json",
+        # version control and its hooks
+        ".gitattributes", ".gitmodules", ".lfsconfig", ".hgsub", ".arcconfig", ".pre-commit-config.yaml",
+        ".pre-commit-config.yml", ".overcommit.yml", "lefthook.yml", ".lefthook.yml", "husky.config.js",
+        # other agents
+        "agent.md", "claude.md", "claude.local.md", "gemini.md", "codex.md", "qwen.md", ".mcp.json", "mcp.json",
+        ".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules", "opencode.json",
+        "opencode.jsonc", "crush.json", ".crush.json",
+        # what a server runs after a push
+        ".gitlab-ci.yml", ".travis.yml", ".drone.yml", ".woodpecker.yml", ".cirrus.yml", ".appveyor.yml",
+        "appveyor.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "cloudbuild.yaml",
+    )
+)  # fmt: skip
+"""wherever they stand"""
+BEGINNINGS = ("lefthook.", "lefthook-local.", ".lefthook", ".aider", ".huskyrc", ".simple-git-hooks.", "jenkinsfile.")
+ENDINGS = (".code-workspace", ".sublime-project")
+"""the same, for names of which this is a part"""
+FOLDERS = frozenset(
+    (
+        # editors
+        ".vscode", ".idea", ".run", ".zed", ".fleet", ".vs", ".nova", ".theia", ".vim", ".nvim", ".helix",
+        ".devcontainer",
+        # version control, its hooks, and servers
+        ".husky", ".githooks", ".git-hooks", ".lefthook", ".github", ".gitlab", ".gitea", ".forgejo", ".circleci",
+        ".buildkite", ".woodpecker", ".semaphore", ".teamcity", ".azure-pipelines",
+        # package and version managers
+        ".cargo", ".mise", ".mvn",
+        # other agents
+        ".odek", ".claude", ".cursor", ".gemini", ".codex", ".qwen", ".continue", ".windsurf", ".opencode", ".crush",
+        ".cline", ".clinerules", ".roo", ".kilocode", ".kiro", ".amazonq", ".goose", ".augment", ".junie", ".trae",
+        ".agent", ".agents", ".openhands", ".factory", ".amp", ".copilot", ".codeium", ".tabnine",
+    )
+)  # fmt: skip
+"""wherever they stand, every file in them counts"""
+TAILS = (
+    ".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".jj/workspace-config.toml",
+    ".yarn/releases", ".yarn/plugins", ".bundle/config", ".bundle/plugin", ".config/mise", ".config/mise.toml",
+)  # fmt: skip
+"""ends of paths that count, files or folders; what else is in these folders is daily work"""
+HOLDERS = frozenset(tail.partition("/")[0] for tail in TAILS)
+"""folders that hold such a thing: they count when they are put there as a whole"""
+
+GIT = ".git"
+"""git's own folder, or the file that says where that is"""
+GIT_DATA = frozenset(
+    ("objects", "refs", "logs", "index", "commit_editmsg", "merge_msg", "orig_head", "fetch_head")
+)  # fmt: skip
+"""what git keeps in its folder and neither runs nor obeys"""
+GIT_FILES = frozenset(("config", "config.worktree", "commondir"))
+"""what git obeys in its folder; daily work leaves them alone"""
+GIT_FOLDERS = frozenset(("hooks", "info"))
+"""the same, every file in them"""
+
+
+def is_repository(names: frozenset[str]) -> bool:
+    """Return whether git would take the folder that holds `names`, in lower case, for one of its own.
+
+    It needs no special name for that: whoever calls git in such a folder runs what its `config` names.
+    """
+    return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
+
+
+def may_count(name: str) -> bool:
+    """Return whether `name`, in lower case, can mean anything here; quick, for the many that cannot."""
+    return name in _ANY or name.startswith(BEGINNINGS) or name.endswith(ENDINGS)
+
+
+def is_named(name: str) -> bool:
+    """Return whether a file or folder called `name`, in lower case, counts wherever it stands; .git is not asked."""
+    return name in _NAMES or name.startswith(BEGINNINGS) or name.endswith(ENDINGS)
+
+
+def is_folder(name: str) -> bool:
+    """Return whether every file in a folder called `name`, in lower case, counts."""
+    return name in FOLDERS or name.startswith(BEGINNINGS)
+
+
+def is_tail(path: str) -> bool:
+    """Return whether the end of `path`, in lower case, is one of TAILS."""
+    name = path[path.rfind("/") + 1 :]
+    return name in _LAST and any(path == tail or path.endswith(f"/{tail}") for tail in TAILS)
+
+
+_NAMES = FILES | FOLDERS
+_LAST = frozenset(tail.rpartition("/")[2] for tail in TAILS)
+_ANY = _NAMES | HOLDERS | _LAST | GIT_FILES | GIT_FOLDERS | {GIT}
+
+
+MAX_FOLDERS = 3000  # for each snapshot; a start must not wait for it, and 3000 folders of 20 files take 0.1 s
 SLACK_NS = 100_000_000  # file systems stamp with a clock that lags by some ticks
 _SHOWN = 12
 _FIRST_LEVELS = 2
 _MAX_INCLUDES = 8
-_IN_GIT = trusted.GIT_FILES | trusted.GIT_FOLDERS
+_IN_GIT = GIT_FILES | GIT_FOLDERS
 _PASSED_OVER = frozenset(("node_modules", "__pycache__", ".venv", ".tox", ".cache"))
-_PASSED_OVER_IN_GIT = trusted.GIT_DATA | {"lfs", "annex"}
+_PASSED_OVER_IN_GIT = GIT_DATA | {"lfs", "annex"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class FileStamp:
     """What tells a thing from another one."""
 
     identity: tuple[int, ...]
@@ -41,10 +146,10 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Snapshot:
     """The files and folders that count, as they stood at one time."""
 
-    found: Mapping[str, Mark]
+    found: Mapping[str, FileStamp]
     """by path, relative to the folder that was looked through"""
     whole: bool
     """False: there are more than MAX_FOLDERS folders, and some were left out"""
@@ -64,7 +169,9 @@ class _Folder:
     goes_first: bool = False
 
 
-def look(folder: str, *, now_ns: int, since_ns: int | None = None, skipped: frozenset[str] = frozenset()) -> Look:
+def take_snapshot(
+    folder: str, *, now_ns: int, since_ns: int | None = None, skipped: frozenset[str] = frozenset()
+) -> Snapshot:
     """Return what counts in `folder`, an absolute path without links; a folder that cannot be listed counts as such.
 
     Links are followed where they stand for something that counts and lead to something in `folder`. Of a
@@ -76,14 +183,14 @@ def look(folder: str, *, now_ns: int, since_ns: int | None = None, skipped: froz
     try:
         inside = Inside(folder)
     except OSError:  # gone, or exchanged for a link: there is nothing to look at
-        return Look(found={}, whole=True, taken_ns=now_ns)
+        return Snapshot(found={}, whole=True, taken_ns=now_ns)
     with inside:
-        walk = _Look(inside=inside, top=folder.rstrip("/"), since_ns=since_ns, skipped=skipped)
+        walk = _Scan(inside=inside, top=folder.rstrip("/"), since_ns=since_ns, skipped=skipped)
         whole = walk.run()
-    return Look(found=walk.found, whole=whole, taken_ns=now_ns)
+    return Snapshot(found=walk.found, whole=whole, taken_ns=now_ns)
 
 
-def compare(before: Look, after: Look) -> tuple[str, ...]:
+def diff_snapshots(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """Return, sorted, the paths that changed: made, replaced, written or gone. Pure.
 
     A folder that was put there stands for all that is in it.
@@ -94,9 +201,9 @@ def compare(before: Look, after: Look) -> tuple[str, ...]:
     return tuple(sorted(path for path in changed if changed.isdisjoint(_folders_above(path))))
 
 
-def describe(before: Look, after: Look) -> str:
+def describe_changes(before: Snapshot, after: Snapshot) -> str:
     """Return the sentence for the user, "" when there is nothing to say. Pure."""
-    paths = compare(before, after)
+    paths = diff_snapshots(before, after)
     left_out = f"only {MAX_FOLDERS} folders were looked into, there are more{' now' if before.whole else ''}"
     if not paths:
         return "" if after.whole else f"not every file was looked at that this machine may trust later: {left_out}"
@@ -106,7 +213,7 @@ def describe(before: Look, after: Look) -> str:
     return f"files changed that this machine may run or trust later: {shown}{more}{rest}"
 
 
-def _is_new(path: str, mark: Mark, before: Look) -> bool:
+def _is_new(path: str, mark: FileStamp, before: Snapshot) -> bool:
     if path in before.found:
         return before.found[path].identity != mark.identity
     return before.whole or mark.ctime_ns >= before.taken_ns - SLACK_NS
@@ -118,14 +225,14 @@ def _folders_above(path: str) -> Iterator[str]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Look:
-    """One look, under way."""
+class _Scan:
+    """A snapshot that is being taken."""
 
     inside: Inside
     top: str
     since_ns: int | None
     skipped: frozenset[str]
-    found: dict[str, Mark] = field(default_factory=dict)
+    found: dict[str, FileStamp] = field(default_factory=dict)
     includes: int = 0
 
     def run(self) -> bool:
@@ -158,41 +265,41 @@ class _Look:
     def _look_at(self, here: _Folder, descriptor: int) -> Iterator[_Folder]:
         with os.scandir(descriptor) as listing:
             entries = [(entry.name.casefold(), entry) for entry in listing]
-        is_git = here.is_git or trusted.is_repository(frozenset(name for name, _ in entries))
+        is_git = here.is_git or is_repository(frozenset(name for name, _ in entries))
         if is_git and here.path:  # a repository by any other name counts as well
             self.found.update(self._marked(here.path))
         passed_over = _PASSED_OVER | _PASSED_OVER_IN_GIT if is_git and here.path else _PASSED_OVER
         above = here.path.casefold()
         for name, entry in entries:
-            is_named = trusted.may_count(name) and (
-                trusted.is_named(name)
-                or name == trusted.GIT
-                or name in trusted.HOLDERS
+            listed = may_count(name) and (
+                is_named(name)
+                or name == GIT
+                or name in HOLDERS
                 or (is_git and name in _IN_GIT)
-                or trusted.is_tail(_join(above, name))
+                or is_tail(_join(above, name))
             )
-            if is_named or here.counts:
+            if listed or here.counts:
                 self.found.update(self._marked(_join(here.path, entry.name)))
             elif self.since_ns is not None:
                 self._look_at_rights(here.path, entry)
-            if is_named and is_git and name in trusted.GIT_FILES:
+            if listed and is_git and name in GIT_FILES:
                 yield from self._named_by(_join(here.path, entry.name), worktree=_worktree(here.path), depth=0)
-            level = here.level + is_named
+            level = here.level + listed
             path = _join(here.path, entry.name)
             if (
                 name not in passed_over
                 and path not in self.skipped
-                and self._is_folder(entry, here.path, follow=is_named and level <= _FIRST_LEVELS)
+                and self._is_folder(entry, here.path, follow=listed and level <= _FIRST_LEVELS)
             ):
                 yield _Folder(
                     path=path,
-                    is_git=name == trusted.GIT,
+                    is_git=name == GIT,
                     counts=here.counts
-                    or (is_named and (trusted.is_folder(name) or trusted.is_tail(_join(above, name))))
-                    or (is_git and name in trusted.GIT_FOLDERS),
+                    or (listed and (is_folder(name) or is_tail(_join(above, name))))
+                    or (is_git and name in GIT_FOLDERS),
                     level=level,
                     # spelt as listed: other spellings can be made without end, and so can folders in each other
-                    goes_first=is_named and entry.name == name and level <= _FIRST_LEVELS,
+                    goes_first=listed and entry.name == name and level <= _FIRST_LEVELS,
                 )
 
     def _look_at_rights(self, folder: str, entry: os.DirEntry[str]) -> None:
@@ -245,7 +352,7 @@ class _Look:
         except OSError:
             return False
 
-    def _marked(self, path: str) -> dict[str, Mark]:
+    def _marked(self, path: str) -> dict[str, FileStamp]:
         """Return the mark of what stands at `path`, by that; nothing when it is gone."""
         try:
             status = self.inside.status(path)
@@ -257,24 +364,24 @@ class _Look:
                 target = _mark_of(self.inside.status(path, follow=True))
             except OSError:  # it may lead nowhere, out of the folder, or round
                 return {path: mark}
-            mark = Mark(identity=(*mark.identity, *target.identity), ctime_ns=max(mark.ctime_ns, target.ctime_ns))
+            mark = FileStamp(identity=(*mark.identity, *target.identity), ctime_ns=max(mark.ctime_ns, target.ctime_ns))
         return {path: mark}
 
 
 def _worktree(git: str) -> str:
     """Return the folder whose repository is `git`, as paths in its settings mean it."""
-    return posixpath.dirname(git) if posixpath.basename(git).casefold() == trusted.GIT else git
+    return posixpath.dirname(git) if posixpath.basename(git).casefold() == GIT else git
 
 
 def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _mark_of(status: os.stat_result) -> Mark:
+def _mark_of(status: os.stat_result) -> FileStamp:
     # daily work inside of a folder changes its time
     when = () if stat.S_ISDIR(status.st_mode) else (status.st_ctime_ns,)
-    return Mark(identity=(status.st_dev, status.st_ino, *when), ctime_ns=status.st_ctime_ns)
+    return FileStamp(identity=(status.st_dev, status.st_ino, *when), ctime_ns=status.st_ctime_ns)
 
 
-def _closed(mark: Mark) -> Mark:
+def _closed(mark: FileStamp) -> FileStamp:
     return replace(mark, identity=(*mark.identity, -1))

@@ -11,7 +11,7 @@ import pytest
 from support.privileges import may_become_others
 
 from odek.errors import FileAccessDenied
-from odek.onhost.files import WorkspaceFiles, open_below
+from odek.host_executor.files import WorkspaceFiles, open_below
 
 LIMIT = 1 << 20
 

@@ -14,7 +14,7 @@ from fakes.model import ScriptedModel, call_reply, text_reply
 from odek.agent.events import Event
 from odek.agent.loop import Agent
 from odek.agent.untrusted import wrap_untrusted
-from odek.onhost.commands import HostExecutor
+from odek.host_executor.commands import HostExecutor
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
 from odek.tools.registry import Toolbox
 from odek.tools.shell import ShellTool

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from odek.agent.failures import FailureCounter, RepeatedFailures, choose_hint, last_warning, same_failure
+from odek.agent.calls import FailureStreak, RepeatedFailures, choose_hint, last_warning, same_failure
 from odek.model.types import ToolCall
 
 
 def test_hint_comes_at_every_third_failure_in_a_row_of_one_tool() -> None:
-    counter = FailureCounter()
+    counter = FailureStreak()
 
     def hinted(tool: str, failed: bool) -> bool:
         return bool(counter.hint(tool, failed=failed, text="x"))
@@ -17,7 +17,7 @@ def test_hint_comes_at_every_third_failure_in_a_row_of_one_tool() -> None:
 
 
 def test_success_starts_the_count_again() -> None:
-    counter = FailureCounter()
+    counter = FailureStreak()
     results = [counter.hint("a", failed=failed, text='{"error":1}') for failed in (True, True, False, True, True)]
     assert results == [""] * 5
 

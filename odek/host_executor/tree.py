@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from itertools import islice
 
 from odek.errors import FileAccessDenied
-from odek.listing import Entry, Kind, Listing, Walk, kind_of, sorted_entries
-from odek.onhost.files import PathWalk, access_reason
+from odek.executor import DirScan, Entry, Kind, ScanOptions, kind_of, sorted_entries
+from odek.host_executor.files import PathWalk, access_reason
 from odek.text import visible
 
 _SCAN_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -35,19 +35,19 @@ class WorkspaceTree:
         with self._end_of(path, follow=False) as (walk, name):
             return _entry(walk.path if name is None else walk.place_of(name), _status(walk, name))
 
-    def walk(self, path: str, how: Walk) -> Listing:
+    def walk(self, path: str, how: ScanOptions) -> DirScan:
         """Return `path` and what lies below it; see executor.Executor. Raises FileAccessDenied."""
         with self._end_of(path, follow=True) as (walk, name):
             status = _status(walk, name)
             place = walk.path if name is None else walk.place_of(name)
             top = _entry(place, status)
             if top.kind != "folder" or how.depth < 1:
-                return Listing(top=top)
+                return DirScan(top=top)
             if name is not None:
                 walk.enter(name)
             scan = _Scan(how, self._clock() + how.timeout_s, self._clock)
             scan.visit(os.open(".", _SCAN_FLAGS, dir_fd=walk.folder), place, 1)
-        return Listing(
+        return DirScan(
             top=top,
             entries=sorted_entries(scan.entries),
             complete=scan.complete,
@@ -69,7 +69,7 @@ class WorkspaceTree:
 class _Scan:
     """One walk: what it has found, and whether it may go on."""
 
-    def __init__(self, how: Walk, deadline: float, clock: Callable[[], float]) -> None:
+    def __init__(self, how: ScanOptions, deadline: float, clock: Callable[[], float]) -> None:
         self.entries: list[Entry] = []
         self.problems: list[str] = []
         self.complete = True

@@ -1,6 +1,6 @@
 """Which part of a conversation is sent when all of it no longer fits (F-52, F-53, F-54, B42). Pure.
 
-The conversation itself is never shortened: what is sent is a view of it, and a `Cut` says which. A
+The conversation itself is never shortened: what is sent is a view of it, and a `TrimState` says which. A
 cut only moves forward, and further than it must, so that what is sent keeps its beginning from one
 request to the next and the provider's cache stays of use.
 
@@ -22,9 +22,9 @@ from odek.text import plural
 MESSAGE_TOKENS = 50
 CALL_TOKENS = 30
 TOOL_TOKENS = 30
-NOTE = "[odek]"
+ODEK_NOTE = "[odek]"
 """how what odek itself says in the user's place begins"""
-_NO_WORDS = Message(role="assistant", content=f"{NOTE} (no reply)")
+_NO_WORDS = Message(role="assistant", content=f"{ODEK_NOTE} (no reply)")
 _TARGET = 2 / 3  # of the budget: where trimming stops
 _RESULT_SHARE = 4  # one result may take this part of the budget
 _LEAST_RESULT_CHARACTERS = 2000
@@ -32,7 +32,7 @@ _BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class TrimState:
     """Where the view of a conversation differs from it."""
 
     place: int = 0
@@ -41,7 +41,7 @@ class Cut:
     """tool results are sent up to this length; None: whole"""
 
 
-NO_CUT = Cut()
+UNTRIMMED = TrimState()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,9 @@ def estimate_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> i
     return sum(map(_message_tokens, messages)) + sum(map(_tool_tokens, tools))
 
 
-def cut_view(messages: Sequence[Message], cut: Cut) -> tuple[Message, ...]:
+def trimmed(messages: Sequence[Message], cut: TrimState) -> tuple[Message, ...]:
     """Return what is sent of `messages` with `cut`; see `take_turns`."""
-    if cut == NO_CUT:
+    if cut == UNTRIMMED:
         return take_turns(messages)
     dropped = [group for group in _groups(messages) if group.droppable and group.first < cut.place]
     missing = {place for group in dropped for place in range(group.first, group.end)}
@@ -82,7 +82,7 @@ def take_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(ordered)
 
 
-def fit(messages: Sequence[Message], tools: Sequence[ToolSpec], cut: Cut, budget_tokens: int) -> Cut:
+def trim_to(messages: Sequence[Message], tools: Sequence[ToolSpec], cut: TrimState, budget_tokens: int) -> TrimState:
     """Return a cut whose view takes at most `budget_tokens`, as far as that is possible; `cut` if it does.
 
     First, results that fill much of the budget are shortened; then the oldest groups go, until a good
@@ -99,7 +99,7 @@ def fit(messages: Sequence[Message], tools: Sequence[ToolSpec], cut: Cut, budget
     return cut
 
 
-def shrink(messages: Sequence[Message], cut: Cut) -> Cut | None:
+def trim_further(messages: Sequence[Message], cut: TrimState) -> TrimState | None:
     """Return a cut that sends much less, for a provider that found the request too long.
 
     Half of the groups that may go are left out, the oldest ones. If there are none, or if a single
@@ -109,7 +109,7 @@ def shrink(messages: Sequence[Message], cut: Cut) -> Cut | None:
     smaller = cut
     if droppable:
         smaller = replace(cut, place=droppable[(len(droppable) - 1) // 2].end)
-    view = cut_view(messages, smaller)
+    view = trimmed(messages, smaller)
     longest = max((len(message.content) for message in view if message.role == "tool"), default=0)
     if not droppable or longest * 3 > sum(len(message.content) for message in view):
         smaller = _with_shorter_results(messages, smaller)
@@ -123,11 +123,11 @@ class _Sizer:
         self._messages = messages
         self._tools = sum(map(_tool_tokens, tools))
 
-    def __call__(self, cut: Cut) -> int:
-        return self._tools + sum(map(_message_tokens, cut_view(self._messages, cut)))
+    def __call__(self, cut: TrimState) -> int:
+        return self._tools + sum(map(_message_tokens, trimmed(self._messages, cut)))
 
 
-def _drop_until(enough: Callable[[Cut], bool], messages: Sequence[Message], cut: Cut) -> Cut:
+def _drop_until(enough: Callable[[TrimState], bool], messages: Sequence[Message], cut: TrimState) -> TrimState:
     """Return `cut` moved on to the first group with which it is `enough`, or behind the last one."""
     if enough(cut):
         return cut
@@ -142,13 +142,13 @@ def _drop_until(enough: Callable[[Cut], bool], messages: Sequence[Message], cut:
     return replace(cut, place=droppable[low].end) if droppable else cut
 
 
-def _droppable(messages: Sequence[Message], cut: Cut) -> list[_Group]:
+def _droppable(messages: Sequence[Message], cut: TrimState) -> list[_Group]:
     return [group for group in _groups(messages) if group.droppable and group.first >= cut.place]
 
 
-def _with_shorter_results(messages: Sequence[Message], cut: Cut) -> Cut:
+def _with_shorter_results(messages: Sequence[Message], cut: TrimState) -> TrimState:
     """Return `cut` with results up to half the length of the longest one, itself when they are short."""
-    longest = max((len(message.content) for message in cut_view(messages, cut) if message.role == "tool"), default=0)
+    longest = max((len(message.content) for message in trimmed(messages, cut) if message.role == "tool"), default=0)
     limit = max(min(longest, cut.result_characters or longest) // 2, _LEAST_RESULT_CHARACTERS)
     return replace(cut, result_characters=limit) if longest > limit else cut
 
@@ -170,7 +170,7 @@ def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 
 def _is_users(message: Message) -> bool:
-    return message.role == "user" and not message.content.startswith(NOTE)
+    return message.role == "user" and not message.content.startswith(ODEK_NOTE)
 
 
 def _with_notice(messages: list[Message], dropped: int) -> list[Message]:
@@ -178,7 +178,7 @@ def _with_notice(messages: list[Message], dropped: int) -> list[Message]:
     if place is None:
         return messages
     notice = (
-        f"{NOTE} {plural(dropped, 'earlier step')} of this conversation no longer fit and are left out here. What "
+        f"{ODEK_NOTE} {plural(dropped, 'earlier step')} of this conversation no longer fit and are left out here. What "
         "was done in them is done; look at the files again for what you need to know."
     )
     first = messages[place]
@@ -188,10 +188,10 @@ def _with_notice(messages: list[Message], dropped: int) -> list[Message]:
 def _shortened(message: Message, limit: int | None) -> Message:
     if limit is None or message.role != "tool" or len(message.content) <= limit:
         return message
-    return replace(message, content=shorten(message.content, limit))
+    return replace(message, content=truncate_middle(message.content, limit))
 
 
-def shorten(text: str, limit: int) -> str:
+def truncate_middle(text: str, limit: int) -> str:
     """Return the head and the tail of `text`, `limit` characters in all, and a mark in between."""
     omitted = len(text) - limit
     if omitted <= 0:
