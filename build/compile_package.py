@@ -51,7 +51,7 @@ RUN = (
     "odek.danger.host.rule",
     "odek.app.danger",
     "odek.app.tools",
-    "odek.tools.redacted",
+    "odek.tools.registry",
     "odek.model.http",
     "odek.model.openai",
     "odek.model.profiles",

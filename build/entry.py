@@ -80,7 +80,7 @@ def start() -> int:
     """Run odek and return its exit status."""
     restore(os.environ, read_environment())
     if sys.argv[1:4] == AS_PYTHON and len(sys.argv) > 4:
-        # sys.executable is this file: odek starts it for a search that may have to be killed (tools/matching.py)
+        # sys.executable is this file: odek starts it for a search that may have to be killed (tools/regex_worker.py)
         code, sys.argv[:] = sys.argv[4], ["-c", *sys.argv[5:]]
         exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
         return 0

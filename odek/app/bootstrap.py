@@ -135,7 +135,7 @@ def open_session(
     place = _open_place(profile, settings, intent, layers, host, world, stack, external(attachments))
     block = _environment_block(place, host, world)
     from odek.agent.loop import Agent
-    from odek.tools.redacted import RedactedToolbox
+    from odek.tools.registry import RedactedToolbox
 
     refused: dict[str, int] = {}
     toolbox = _toolbox(settings, intent, place, host, world, block, refused, redact)
@@ -250,7 +250,7 @@ def _import_rest() -> None:
         import odek.app.danger
         import odek.app.tools
         import odek.danger.classify
-        import odek.tools.redacted  # noqa: F401
+        import odek.tools.registry  # noqa: F401
 
 
 def _fall_back_or_raise(

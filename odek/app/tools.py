@@ -20,16 +20,14 @@ from odek.sandbox.spec import WORKSPACE
 from odek.tools.batch import BatchPatchTool, BatchReadTool
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.contents import DiffTool, HeadTailTool, JsonQueryTool
-from odek.tools.facts import ChecksumTool, FileInfoTool, TreeTool
+from odek.tools.file_info import ChecksumTool, FileInfoTool, TreeTool
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
 from odek.tools.glob import GlobTool
-from odek.tools.parallel_shell import ParallelShellTool
-from odek.tools.reading import AskedReads
 from odek.tools.registry import Tool, Toolbox, Wrap
 from odek.tools.search import SearchFilesTool
-from odek.tools.shell import ShellTool
+from odek.tools.shell import ParallelShellTool, ShellTool
 from odek.tools.unsecret import UnsecretExecutor
-from odek.tools.workspace import localized
+from odek.tools.workspace import AskedReads, localized
 
 if TYPE_CHECKING:
     from odek.danger.policy import PolicyContext

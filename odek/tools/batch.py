@@ -11,8 +11,17 @@ from odek.executor import Executor
 from odek.model.types import ToolSpec
 from odek.text import visible
 from odek.tools.edit import EditError, render_diff
-from odek.tools.excerpt import DEFAULT_LINES, MAX_LINES, Excerpt, take_excerpt
-from odek.tools.files import PATCH_PARAMETERS, SHOWN_LIMIT_CHARACTERS, WHOLE_DIFF, Edited, edit_file
+from odek.tools.files import (
+    DEFAULT_LINES,
+    MAX_LINES,
+    PATCH_PARAMETERS,
+    SHOWN_LIMIT_CHARACTERS,
+    WHOLE_DIFF,
+    Edited,
+    Excerpt,
+    edit_file,
+    take_excerpt,
+)
 from odek.tools.registry import Gate, ToolResult, Unasked, Wrap
 from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, Workspace, decode_text, inside
 

@@ -13,7 +13,7 @@ from odek.model.types import ToolSpec
 from odek.text import truncate, visible
 from odek.tools.batch import read_all
 from odek.tools.edit import EditError, compare_texts, render_diff
-from odek.tools.excerpt import cut_line, lines_of
+from odek.tools.files import cut_line, lines_of
 from odek.tools.looking import bounded
 from odek.tools.registry import ToolResult, Unasked, Wrap, failure
 from odek.tools.workspace import PATH, Workspace, decode_text

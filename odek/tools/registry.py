@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -214,3 +214,38 @@ def failure(message: str) -> ToolResult:
 def render_json(value: Mapping[str, Any]) -> str:
     """Return compact JSON that keeps `<`, `>`, `&` and letters of every language readable."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class RedactedToolbox:
+    """A Toolbox whose results have gone through `redact`."""
+
+    def __init__(self, tools: Toolbox, redact: Callable[[str], str]) -> None:
+        self._tools = tools
+        self._redact = redact
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """the tools on offer, in a fixed order"""
+        return self._tools.specs
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Carry out `call`; see Toolbox.call."""
+        return self.prepare(call)()
+
+    def is_parallel(self, call: ToolCall) -> bool:
+        """Return whether `call` may run beside others; see Toolbox.is_parallel."""
+        return self._tools.is_parallel(call)
+
+    def foresee(self, calls: Sequence[ToolCall]) -> None:
+        """Ask at once about several calls; see Toolbox.foresee."""
+        self._tools.foresee(calls)
+
+    def prepare(self, call: ToolCall) -> Work:
+        """Check `call` and return what carries it out; see Toolbox.prepare."""
+        work = self._tools.prepare(call)
+
+        def redacted() -> ToolResult:
+            result = work()
+            return replace(result, text=self._redact(result.text))
+
+        return redacted

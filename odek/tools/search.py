@@ -17,6 +17,7 @@ from odek.errors import FileAccessDenied
 from odek.executor import DirScan, Entry, Executor
 from odek.model.types import ToolSpec
 from odek.text import plural, truncate, visible
+from odek.tools.glob import Wildcard, WildcardError
 from odek.tools.looking import (
     LISTED,
     ORDINARY,
@@ -29,9 +30,8 @@ from odek.tools.looking import (
     look,
     relative_to,
 )
-from odek.tools.matching import Found, Hit, search_texts
+from odek.tools.regex_worker import Match, MatchResult, find_matches
 from odek.tools.registry import Gate, ToolResult, Unasked, Wrap, failure
-from odek.tools.wildcards import Wildcard, WildcardError
 from odek.tools.workspace import FOLDER, Workspace
 
 FILE_LIMIT_BYTES = 1 << 20
@@ -46,7 +46,7 @@ MAX_MATCHES = 500
 class Search(Protocol):
     """Tries a regular expression on texts; see matching.search_texts."""
 
-    def __call__(self, pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s: float) -> Found: ...
+    def __call__(self, pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s: float) -> MatchResult: ...
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class SearchFilesTool(Unasked):
         executor: Executor,
         gate: Gate,
         wrap: Wrap,
-        search: Search = search_texts,
+        search: Search = find_matches,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """What `gate` would ask about is not searched, unless a call names it as its path."""
@@ -242,7 +242,7 @@ def _batches(chosen: Sequence[Entry], skipped: _Skipped, notes: list[str]) -> It
         yield batch
 
 
-def _render_hits(hits: Sequence[Hit], places: Sequence[str]) -> list[str]:
+def _render_hits(hits: Sequence[Match], places: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for index, group in groupby(hits, key=lambda hit: hit.index):
         lines.append(visible(places[index]))

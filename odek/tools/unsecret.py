@@ -1,7 +1,7 @@
 """An executor as the tools that show something get it: what it hands out holds no secret (E6, F-50).
 
 Tools cut: an output to its two ends, a file to some lines, a line to some characters. What is redacted
-before them cannot be cut in two by them; `tools.redacted` looks at their results once more.
+before them cannot be cut in two by them; `RedactedToolbox` looks at their results once more.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from odek.app.secrets import collect_secrets
 from odek.config.resolve import resolve
 from odek.model.types import ToolCall, ToolSpec
 from odek.redact import Redactor
-from odek.tools.redacted import RedactedToolbox
-from odek.tools.registry import Toolbox, ToolResult, failure
+from odek.tools.registry import RedactedToolbox, Toolbox, ToolResult, failure
 
 CALL = ToolCall(id="1", name="say", arguments="{}")
 

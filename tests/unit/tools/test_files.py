@@ -12,8 +12,7 @@ from odek.model.types import ToolCall
 from odek.redact import Redactor
 from odek.tools.arguments import ArgumentError, parse_arguments
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
-from odek.tools.redacted import RedactedToolbox
-from odek.tools.registry import Toolbox, ToolResult
+from odek.tools.registry import RedactedToolbox, Toolbox, ToolResult
 
 
 def wrap(text: str, *, source: str) -> str:

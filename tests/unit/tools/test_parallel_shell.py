@@ -9,8 +9,8 @@ from fakes.gates import FakeGate
 
 from odek.process import Output
 from odek.tools.arguments import ArgumentError, parse_arguments
-from odek.tools.parallel_shell import ParallelShellTool
 from odek.tools.registry import ToolResult
+from odek.tools.shell import ParallelShellTool
 
 
 def wrap(text: str, *, source: str) -> str:

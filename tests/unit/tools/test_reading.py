@@ -13,9 +13,9 @@ from odek.approval.operation import Operation
 from odek.tools.batch import BatchReadTool
 from odek.tools.contents import DiffTool
 from odek.tools.files import ReadFileTool
-from odek.tools.reading import AskedReads
 from odek.tools.registry import Tool, ToolResult
 from odek.tools.search import SearchFilesTool
+from odek.tools.workspace import AskedReads
 
 FILES = {"a": b"one\n", ".env": b"TOKEN=1\n"}
 

@@ -14,9 +14,8 @@ from odek.approval.operation import Operation
 from odek.errors import FileAccessDenied, Interrupted, OdekError, StateFileError
 from odek.model.types import ToolCall, ToolSpec
 from odek.tools.files import WriteFileTool
-from odek.tools.parallel_shell import ParallelShellTool
 from odek.tools.registry import Toolbox, ToolResult, Work, failure, render_json
-from odek.tools.shell import ShellTool
+from odek.tools.shell import ParallelShellTool, ShellTool
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 

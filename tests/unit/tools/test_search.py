@@ -9,9 +9,9 @@ from fakes.gates import FakeGate
 
 from odek.errors import FileAccessDenied
 from odek.tools.arguments import ArgumentError, parse_arguments
-from odek.tools.facts import TreeTool
+from odek.tools.file_info import TreeTool
 from odek.tools.glob import GlobTool
-from odek.tools.matching import Found, Hit
+from odek.tools.regex_worker import Match, MatchResult
 from odek.tools.registry import ToolResult
 from odek.tools.search import BATCH_FILES, SearchFilesTool
 
@@ -161,17 +161,17 @@ def test_search_says_first_when_a_walk_was_cut_short() -> None:
     )
 
 
-def scripted(*results: Found) -> Any:
+def scripted(*results: MatchResult) -> Any:
     left = list(results)
 
-    def search_texts(pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s: float) -> Found:
+    def search_texts(pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s: float) -> MatchResult:
         return left.pop(0)
 
     return search_texts
 
 
 def test_search_gives_up_on_a_pattern_that_takes_too_long() -> None:
-    found = Found(hits=(Hit(index=0, line=1, text="y"),), stuck_at=1)
+    found = MatchResult(hits=(Match(index=0, line=1, text="y"),), stuck_at=1)
     tool = SearchFilesTool(
         executor=FakeExecutor(files={"a": b"y", "b": b"y"}), gate=FakeGate(), wrap=wrap, search=scripted(found)
     )
@@ -187,7 +187,7 @@ def test_search_gives_up_when_its_time_is_over() -> None:
         executor=FakeExecutor(files={f"f{n:04}": b"y" for n in range(1500)}),
         gate=FakeGate(),
         wrap=wrap,
-        search=scripted(Found(hits=())),
+        search=scripted(MatchResult(hits=())),
         clock=lambda: next(times),
     )
     assert tool.call({"pattern": "y"}).text == (

@@ -15,8 +15,8 @@ from odek.config.resolve import resolve
 from odek.model.types import ToolCall
 from odek.process import Capture, CommandResult, Output
 from odek.redact import MARK, Redactor
-from odek.tools.output import render_output
-from odek.tools.redacted import RedactedToolbox
+from odek.tools.registry import RedactedToolbox
+from odek.tools.shell import render_output
 from odek.tools.unsecret import redact_output
 from tests.fakes.executor import FakeExecutor, command_result, whole
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from odek.tools.matching import Found, Hit, search_texts
+from odek.tools.regex_worker import Match, MatchResult, find_matches
 
 LONG_S = 60.0
 
 
-def search(pattern: str, *texts: bytes, limit: int = 10, timeout_s: float = LONG_S) -> Found:
-    return search_texts(pattern, texts, limit=limit, timeout_s=timeout_s)
+def search(pattern: str, *texts: bytes, limit: int = 10, timeout_s: float = LONG_S) -> MatchResult:
+    return find_matches(pattern, texts, limit=limit, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,16 @@ def search(pattern: str, *texts: bytes, limit: int = 10, timeout_s: float = LONG
 )
 def test_lines_are_matched_one_by_one(pattern: str, text: bytes, lines: list[tuple[int, str]]) -> None:
     """F-66: line ends of both kinds, any encoding, text of any language."""
-    assert search(pattern, text) == Found(hits=tuple(Hit(index=0, line=line, text=shown) for line, shown in lines))
+    assert search(pattern, text) == MatchResult(
+        hits=tuple(Match(index=0, line=line, text=shown) for line, shown in lines)
+    )
 
 
 def test_texts_are_told_apart_and_counted_to_the_limit() -> None:
     texts = (b"no", b"y\ny", b"y")
-    hits = tuple(Hit(index=index, line=line, text="y") for index, line in ((1, 1), (1, 2), (2, 1)))
-    assert search("y", *texts, limit=3) == Found(hits=hits)
-    assert search("y", *texts, limit=2) == Found(hits=hits[:2], more=True)
+    hits = tuple(Match(index=index, line=line, text="y") for index, line in ((1, 1), (1, 2), (2, 1)))
+    assert search("y", *texts, limit=3) == MatchResult(hits=hits)
+    assert search("y", *texts, limit=2) == MatchResult(hits=hits[:2], more=True)
 
 
 def test_long_line_is_shown_around_the_match() -> None:
@@ -60,7 +62,7 @@ def test_pattern_that_never_ends_is_stopped_and_what_was_found_is_kept(pattern: 
     ],
 )
 def test_wrong_pattern_is_explained(pattern: str, error: str) -> None:
-    assert search(pattern, b"x") == Found(hits=(), error=error)
+    assert search(pattern, b"x") == MatchResult(hits=(), error=error)
 
 
 def test_nested_pattern_that_breaks_the_compiler_is_an_error() -> None:

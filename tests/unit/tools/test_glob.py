@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from odek.tools.wildcards import Wildcard, WildcardError
+from odek.tools.glob import Wildcard, WildcardError
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ _START = ("-I", "-S", "-c", "import marshal, sys; exec(marshal.load(sys.stdin.bu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Match:
     """A line that matches."""
 
     index: int
@@ -34,10 +34,10 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class MatchResult:
     """What came of a search."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[Match, ...]
     more: bool = False
     """whether there are more than were asked for"""
     stuck_at: int | None = None
@@ -46,7 +46,7 @@ class Found:
     """why the pattern cannot be used at all"""
 
 
-def search_texts(pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s: float) -> Found:
+def find_matches(pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s: float) -> MatchResult:
     """Return the first `limit` lines of `texts` in which `pattern` is found.
 
     Bytes that are no UTF-8 count as U+FFFD. A line is never longer than SHOWN_CHARACTERS.
@@ -55,16 +55,16 @@ def search_texts(pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s:
     try:
         done = run((sys.executable, *_START), env={}, stdin=job, timeout_s=timeout_s, limit_bytes=_ANSWER_LIMIT_BYTES)
     except ExecutableMissing as error:
-        return Found(hits=(), error=error.message)
+        return MatchResult(hits=(), error=error.message)
     found = _parse(done.stdout.head.decode(), limit)
     if done.timed_out or found.error or done.code == 0:
         return found
-    return Found(hits=(), error=f"the search ended with status {done.code}")
+    return MatchResult(hits=(), error=f"the search ended with status {done.code}")
 
 
-def _parse(answer: str, limit: int) -> Found:
+def _parse(answer: str, limit: int) -> MatchResult:
     """Return what the lines of `answer` say; the last one may be cut off."""
-    hits: list[Hit] = []
+    hits: list[Match] = []
     current: int | None = None
     for line in answer.split("\n")[:-1]:
         value = json.loads(line)
@@ -72,10 +72,10 @@ def _parse(answer: str, limit: int) -> Found:
             case int():
                 current = value if value >= 0 else None
             case str():
-                return Found(hits=(), error=value)
+                return MatchResult(hits=(), error=value)
             case [number, text]:
-                hits.append(Hit(index=current or 0, line=number, text=text))
-    return Found(hits=tuple(hits[:limit]), more=len(hits) > limit, stuck_at=current)
+                hits.append(Match(index=current or 0, line=number, text=text))
+    return MatchResult(hits=tuple(hits[:limit]), more=len(hits) > limit, stuck_at=current)
 
 
 def _work() -> None:

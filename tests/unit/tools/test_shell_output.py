@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from odek.process import Capture, Output
-from odek.tools.output import render_output
+from odek.tools.shell import render_output
 
 
 def captured(data: bytes, limit_bytes: int = 1 << 20) -> Output:

@@ -8,7 +8,7 @@ import pytest
 from fakes.executor import FakeExecutor, entry
 
 from odek.errors import FileAccessDenied
-from odek.tools.facts import ChecksumTool, FileInfoTool, TreeTool
+from odek.tools.file_info import ChecksumTool, FileInfoTool, TreeTool
 from odek.tools.registry import ToolResult
 
 
