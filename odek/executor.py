@@ -1,6 +1,6 @@
 """Where the model's commands and file accesses happen: one protocol, two places.
 
-`sandbox.container.Container` and `HostExecutor` (host_executor/commands.py) both satisfy it; tools know nothing
+`Container` (sandbox/container/) and `HostExecutor` (host_executor/commands.py) both satisfy it; tools know nothing
 else about where they run.
 """
 

@@ -38,10 +38,10 @@ from odek.host import Host
 from odek.host_executor.commands import HostExecutor
 from odek.model.types import Message, Model, ToolSpec
 from odek.redact import Redactor
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.docker import Docker
 from odek.sandbox.errors import SandboxError
-from odek.sandbox.facts import ContainerFacts
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.text import visible
 

@@ -14,7 +14,7 @@ from odek.danger.policy import HOST_TABLE, Policy, PolicyContext, sandbox_table
 from odek.danger.rules.local_services import SELF
 from odek.host import Host
 from odek.host_executor.look import HostLook
-from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.spec import DEFAULT_HOME, WORKSPACE
 
 

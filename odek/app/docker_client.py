@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from odek.errors import StateFileError
 from odek.host import Host
-from odek.sandbox.client_config import ClientConfig, read_client_config, read_file
-from odek.sandbox.client_copy import copied_files
+from odek.sandbox.client_config import ClientConfig, copied_files, read_client_config, read_file
 from odek.sandbox.errors import SandboxConfigError
 from odek.state import StateFolder
 from odek.text import visible

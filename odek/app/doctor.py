@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from odek.errors import OdekError
 from odek.process import Completed
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.docker import quote
-from odek.sandbox.engine import Engine, Needs, limits_hint, require_fit
-from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.engine import Engine, EngineRequirements, check_engine, limits_hint
 from odek.sandbox.seccomp import filter_of, takes_own_profile
 from odek.text import visible
 
@@ -97,7 +97,7 @@ def judge_security(info: Mapping[str, Any]) -> Check:
 def judge_engine(engine: Engine) -> Check:
     """Return whether a sandbox can be had of this kind of engine, and whose its files are."""
     try:
-        require_fit(engine, Needs())
+        check_engine(engine, EngineRequirements())
     except OdekError as error:
         return Check(name="engine", verdict="fail", seen=error.message, mend=error.hint)
     kind = "podman" if engine.podman else "Docker"

@@ -21,10 +21,10 @@ from odek.config.settings import Settings, Source
 from odek.config.view import view
 from odek.errors import OdekError
 from odek.host import Host
-from odek.sandbox import context
-from odek.sandbox.dockerlines import NAME
-from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.network import NetworkPlan
+from odek.sandbox.build import context
+from odek.sandbox.build.dockerfile import NAME
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.network.plan import NetworkPlan
 from odek.state import StateFolder
 
 _NETWORK_KEYS = frozenset(("sandbox_networks", "sandbox_compose_project"))

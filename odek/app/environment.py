@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from odek.agent.untrusted import wrap_untrusted
-from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.container.facts import ContainerFacts
 from odek.text import truncate, visible
 
 _NETWORK_WORDS = {

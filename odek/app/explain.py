@@ -16,14 +16,14 @@ from odek.config.values import variables_in
 from odek.errors import OdekError
 from odek.host import Host
 from odek.sandbox.argv import build_argv, connect_argv, pull_argv, run_argv
-from odek.sandbox.attachment import removal_hint, warnings
-from odek.sandbox.build import INPUTS_LABEL
-from odek.sandbox.build import LABEL as DOCKERFILE_LABEL
+from odek.sandbox.build.builder import INPUTS_LABEL
+from odek.sandbox.build.builder import LABEL as DOCKERFILE_LABEL
+from odek.sandbox.build.dockerfile import Dockerfile
+from odek.sandbox.container.owner import Owner
 from odek.sandbox.engine import DOCKER, Engine, own_user
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError
-from odek.sandbox.network import Network, NetworkPlan
-from odek.sandbox.owner import Owner
-from odek.sandbox.recipe import Dockerfile
+from odek.sandbox.network.checks import removal_hint, warnings
+from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE
 
 Outcome = Literal["sandbox", "host", "stop"]

@@ -13,8 +13,8 @@ from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings
 from odek.config.values import variables_in
 from odek.host import Host
-from odek.sandbox.network import NetworkPlan
-from odek.sandbox.recipe import Dockerfile
+from odek.sandbox.build.dockerfile import Dockerfile
+from odek.sandbox.network.plan import NetworkPlan
 from odek.state import StateFolder
 
 

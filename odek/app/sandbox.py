@@ -23,19 +23,20 @@ from odek.config.settings import Override, Settings, Source
 from odek.config.values import expand_marked
 from odek.host import Host, home_of_owner, read_identity, start_of
 from odek.host_executor.files import PathWalk
-from odek.sandbox.attachment import removal_hint, require_unchanged, warnings
-from odek.sandbox.build import Build, BuildOptions
+from odek.sandbox.build.builder import Build, BuildOptions
+from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.client_config import read_client_config
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.owner import Owner
+from odek.sandbox.container.start import Surroundings, start
 from odek.sandbox.docker import Docker, probe
-from odek.sandbox.engine import Engine, Needs, meet_engine, own_user
+from odek.sandbox.engine import Engine, EngineRequirements, detect_engine, own_user
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice
+from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.mounts import read_mounts
-from odek.sandbox.network import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
-from odek.sandbox.networks import inspect_networks, service_names
-from odek.sandbox.owner import Owner
-from odek.sandbox.recipe import Dockerfile
+from odek.sandbox.network.attach import inspect_networks, service_names
+from odek.sandbox.network.checks import removal_hint, require_unchanged, warnings
+from odek.sandbox.network.plan import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
 from odek.sandbox.spec import (
     DEFAULT_HOME,
     DEFAULT_TMP_BYTES,
@@ -54,7 +55,6 @@ from odek.sandbox.spec import (
     require_small_env,
     usual_tmp_size,
 )
-from odek.sandbox.start import Surroundings, start
 from odek.sandbox.workdir import (
     check_workdir,
     open_source,
@@ -166,7 +166,7 @@ def start_sandbox(
     """
     plan = NetworkPlan(mode=draft.networks.mode)
     if draft.networks.attaches:
-        engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
+        engine = detect_engine(docker, needs_of(draft, settings), sleep=sleep)
         plan = inspect_networks(draft.networks, docker)
         for note in service_names(plan, "", docker).notes:
             notices.note(note)  # two checkouts behind one name are pointed out before the question
@@ -175,7 +175,7 @@ def start_sandbox(
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     require_small_env(env, origin=settings.origin_of("sandbox_env"))
     if not draft.networks.attaches:
-        engine = meet_engine(docker, needs_of(draft, settings), sleep=sleep)
+        engine = detect_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
     image, found = ensure_image(
         draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
@@ -212,9 +212,11 @@ def _start(spec: SandboxSpec, host: Host, docker: Docker, world: Surroundings) -
         ) from error
 
 
-def needs_of(draft: SandboxRequest, settings: Settings) -> Needs:
+def needs_of(draft: SandboxRequest, settings: Settings) -> EngineRequirements:
     """Return what `draft` asks of its engine. Pure."""
-    return Needs(limits=draft.limits.settings, readonly=settings.sandbox.readonly, attaches=draft.networks.attaches)
+    return EngineRequirements(
+        limits=draft.limits.settings, readonly=settings.sandbox.readonly, attaches=draft.networks.attaches
+    )
 
 
 def _require_same_volumes(draft: SandboxRequest, settings: Settings, host: Host) -> None:

@@ -20,18 +20,22 @@ from odek.app.notices import Notices, Silent
 from odek.config.settings import Settings, Source
 from odek.errors import StateFileError
 from odek.host import Host
-from odek.sandbox import build, context
-from odek.sandbox.build import Build, BuildOptions
+from odek.sandbox.build import builder, context
+from odek.sandbox.build.builder import Build, BuildOptions
+from odek.sandbox.build.context import copy_context
+from odek.sandbox.build.dockerfile import NAME, Dockerfile, Inputs, lint, read_inputs
+from odek.sandbox.build.dockerignore import IGNORE_FILE, parse_ignore
 from odek.sandbox.docker import Docker
-from odek.sandbox.dockerlines import NAME
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
-from odek.sandbox.ignorefile import IGNORE_FILE, parse_ignore
-from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_default_dockerfile, parse_reference
-from odek.sandbox.images import FoundImage, find_image, look_up, obtain_image
-from odek.sandbox.pin import FILE as DIGESTS_FILE
-from odek.sandbox.pin import parse_default_digests
-from odek.sandbox.recipe import Dockerfile, Inputs, lint, read_inputs
-from odek.sandbox.staging import stage
+from odek.sandbox.image.reference import (
+    BUSYBOX_TAG,
+    ImageChoice,
+    parse_default_digests,
+    parse_default_dockerfile,
+    parse_reference,
+)
+from odek.sandbox.image.reference import FILE as DIGESTS_FILE
+from odek.sandbox.image.resolve import FoundImage, find_image, find_or_pull, look_up
 from odek.sandbox.workdir import open_workdir
 from odek.state import StateFolder
 
@@ -133,7 +137,7 @@ def ensure_image(
     if dockerfile is None:
         return _pull_or_substitute(choice, docker, notices)
     known = BuildRecords(host, notices).find(dockerfile)
-    ours = build.find_ours(known, dockerfile, docker) if known is not None else None
+    ours = builder.find_ours(known, dockerfile, docker) if known is not None else None
     if known is not None and ours is not None:
         _tell_of_staleness(known, dockerfile, host, docker, notices)
         return choice.ref, FoundImage(id=ours.id, volumes=ours.volumes)
@@ -151,7 +155,7 @@ def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, notices: 
     folder = open_workdir(host.cwd, host.cwd_id)
     try:
         _require_same_ignore(dockerfile, folder)
-        image = build.find_built(dockerfile, docker)
+        image = builder.find_built(dockerfile, docker)
         inputs = _inputs(dockerfile)
         if image is None or inputs is _UNTOLD:
             return None
@@ -160,7 +164,7 @@ def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, notices: 
             return None
         fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, parse_ignore(dockerfile.ignore))
         with _staged(dockerfile, folder, inputs.sources) as staged:
-            if image.labels[build.INPUTS_LABEL] != build.digest_inputs(dockerfile, bases, staged):
+            if image.labels[builder.INPUTS_LABEL] != builder.digest_inputs(dockerfile, bases, staged):
                 return None
     finally:
         os.close(folder)
@@ -173,7 +177,7 @@ def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, notices: 
 def _pull_or_substitute(choice: ImageChoice, docker: Docker, notices: Notices) -> tuple[str, FoundImage]:
     """Return name and image of `choice`, or of the operator's own local image where no registry gives it (D-23)."""
     try:
-        return choice.ref, obtain_image(choice, docker, notify=notices.note)
+        return choice.ref, find_or_pull(choice, docker, notify=notices.note)
     except ImageUnavailable as error:
         local = look_up(choice.substitute, docker) if choice.substitute else None
         if local is None:
@@ -193,16 +197,16 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
         ignore = parse_ignore(dockerfile.ignore)
         # taken before the build: what changes meanwhile must show
         fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, ignore)
-        bases = build.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
+        bases = builder.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
         sources, is_known = inputs.sources, inputs is not _UNTOLD
-        if options.network and build.may_read_more(dockerfile, bases, docker):
+        if options.network and builder.may_read_more(dockerfile, bases, docker):
             sources, is_known = _UNTOLD.sources, False
         size = context.measure_context(host.cwd, sources, ignore, now=time.monotonic)
         if size.is_large:
             notices.warn(context.describe_size(size), hint=f"name what it does not need in {IGNORE_FILE}")
         with _staged(dockerfile, folder, sources) as staged:
-            digest = build.digest_inputs(dockerfile, bases, staged) if is_known else ""
-            image = build.build_image(
+            digest = builder.digest_inputs(dockerfile, bases, staged) if is_known else ""
+            image = builder.build_image(
                 dockerfile, staged, docker, options, bases=bases, inputs_digest=digest, notify=notices.note
             )
     finally:
@@ -215,9 +219,9 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
 @contextmanager
 def _staged(dockerfile: Dockerfile, folder: int, sources: tuple[str, ...]) -> Iterator[str]:
     """Copy what a build of `dockerfile` reads of the folder behind the descriptor `folder`, for the block."""
-    with build.scratch_folder() as scratch:
+    with builder.scratch_folder() as scratch:
         staged = os.path.join(scratch, "context")
-        stage(folder, sources, parse_ignore(dockerfile.ignore), staged)
+        copy_context(folder, sources, parse_ignore(dockerfile.ignore), staged)
         _require_same_ignore(dockerfile, staged)
         yield staged
 
@@ -266,8 +270,8 @@ def _tell_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker:
     if known.inputs:
         sources = _inputs(dockerfile).sources
         changed = context.fingerprint_sources(host.cwd, sources, parse_ignore(dockerfile.ignore)) != known.inputs
-    bases = build.find_changed_bases(known, docker)
-    stale = build.describe_staleness(bases, files_changed=changed, tag=dockerfile.tag)
+    bases = builder.find_changed_bases(known, docker)
+    stale = builder.describe_staleness(bases, files_changed=changed, tag=dockerfile.tag)
     if stale:
         notices.warn(stale)
 

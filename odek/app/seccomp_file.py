@@ -24,7 +24,7 @@ def profile_file(engine: Engine, host: Host) -> Iterator[str]:
     """Hold the path of a private file with the profile, "" when the engine's own is used.
 
     It is written once, to the operator's folder; where that cannot be written, to a temporary file
-    for the moment. What the client has read is compared after the start (verify.py).
+    for the moment. What the client has read is compared after the start (sandbox/container/verify.py).
     """
     if not engine.own_filter:
         yield ""

@@ -15,7 +15,7 @@ from odek.config.settings import DangerSettings, Settings
 from odek.executor import Executor
 from odek.host import Host
 from odek.redact import Redactor
-from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.spec import WORKSPACE
 from odek.tools.batch import BatchPatchTool, BatchReadTool
 from odek.tools.config_view import ConfigViewTool

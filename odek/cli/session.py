@@ -18,7 +18,7 @@ from odek.config.layers import Layer
 from odek.config.settings import Settings
 from odek.host import Host, hide_variables, trusted_path, which
 from odek.model.types import Message, Model
-from odek.sandbox.diagnosis import find_cause
+from odek.sandbox.container.failure_reasons import find_cause
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
 from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.secret_names import is_secret_name

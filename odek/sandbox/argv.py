@@ -7,8 +7,8 @@ host (/proc/PID/cmdline), so both travel on stdin (R-32, B15).
 
 from __future__ import annotations
 
-from odek.sandbox import scripts
-from odek.sandbox.network import PROJECT_LABEL
+from odek.sandbox.container import scripts
+from odek.sandbox.network.plan import PROJECT_LABEL
 from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, Mount, SandboxSpec
 
 LABEL = "io.odek.sandbox"

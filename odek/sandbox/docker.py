@@ -61,7 +61,7 @@ _FIXED = {
 }
 
 
-class Pending(Protocol):
+class DockerProcess(Protocol):
     """A docker client at work: the part of process.Running that the sandbox uses."""
 
     @property
@@ -88,18 +88,18 @@ class Docker(Protocol):
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stderr: Callable[[bytes], None] | None = None,
-    ) -> Pending:
+    ) -> DockerProcess:
         """Return the client at work. Raises ExecutableMissing."""
         ...
 
-    def when_gone(self, *args: str) -> Pending | None:
+    def when_gone(self, *args: str) -> DockerProcess | None:
         """Have one docker command run when this process has ended, or when what is returned is released.
 
         Closing what is returned calls it off. None: there is nothing that could do it.
         """
         ...
 
-    def kill_when_gone(self, client: Pending) -> Pending | None:
+    def kill_when_gone(self, client: DockerProcess) -> DockerProcess | None:
         """Have a client killed when this process has ended; closing what is returned calls it off. None as above."""
         ...
 
@@ -124,7 +124,7 @@ class DockerCli:
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stderr: Callable[[bytes], None] | None = None,
-    ) -> Pending:
+    ) -> DockerProcess:
         return Running(
             (self._executable, *args),
             env=self._settled(),
@@ -134,10 +134,10 @@ class DockerCli:
             on_stderr=on_stderr,
         )
 
-    def when_gone(self, *args: str) -> Pending | None:
+    def when_gone(self, *args: str) -> DockerProcess | None:
         return start_watcher(_WHEN_GONE, self._executable, *args, env=self._settled())
 
-    def kill_when_gone(self, client: Pending) -> Pending | None:
+    def kill_when_gone(self, client: DockerProcess) -> DockerProcess | None:
         if not isinstance(client, Running):
             return None
         return start_watcher(_KILL_WHEN_GONE, str(client.pid), env={"PATH": os.defpath})
@@ -160,13 +160,13 @@ class ClientMissing(ExecutableMissing):
 class NoDocker:
     """The client of a machine without one: every call says so."""
 
-    def start(self, *_args: str, **_options: object) -> Pending:
+    def start(self, *_args: str, **_options: object) -> DockerProcess:
         raise ClientMissing("docker was not found on PATH")
 
-    def when_gone(self, *_args: str) -> Pending | None:
+    def when_gone(self, *_args: str) -> DockerProcess | None:
         return None
 
-    def kill_when_gone(self, _client: Pending) -> Pending | None:
+    def kill_when_gone(self, _client: DockerProcess) -> DockerProcess | None:
         return None
 
 

@@ -53,7 +53,7 @@ DOCKER = Engine()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class EngineRequirements:
     """What a sandbox asks of its engine."""
 
     limits: tuple[str, ...] = ()
@@ -63,18 +63,18 @@ class Needs:
     """whether existing networks are to be attached"""
 
 
-def meet_engine(docker: Docker, needs: Needs, *, sleep: Callable[[float], None]) -> Engine:
+def detect_engine(docker: Docker, needs: EngineRequirements, *, sleep: Callable[[float], None]) -> Engine:
     """Return the engine that answers, when it gives what a sandbox needs.
 
-    Raises as `probe`, `learn_engine` and `require_fit` do.
+    Raises as `probe`, `query_engine` and `check_engine` do.
     """
     probe(docker, sleep=sleep)
-    engine = learn_engine(docker)
-    require_fit(engine, needs)
+    engine = query_engine(docker)
+    check_engine(engine, needs)
     return engine
 
 
-def learn_engine(docker: Docker) -> Engine:
+def query_engine(docker: Docker) -> Engine:
     """Ask the engine what it is. Raises SandboxConfigError when it does not say."""
     done = call(docker, *INFO_ARGV)
     info = read_info(done)
@@ -119,7 +119,7 @@ def own_user(engine: Engine, *, uid: int, gid: int) -> str:
     return "0:0" if engine.rootless else f"{uid}:{gid}"
 
 
-def require_fit(engine: Engine, needs: Needs) -> None:
+def check_engine(engine: Engine, needs: EngineRequirements) -> None:
     """Refuse an engine that cannot give the sandbox that is asked for. Pure. Raises SandboxConfigError."""
     if engine.service:
         raise SandboxConfigError(

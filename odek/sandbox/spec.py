@@ -16,7 +16,7 @@ from odek import amounts
 from odek.amounts import MAX_PIDS_LIMIT, MIN_PIDS_LIMIT, MIN_TMP_BYTES
 from odek.sandbox.engine import DOCKER, Engine
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network import Network, NetworkPlan
+from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.text import visible
 
 WORKSPACE = "/workspace"

@@ -19,7 +19,7 @@ from support.recordings import write_recording
 from support.sandboxes import PROGRAMS
 from support.scenario import Scene
 
-from odek.sandbox.busybox import image_archive
+from odek.sandbox.offline.busybox import image_archive
 
 IMAGE = "localhost/odek-test-podman:1"
 WRAPPER = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odek.sandbox.argv import tmpfs_mounts
-from odek.sandbox.facts import ContainerFacts
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.spec import WORKSPACE, Limits, SandboxSpec
 
 IMAGE_ID = f"sha256:{'a' * 64}"

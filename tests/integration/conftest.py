@@ -9,7 +9,7 @@ import pytest
 from support.docker_engine import Engine
 from support.sandboxes import Boxes, OddImages
 
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
 
 
 @pytest.fixture

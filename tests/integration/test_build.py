@@ -25,13 +25,13 @@ from odek.app.sandbox_image import choose_image, ensure_image
 from odek.config.resolve import resolve
 from odek.errors import Interrupted
 from odek.host import Host
-from odek.sandbox.build import LABEL
-from odek.sandbox.context import read_dockerfile
-from odek.sandbox.docker import DockerCli, Pending
+from odek.sandbox.build.builder import LABEL
+from odek.sandbox.build.context import read_dockerfile
+from odek.sandbox.build.dockerfile import REPOSITORY, Dockerfile
+from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice
-from odek.sandbox.recipe import REPOSITORY, Dockerfile
-from odek.sandbox.transfer import load_image, save_image
+from odek.sandbox.image.reference import ImageChoice
+from odek.sandbox.offline.transfer import load_image, save_image
 
 CANARY = "canary-in-the-environment-file"
 
@@ -331,7 +331,7 @@ class Interrupting(DockerCli):
 
     mark = ""
 
-    def start(self, *args: str, **options: object) -> Pending:  # type: ignore[override]
+    def start(self, *args: str, **options: object) -> DockerProcess:  # type: ignore[override]
         pending = super().start(*args, **options)  # type: ignore[arg-type]
         if args[0] == "build":
             deadline = time.monotonic() + 30

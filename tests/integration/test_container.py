@@ -13,10 +13,10 @@ from support.docker_engine import Engine
 from support.sandboxes import Boxes, command_lines, output
 
 from odek.sandbox.argv import NONCE_LABEL
-from odek.sandbox.container import Container
-from odek.sandbox.docker import DockerCli, Pending
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.scripts import CHECK
+from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.scripts import CHECK
 from odek.sandbox.seccomp import is_own_profile
 from odek.sandbox.spec import Limits, Mount
 
@@ -285,10 +285,10 @@ class Tampering:
         self._text = text
         self._act = act
 
-    def when_gone(self, *args: str) -> Pending | None:
+    def when_gone(self, *args: str) -> DockerProcess | None:
         return self._docker.when_gone(*args)
 
-    def start(self, *args: str, **options: Any) -> Pending:
+    def start(self, *args: str, **options: Any) -> DockerProcess:
         if any(self._text in argument for argument in args):
             self._act()
         return self._docker.start(*args, **options)

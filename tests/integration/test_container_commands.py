@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.sandboxes import output
 
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
 
 
 def test_kernel_enforces_what_was_asked_for(shared_box: Container) -> None:

@@ -18,7 +18,7 @@ from support.docker_engine import Engine
 from support.sandboxes import Boxes, OddImages, clients_of, command_lines, output, this_owner
 
 from odek.errors import Interrupted
-from odek.sandbox.docker import DockerCli, Pending
+from odek.sandbox.docker import DockerCli, DockerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 # A program that starts a sandbox in its working directory, says so, and has a command at work in it.
@@ -189,10 +189,10 @@ class InterruptedClient:
         self._word = word
         self._pumps = pumps
 
-    def when_gone(self, *args: str) -> Pending | None:
+    def when_gone(self, *args: str) -> DockerProcess | None:
         return self._docker.when_gone(*args)
 
-    def start(self, *args: str, **options: Any) -> Pending:
+    def start(self, *args: str, **options: Any) -> DockerProcess:
         pending = self._docker.start(*args, **options)
         if args[0] == self._word:
             self._word = ""

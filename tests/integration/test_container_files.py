@@ -12,7 +12,7 @@ import pytest
 from support.sandboxes import Boxes, output
 
 from odek.errors import FileAccessDenied
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
 
 ODD_NAMES = [
     "-rf",

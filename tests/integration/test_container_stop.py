@@ -13,8 +13,8 @@ from support.docker_engine import Engine
 from support.sandboxes import Boxes, output
 
 from odek.errors import Interrupted
-from odek.sandbox.container import Container
-from odek.sandbox.docker import DockerCli, Pending
+from odek.sandbox.container.container import Container
+from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.spec import Limits
 
@@ -101,7 +101,7 @@ def test_interrupted_command_is_stopped(boxes: Boxes) -> None:
     real = boxes.docker
 
     class Interrupting(DockerCli):
-        def start(self, *args: str, **options: object) -> Pending:
+        def start(self, *args: str, **options: object) -> DockerProcess:
             pending = real.start(*args, **options)  # type: ignore[arg-type]
             if "--env" in args:
                 interrupt_after(pending, lambda: others(boxes, box) != [])
@@ -127,7 +127,7 @@ def test_root_that_replaces_the_shell_cannot_fake_its_own_stop(boxes: Boxes) -> 
     assert (boxes.workdir / "alive").stat().st_size == size
 
 
-def interrupt_after(pending: Pending, condition: Callable[[], bool]) -> None:
+def interrupt_after(pending: DockerProcess, condition: Callable[[], bool]) -> None:
     """Let `pending` raise Interrupted, once, from a pump after which `condition` holds."""
     pump = pending.pump
 

@@ -11,9 +11,9 @@ import pytest
 from support.sandboxes import Boxes, OddImages, output
 
 from odek.errors import FileAccessDenied
-from odek.sandbox import scripts
-from odek.sandbox.container import Container
-from odek.sandbox.delivery import pack_script, pack_text
+from odek.sandbox.container import scripts
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.scripts import pack_script, pack_text
 from odek.sandbox.errors import SandboxConfigError, SandboxGivenUp, SandboxLost
 from odek.sandbox.spec import Limits
 

@@ -13,7 +13,7 @@ from fakes.docker import FakeDocker
 from fakes.recorded import RECORDS, Record
 from support.docker_engine import Engine
 
-from odek.sandbox import scripts
+from odek.sandbox.container import scripts
 from odek.sandbox.docker import PROBE_ARGV, Docker, DockerCli, call, read_probe
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 

@@ -21,8 +21,8 @@ from support.sandboxes import Boxes, OddImages, output
 from support.scenario import Scene, run_script, tool_results
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice
-from odek.sandbox.images import find_choice
+from odek.sandbox.image.reference import ImageChoice
+from odek.sandbox.image.resolve import resolve_image
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_tag_beside_a_digest_counts_for_nothing(boxes: Boxes, docker_engine: Eng
 
     def found(ref: str, *local_ids: tuple[str, str]) -> str:
         choice = ImageChoice(ref=ref, origin="test", chosen_by_project=False, local_ids=local_ids)
-        return find_choice(choice, boxes.docker)
+        return resolve_image(choice, boxes.docker)
 
     try:
         assert found(name) == identity

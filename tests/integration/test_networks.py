@@ -15,16 +15,15 @@ import pytest
 from support.compose_project import SOCKET, Project
 from support.docker_engine import LABEL, Engine
 
-from odek.sandbox.attachment import changed, require_unchanged, warnings
-from odek.sandbox.container import Container
-from odek.sandbox.docker import DockerCli, Pending
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.owner import Owner
+from odek.sandbox.container.start import Surroundings, start
+from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network import NetworkPlan, NetworkRequest
-from odek.sandbox.networks import inspect_networks, service_names
-from odek.sandbox.owner import Owner
-from odek.sandbox.services import ServiceNames
+from odek.sandbox.network.attach import ServiceNames, inspect_networks, service_names
+from odek.sandbox.network.checks import changed, require_unchanged, warnings
+from odek.sandbox.network.plan import NetworkPlan, NetworkRequest
 from odek.sandbox.spec import Limits, SandboxSpec
-from odek.sandbox.start import Surroundings, start
 
 Starter = Callable[[NetworkPlan], Container]
 
@@ -350,10 +349,10 @@ class Meddler:
         self._engine = engine
         self._network = network
 
-    def when_gone(self, *args: str) -> Pending | None:
+    def when_gone(self, *args: str) -> DockerProcess | None:
         return self._docker.when_gone(*args)
 
-    def start(self, *args: str, **options: Any) -> Pending:
+    def start(self, *args: str, **options: Any) -> DockerProcess:
         if args[0] == "inspect":
             self._engine.run("network", "connect", self._network, args[-1])
         return self._docker.start(*args, **options)

@@ -11,7 +11,7 @@ from support.sandboxes import PROGRAMS, Boxes, OddImages, output
 
 from odek.errors import FileAccessDenied
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.images import look_up
+from odek.sandbox.image.resolve import look_up
 
 WORLD = "pwd; id -u; cat /proc/1/comm; touch $HOME/x /workspace/y && echo written"
 

@@ -20,7 +20,7 @@ from odek.executor import Executor, ScanOptions
 from odek.host_executor.commands import HostExecutor
 from odek.model.types import ToolCall
 from odek.redact import Redactor
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
 from odek.sandbox.spec import Mount
 from odek.tools.registry import ToolResult
 

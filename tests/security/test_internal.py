@@ -14,8 +14,8 @@ import pytest
 from support.docker_engine import Engine
 from support.weakened_sandbox import Proof
 
-from odek.sandbox.network import Network, NetworkRequest
-from odek.sandbox.networks import inspect_networks
+from odek.sandbox.network.attach import inspect_networks
+from odek.sandbox.network.plan import Network, NetworkRequest
 
 
 @pytest.fixture

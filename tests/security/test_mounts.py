@@ -14,7 +14,7 @@ import pytest
 from support.sandboxes import Boxes, OddImages, output
 from support.weakened_sandbox import THROUGH, CarelessDocker, Proof
 
-from odek.sandbox.docker import DockerCli, Pending
+from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.spec import Mount
 
@@ -38,7 +38,7 @@ class Swapping(DockerCli):
         super().__init__(docker._executable, docker._env)
         self._before = dict(before)
 
-    def start(self, *args: str, **options: Any) -> Pending:
+    def start(self, *args: str, **options: Any) -> DockerProcess:
         self._before.pop(args[0], lambda: None)()
         return super().start(*args, **options)
 

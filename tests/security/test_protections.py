@@ -20,8 +20,8 @@ from support.weakened_sandbox import CarelessDocker, Proof
 
 from odek.sandbox.docker import DockerCli
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network import NetworkRequest
-from odek.sandbox.networks import inspect_networks
+from odek.sandbox.network.attach import inspect_networks
+from odek.sandbox.network.plan import NetworkRequest
 from odek.sandbox.spec import Limits
 
 SOMEBODY = "12345:54321"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from odek.app.sandbox_image import require_buildable
+from odek.sandbox.build.dockerfile import Dockerfile, read_inputs
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.recipe import Dockerfile, read_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENT = (ROOT / "Dockerfile.odek").read_bytes()

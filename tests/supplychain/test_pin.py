@@ -11,7 +11,7 @@ from support.load_module import load_script
 
 from odek.app.sandbox_image import default_choice, default_image
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.pin import parse_default_digests
+from odek.sandbox.image.reference import parse_default_digests
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "odek" / "sandbox"

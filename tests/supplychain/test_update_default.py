@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.load_module import load_script
 
-from odek.sandbox.pin import parse_default_digests
+from odek.sandbox.image.reference import parse_default_digests
 
 LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"

@@ -17,13 +17,13 @@ from typing import Any
 from support.docker_engine import Engine, find_static_busybox
 
 from odek.host import read_identity
-from odek.sandbox.busybox import image_archive
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.owner import Owner
+from odek.sandbox.container.start import Surroundings, start
 from odek.sandbox.docker import Docker, DockerCli
 from odek.sandbox.mounts import MountPoint, read_mounts
-from odek.sandbox.owner import Owner
+from odek.sandbox.offline.busybox import image_archive
 from odek.sandbox.spec import Limits, SandboxSpec
-from odek.sandbox.start import Surroundings, start
 
 GONE_WITHIN_S = 15
 SECCOMP_FILE = str(Path(__file__).resolve().parents[2] / "odek" / "sandbox" / "seccomp.json")

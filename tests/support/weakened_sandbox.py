@@ -15,9 +15,9 @@ from typing import Any
 
 from support.sandboxes import Boxes
 
-from odek.sandbox import scripts
 from odek.sandbox.argv import LABEL, exec_argv, run_argv
-from odek.sandbox.docker import DockerCli, Pending, call
+from odek.sandbox.container import scripts
+from odek.sandbox.docker import DockerCli, DockerProcess, call
 from odek.sandbox.spec import SandboxSpec
 
 THROUGH = "THROUGH"
@@ -113,7 +113,7 @@ class CarelessDocker(DockerCli):
 
     without: Arguments = ()
 
-    def start(self, *args: str, **options: Any) -> Pending:
+    def start(self, *args: str, **options: Any) -> DockerProcess:
         return super().start(*(weaken(args, self.without) if args[0] == "run" else args), **options)
 
 
@@ -124,7 +124,7 @@ class Weakened:
     docker: DockerCli
     name: str
     spec: SandboxSpec
-    lease: Pending
+    lease: DockerProcess
     without: Arguments
 
     def output(self, command: str) -> str:

@@ -29,10 +29,10 @@ from odek.host import Host
 from odek.model.http import HttpModel
 from odek.model.replay import RecordingModel, ReplayModel
 from odek.model.types import Model
-from odek.sandbox import scripts
-from odek.sandbox.container import Container
+from odek.sandbox.container import scripts
+from odek.sandbox.container.container import Container
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError, SandboxError
-from odek.sandbox.network import Network
+from odek.sandbox.network.plan import Network
 from odek.sandbox.spec import Limits, SandboxSpec
 
 ROOT = Path(__file__).parents[2]

@@ -100,8 +100,8 @@ STAMPS = {
     "cli/commands/sessions.py": "how old a session is",
     "cli/session.py": "since when Docker's log is read",
     "model/http.py": "a date in Retry-After",
-    "sandbox/build.py": "how old a left copy is",
-    "sandbox/noncefile.py": "how old a file is",
+    "sandbox/build/builder.py": "how old a left copy is",
+    "sandbox/container/mount_probe.py": "how old a file is",
     "setup/image.py": "when an image was built",
 }
 """where the wall clock is looked at, and for what"""

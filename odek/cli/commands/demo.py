@@ -23,8 +23,8 @@ from odek.demo.recording import ATTACKS, TASK, render_recording
 from odek.host import Host
 from odek.sandbox.docker import probe
 from odek.sandbox.errors import ImageUnavailable
-from odek.sandbox.image import BUSYBOX_TAG
-from odek.sandbox.images import find_image, obtain_image
+from odek.sandbox.image.reference import BUSYBOX_TAG
+from odek.sandbox.image.resolve import find_image, find_or_pull
 
 _UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
 
@@ -97,7 +97,7 @@ def _find_image(host: Host, terminal: Terminal) -> str:
     probe(docker, sleep=time.sleep)
     choice = default_choice()
     try:
-        image_id = obtain_image(choice, docker, notify=terminal.note).id
+        image_id = find_or_pull(choice, docker, notify=terminal.note).id
         return choice.ref if find_image(choice.ref, docker) else image_id
     except ImageUnavailable as error:
         terminal.note(f"{error.message}; using the local image {BUSYBOX_TAG} instead")

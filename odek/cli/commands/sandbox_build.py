@@ -13,10 +13,9 @@ from odek.cli.terminal_approver import find_approver
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.host import Host
-from odek.sandbox.context import read_dockerfile
-from odek.sandbox.dockerlines import NAME
+from odek.sandbox.build.context import read_dockerfile
+from odek.sandbox.build.dockerfile import NAME, SWITCH
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.recipe import SWITCH
 
 
 def build(arguments: list[str], host: Host, terminal: Terminal) -> int:

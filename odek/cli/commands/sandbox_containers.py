@@ -12,8 +12,8 @@ from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host, start_of
+from odek.sandbox.container.owner import OwnedContainer, choose_containers, list_containers, remove_containers
 from odek.sandbox.docker import Docker, probe
-from odek.sandbox.inventory import Box, choose_boxes, list_boxes, remove_boxes
 from odek.text import plural, visible
 
 
@@ -52,8 +52,8 @@ def rm(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if not names:
         raise UsageError("say which container to remove", hint="`odek sandbox ls` lists them")
     docker = _docker(host)
-    chosen = choose_boxes(names, find_boxes(docker, host), force=parsed.force)
-    remove_boxes(chosen, docker)
+    chosen = choose_containers(names, find_boxes(docker, host), force=parsed.force)
+    remove_containers(chosen, docker)
     terminal.answer("\n".join(box.name for box in chosen))
     return 0
 
@@ -70,7 +70,7 @@ def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parsed = parser.read_flags(arguments)
     docker = _docker(host)
     leftovers = tuple(box for box in find_boxes(docker, host) if box.standing == "left behind")
-    remove_boxes(leftovers, docker)
+    remove_containers(leftovers, docker)
     if parsed.json:
         terminal.answer(json.dumps([asdict(box) for box in leftovers], indent=2))
     else:
@@ -78,7 +78,7 @@ def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def render_boxes(boxes: tuple[Box, ...]) -> str:
+def render_boxes(boxes: tuple[OwnedContainer, ...]) -> str:
     """Return a table for people. Pure."""
     rows = [("NAME", "STATE", "OWNER", "NETWORK", "CREATED (UTC)", "WORKING DIRECTORY")]
     rows += [
@@ -98,7 +98,7 @@ def render_boxes(boxes: tuple[Box, ...]) -> str:
     )
 
 
-def _owner(box: Box) -> str:
+def _owner(box: OwnedContainer) -> str:
     return f"{box.standing}, process {box.owner_pid}" if box.owner_pid else box.standing
 
 
@@ -108,7 +108,7 @@ def _docker(host: Host) -> Docker:
     return docker
 
 
-def find_boxes(docker: Docker, host: Host) -> tuple[Box, ...]:
+def find_boxes(docker: Docker, host: Host) -> tuple[OwnedContainer, ...]:
     """Return the containers that carry our label, seen from this process. Raises SandboxConfigError."""
 
-    return list_boxes(docker, me=owner_of(host), start_of=start_of)
+    return list_containers(docker, me=owner_of(host), start_of=start_of)

@@ -38,8 +38,8 @@ from odek.host import Host, which
 from odek.sandbox.client_config import CONFIG_FILE, config_folder
 from odek.sandbox.docker import Docker, call, probe
 from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
-from odek.sandbox.image import BUSYBOX_TAG
-from odek.sandbox.images import find_choice, find_image
+from odek.sandbox.image.reference import BUSYBOX_TAG
+from odek.sandbox.image.resolve import find_image, resolve_image
 from odek.text import visible
 
 
@@ -151,7 +151,7 @@ def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal)
 def _image(draft: SandboxRequest, docker: Docker) -> Check:
     if draft.dockerfile is not None:
         return Check(name="image", verdict="ok", seen="built from Dockerfile.odek when a run needs it")
-    found = find_choice(draft.image, docker)
+    found = resolve_image(draft.image, docker)
     if found:
         return Check(name="image", verdict="ok", seen=f"{draft.image.ref} ({found})")
     local = find_image(BUSYBOX_TAG, docker)

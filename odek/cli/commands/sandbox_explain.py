@@ -28,13 +28,13 @@ from odek.config.settings import Settings
 from odek.config.values import expand_marked
 from odek.errors import ConfigError
 from odek.host import Host, which
-from odek.sandbox.build import is_ours
+from odek.sandbox.build.builder import is_ours
 from odek.sandbox.docker import Docker, probe
-from odek.sandbox.engine import DOCKER, Engine, learn_engine, require_fit
+from odek.sandbox.engine import DOCKER, Engine, check_engine, query_engine
 from odek.sandbox.errors import SandboxError
-from odek.sandbox.images import find_choice
-from odek.sandbox.network import NetworkPlan
-from odek.sandbox.networks import inspect_networks
+from odek.sandbox.image.resolve import resolve_image
+from odek.sandbox.network.attach import inspect_networks
+from odek.sandbox.network.plan import NetworkPlan
 from odek.state import StateFolder
 
 
@@ -112,7 +112,7 @@ def _image_id(asked: Asked, docker: Docker, notices: Notices) -> str:
     """Return the ID of the image that would be run as it is, "" when it would be built or pulled first."""
     dockerfile = asked.draft.dockerfile
     if dockerfile is None:
-        return find_choice(asked.draft.image, docker)
+        return resolve_image(asked.draft.image, docker)
     known = BuildRecords(asked.host, notices).find(dockerfile)
     return known.image_id if known is not None and is_ours(known, dockerfile, docker) else ""
 
@@ -121,8 +121,8 @@ def _meet(asked: Asked, docker: Docker) -> tuple[str, Engine, SandboxError | Non
     version, engine = "", DOCKER
     try:
         version = probe(docker, sleep=time.sleep)
-        engine = learn_engine(docker)
-        require_fit(engine, needs_of(asked.draft, asked.settings))
+        engine = query_engine(docker)
+        check_engine(engine, needs_of(asked.draft, asked.settings))
     except SandboxError as error:
         return version, engine, error
     return version, engine, None

@@ -12,13 +12,13 @@ from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host, which
-from odek.sandbox.archive import ArchivedImage
-from odek.sandbox.busybox import build_busybox_image
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import BUSYBOX_TAG, ImageChoice, parse_reference
-from odek.sandbox.images import daemon_machine, find_choice
-from odek.sandbox.transfer import load_image, name_of, save_image
+from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice, parse_reference
+from odek.sandbox.image.resolve import daemon_machine, resolve_image
+from odek.sandbox.offline.archive import ArchivedImage
+from odek.sandbox.offline.busybox import build_busybox_image
+from odek.sandbox.offline.transfer import load_image, name_of, save_image
 
 
 def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -86,7 +86,7 @@ def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
     name = "" if choice.is_id else name_of(choice.ref)
     image_id, image = load_image(path, expected, docker, name=name, notify=terminal.note, unknown_on=unknown_on)
     terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
-    if find_choice(default_choice(), docker) != image_id:
+    if resolve_image(default_choice(), docker) != image_id:
         terminal.note(f"use it with --sandbox-image {image_id}")
     return 0
 

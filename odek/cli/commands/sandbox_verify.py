@@ -25,7 +25,7 @@ from odek.config.layers import read_layers
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
 from odek.host import Host
-from odek.sandbox.container import Container
+from odek.sandbox.container.container import Container
 from odek.sandbox.docker import Docker, call
 from odek.sandbox.probes import (
     Circumstances,

@@ -8,8 +8,8 @@ import pytest
 from fakes.containers import FACTS
 
 from odek.app.environment import render_host, render_sandbox
-from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.network import Network
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.network.plan import Network
 
 BACK = Network(name="myapp_backend", id="a" * 64, internal=True, compose_project="myapp")
 FRONT = Network(name="myapp_default", id="b" * 64, internal=False, compose_project="myapp")

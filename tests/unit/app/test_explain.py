@@ -24,10 +24,10 @@ from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
 from odek.errors import ConfigError
 from odek.sandbox.argv import build_argv, run_argv
+from odek.sandbox.container.owner import Owner
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
-from odek.sandbox.network import Network, NetworkPlan
-from odek.sandbox.owner import Owner
+from odek.sandbox.network.plan import Network, NetworkPlan
 
 PROFILE = CommandProfile(command="run")
 A, B = "a" * 64, "b" * 64

@@ -11,7 +11,7 @@ import pytest
 from odek.cli.spinner import render_status
 from odek.cli.terminal import Terminal
 from odek.errors import OdekError
-from odek.sandbox.context import Ignore, measure_context
+from odek.sandbox.build.context import Ignore, measure_context
 
 
 class Failing(io.StringIO):
@@ -139,7 +139,9 @@ def test_bug_is_reported_with_its_place_and_all_the_way_there_on_request(debug: 
         measure_context("/", (), Ignore(), now=broken)
     assert terminal.bug(raised.value, debug=debug, code=3) == 3
     shown = stderr.getvalue()
-    assert shown.startswith("odek: internal error: ValueError: a reason (in odek.sandbox.context.measure_context)\n")
+    assert shown.startswith(
+        "odek: internal error: ValueError: a reason (in odek.sandbox.build.context.measure_context)\n"
+    )
     assert ("Traceback" in shown, "ODEK_DEBUG=1" in shown) == (debug, not debug)
 
 

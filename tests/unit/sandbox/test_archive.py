@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from odek.sandbox.archive import ArchivedImage, read_archive
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.offline.archive import ArchivedImage, read_archive
 
 LAYER = b"layer one" * 100
 OTHER = b"layer two" * 100

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from odek.sandbox import argv, scripts
+from odek.sandbox import argv
+from odek.sandbox.container import scripts
 from odek.sandbox.engine import Engine
-from odek.sandbox.network import Network
+from odek.sandbox.network.plan import Network
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
 
 IMAGE = f"sha256:{'a' * 64}"

@@ -10,14 +10,14 @@ from fakes.containers import CONTAINER_ID, FACTS, NONCE, SPEC, inspected
 from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import FileAccessDenied
-from odek.sandbox import scripts
 from odek.sandbox.argv import run_argv
-from odek.sandbox.container import Container
-from odek.sandbox.delivery import pack_script
+from odek.sandbox.container import scripts
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.file_protocol import attachment_path, is_attachment
+from odek.sandbox.container.scripts import pack_script
+from odek.sandbox.container.verify import inspect_mismatches
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.paths import attachment_path, is_attachment
 from odek.sandbox.spec import parse_volume
-from odek.sandbox.verify import mismatches
 
 MARK = "ab" * 16
 WITH = replace(SPEC, attachments=True)
@@ -55,9 +55,9 @@ def test_tmpfs_that_is_not_as_asked_for_is_a_mismatch() -> None:
     """R-37."""
     seen = inspected(SPEC)
     tmpfs = seen["HostConfig"]["Tmpfs"]
-    assert mismatches(seen, WITH, nonce=NONCE) == ("/ctx is not a tmpfs with noexec and nosuid, found ''",)
+    assert inspect_mismatches(seen, WITH, nonce=NONCE) == ("/ctx is not a tmpfs with noexec and nosuid, found ''",)
     tmpfs["/ctx"] = tmpfs["/tmp"]
-    assert mismatches(seen, WITH, nonce=NONCE) == ()
+    assert inspect_mismatches(seen, WITH, nonce=NONCE) == ()
 
 
 @pytest.mark.parametrize("target", ["/ctx", "/ctx/x", "/./ctx"])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from fakes.docker import FakeDocker
 
-from odek.sandbox.busybox import build_busybox_image, check_static_elf, image_archive
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.offline.busybox import build_busybox_image, check_static_elf, image_archive
 
 AMD64 = 62
 PT_LOAD, PT_INTERP = 1, 3

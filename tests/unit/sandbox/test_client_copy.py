@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from odek.sandbox.client_config import ClientConfig
-from odek.sandbox.client_copy import copied_files
+from odek.sandbox.client_config import ClientConfig, copied_files
 
 
 def config(context: str = "default", host: str = "", **settings: Any) -> ClientConfig:

@@ -14,10 +14,10 @@ from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
 from odek.process import CommandResult, Output
-from odek.sandbox import scripts
-from odek.sandbox.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
-from odek.sandbox.delivery import pack_script, pack_text
-from odek.sandbox.diagnosis import COUNTERS, FORKED
+from odek.sandbox.container import scripts
+from odek.sandbox.container.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
+from odek.sandbox.container.failure_reasons import COUNTERS, FORKED
+from odek.sandbox.container.scripts import pack_script, pack_text
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.spec import Limits, SandboxSpec
 

@@ -13,9 +13,9 @@ from fakes.docker import FakeDocker, FakePending
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
 from odek.executor import ScanOptions
 from odek.process import CommandRequest, CommandResult
-from odek.sandbox import lookup, scripts
-from odek.sandbox.container import Container
-from odek.sandbox.delivery import pack_script, pack_text
+from odek.sandbox.container import file_protocol, scripts
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.scripts import pack_script, pack_text
 from odek.sandbox.errors import SandboxLost
 
 MARKS = tuple(letter * 32 for letter in "abcdefgh")
@@ -188,7 +188,7 @@ def test_stat_asks_for_the_thing_itself() -> None:
     box.docker.on("exec", react=answer(0, out=f"{MARKS[0]} a1ff 9 5 .\n{MARKS[0]} end\n".encode()))
     entry = box.container.stat("a/../it's")
     assert (entry.path, entry.kind, entry.mode, entry.size_bytes, entry.mtime_s) == ("it's", "link", 0o777, 9, 5)
-    sent = lookup.list_command("it's", ScanOptions(depth=0), MARKS[0], follow=False)
+    sent = file_protocol.list_command("it's", ScanOptions(depth=0), MARKS[0], follow=False)
     assert box.docker.calls[0].stdin == pack_text(sent, MARKS[1], umask=0o022, apart=True)
 
 
@@ -243,7 +243,7 @@ def test_read_many_is_one_call() -> None:
         b"\0\xff",
     ]
     (call,) = box.docker.calls
-    sent = lookup.read_command(["a", "we\udcff"], MARKS[0], limit_bytes=10, total_bytes=164)
+    sent = file_protocol.read_command(["a", "we\udcff"], MARKS[0], limit_bytes=10, total_bytes=164)
     assert call.stdin == pack_text(sent, MARKS[1], umask=0o022, apart=True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.sandbox.context import (
+from odek.sandbox.build.context import (
     LARGE_BYTES,
     MANY_FILES,
     ContextSize,
@@ -19,9 +19,9 @@ from odek.sandbox.context import (
     read_dockerfile,
     read_ignore,
 )
+from odek.sandbox.build.dockerfile import Dockerfile
+from odek.sandbox.build.dockerignore import MAX_RULES, parse_ignore
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.ignorefile import MAX_RULES, parse_ignore
-from odek.sandbox.recipe import Dockerfile
 
 
 class Clock:

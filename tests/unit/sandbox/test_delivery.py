@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from odek.sandbox import scripts
-from odek.sandbox.delivery import SHORT_BYTES, pack_script, pack_text
-from odek.sandbox.following import EndMarker
+from odek.sandbox.container import scripts
+from odek.sandbox.container.exec import ExitMarker
+from odek.sandbox.container.scripts import SHORT_BYTES, pack_script, pack_text
 
 MARK = "m" * 32
 SHELLS = [words for words in (("dash",), ("bash",), ("busybox", "ash")) if shutil.which(words[0])]
 EVERY_BYTE = bytes(range(1, 256))
 
 
-def run(shell: tuple[str, ...], sent: bytes, *, init: str = "") -> tuple[bytes, EndMarker, int]:
+def run(shell: tuple[str, ...], sent: bytes, *, init: str = "") -> tuple[bytes, ExitMarker, int]:
     argv = [*shell, "-c", scripts.RUN, "sh", MARK, init]
     done = subprocess.run(argv, input=sent, capture_output=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
-    end = EndMarker(MARK, 1 << 20)
+    end = ExitMarker(MARK, 1 << 20)
     for place in range(0, len(done.stderr), 7):
         end.feed(done.stderr[place : place + 7])
     return done.stdout, end, done.returncode
@@ -118,6 +118,6 @@ def test_file_is_replaced_by_the_whole_of_it_or_not_at_all(shell: tuple[str, ...
 )
 def test_whether_it_ran_is_never_guessed(stderr: bytes, code: int, has_run: bool | None) -> None:
     """E1: only the wrapper's word counts; a client that was killed may have taken it along."""
-    end = EndMarker(MARK)
+    end = ExitMarker(MARK)
     end.feed(stderr)
     assert end.has_run(code) is has_run

@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from odek.errors import OdekError
+from odek.sandbox.build.dockerfile import Dockerfile, Inputs, image_tag, lint, read_inputs
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.recipe import Dockerfile, Inputs, image_tag, lint, read_inputs
 
 BASE = "FROM alpine:3.22\n"
 

@@ -18,12 +18,21 @@ from fakes.engines import (
     ROOTLESS_V1,
 )
 
-from odek.sandbox.engine import Engine, Needs, learn_engine, meet_engine, own_user, read_engine, read_info, require_fit
+from odek.sandbox.engine import (
+    Engine,
+    EngineRequirements,
+    check_engine,
+    detect_engine,
+    own_user,
+    query_engine,
+    read_engine,
+    read_info,
+)
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 
 PIDS, MEMORY, CPUS = LIMITS = ("sandbox_pids_limit", "sandbox_memory", "sandbox_cpus")
-EVERYTHING = Needs(limits=LIMITS, attaches=True)
-PLAIN = Needs(limits=(PIDS,))
+EVERYTHING = EngineRequirements(limits=LIMITS, attaches=True)
+PLAIN = EngineRequirements(limits=(PIDS,))
 
 
 def said(info: object) -> Any:
@@ -78,15 +87,15 @@ def test_chatter_before_an_info_is_passed_over() -> None:
     [
         (Engine(), EVERYTHING),
         (Engine(rootless=True), EVERYTHING),
-        (Engine(rootless=True, unenforced=(CPUS,)), Needs(limits=(PIDS, MEMORY))),
+        (Engine(rootless=True, unenforced=(CPUS,)), EngineRequirements(limits=(PIDS, MEMORY))),
         (Engine(podman=True), PLAIN),
         (Engine(podman=True, rootless=True), PLAIN),
-        (Engine(remapped=True), Needs(limits=(PIDS,), readonly=True)),
+        (Engine(remapped=True), EngineRequirements(limits=(PIDS,), readonly=True)),
     ],
 )
-def test_engine_that_gives_what_is_needed_is_used(engine: Engine, needs: Needs) -> None:
+def test_engine_that_gives_what_is_needed_is_used(engine: Engine, needs: EngineRequirements) -> None:
     """D-13."""
-    require_fit(engine, needs)
+    check_engine(engine, needs)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +110,10 @@ def test_engine_that_gives_what_is_needed_is_used(engine: Engine, needs: Needs) 
         (Engine(rootless=True, unenforced=(CPUS,)), EVERYTHING, "this engine cannot enforce sandbox_cpus$"),
     ],
 )
-def test_engine_that_cannot_is_refused_in_one_sentence(engine: Engine, needs: Needs, words: str) -> None:
+def test_engine_that_cannot_is_refused_in_one_sentence(engine: Engine, needs: EngineRequirements, words: str) -> None:
     """D-13, R-30, B11."""
     with pytest.raises(SandboxConfigError, match=words) as refused:
-        require_fit(engine, needs)
+        check_engine(engine, needs)
     assert refused.value.hint != ""
     assert "\n" not in refused.value.message
 
@@ -113,7 +122,7 @@ def test_way_to_get_limits_depends_on_the_engine() -> None:
     hints = []
     for rootless in (False, True):
         with pytest.raises(SandboxConfigError) as refused:
-            require_fit(Engine(rootless=rootless, unenforced=(PIDS,)), PLAIN)
+            check_engine(Engine(rootless=rootless, unenforced=(PIDS,)), PLAIN)
         hints.append("user@.service" in refused.value.hint)
     assert hints == [False, True]
 
@@ -135,14 +144,14 @@ def test_who_started_odek_has_another_uid_in_a_rootless_engine(engine: Engine, u
 def test_engine_is_asked_after_the_probe() -> None:
     """D-11: only the probe finds no daemon; one that does not describe itself is refused."""
     docker = FakeDocker().on("version", stdout="1\n").on("info", stdout=INFO)
-    assert meet_engine(docker, EVERYTHING, sleep=docker.sleep) == Engine()
+    assert detect_engine(docker, EVERYTHING, sleep=docker.sleep) == Engine()
     assert [call.args for call in docker.calls] == [
         ("version", "--format", "{{.Server.Version}}"),
         ("info", "--format", "{{json .}}"),
     ]
     down = FakeDocker().on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///x.")
     with pytest.raises(DaemonUnreachable):
-        meet_engine(down, EVERYTHING, sleep=down.sleep)
+        detect_engine(down, EVERYTHING, sleep=down.sleep)
 
 
 @pytest.mark.parametrize("answer", [{"stdout": ""}, {"stdout": INFO, "code": 1}, {"hang": True}])
@@ -150,5 +159,5 @@ def test_engine_that_does_not_describe_itself_is_refused(answer: dict[str, Any])
     """D-11, B23: never read as "no daemon", in bounded time."""
     docker = FakeDocker().on("info", **answer)
     with pytest.raises(SandboxConfigError, match="the Docker engine does not describe itself"):
-        learn_engine(docker)
+        query_engine(docker)
     assert docker.now() - 1000 <= 30

@@ -11,8 +11,8 @@ import odek
 
 PACKAGE = Path(odek.__file__).parent
 ERRORS = ("SandboxConfigError", "SandboxLost", "DaemonUnreachable", "ImageUnavailable")
-# what is packaged with odek: setup/image.py says what to do when it is damaged
-PACKAGED = ("sandbox/pin.py", "parse_default_dockerfile")
+# what is packaged with odek: app/sandbox_image.py says what to do when it is damaged
+PACKAGED = ("sandbox/image/reference.py", "parse_default_dockerfile")
 
 
 def raised(path: Path) -> list[tuple[str, ast.Call]]:

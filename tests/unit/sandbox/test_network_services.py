@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from odek.sandbox.network import Network, NetworkPlan
-from odek.sandbox.services import ServiceNames, list_services, member_ids
+from odek.sandbox.network.attach import ServiceNames, list_services, member_ids
+from odek.sandbox.network.plan import Network, NetworkPlan
 
 NET, OTHER_NET = "a" * 64, "b" * 64
 OWN = "0" * 64

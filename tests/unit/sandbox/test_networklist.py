@@ -7,8 +7,7 @@ import json
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network import NetworkRequest
-from odek.sandbox.networklist import Listed, choose_named, choose_of_project, parse_listing
+from odek.sandbox.network.plan import Listed, NetworkRequest, choose_named, choose_of_project, parse_listing
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 SWARM, OTHER_SWARM = "te9o6zwbvpaqnjf9dzsaifnr1", "nzbvsqtf8fiyxbsbv1hn63j9a"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from odek.sandbox.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
+from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
 
 ME = Owner(pid=100, start="5000", boot="boot-1", pidns="pid:[1]", uid=1000)
 ID = "c" * 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odek.errors import FileAccessDenied
-from odek.sandbox.paths import relative_path, relative_place
+from odek.sandbox.container.file_protocol import relative_path, relative_place
 
 
 @pytest.mark.parametrize(

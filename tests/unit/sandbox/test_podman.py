@@ -10,10 +10,10 @@ from fakes.containers import NONCE, SPEC, inspected
 from fakes.docker import completed
 from fakes.engines import podman_inspect
 
+from odek.sandbox.container.verify import inspect_mismatches
 from odek.sandbox.docker import quote
 from odek.sandbox.engine import Engine
 from odek.sandbox.podman import docker_inspect
-from odek.sandbox.verify import mismatches
 
 PODMAN_SPEC = replace(SPEC, engine=Engine(podman=True))
 
@@ -21,8 +21,8 @@ PODMAN_SPEC = replace(SPEC, engine=Engine(podman=True))
 def test_container_as_asked_for_has_no_mismatch() -> None:
     """D-13, R-37: what podman 4.3 shows of it."""
     shown = podman_inspect(inspected(PODMAN_SPEC))
-    assert mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE) == ()
-    assert len(mismatches(shown, PODMAN_SPEC, nonce=NONCE)) == 4
+    assert inspect_mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE) == ()
+    assert len(inspect_mismatches(shown, PODMAN_SPEC, nonce=NONCE)) == 4
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_container_that_differs_is_still_found_out(top: dict[str, Any], host: di
     shown = podman_inspect(inspected(PODMAN_SPEC)) | top
     if host:
         shown["HostConfig"] |= host
-    found = mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE)
+    found = inspect_mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE)
     assert any(line.startswith(words) for line in found), found
 
 
@@ -53,7 +53,7 @@ def test_capabilities_that_are_not_told_are_not_taken_as_dropped(missing: str) -
     """R-30: fails closed."""
     shown = podman_inspect(inspected(PODMAN_SPEC))
     del shown[missing]
-    assert any("capabilities" in line for line in mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE))
+    assert any("capabilities" in line for line in inspect_mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE))
 
 
 def test_notice_of_the_wrapper_is_not_repeated() -> None:

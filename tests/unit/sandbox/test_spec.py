@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network import Network
+from odek.sandbox.network.plan import Network
 from odek.sandbox.spec import (
     MAX_VARIABLE_BYTES,
     Limits,

@@ -16,17 +16,17 @@ from fakes.engines import podman_inspect
 from support.privileges import may_become_others
 
 from odek.errors import ExecutableMissing, Interrupted
-from odek.sandbox import scripts
 from odek.sandbox.argv import run_argv
-from odek.sandbox.container import Container
-from odek.sandbox.delivery import pack_text
+from odek.sandbox.container import scripts
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.owner import LIST_TEMPLATE, Owner
+from odek.sandbox.container.scripts import pack_text
+from odek.sandbox.container.start import PATIENCE_S, START_TIMEOUT_S, Surroundings, start
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.sandbox.mounts import MountPoint, place_of, read_mounts
-from odek.sandbox.network import Network
-from odek.sandbox.owner import LIST_TEMPLATE, Owner
+from odek.sandbox.network.plan import Network
 from odek.sandbox.spec import Mount, SandboxSpec
-from odek.sandbox.start import PATIENCE_S, START_TIMEOUT_S, Surroundings, start
 
 OWNER = Owner(pid=7, start="42", boot="boot-1", pidns="pid:[1]", uid=1000)
 NONCE, MARKER = "f00d", "0002"

@@ -14,9 +14,9 @@ from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import Interrupted
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image import ImageChoice
-from odek.sandbox.images import find_choice
-from odek.sandbox.transfer import load_image, name_of, save_image
+from odek.sandbox.image.reference import ImageChoice
+from odek.sandbox.image.resolve import resolve_image
+from odek.sandbox.offline.transfer import load_image, name_of, save_image
 
 MISSING = "Error response from daemon: No such image\n"
 
@@ -227,7 +227,7 @@ def test_local_image_counts_as_the_default_by_its_id_and_processor_only() -> Non
         .on("image", "inspect", has=PINNED.ref, code=1, stderr=MISSING)
         .on("version", stdout="amd64\n")
     )
-    assert find_choice(choice, docker) == ID
+    assert resolve_image(choice, docker) == ID
     assert [args[-1] for args in docker.called("image")] == [PINNED.ref, OTHER, ID]
 
 
@@ -235,4 +235,4 @@ def test_default_is_not_found_under_another_processors_id() -> None:
     """D-12."""
     choice = ImageChoice(ref=PINNED.ref, origin="x", chosen_by_project=False, local_ids=(("arm64", ID),))
     docker = FakeDocker().on("image", "inspect", has=PINNED.ref, code=1, stderr=MISSING).on("version", stdout="amd64\n")
-    assert find_choice(choice, docker) == ""
+    assert resolve_image(choice, docker) == ""

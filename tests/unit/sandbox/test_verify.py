@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fakes.containers import IMAGE_ID, NONCE, SPEC, inspected
 
+from odek.sandbox.container.verify import inspect_mismatches
 from odek.sandbox.seccomp import profile_data
 from odek.sandbox.spec import Limits, Mount
-from odek.sandbox.verify import mismatches
 
 LIMITED = replace(SPEC, limits=Limits(pids=64, memory_bytes=1 << 29, nano_cpus=1_500_000_000))
 
@@ -46,7 +46,7 @@ def changed(value: Mapping[str, Any], path: str, new: object) -> dict[str, Any]:
 )
 def test_container_as_asked_for_has_no_mismatch(spec: Any) -> None:
     """R-30, R-37."""
-    assert mismatches(inspected(spec), spec, nonce=NONCE) == ()
+    assert inspect_mismatches(inspected(spec), spec, nonce=NONCE) == ()
 
 
 @pytest.mark.parametrize(
@@ -130,19 +130,19 @@ def test_container_as_asked_for_has_no_mismatch(spec: Any) -> None:
 )  # fmt: skip
 def test_container_that_differs_in_one_thing_is_named(path: str, value: object, words: str) -> None:
     """R-30, R-37: engines drop limits with no more than a warning, and images bring settings of their own."""
-    assert words in mismatches(changed(inspected(LIMITED), path, value), LIMITED, nonce=NONCE)
+    assert words in inspect_mismatches(changed(inspected(LIMITED), path, value), LIMITED, nonce=NONCE)
 
 
 def test_limit_that_nobody_asked_for_is_a_mismatch() -> None:
     """R-30."""
-    found = mismatches(inspected(LIMITED), replace(LIMITED, limits=Limits(pids=64)), nonce=NONCE)
+    found = inspect_mismatches(inspected(LIMITED), replace(LIMITED, limits=Limits(pids=64)), nonce=NONCE)
     assert found == (f"memory limit: asked for 0, found {1 << 29}", "CPU limit: asked for 0, found 1500000000")
 
 
 @pytest.mark.parametrize("option", ["no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"])
 def test_every_spelling_of_no_new_privileges_counts(option: str) -> None:
     """R-30, D-13."""
-    assert mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", [option]), SPEC, nonce=NONCE) == ()
+    assert inspect_mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", [option]), SPEC, nonce=NONCE) == ()
 
 
 def test_anonymous_volume_of_an_image_is_no_mismatch() -> None:
@@ -151,14 +151,14 @@ def test_anonymous_volume_of_an_image_is_no_mismatch() -> None:
     value["Mounts"].append(
         {"Type": "volume", "Name": "x", "Source": "/var/lib/docker/x", "Destination": "/data", "RW": True}
     )
-    assert mismatches(value, SPEC, nonce=NONCE) == ()
+    assert inspect_mismatches(value, SPEC, nonce=NONCE) == ()
 
 
 def test_anonymous_volume_over_a_part_of_the_workspace_is_a_mismatch() -> None:
     """R-37, B20: VOLUME /workspace/x would hide what lies there."""
     value = inspected(SPEC)
     value["Mounts"].append({"Type": "volume", "Name": "x", "Source": "/v", "Destination": "/workspace/x", "RW": True})
-    assert mismatches(value, SPEC, nonce=NONCE) == (
+    assert inspect_mismatches(value, SPEC, nonce=NONCE) == (
         "the image declares a volume at /workspace/x, which would hide that folder of yours",
     )
 
@@ -173,7 +173,7 @@ GARBAGE: tuple[object, ...] = (None, 7, "text", [], [7], {}, {"x": 7}, True, {""
 )  # fmt: skip
 def test_inspect_of_any_shape_is_judged_and_no_error(path: str, garbage: object) -> None:
     """R-37: garbage stops the start with sentences, not with a bug."""
-    found = mismatches(changed(inspected(SPEC), path, garbage), SPEC, nonce=NONCE)
+    found = inspect_mismatches(changed(inspected(SPEC), path, garbage), SPEC, nonce=NONCE)
     assert all(isinstance(words, str) for words in found)
     assert found or path == "NetworkSettings"
 
@@ -192,7 +192,7 @@ def test_inspect_of_any_shape_is_judged_and_no_error(path: str, garbage: object)
 def test_filter_that_is_not_odeks_own_is_a_mismatch(options: list[str]) -> None:
     """S-5, R-37: whatever the client has read under the file's name, what counts is what the engine has got."""
     spec = replace(SPEC, seccomp_file="/h/seccomp.json")
-    (found,) = mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", options), spec, nonce=NONCE)
+    (found,) = inspect_mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", options), spec, nonce=NONCE)
     assert found.startswith("odek's filter of system calls is not in force, found ['no-new-privileges'")
     assert len(found) < 250
 
@@ -202,4 +202,4 @@ def test_filter_is_odeks_own_however_the_client_spaces_it() -> None:
     spec = replace(SPEC, seccomp_file="/h/seccomp.json")
     compact = json.dumps(json.loads(profile_data()), separators=(",", ":"))
     options = ["no-new-privileges", f"seccomp={compact}"]
-    assert mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", options), spec, nonce=NONCE) == ()
+    assert inspect_mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", options), spec, nonce=NONCE) == ()

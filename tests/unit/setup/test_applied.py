@@ -18,8 +18,8 @@ from odek.approval.store import ApprovalStore
 from odek.config.options import LIVE
 from odek.config.resolve import project_overrides, resolve
 from odek.config.view import render_view
-from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.network import Network, NetworkPlan
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.state import StateFolder
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.registry import ToolResult

@@ -21,11 +21,11 @@ from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
 from odek.host import Host
 from odek.sandbox.argv import find_image_argv
-from odek.sandbox.build import INPUTS_LABEL, LABEL, Build, BuildOptions
+from odek.sandbox.build.builder import INPUTS_LABEL, LABEL, Build, BuildOptions
+from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
-from odek.sandbox.image import BUSYBOX_TAG, ImageChoice
-from odek.sandbox.images import FoundImage
-from odek.sandbox.recipe import Dockerfile
+from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice
+from odek.sandbox.image.resolve import FoundImage
 
 MISSING = "Error response from daemon: No such image\n"
 

@@ -22,11 +22,11 @@ from odek.config.layers import Layer
 from odek.config.resolve import project_overrides, resolve
 from odek.errors import ConfigError, OdekError
 from odek.host import Host
-from odek.sandbox import scripts
-from odek.sandbox.container import Container
+from odek.sandbox.container import scripts
+from odek.sandbox.container.container import Container
 from odek.sandbox.engine import read_engine
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network import Network, NetworkPlan
+from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.sandbox.podman import docker_info
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
 

@@ -23,8 +23,8 @@ from odek.config.settings import DangerSettings
 from odek.errors import ConfigError
 from odek.model.types import ToolCall
 from odek.redact import Redactor
-from odek.sandbox.facts import ContainerFacts
-from odek.sandbox.network import Network
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.network.plan import Network
 from odek.tools.config_view import ConfigViewTool
 from odek.tools.registry import Toolbox, ToolResult
 

@@ -1,0 +1,1 @@
+"""One running sandbox: start, verify, commands, files, end."""

@@ -1,0 +1,365 @@
+"""Commands at work in the container: how they are started, followed and stopped.
+
+They travel on stdin, marked by their environment, and end with everything they started when their
+time is up or the turn is interrupted (R-40). Output beyond the cap may be held back, the exit status never.
+The wrapper's stderr (scripts.RUN) carries lines of ours, each with the mark of the call; where the
+command's own stderr comes the same way, those lines are taken out of it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from odek.errors import ExecutableMissing, Interrupted
+from odek.process import Capture, CommandResult, Completed, Follower, Output, wait_all
+from odek.sandbox.argv import exec_argv
+from odek.sandbox.container import scripts
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.container.scripts import pack_script, pack_text
+from odek.sandbox.docker import Docker, DockerProcess, quote
+from odek.sandbox.errors import SandboxGivenUp, SandboxLost
+from odek.sandbox.spec import SandboxSpec
+
+_QUIET_S = 0.15  # silence after the end of a command that counts as the end of its output
+_LATE_OUTPUT_S = 2.0  # what the engine itself waits for output of background children
+_MARKER_TAIL_BYTES = 4096
+_WORDS_BYTES = 1 << 14  # of Docker's own, where the command's stderr comes another way
+
+
+class ExitMarker:
+    """Watches the wrapper's stderr for its lines: that the command begins, that it has ended, or why it did not run."""
+
+    def __init__(self, mark: str, limit_bytes: int = _WORDS_BYTES) -> None:
+        """`limit_bytes`: how much is kept of what else comes that way."""
+        self.mark = mark
+        self._capture = Capture(limit_bytes)
+        self.began = False
+        self.started = ""
+        """when the command's shell started, in the clock ticks of the container's machine; "" until it has"""
+        self.status: int | None = None
+        self.refusal = ""
+        """the wrapper's word for why it has run nothing; "" as long as it has not said so"""
+        line = (
+            rf"(?:^|\n){re.escape(mark)} (?:began (?P<began>[0-9]{{0,20}})|(?P<status>[0-9]{{1,3}})|(?P<word>[a-z]+))\n"
+        )
+        self._line = re.compile(line.encode())
+        self._seen = b""
+
+    def feed(self, chunk: bytes) -> None:
+        self._capture.feed(chunk)
+        seen = self._seen + chunk
+        start = 0
+        while found := self._line.search(seen, start):
+            self._note(found)
+            start = found.end() - 1  # its line end may be the one before the next line
+        self._seen = seen[-_MARKER_TAIL_BYTES:]
+
+    def _note(self, found: re.Match[bytes]) -> None:
+        if found["began"] is not None:
+            if not self.began:
+                self.began, self.started = True, found["began"].decode()
+        elif found["status"] is not None:
+            self.status = int(found["status"])
+        elif not self.began:  # afterwards it would be the command's own word
+            self.refusal = found["word"].decode()
+
+    def has_run(self, code: int) -> bool | None:
+        """Return whether the command has run at all, as a client that ended with `code` shows; None: not known.
+
+        A client that was killed may have taken the news with it.
+        """
+        if self.began:
+            return True
+        return None if code < 0 and not self.refusal and self.status is None else False
+
+    @property
+    def stderr(self) -> Output:
+        """what else came that way: of Docker, and of a command whose stderr is apart"""
+        seen = self._capture.output()
+        if seen.omitted_bytes == 0:
+            data = self._without_ours(seen.data)
+            return Output(head=data, tail=b"", size_bytes=len(data))
+        head, tail = self._without_ours(seen.head), self._without_ours(seen.tail)
+        taken = len(seen.head) - len(head) + len(seen.tail) - len(tail)
+        return Output(head=head, tail=tail, size_bytes=seen.size_bytes - taken)
+
+    def _without_ours(self, data: bytes) -> bytes:
+        ended = f"{self.mark} {self.refusal or self.status}\n"
+        for line in (f"{self.mark} began {self.started}\n", f"\n{ended}", ended):
+            data = data.replace(line.encode(), b"", 1)
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One command at work."""
+
+    pending: DockerProcess
+    end: ExitMarker
+    started: float
+    timeout_s: float
+    apart: bool
+    """whether its stderr is apart from its stdout"""
+    forks: bool
+    """whether its text may put something into the background"""
+
+
+def follow(job: Job, clock: Callable[[], float]) -> Follower:
+    """Wait for the end of a command, a step at a time; False when its time was up first.
+
+    After its end, output that is still on its way is waited for, but not for what a background
+    child may print later.
+    """
+    pending = job.pending
+    while job.end.status is None:
+        if pending.finished:
+            return True
+        left = job.started + job.timeout_s - clock()
+        if left <= 0:
+            return False
+        yield left
+    last_change = clock()
+    latest = last_change + _LATE_OUTPUT_S
+    size = pending.stdout.size_bytes
+    while not pending.finished:
+        now = clock()
+        if now - last_change >= _QUIET_S or now >= latest:
+            break
+        yield _QUIET_S
+        if pending.stdout.size_bytes != size:
+            size, last_change = pending.stdout.size_bytes, clock()
+    return True
+
+
+OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
+STOP_TIMEOUT_S = 10.0
+_STOPPED_S = 5.0  # for the client of a stopped command to end, on a busy machine
+_BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
+_KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
+
+_HELD = (
+    "the output was still held open after the command had ended, probably by a background process; "
+    "what it prints later is lost unless it is redirected to a file"
+)
+_UNKNOWN_END = "how the command ended is not known: the connection to it was lost"
+_UNKNOWN_RUN = "whether the command ran is not known: the docker client was killed; look before it is run again"
+
+
+class Life(Protocol):
+    """Whether the container is still there."""
+
+    def require_alive(self) -> None:
+        """Raises SandboxLost when its lease has ended."""
+        ...
+
+    def require_running(self, done: Completed) -> None:
+        """Raises SandboxLost when `done`, a client that ended without our wrapper's word, is its end."""
+        ...
+
+    def require_same(self, refusal: str) -> None:
+        """Raises SandboxLost when the wrapper's word is that it runs in another life of the container."""
+        ...
+
+    def close(self) -> str:
+        """End it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one shell text."""
+
+    result: CommandResult
+    unrun: Completed | None = None
+    """the client that ended without having run it; None: it ran, or that is not known"""
+    refusal: str = ""
+    """the wrapper's word for that, where it had one"""
+
+
+class Commands:
+    """Runs shell texts in one container."""
+
+    def __init__(
+        self,
+        docker: Docker,
+        spec: SandboxSpec,
+        facts: ContainerFacts,
+        *,
+        life: Life,
+        new_nonce: Callable[[], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._docker = docker
+        self._spec = spec
+        self._id = facts.id
+        self._init = facts.init_start
+        self._life = life
+        self._new_nonce = new_nonce
+        self._clock = clock
+        self._marks: list[str] = []
+
+    def run(
+        self, texts: Sequence[bytes], timeouts_s: Sequence[float], *, apart: bool, limit_bytes: int
+    ) -> tuple[Outcome, ...]:
+        """Run shell texts at the same time, to their ends or their limits.
+
+        Raises SandboxLost when the container is gone or cannot stop one of them.
+        """
+        self._life.require_alive()
+        jobs: list[Job] = []
+        results: dict[int, Outcome] = {}
+
+        def unfinished() -> list[Job]:
+            return [job for index, job in enumerate(jobs) if index not in results]
+
+        try:
+            for text, timeout_s in zip(texts, timeouts_s, strict=True):
+                jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
+            for index, ended in wait_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
+                results[index] = self._result(jobs[index], unfinished(), ended=ended)
+        except (Interrupted, ExecutableMissing):
+            self._stop_all(unfinished())
+            raise
+        finally:
+            for job in jobs:
+                job.pending.close()
+        return tuple(results[index] for index in range(len(jobs)))
+
+    def _begin(self, text: bytes, timeout_s: float, *, apart: bool, limit_bytes: int) -> Job:
+        mark = self._new_nonce()
+        self._marks.append(mark)
+        end = ExitMarker(mark, OUTPUT_LIMIT_BYTES)
+        started = self._clock()
+        pending = self._docker.start(
+            *self._exec(scripts.RUN, (mark, self._init), call=mark),
+            stdin=pack_text(text, mark, umask=self._spec.umask, apart=apart),
+            limit_bytes=limit_bytes,
+            on_stderr=end.feed,
+        )
+        return Job(
+            pending=pending,
+            end=end,
+            started=started,
+            timeout_s=timeout_s,
+            apart=apart,
+            forks=_BACKGROUND.search(text) is not None,
+        )
+
+    def run_script(
+        self, script: str, args: Sequence[str], data: bytes, *, timeout_s: float, limit_bytes: int
+    ) -> Outcome:
+        """Run one of the file scripts with `data` as its stdin; the client is killed when its time is up.
+
+        Raises SandboxLost when the container is gone.
+        """
+        self._life.require_alive()
+        mark = self._new_nonce()
+        self._marks.append(mark)
+        end = ExitMarker(mark, OUTPUT_LIMIT_BYTES)
+        started = self._clock()
+        pending = self._docker.start(
+            *self._exec(scripts.RUN, (mark, self._init), call=mark),
+            stdin=pack_script(script, args, mark, umask=self._spec.umask, data=data),
+            limit_bytes=limit_bytes,
+            on_stderr=end.feed,
+        )
+        done = pending.wait(timeout_s)
+        job = Job(pending=pending, end=end, started=started, timeout_s=timeout_s, apart=True, forks=False)
+        return self._outcome(job, done, ended=not done.timed_out, notes=())
+
+    def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> Outcome:
+        """Return what came of a job; `others` are still at work."""
+        notes: tuple[str, ...] = ()
+        if not ended:
+            notes = (self._stop(job, others),)
+        elif not job.pending.finished and job.forks:
+            notes = (_HELD,)
+        job.pending.close()
+        return self._outcome(job, job.pending.completed(), ended=ended, notes=notes)
+
+    def _outcome(self, job: Job, done: Completed, *, ended: bool, notes: tuple[str, ...]) -> Outcome:
+        """Judge a client that has ended, or was ended. A status of 0 is the wrapper's word or none."""
+        end = job.end
+        done = replace(done, stderr=end.stderr)
+        self._life.require_same(end.refusal)
+        has_run = end.has_run(done.code) if ended else True
+        code = end.status if has_run else None
+        if ended and end.status is None:
+            self._life.require_running(done)
+            if has_run and done.code > 0:
+                code = done.code  # of a command that killed its wrapper
+            elif has_run:
+                notes = (*notes, _UNKNOWN_END)
+            elif has_run is None:
+                notes = (*notes, _UNKNOWN_RUN)
+        result = CommandResult(
+            output=done.stdout,
+            code=code if ended else None,
+            timed_out=not ended,
+            duration_s=self._clock() - job.started,
+            notes=notes,
+            stderr=end.stderr if job.apart else None,
+        )
+        return Outcome(result=result, unrun=done if has_run is False else None, refusal=end.refusal)
+
+    def _stop_all(self, jobs: Sequence[Job]) -> None:
+        try:
+            for job in jobs:
+                self._stop(job, jobs)
+        except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
+            pass
+
+    def _stop(self, job: Job, others: Sequence[Job]) -> str:
+        """Stop every process of a job; return what was done. Raises SandboxLost if that failed."""
+        end = job.end
+        streams = (job.pending, *(other.pending for other in others if other is not job))
+        marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
+        stopped = self._call_beside(streams, self._exec(scripts.STOP, (end.mark, marks, end.started)))
+        if not self._has_stopped(stopped, streams):
+            stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
+            if not self._has_stopped(stopped, streams):
+                self._life.close()
+                raise SandboxGivenUp(
+                    "a command could not be stopped, so the whole sandbox was taken down",
+                    hint="start again; what the command had written is in the working directory",
+                    detail=quote(stopped),
+                )
+        if stopped.code == 0:
+            return "the command and everything it had started was stopped"
+        return "the command was stopped, and with it everything else that was running in the sandbox"
+
+    def _has_stopped(self, stopped: Completed, streams: Sequence[DockerProcess]) -> bool:
+        """Return whether a stop of the first of `streams` did what it says.
+
+        What runs as root in there can put another program in the place of `sh`; the client, which ends
+        when its command has ended and let go of its output, is a witness out of its reach.
+        """
+        if stopped.code not in (0, scripts.STOPPED_ALL):
+            return False
+        pending, *others = streams
+        deadline = self._clock() + _STOPPED_S
+        while not pending.finished and self._clock() < deadline:
+            for stream in others:
+                stream.pump(0)
+            pending.pump(0.01 if others else _STOPPED_S)
+        return pending.finished
+
+    def _call_beside(self, streams: Sequence[DockerProcess], argv: tuple[str, ...]) -> Completed:
+        """Run a docker call while the output of `streams` is taken off their hands: an engine whose
+        streams are stuck does not start another command in the container."""
+        calling = self._docker.start(*argv)
+        try:
+            deadline = self._clock() + STOP_TIMEOUT_S
+            while not calling.finished and self._clock() < deadline:
+                for pending in streams:
+                    pending.pump(0)
+                calling.pump(0.01)
+            return calling.wait(0.05)
+        finally:
+            calling.close()
+
+    def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
+        return exec_argv(self._id, user=self._spec.user, script=script, args=args, call=call)

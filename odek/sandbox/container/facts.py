@@ -1,0 +1,42 @@
+"""What is true of a running sandbox, as observed, not as asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odek.sandbox.network.plan import Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFacts:
+    """The box that commands run in."""
+
+    name: str
+    id: str
+    image: str
+    """the reference it was started from"""
+    image_id: str
+    user: str
+    """uid:gid of the commands"""
+    home: str
+    network: str
+    """none, bridge, attached, or bridge+attached"""
+    internet: bool
+    networks: tuple[Network, ...] = ()
+    """the attached ones; their names have passed the charset check and are foreign all the same"""
+    service_names: tuple[str, ...] = ()
+    """what other containers answer to on them: charset-checked, sorted, at most 20"""
+    shared_names: tuple[str, ...] = ()
+    """those of `service_names` that stand for containers of different services"""
+    pids_limit: int
+    tmp_bytes: int
+    readonly: bool
+    workspace_writable: bool
+    started_at: str = ""
+    """when the engine started it, in its own words; with `init_start` the sign of a restart; "": not known"""
+    init_start: str = ""
+    """when its first process started, in clock ticks (proc(5), stat field 22); "": not known"""
+    git_outside: bool = False
+    """whether the folder is of a git repository whose data is not in it: a worktree, a submodule, a subfolder"""
+    left_out: tuple[str, ...] = ()
+    """what this machine has mounted below the workspace, relative to it; the sandbox has it not"""

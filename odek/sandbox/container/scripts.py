@@ -1,0 +1,407 @@
+"""The shell scripts that run inside the container, and how text is sent to them. POSIX sh: ash, dash, bash.
+
+RUN wraps everything else that is run: shell texts and file scripts come to it on stdin. A docker client
+that is killed while it writes looks, inside, like the end of its input. So the header of what is sent ends
+in a line of the call's own, a long text ends in it as well, and content comes with its size: nothing runs,
+and no file is replaced, before the last byte has arrived.
+
+STOP uses builtins only: it must work when the process limit is reached and nothing can fork. A long text
+needs `cat`, which CHECK makes sure of, and the file scripts the usual file programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odek.amounts import CALL_VARIABLE as CALL_VARIABLE
+
+READY = "odek-ready"
+
+# The container's main process, as the helper user: says that it runs, then waits for the end of
+# its input, which comes when odek is gone. `read` is a builtin: no `sleep`, no `cat` is needed.
+KEEP_ALIVE = f"echo {READY}; while read -r _; do :; done"
+
+CUT, RESTARTED = "cut", "restarted"
+"""the words with which RUN refuses"""
+
+CHECKED = 42
+# $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
+# volume that odek cannot prove from outside its place below the workspace, its target, and the name of a
+# file that must be there, or "". Stdin: HOME of the commands, which may be a secret, and
+# a line "#$1". A HOME below a tmpfs or the workspace is made: the image cannot have brought it.
+# Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
+# shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
+# the file that the attempt leaves in the workspace; in a folder that is another one, it could not, so none is made.
+# A volume is what was checked if it is the same file as the one in the workspace and holds that file:
+# Docker goes by names, and a folder can be exchanged for a link between check and mount, and back again.
+CHECK = """\
+command -v cat >/dev/null || { echo missing=cat; exit 1; }
+HOME=$(cat; echo x)
+end="
+#$1x"
+case $HOME in *"$end") ;; *) echo broken=cat; exit 1 ;; esac
+HOME=${HOME%"$end"}
+read -r line </proc/1/stat && echo "init=${line##*) }"
+seen=
+[ -e "/workspace/$1" ] && seen=1
+[ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) seen=1 ;; esac
+attempt() { true 2>/dev/null >"$1" && echo "$2=writable"; }
+if [ "$seen" ]; then
+  case $HOME in /tmp/*|/dev/shm/*|/workspace/*) [ -d "$HOME" ] || mkdir -p -- "$HOME" 2>/dev/null ;; esac
+fi
+if attempt "$HOME/.odek-$1" home; then rm -f "$HOME/.odek-$1"
+elif [ -d "$HOME" ]; then echo nohome=closed
+elif [ -e "$HOME" ]; then echo nohome=file
+else echo nohome=missing
+fi
+[ -d /dev/shm ] && [ -w /dev/shm ] && echo spare=writable
+[ "$seen" ] && echo nonce=seen && attempt "/workspace/$1.w" workspace
+while read -r key id rest; do
+  case $key in Uid:) echo "uid=$id" ;; Gid:) echo "gid=$id" ;; esac
+done </proc/self/status
+while read -r to length _ _ _ _ _ _ _ device; do
+  case $to$length in 0000000000000000000000000000000000) [ "$device" = lo ] || echo "ipv6=$device" ;; esac
+done 2>/dev/null </proc/net/ipv6_route
+shift 2
+number=0
+while [ $# -gt 2 ]; do
+  number=$((number + 1))
+  [ "/workspace/$1" -ef "$2" ] && { [ -z "$3" ] || [ -e "$2/$3" ]; } && echo "volume$number=same"
+  shift 3
+done
+exit 42
+"""
+
+# $1: mark of the call, $2: when the container's first process started (proc(5), stat field 22), "" when
+# that is not known. Stdin is what delivery.pack makes: a header, which is `set -- KIND UMASK TEXT …` in
+# shell words of any length, closed by the line "#MARK"; then what KIND says. `read` is a builtin, so the
+# header needs no process; what comes without its end is not run.
+#   joint, apart    TEXT runs with /dev/null as its stdin, its stderr joined to its stdout or apart
+#   joint…, apart…  (with "-long") the same, but TEXT is the rest of stdin and ends in "#MARK": beyond a
+#                   few kilobytes `cat` is quicker than `read`
+#   file            TEXT runs with the words behind it as its arguments, and with the rest of stdin
+# TEXT runs in a subshell. The wrapper's own stderr carries lines of ours, each with the mark in front:
+# "MARK cut" and "MARK restarted": nothing was run. "MARK began TICKS": the subshell has started then, and
+# before that nothing of this call can have. "MARK STATUS": it has ended, even though a child that it left
+# behind may still hold the output open (R-40, B02). The last one begins with a line end of its own where
+# the stderr of TEXT comes the same way. Without "began" nothing has run: no process could be made.
+# TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
+RUN = f"""\
+mark=$1 init=$2 header= line=
+refuse() {{ echo "$mark $1" >&2; exit 125; }}
+field() {{ set -- ${{line##*) }}; ticks=${{20}}; }}
+while IFS= read -r line && [ "$line" != "#$mark" ]; do
+  header="$header$line
+"
+done
+[ "$line" = "#$mark" ] || refuse {CUT}
+if [ -n "$init" ]; then
+  read -r line </proc/1/stat
+  field
+  [ "$ticks" = "$init" ] || refuse {RESTARTED}
+fi
+eval "$header"
+header=
+umask "$2"
+case $1 in
+  *-long)
+    set -- "$1" "$2" "$(cat; echo x)"
+    line=${{3%"#${{mark}}x"}}
+    [ "$line" != "$3" ] || refuse {CUT}
+    set -- "$1" "$2" "$line"
+    line= ;;
+esac
+break='
+'
+exec 9>&2
+case $1 in joint*) exec 2>&1; break= ;; esac
+case $1 in file) ;; *) exec </dev/null ;; esac
+(
+  read -r line </proc/self/stat
+  field
+  echo "$mark began $ticks" >&9
+  exec 9>&-
+  unset -f refuse field
+  unset mark init header line ticks break
+  eval "shift 3
+$3"
+)
+status=$?
+echo "$break$mark $status" >&9
+exit $status
+"""
+
+# $1: file with the variables, $2: umask, then the command. For a person at a terminal.
+SHELL = f"""\
+umask "$2"
+. "$1" 2>/dev/null
+rm -f "$1"
+unset {CALL_VARIABLE}
+shift 2
+exec "$@"
+"""
+
+# $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks; "": not known.
+# Stops every process of the call (R-40): those that carry its mark in their environment; those in the
+# session of one that does (`env -i`); and orphans that are younger than the call and carry no mark
+# (`env -i setsid`) or one that odek never gave out. What was there before the call, and what carries
+# another call's mark, lives on: servers. The name of a process may hold line ends and parentheses, and
+# a zombie with more than one thread is a program whose main thread has ended. What still breeds after
+# 0.2 s and six rounds, or after a second, is a fork bomb and ends with everything else of this user: the
+# killed take a moment to die, and many take many moments to be looked at. Leaves with 0 when only the
+# call was stopped, with 3 when everything was.
+STOP = f"""\
+variable={CALL_VARIABLE}
+mark=$1 others=$2 began=$3
+any= rest=$mark
+while [ -n "$rest" ]; do any="$any?"; rest=${{rest#?}}; done
+look() {{
+  pid=${{1#/proc/}}
+  [ "$pid" = "$$" ] && return 1
+  line=
+  while read -r part; do line="$line $part"; done 2>/dev/null <"$1/stat"
+  set -- ${{line##*) }}
+  state=$1 parent=$2 session=$4 threads=${{18}} born=${{20}}
+  [ -n "$born" ] || return 1
+  [ "$state" = Z ] && [ "$threads" -le 1 ] && return 1
+  kill -0 "$pid" 2>/dev/null || return 1
+  kind=unknown
+  [ -n "$began" ] && [ "$born" -lt "$began" ] && kind=older
+  environment=
+  while IFS= read -r environment || [ -n "$environment" ]; do
+    case $environment in
+      *"$variable=$mark"*) kind=ours; break ;;
+      *"$variable="*)
+        value=${{environment#*"$variable="}}
+        value=${{value%"${{value#$any}}"}}
+        case " $others " in *" ${{value:-/}} "*) kind=older; break ;; esac ;;
+    esac
+    environment=
+  done 2>/dev/null <"/proc/$pid/environ"
+  return 0
+}}
+after() {{ read -r uptime _ </proc/uptime; [ "${{uptime%.*}}${{uptime#*.}}" -gt $((start + $1)) ]; }}
+sessions=" " round=0
+read -r uptime _ </proc/uptime
+start=${{uptime%.*}}${{uptime#*.}}
+while {{ [ $round -lt 6 ] || ! after 20; }} && ! after 100; do
+  round=$((round + 1))
+  found= unknown=
+  for entry in /proc/[0-9]*; do
+    after 100 && break
+    look "$entry" || continue
+    case $kind in
+      ours) found="$found $pid" sessions="$sessions$session " ;;
+      unknown) unknown="$unknown $pid:$session:$parent" ;;
+    esac
+  done
+  for entry in $unknown; do
+    pid=${{entry%%:*}} parent=${{entry##*:}} session=${{entry#*:}}
+    case $sessions in
+      *" ${{session%:*}} "*) found="$found $pid" ;;
+      *) [ "$parent" = 1 ] && found="$found $pid" ;;
+    esac
+  done
+  [ -z "$found" ] && ! after 100 && exit 0
+  kill -KILL $found 2>/dev/null
+done
+kill -KILL -1
+exit 3
+"""
+
+STOP_ALL = "kill -KILL -1; exit 3"
+STOPPED_ALL = 3
+
+# The file scripts walk a path one component at a time: `cd -P` pins each folder, so what is checked
+# is what is used, and a link that is swapped afterwards changes nothing (R-44). A final link is
+# followed as long as it stays inside. `make` says whether missing folders are made.
+# `name` is the file and the shell's folder the one it lies in, afterwards.
+LEFT_WORKSPACE, MISSING, LOOP, NO_FOLDER, NOT_A_FILE, NOT_WRITABLE, CHANGED = 64, 65, 66, 67, 68, 69, 70
+NO_PROGRAM, ELSEWHERE, INCOMPLETE = 71, 72, 73
+_STEPS = f"""\
+cd -P "$base" || exit {MISSING}
+root=$PWD
+step() {{
+  path=$1
+  case $path in
+    "$root"/*) cd -P "$root" && path=${{path#"$root"/}} ;;
+    /*) exit {LEFT_WORKSPACE} ;;
+  esac
+  while :; do
+    case $path in */*) ;; *) break ;; esac
+    part=${{path%%/*}}
+    path=${{path#*/}}
+    case $part in ""|.) continue ;; esac
+    if ! cd -P "./$part" 2>/dev/null; then
+      [ -n "$make" ] || exit {MISSING}
+      mkdir "./$part" && cd -P "./$part" || exit {NO_FOLDER}
+    fi
+    case $PWD/ in "$root"/*) ;; *) exit {LEFT_WORKSPACE} ;; esac
+  done
+  name=$path
+  case $name in ""|.|..) exit {NOT_A_FILE} ;; esac
+}}
+step "$1"
+"""
+_LINKS = f"""\
+hops=0
+while [ -L "./$name" ]; do
+  hops=$((hops + 1))
+  [ $hops -gt 40 ] && exit {LOOP}
+  link=$(readlink "./$name"; echo x) || exit {MISSING}
+  link=${{link%x}}
+  step "${{link%?}}"
+done
+"""
+_WALK = _STEPS + _LINKS
+
+# $1: path, $2: how many bytes at most, $3: the folder it is in, unless that is the workspace.
+READ = f"""\
+make=
+base=${{3:-/workspace}}
+{_WALK}
+[ -e "./$name" ] || exit {MISSING}
+[ -f "./$name" ] || exit {NOT_A_FILE}
+head -c "$2" "./$name"
+"""
+
+# Puts stdin into the file $1 and makes sure that all of it has arrived: a client that dies while it
+# writes looks like the end of the content, and `cat` may be any program. `ls -n` is POSIX and in every image.
+_RECEIVE = f"""\
+receive() {{
+  cat >"$1" || exit {NOT_WRITABLE}
+  set -- $(ls -ln "$1")
+  [ "${{5-}}" = "$size" ] || exit {INCOMPLETE}
+}}
+"""
+
+# $1: path, $2: name for a temporary file, $3: size of the content, $4: sha256 that the file must have, or
+# "", $5: the place below the workspace that the path must lead to; without it, any. Otherwise prints where
+# it leads. Stdin: the new content. The old file is copied first, for its mode, and replaced by a rename: a
+# reader sees the old bytes or the new ones, never a part. Somebody else's file is written in
+# place instead, because a rename would change its owner, and only with what has arrived as a whole.
+WRITE = f"""\
+temporary=./$2 spare=/tmp/$2
+size=$3
+expected=$4
+place=${{5-}}
+make=1
+base=/workspace
+{_RECEIVE}{_WALK}
+if [ -n "$place" ] && [ "$PWD/$name" != "$root/$place" ]; then
+  place=$PWD/$name
+  printf %s "${{place#"$root"/}}"
+  exit {ELSEWHERE}
+fi
+trap 'rm -f "$temporary"' EXIT
+if [ -e "./$name" ]; then
+  [ -f "./$name" ] || exit {NOT_A_FILE}
+  [ -w "./$name" ] || exit {NOT_WRITABLE}
+  if [ -n "$expected" ]; then
+    actual=$(sha256sum <"./$name") || exit {NOT_WRITABLE}
+    [ "${{actual%% *}}" = "$expected" ] || exit {CHANGED}
+  fi
+  if ! [ -O "./$name" ]; then
+    true 2>/dev/null >"$temporary" || temporary=$spare
+    receive "$temporary"
+    cat "$temporary" >"./$name" || exit {NOT_WRITABLE}
+    exit 0
+  fi
+  cp -p "./$name" "$temporary" || exit {NOT_WRITABLE}
+elif [ -n "$expected" ]; then
+  exit {CHANGED}
+fi
+receive "$temporary"
+mv -f "$temporary" "./$name" && ! [ -e "$temporary" ] || exit {NOT_WRITABLE}
+trap - EXIT
+"""
+
+# $1: folder, $2: name of a file in it, $3: size of the content. Stdin: the content.
+ATTACH = f"""\
+name=$2 size=$3
+{_RECEIVE}cd "$1" || exit {NOT_WRITABLE}
+trap 'rm -f "./$name"' EXIT
+receive "./$name"
+trap - EXIT
+"""
+
+# What follows is run as commands are, with the arguments in front as `set -- …`.
+
+# $1: path or "", $2: mark, $3: 1 to follow a link there, $4: how many bytes to print at most, the rest:
+# what `find` is to print of a folder. Prints "MARK MODE SIZE MTIME NAME" for the path itself (as ".")
+# and for each thing below it, and last "MARK end". A name may hold line ends, but no mark.
+LIST = f"""\
+for program in find xargs stat head; do
+  command -v $program >/dev/null || {{ printf %s $program; exit {NO_PROGRAM}; }}
+done
+mark=$2 follow=$3 limit=$4
+make=
+base=/workspace
+if [ -n "$1" ]; then
+{_STEPS}
+  if [ -n "$follow" ] && [ -d "./$name" ]; then
+    cd -P "./$name" 2>/dev/null || exit {MISSING}
+    case $PWD/ in "$root"/*) ;; *) exit {LEFT_WORKSPACE} ;; esac
+    name=.
+  elif [ -n "$follow" ]; then
+{_LINKS}
+  fi
+else
+  cd -P "$base" || exit {MISSING}
+  name=.
+fi
+[ -e "./$name" ] || [ -L "./$name" ] || exit {MISSING}
+shift 4
+{{
+  stat -c "$mark %f %s %Y ." "./$name"
+  [ $# = 0 ] || [ "$name" != . ] || find . "$@" | xargs -0 -r stat -c "$mark %f %s %Y %n" --
+  echo "$mark end"
+}} | head -c "$limit"
+"""
+
+# $1: mark, $2: how many bytes at most of each file, $3: how many to print in all, the rest: paths.
+# Prints for each path the content of the file, a line end, and "MARK STATUS".
+READ_MANY = f"""\
+mark=$1 each=$2 all=$3
+shift 3
+make=
+base=/workspace
+one() {{
+{_STEPS}
+{_LINKS}
+[ -e "./$name" ] || exit {MISSING}
+[ -f "./$name" ] || exit {NOT_A_FILE}
+exec head -c "$each" "./$name"
+}}
+for path; do
+  ( one "$path" )
+  printf '\\n%s %s\\n' "$mark" "$?"
+done | head -c "$all"
+"""
+
+
+SHORT_BYTES = 4096
+"""texts up to this size stand in the header, which the shell reads by itself; longer ones need `cat`"""
+
+
+def pack_text(text: bytes, mark: str, *, umask: int, apart: bool) -> bytes:
+    """Return the stdin of a wrapper that is to run a shell text; `apart`: with stderr on its own."""
+    kind = b"apart" if apart else b"joint"
+    if len(text) <= SHORT_BYTES:
+        return _pack(mark, (kind, _octal(umask), text))
+    return _pack(mark, (kind + b"-long", _octal(umask))) + text + f"#{mark}".encode()
+
+
+def pack_script(script: str, arguments: Sequence[str], mark: str, *, umask: int, data: bytes = b"") -> bytes:
+    """Return the stdin of a wrapper that is to run one of the file scripts, with `data` as its stdin."""
+    words = [word.encode("utf-8", "surrogateescape") for word in (script, *arguments)]
+    return _pack(mark, (b"file", _octal(umask), *words)) + data
+
+
+def _pack(mark: str, words: Sequence[bytes]) -> bytes:
+    quoted = b" ".join(b"'%s'" % word.replace(b"'", b"'\\''") for word in words)
+    return b"set -- %s\n#%s\n" % (quoted, mark.encode())
+
+
+def _octal(umask: int) -> bytes:
+    return b"%04o" % umask

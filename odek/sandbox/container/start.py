@@ -1,0 +1,205 @@
+"""Starting a container and proving that it is the one that was asked for (R-30, R-37, R-38).
+
+Whatever goes wrong here, an interrupt included, the container is taken down again; if odek is
+killed outright, the lease takes it down (argv.run_argv).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from odek.errors import ExecutableMissing
+from odek.process import Completed
+from odek.sandbox.argv import (
+    LABEL,
+    NONCE_LABEL,
+    inspect_argv,
+    list_by_label_argv,
+    remove_argv,
+    run_argv,
+)
+from odek.sandbox.container import scripts
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.failure_reasons import explain_no_start
+from odek.sandbox.container.mount_probe import NonceFile
+from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
+from odek.sandbox.container.verify import nonce_of, read_inspect, verify_container
+from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, call, quote
+from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.image.resolve import OTHER_PROCESSOR, explain_processor
+from odek.sandbox.image.volumes import probe_volumes, require_apart
+from odek.sandbox.mounts import MountPoint, read_mounts
+from odek.sandbox.network.attach import connect_rest, explain_refusal
+from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.workdir import require_same_workdir
+from odek.text import plural
+
+# Preparing a container takes a second, but an engine that was just switched on, or that unpacks or copies
+# a big image first (containerd's store, vfs), may need much longer, and slow is not absent. So what ends a
+# start early, well within half a minute (B23), is an engine that does not answer any more; one that does
+# has a minute.
+PATIENCE_S = 15.0
+START_TIMEOUT_S = 60.0
+_STILL_THERE_S = 3.0
+_LEASE_GRACE_S = 1.0
+_MAX_NAMES = 20
+_LEASE_BYTES = 1 << 16
+_SWEEP_TIMEOUT_S = 5.0  # nobody is to wait for other people's leftovers
+# Another odek's container may be gone again before it can be looked at. These words may be anybody's, so
+# they buy a few more attempts and nothing else.
+_NAME_TAKEN = "already in use"
+_ATTEMPTS_ON_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a start needs of the world besides Docker."""
+
+    owner: Owner
+    start_of: Callable[[int], str | None]
+    """the start of the living process with a pid, None when there is none"""
+    new_nonce: Callable[[], str]
+    notify: Callable[[str], None]
+    """takes a sentence for the user"""
+    clock: Callable[[], float] = time.monotonic
+    mounts_of: Callable[[int], tuple[MountPoint, ...]] = read_mounts
+    """what the process with a pid of this machine has mounted; () when that is not known"""
+
+
+def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
+    """Return a running, verified container. Raises SandboxConfigError."""
+    nonce = world.new_nonce()
+    marker = NonceFile(spec.workdir, world.new_nonce(), identity=spec.workdir_id)
+    lease: DockerProcess | None = None
+    require_apart(spec.image_volumes)
+    if spec.image_volumes and not spec.engine.podman:
+        probe_volumes(spec, docker, labels=world.owner.labels(nonce))
+    with ExitStack() as cleanup:
+        listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs beside the start
+        cleanup.callback(listing.close)
+        try:
+            name, lease = _run(spec, docker, world, nonce)
+            connect_rest(spec.plan, name, docker)
+            facts = verify_container(
+                spec, name, marker, docker, nonce=nonce, notify=world.notify, mounts_of=world.mounts_of
+            )
+            container = Container(
+                docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
+                new_nonce=world.new_nonce, clock=world.clock,
+            )  # fmt: skip
+            _sweep(listing, docker, world)
+            lease = None
+        finally:
+            if lease is not None:
+                _abandon(lease, docker, world, nonce)
+    return container
+
+
+def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> tuple[str, DockerProcess]:
+    labels = world.owner.labels(nonce)
+    for number in range(1, _MAX_NAMES + 1):
+        name = f"odek-{world.owner.pid}-{number}"
+        lease = docker.start(*run_argv(spec, name=name, labels=labels), hold_stdin=True, limit_bytes=_LEASE_BYTES)
+        started = world.clock()
+        ready = False
+        try:
+            ready = _await_ready(lease, docker, world)
+        finally:
+            if not ready:
+                _abandon(lease, docker, world, nonce)
+        if ready:
+            return name, lease
+        done = lease.completed()
+        by_words = number <= _ATTEMPTS_ON_WORDS and _NAME_TAKEN in done.stderr.text
+        if not by_words and not _taken_by_another(name, docker, nonce):
+            late = world.clock() - started >= START_TIMEOUT_S
+            require_same_workdir(spec.workdir, spec.workdir_id)
+            raise explain_refusal(spec.plan, docker) or explain_no_start(
+                spec, done, waited_s=START_TIMEOUT_S if late else None, processor=_explain_processor(spec, done, docker)
+            )
+    raise SandboxConfigError(
+        f"the container names odek-{world.owner.pid}-1 to -{_MAX_NAMES} are all taken",
+        hint="look at `docker ps --all` and remove what is not needed",
+    )
+
+
+def _explain_processor(spec: SandboxSpec, done: Completed, docker: Docker) -> str:
+    if not OTHER_PROCESSOR.search(done.stderr.text + done.stdout.text):
+        return ""
+    return explain_processor(((spec.image, spec.image_id),), docker)
+
+
+def _await_ready(lease: DockerProcess, docker: Docker, world: Surroundings) -> bool:
+    """Return whether the container runs. Raises SandboxLost when the engine has stopped answering meanwhile."""
+    started = world.clock()
+    if not _watch(lease, world, until=started + PATIENCE_S) and not lease.finished:
+        probed = call(docker, *PROBE_ARGV, timeout_s=_STILL_THERE_S)
+        if probed.code != 0 or probed.timed_out:
+            raise SandboxLost(
+                "the Docker daemon stopped answering while the sandbox was started",
+                hint="restart Docker; `docker version` must print a server version",
+                detail=quote(probed),
+            )
+        world.notify("Docker is still preparing the container")
+        _watch(lease, world, until=started + START_TIMEOUT_S)
+    return scripts.READY.encode() in lease.stdout.data and not lease.exited
+
+
+def _watch(lease: DockerProcess, world: Surroundings, *, until: float) -> bool:
+    """Return whether the container has said by then that it runs."""
+    while not lease.finished and world.clock() < until:
+        if scripts.READY.encode() in lease.stdout.data:
+            return True
+        lease.pump(until - world.clock())
+    return False
+
+
+def _abandon(lease: DockerProcess, docker: Docker, world: Surroundings, nonce: str) -> None:
+    """Take down whatever a start has made so far. The client is not killed at once: it may be about
+    to create the container, which then sees its lease closed and ends by itself."""
+    lease.release()
+    deadline = world.clock() + _LEASE_GRACE_S
+    while not lease.finished and world.clock() < deadline:
+        lease.pump(_LEASE_GRACE_S)
+    ended = lease.exited
+    if ended:
+        lease.close()
+    _remove_by_nonce(docker, nonce)
+    if not ended:
+        lease.close()
+        _remove_by_nonce(docker, nonce)
+
+
+def _remove_by_nonce(docker: Docker, nonce: str) -> None:
+    try:
+        listed = call(docker, *list_by_label_argv(f"{NONCE_LABEL}={nonce}", "{{.ID}}"), timeout_s=5.0)
+        names = tuple(listed.stdout.text.split())
+        if names:
+            call(docker, *remove_argv(*names), timeout_s=10.0)
+    except ExecutableMissing:  # no process can be started at present; the closed lease ends the container
+        pass
+
+
+def _taken_by_another(name: str, docker: Docker, nonce: str) -> bool:
+    """Whether a container of that name exists that we did not make (B09)."""
+    done = call(docker, *inspect_argv(name))
+    return done.code == 0 and nonce_of(read_inspect(done)) != nonce
+
+
+def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings) -> None:
+    """Remove what dead odeks left behind. Never an obstacle: a failure is not the user's problem."""
+    done = listing.wait(_SWEEP_TIMEOUT_S)
+    if done.code != 0:
+        return
+    leftovers = choose_leftovers(parse_listing(done.stdout.text), me=world.owner, start_of=world.start_of)
+    if not leftovers:
+        return
+    try:
+        removed = call(docker, *remove_argv(*leftovers), timeout_s=_SWEEP_TIMEOUT_S)
+    except ExecutableMissing:
+        return
+    if removed.code == 0:
+        world.notify(f"removed {plural(len(leftovers), 'container')} that an earlier odek left behind")

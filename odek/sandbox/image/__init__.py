@@ -1,0 +1,1 @@
+"""Which image a sandbox runs: the reference, the full ID, the volumes it declares."""

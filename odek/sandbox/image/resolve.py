@@ -1,0 +1,280 @@
+"""From an image reference to the full ID that is run: inspect, else pull (run by ID: M-13)."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from odek.process import Completed
+from odek.sandbox.argv import find_image_argv, inspect_image_argv, pull_argv
+from odek.sandbox.docker import OWN_FAILURES, PROBE_ARGV, Docker, call, describe_end, quote
+from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
+from odek.sandbox.image.reference import ImageChoice
+from odek.sandbox.image.volumes import read_volumes
+from odek.text import visible
+
+PULL_TIMEOUT_S = 900.0
+_PROGRESS_EVERY_S = 5.0
+# A pull that failed here and not at the registry. Docker's words are read only to refuse more.
+_NOT_THE_REGISTRY = re.compile(
+    r"invalid reference format|invalid repository name|reserved name|repository name must"
+    r"|no space left on device|read-only file system|input/output error|disk quota exceeded"
+    r"|failed to (?:register|extract) layer|error processing tar|failed to prepare extraction"
+    r"|fail\w* verification|verification failed|unexpected commit digest|wrong diff id|does not match digest",
+    re.IGNORECASE,
+)
+# The client's own words for a daemon that it could not ask, or that went away in between; behind "Error
+# response from daemon" they are the daemon's, of its registry.
+_NOT_ASKED = re.compile(
+    r"\A(?!.*Error response from daemon).*(?:Cannot connect to the Docker daemon|failed to connect to the docker API"
+    r"|error during connect|permission denied while trying to connect|unexpected EOF|Cannot connect to Podman"
+    r"|unable to connect to Podman)",
+    re.DOTALL | re.IGNORECASE,
+)
+_ABSENT = re.compile(
+    r"no such (?:image|object)|image not known|reference does not exist|does not provide the (?:specified )?platform",
+    re.IGNORECASE,
+)
+"""how Docker and podman say that an image is not there, or not for this machine"""
+OTHER_PROCESSOR = re.compile(r"exec format error", re.IGNORECASE)
+"""what runc, crun and shells say of a program for another processor"""
+_HEX_WORD = re.compile(r"[0-9a-f]+")
+_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_FOUND = re.compile(rf"{_ID.pattern}(?: (null|\{{.*\}}))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundImage:
+    """A local image that can be run."""
+
+    id: str
+    """"sha256:" and 64 hex digits"""
+    volumes: tuple[str, ...] = ()
+    """absolute, sorted: where it declares volumes"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """A local image."""
+
+    id: str
+    """"sha256:" and 64 hex digits"""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    triggers: tuple[str, ...] = ()
+    """its ONBUILD instructions"""
+    architecture: str = ""
+    """the processor that it is for, in Docker's words: amd64, arm/v7, …; "" where that is not known"""
+    volumes: tuple[str, ...] = ()
+    """absolute, sorted"""
+
+
+def find_or_pull(
+    choice: ImageChoice,
+    docker: Docker,
+    *,
+    notify: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> FoundImage:
+    """Return the image, pulling it when it is not there.
+
+    Raises ImageUnavailable when no registry gives it while the daemon answers; SandboxConfigError when
+    it could never be pulled, or was and could not be kept; SandboxLost when the daemon went away
+    meanwhile, which is never read as "no daemon" (D-11).
+    """
+    found = look_up_choice(choice, docker)
+    if found is not None:
+        return found
+    if choice.is_id:
+        raise SandboxConfigError(  # no registry could give it: nothing that another day would change
+            f'no local image has the ID "{choice.ref}" ({choice.origin})',
+            hint="an image named by its ID is never pulled: bring it with `odek sandbox image load FILE --id ID`",
+        )
+    pulled = _pull(choice.ref, docker, notify, clock)
+    if pulled.code != 0 or pulled.timed_out:
+        raise _pull_error(choice, pulled, docker)
+    found = look_up(choice.ref, docker)
+    if found is None:
+        raise SandboxConfigError(
+            f'Docker pulled "{visible(choice.ref)}" but does not find it ({choice.origin})',
+            hint=f"check `docker image inspect {visible(choice.ref)}`",
+        )
+    return found
+
+
+def resolve_image(choice: ImageChoice, docker: Docker) -> str:
+    """Return the ID of what `look_up_choice` finds, or "" when there is none."""
+    found = look_up_choice(choice, docker)
+    return found.id if found else ""
+
+
+def look_up_choice(choice: ImageChoice, docker: Docker) -> FoundImage | None:
+    """Return the local image that `choice` stands for, or None when there is none.
+
+    Where the reference is not known, as after `docker load`, only an image of one of the IDs that
+    are the same content for the daemon's processor counts; a name never does (D-12).
+    """
+    found = look_up(choice.ref, docker)
+    if found or not choice.local_ids:
+        return found
+    machine = daemon_machine(docker)
+    ids = (image_id for architecture, image_id in choice.local_ids if architecture in ("", machine))
+    images = ((image_id, look_up(image_id, docker)) for image_id in ids)
+    return next((image for image_id, image in images if image and image.id == image_id), None)
+
+
+def daemon_machine(docker: Docker) -> str:
+    """Return the processor of the daemon in Docker's words: amd64, arm64, …"""
+    return call(docker, "version", "--format", "{{.Server.Arch}}").stdout.text.strip()
+
+
+def find_image(ref: str, docker: Docker) -> str:
+    """Return the ID of what `look_up` finds, or "" when there is none."""
+    found = look_up(ref, docker)
+    return found.id if found else ""
+
+
+def look_up(ref: str, docker: Docker) -> FoundImage | None:
+    """Return a local image, or None when there is none; nothing is pulled.
+
+    Only Docker's word that there is none counts as that: what is not known to be missing may be here, and a
+    pull that fails then would lead to the host. Raises SandboxConfigError when it says neither, and
+    SandboxLost when it does not answer in time.
+    """
+    # a bare name of hex digits would also match the beginning of an image ID
+    done = call(docker, *find_image_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
+    if done.timed_out:
+        raise SandboxLost(
+            "the Docker daemon stopped answering while an image was looked up",
+            hint="restart Docker; `docker version` must print a server version",
+        )
+    # the last line: a client may chatter before it (B25)
+    found = _read_found(done.stdout.text.strip().rpartition("\n")[2]) if done.code == 0 else None
+    if found is not None:
+        return found
+    if done.code in OWN_FAILURES and _ABSENT.search(done.stderr.text):
+        return None
+    raise SandboxConfigError(
+        f'Docker does not tell whether it has the image "{visible(ref)}" ({describe_end(done)})',
+        hint=f"try again; `docker image inspect {visible(ref)}` shows what it says",
+        detail=quote(done),
+    )
+
+
+def _read_found(line: str) -> FoundImage | None:
+    """Return what a line of `find_image_argv` tells, None when it is not such a line."""
+    match = _FOUND.fullmatch(line)
+    try:
+        volumes = read_volumes(json.loads(match.group(2) or "null")) if match else ()
+    except (ValueError, RecursionError, TypeError):
+        return None
+    return FoundImage(id=f"sha256:{match.group(1)}", volumes=volumes) if match else None
+
+
+def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
+    """Return what Docker says of a local image, or None when there is none that it can describe."""
+    done = call(docker, *inspect_image_argv(ref))
+    try:
+        described: Any = json.loads(done.stdout.data)[0] if done.code == 0 else {}
+        config: Any = described.get("Config") or {}
+        match = _ID.fullmatch(described.get("Id", ""))
+        labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
+        triggers = tuple(map(str, config.get("OnBuild") or ()))
+        architecture = "/".join(str(described[key]) for key in ("Architecture", "Variant") if described.get(key))
+        volumes = read_volumes(config.get("Volumes"))
+    except (ValueError, LookupError, TypeError, AttributeError):  # unreadable is as good as absent
+        return None
+    if not match:
+        return None
+    return ImageFacts(
+        id=f"sha256:{match.group(1)}", labels=labels, triggers=triggers, architecture=architecture, volumes=volumes
+    )
+
+
+def explain_processor(images: Sequence[tuple[str, str]], docker: Docker) -> str:
+    """Return a hint after "exec format error": which of `images`, (name, ID), is for which processor.
+
+    Two more calls, for a failure only. The first image of another processor than the daemon's counts; what
+    Docker does not tell is left out.
+    """
+    machine = daemon_machine(docker)
+    architectures = [(name, facts.architecture) for name, id_ in images if (facts := inspect_image(id_, docker))]
+    for name, architecture in architectures:
+        if architecture and architecture.partition("/")[0] != machine:
+            here = f"Docker's machine has {visible(machine)}" if machine else "Docker's machine has another one"
+            return f'the image "{visible(name)}" is for {visible(architecture)}, {here}; choose one for it'
+    named = ", ".join(f'"{visible(name)}" says {visible(architecture)}' for name, architecture in architectures)
+    if not named or not machine:
+        which = f" ({visible(machine)})" if machine else ""
+        return f"the image is for another processor; choose one for that of Docker's machine{which}"
+    return (
+        f"{named}, which Docker's machine ({visible(machine)}) can run, but a program in it is for another processor; "
+        "get or build the image again"
+    )
+
+
+def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callable[[], float]) -> Completed:
+    notify(f"pulling image {visible(ref)}")
+    started = shown = clock()
+    pending = docker.start(*pull_argv(ref))
+    try:
+        while not pending.finished:
+            now = clock()
+            if now - started > PULL_TIMEOUT_S:
+                break
+            if now - shown >= _PROGRESS_EVERY_S:
+                shown = now
+                last = pending.stdout.text.strip().rpartition("\n")[2]
+                notify(f"pulling image {visible(ref)}: {now - started:.0f} s, {visible(last[-80:]) or 'waiting'}")
+            pending.pump(0.5)
+    finally:
+        timed_out = not pending.finished
+        pending.close()
+    done = pending.completed()
+    return done if not timed_out else Completed(
+        argv=done.argv, code=done.code, stdout=done.stdout, stderr=done.stderr, timed_out=True
+    )  # fmt: skip
+
+
+def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> SandboxError:
+    if not pulled.timed_out and pulled.code not in OWN_FAILURES:  # no registry has been heard: nothing is known
+        return SandboxConfigError(
+            f'the docker client ended before it had pulled "{visible(choice.ref)}" ({describe_end(pulled)})',
+            hint="try again; short memory is a frequent cause",
+            detail=quote(pulled),
+        )
+    if not pulled.timed_out and _NOT_ASKED.search(pulled.stderr.text):  # also when it is back by now
+        return SandboxLost(
+            "the Docker daemon went away while an image was pulled", hint="try again", detail=quote(pulled)
+        )
+    again = call(docker, *PROBE_ARGV)
+    if again.code != 0 or not again.stdout.text.strip():
+        return SandboxLost("the Docker daemon went away while an image was pulled", hint="start Docker and try again")
+    if not pulled.timed_out and _NOT_THE_REGISTRY.search(pulled.stderr.text):
+        return SandboxConfigError(
+            f'Docker could not take in the image "{visible(choice.ref)}" ({choice.origin})',
+            hint="its own words stand above: the reference, or the disk of the daemon, needs a look",
+            detail=quote(pulled),
+        )
+    why = f"within {PULL_TIMEOUT_S / 60:.0f} minutes" if pulled.timed_out else "by Docker"
+    return ImageUnavailable(
+        f'image "{visible(choice.ref)}" could not be pulled {why} ({choice.origin})',
+        hint=_hint_without(choice),
+        detail=quote(pulled),
+    )
+
+
+def _hint_without(choice: ImageChoice) -> str:
+    """Return what to do about an image that cannot be pulled; the machine may reach no registry, for good."""
+    if choice.local_ids:
+        return (
+            "without a registry, carry it here (`odek sandbox image save FILE` where there is one, then `odek sandbox "
+            "image load FILE --id ID`), or let --sandbox-image name what `odek sandbox image bootstrap` makes"
+        )
+    return (
+        "check its name; without a registry, carry it here: `odek sandbox image save FILE --image NAME` where there is "
+        "one, then `odek sandbox image load FILE --id ID`"
+    )

@@ -1,0 +1,1 @@
+"""Images on machines without a registry."""

@@ -1,0 +1,167 @@
+"""Carrying an image to a host without a registry: out into a file, in again, proven on both ends (D-12)."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable
+
+from odek.process import Completed
+from odek.sandbox.argv import load_argv, save_argv, tag_argv
+from odek.sandbox.docker import Docker, call, quote
+from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox.image.reference import ImageChoice
+from odek.sandbox.image.resolve import find_image, resolve_image
+from odek.sandbox.offline.archive import ArchivedImage, read_archive
+from odek.text import visible
+
+TRANSFER_TIMEOUT_S = 1800.0
+_PROGRESS_EVERY_S = 5.0
+_NAME_ONE = "name the file that `odek sandbox image save` wrote"
+_DIGEST_AT_END = re.compile(r"@sha256:[0-9a-f]{64}\Z")
+
+
+def name_of(ref: str) -> str:
+    """Return a reference without its digest: the name that an image can carry. Pure."""
+    return _DIGEST_AT_END.sub("", ref)
+
+
+def save_image(
+    choice: ImageChoice, path: str, docker: Docker, *, notify: Callable[[str], None]
+) -> tuple[str, ArchivedImage]:
+    """Write the local image of `choice` to the new file `path`, and return its ID and what is in the file.
+
+    The file is there when it is whole and holds the image that was asked for, and not before.
+    Raises SandboxConfigError.
+    """
+    image_id = resolve_image(choice, docker)
+    if not image_id:
+        raise SandboxConfigError(
+            f'there is no local image "{visible(choice.ref)}" ({choice.origin})',
+            hint=f"get it with `docker pull {visible(choice.ref)}`",
+        )
+    if os.path.lexists(path):
+        raise SandboxConfigError(f'"{visible(path)}" exists already', hint="name a new file")
+    name = name_of(choice.ref)
+    # saved by its name where that is this image: it then has a name where it is loaded
+    ref = name if not choice.is_id and find_image(name, docker) == image_id else image_id
+    part = f"{path}.part"
+    try:
+        done = _follow(save_argv(ref, part), f"saving {visible(choice.ref)}", docker, notify)
+        if done.code != 0 or done.timed_out:
+            raise SandboxConfigError(
+                f'Docker did not save the image to "{visible(path)}"',
+                hint="name a file where there is room and which you may write",
+                detail=quote(done),
+            )
+        with open(part, "rb") as file:
+            image = read_archive(file, shown=path)
+        if image_id not in image.ids:
+            raise SandboxConfigError(
+                f'Docker saved another image than {image_id} to "{visible(path)}"',
+                hint="its name was given to another image meanwhile, or its store saves a part; name it with --image",
+                detail="\n".join(["in the file:", *sorted(image.ids)]),
+            )
+        os.replace(part, path)
+    except OSError as error:
+        raise SandboxConfigError(
+            f'cannot write "{visible(path)}": {error.strerror}',
+            hint="name a file where there is room and which you may write",
+        ) from error
+    finally:
+        if os.path.lexists(part):
+            os.unlink(part)
+    return image_id, image
+
+
+def load_image(
+    path: str,
+    expected: tuple[str, ...],
+    docker: Docker,
+    *,
+    name: str,
+    notify: Callable[[str], None],
+    unknown_on: str = "",
+) -> tuple[str, ArchivedImage]:
+    """Load the image in the file `path` and return its ID, one of `expected`, and what is in the file.
+
+    Before Docker sees the file, every digest in it is computed anew; the ID that Docker then shows
+    is what counts. `name`: what to call an image that comes without a name, "" for nothing.
+    `unknown_on`: the processor for which the right image may well have an ID that is not in `expected`.
+    Raises SandboxConfigError.
+    """
+    image, status = _read_file(path)
+    wanted = [image_id for image_id in expected if image_id in image.ids]
+    if not wanted:
+        wrong = f'"{visible(path)}" holds another image than the expected one'
+        if unknown_on:
+            wrong = f'"{visible(path)}" cannot be told to hold the pinned default: its ID on {unknown_on} is not known'
+        raise SandboxConfigError(
+            wrong,
+            hint="compare with the ID that `odek sandbox image save` printed, and give that one with --id",
+            detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
+        )
+    _refuse_moved_names(image, docker)
+    done = _follow(load_argv(path), f"loading {visible(path)}", docker, notify)
+    if done.code != 0 or done.timed_out:
+        raise SandboxConfigError(
+            f'Docker did not load "{visible(path)}"',
+            hint="`docker system df` shows what takes Docker's room",
+            detail=quote(done),
+        )
+    loaded = next((image_id for image_id in wanted if find_image(image_id, docker) == image_id), "")
+    if not loaded or _identity(os.stat(path)) != _identity(status):
+        raise SandboxConfigError(
+            f'Docker does not show the image of "{visible(path)}" under an expected ID',
+            hint="its store may know it by another one: compare `docker image ls --no-trunc`",
+            detail="\n".join(["in the file:", *sorted(image.ids)]),
+        )
+    if name and not image.tags and not find_image(name, docker):
+        call(docker, *tag_argv(loaded, name))  # without a name the next clean-up would take it away
+    return loaded, image
+
+
+def _read_file(path: str) -> tuple[ArchivedImage, os.stat_result]:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would be waited for
+            raise SandboxConfigError(f'"{visible(path)}" is not a regular file', hint=_NAME_ONE)
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            return read_archive(file, shown=path), status
+    except OSError as error:
+        raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}', hint=_NAME_ONE) from error
+
+
+def _refuse_moved_names(image: ArchivedImage, docker: Docker) -> None:
+    """Loading gives an image the names in the file, and takes them from whatever has them now."""
+    for tag in image.tags:
+        if find_image(tag, docker) not in ("", *image.ids):
+            raise SandboxConfigError(
+                f'loading the file would take the name "{visible(tag)}" from another local image',
+                hint=f"keep that one under another name first: `docker tag {visible(tag)} NEW-NAME`, "
+                f"then `docker rmi {visible(tag)}`",
+            )
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _follow(argv: tuple[str, ...], doing: str, docker: Docker, notify: Callable[[str], None]) -> Completed:
+    """Run a long docker command to its end and say every few seconds that it is at work."""
+    notify(doing)
+    started = shown = time.monotonic()
+    pending = docker.start(*argv)
+    try:
+        while not pending.finished and time.monotonic() - started <= TRANSFER_TIMEOUT_S:
+            if time.monotonic() - shown >= _PROGRESS_EVERY_S:
+                shown = time.monotonic()
+                notify(f"{doing}: {shown - started:.0f} s")
+            pending.pump(0.5)
+        timed_out = not pending.finished
+    finally:
+        pending.close()
+    done = pending.completed()
+    return Completed(argv=done.argv, code=done.code, stdout=done.stdout, stderr=done.stderr, timed_out=timed_out)
