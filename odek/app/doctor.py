@@ -146,11 +146,14 @@ def judge_sandbox(facts: ContainerFacts) -> Check:
     """Return what a real sandbox turned out to be."""
     seen = f"started and verified: image {visible(facts.image)}, user {facts.user}, HOME {visible(facts.home)}"
     if not facts.workspace_writable and not facts.readonly:
+        owner = f"; it belongs to {facts.workspace_owner}" if facts.workspace_owner else ""
+        as_owner = f"--sandbox-user {facts.workspace_owner} runs the commands as its owner; or " if owner else ""
+        uid = facts.user.partition(":")[0]
         return Check(
             name="sandbox",
             verdict="warn",
-            seen=f"{seen}; the working directory cannot be written",
-            mend=f"let uid {facts.user} write it, or use --sandbox-readonly or another --sandbox-user",
+            seen=f"{seen}; the working directory cannot be written{owner}",
+            mend=f"{as_owner}let uid {uid} write it, or use --sandbox-readonly",
         )
     return Check(name="sandbox", verdict="ok", seen=seen)
 

@@ -12,6 +12,7 @@ import pytest
 from support.docker_engine import Engine
 from support.sandboxes import Boxes, command_lines, output
 
+from odek.amounts import MIN_PIDS_LIMIT
 from odek.sandbox.argv import NONCE_LABEL
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.scripts import CHECK
@@ -237,6 +238,12 @@ def test_read_only_workspace_cannot_be_written(boxes: Boxes) -> None:
     assert boxes.said == []
 
 
+def test_smallest_process_limit_that_is_taken_is_enough_for_a_start(boxes: Boxes) -> None:
+    """A17: the proof runs, and so does a command."""
+    box = boxes.start(limits=Limits(pids=MIN_PIDS_LIMIT))
+    assert output(box, "echo works") == "works\n"
+
+
 @pytest.mark.parametrize("user", ["0:0", "12345:54321"])
 def test_folder_that_the_user_cannot_write_is_told(user: str, boxes: Boxes) -> None:
     """R-37, R-71, A20: root without its capabilities is an ordinary user; no file is left of the attempt.
@@ -253,6 +260,7 @@ def test_folder_that_the_user_cannot_write_is_told(user: str, boxes: Boxes) -> N
     assert list(boxes.workdir.iterdir()) == []
     if user == "0:0" and os.getuid() == 0:
         assert said == f"{words}; --sandbox-user 12345:54321 runs them as its owner"
+        assert box.facts.workspace_owner == "12345:54321"
         boxes.workdir.chmod(0o700)
         with pytest.raises(SandboxConfigError, match="and is closed to the sandbox user 0:0") as refused:
             boxes.start(user=user)

@@ -32,6 +32,8 @@ class ContainerFacts:
     tmp_bytes: int
     readonly: bool
     workspace_writable: bool
+    workspace_owner: str = ""
+    """uid:gid that could write the workspace where `user` cannot; "": not known, or root"""
     started_at: str = ""
     """when the engine started it, in its own words; with `init_start` the sign of a restart; "": not known"""
     init_start: str = ""

@@ -327,6 +327,7 @@ def _facts(
         left_out=spec.left_out,
         git_outside=spec.git_outside,
         workspace_writable=writable,
+        workspace_owner="" if writable else _proposed_owner(marker, user, spec),
         started_at=_started_at(inspected),
         init_start=_init_start(observed),
     )
@@ -351,6 +352,11 @@ def _as_owner(marker: NonceFile, user: str, spec: SandboxSpec) -> str:
     if not owner or (marker.status and marker.owners[0] == marker.status.st_uid):  # the operator chose another user
         return ""
     return f"; --sandbox-user {owner} runs them as its owner" if not marker.inode else f"; it belongs to {owner}"
+
+
+def _proposed_owner(marker: NonceFile, user: str, spec: SandboxSpec) -> str:
+    """Return "uid:gid" of the folder's owner, "" where odek itself cannot write there, and so not tidy up after it."""
+    return other_owner(marker.status, user, spec.engine) if marker.status and not marker.inode else ""
 
 
 def _started_at(inspected: dict[str, Any]) -> str:

@@ -90,6 +90,16 @@ def test_each_finding_has_its_verdict_and_a_remedy_where_it_is_not_ok(check: Che
     assert "\x1b" not in check.seen
 
 
+def test_folder_of_another_user_is_named_with_its_owner() -> None:
+    """A20: root in a folder of uid 1001, as with sudo and in CI."""
+    stranger = replace(FACTS, user="0:0", workspace_writable=False, workspace_owner="1001:1002")
+    check = judge_sandbox(stranger)
+    assert check.seen.endswith("; the working directory cannot be written; it belongs to 1001:1002")
+    assert check.mend.startswith("--sandbox-user 1001:1002 runs the commands as its owner; or let uid 0 write it")
+    unknown = judge_sandbox(replace(stranger, workspace_owner=""))
+    assert unknown.mend == "let uid 0 write it, or use --sandbox-readonly"
+
+
 def test_findings_are_lines_with_what_to_do_below() -> None:
     checks = (Check(name="a", verdict="ok", seen="fine"), Check(name="bc", verdict="fail", seen="bad", mend="mend it"))
     assert render_checks(checks, lambda text, _color: text) == ("ok    a   fine\nfail  bc  bad\n          → mend it")

@@ -6,6 +6,9 @@ import subprocess
 
 import pytest
 
+from odek.amounts import MAX_PIDS_LIMIT, MIN_PIDS_LIMIT
+from odek.config.layers import parse_flags
+from odek.errors import ConfigError
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network.plan import Network
 from odek.sandbox.spec import (
@@ -57,17 +60,22 @@ def test_network_mode_is_refused_with_its_origin_when_it_is_unknown(text: str) -
     assert '"none" or "bridge"' in refused.value.hint
 
 
-@pytest.mark.parametrize("value", [16, 17, 4096, 4_194_304])
+@pytest.mark.parametrize("value", [MIN_PIDS_LIMIT, 16, 4096, MAX_PIDS_LIMIT])
 def test_pids_limit_is_taken_when_it_limits(value: int) -> None:
     """R-32."""
     assert parse_pids_limit(value, origin=ORIGIN) == value
 
 
-@pytest.mark.parametrize("value", [0, -1, -5, 1, 4, 4_194_305, 1 << 63])
+@pytest.mark.parametrize("value", [0, -1, -5, 1, 4, 4_194_305, 1 << 53])
 def test_pids_limit_is_refused_when_docker_would_not_enforce_it(value: int) -> None:
     """R-32: 0 and less mean "unlimited" to Docker; 1 starts a container in which nothing can run."""
-    with pytest.raises(SandboxConfigError, match=rf"limit of {value} is not possible \(./odek.json\)"):
+    with pytest.raises(SandboxConfigError, match=rf"limit of {value} is not possible \(./odek.json\)") as refused:
         parse_pids_limit(value, origin=ORIGIN)
+    with pytest.raises(ConfigError, match="out of range") as earlier:
+        parse_flags({"sandbox_pids_limit": [str(value)]})
+    least_and_most = f"from {MIN_PIDS_LIMIT} to {MAX_PIDS_LIMIT}"  # A17: one range wherever it is named
+    assert least_and_most in refused.value.hint
+    assert least_and_most in earlier.value.hint
 
 
 @pytest.mark.parametrize(

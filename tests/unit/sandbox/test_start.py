@@ -202,9 +202,10 @@ def test_folder_of_another_user_names_the_way_out(
     os.chown(scene.spec.workdir, *owner)
     scene.spec = replace(scene.spec, engine=engine)
     script(scene, check=SEEN.replace("workspace=writable\n", ""))
-    scene.start()
+    facts = scene.start().facts
     words = "the working directory is not writable for the sandbox user 1000:1000: commands can only read it"
     assert scene.said == [words + way]
+    assert facts.workspace_owner == ("4711:4712" if way else "")
 
 
 @pytest.mark.skipif(not may_become_others(), reason="only root can give a folder away")

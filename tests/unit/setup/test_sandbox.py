@@ -155,6 +155,46 @@ def test_unknown_network_mode_becomes_none_where_the_operator_is_lenient(setup: 
     assert '"host" is not allowed' in setup.warnings[0][0]
 
 
+@pytest.mark.parametrize(
+    ("key", "attached", "word"),
+    [("sandbox_networks", ["back"], "--sandbox-networks"), ("sandbox_compose_project", "shop", "--sandbox-compose")],
+)
+@pytest.mark.parametrize(
+    ("said", "by"),
+    [
+        ({"flags": {"sandbox_network": "none"}}, "--sandbox-network"),
+        ({"env": {"ODEK_SANDBOX_NETWORK": "none"}}, "ODEK_SANDBOX_NETWORK"),
+        ({}, ""),  # the default takes nothing away and says nothing
+        ({"flags": {"sandbox_network": "bridge"}}, ""),
+        ({"operator_network": "none"}, ""),  # said in the same place as the networks
+    ],
+)
+def test_network_none_says_which_inherited_networks_stay(
+    key: str, attached: object, word: str, said: dict[str, Any], by: str, setup: Setup
+) -> None:
+    """A4: it takes none of them away, and names the word that does."""
+    mode = {"sandbox_network": said["operator_network"]} if "operator_network" in said else {}
+    layers = {name: values for name, values in said.items() if name in ("flags", "env")}
+    draft = setup.draft(**operator(**{key: attached}, **mode), **layers)
+    assert (draft.networks.names, draft.networks.compose_project) in ((("back",), ""), ((), "shop"))
+    assert setup.notes == (
+        [f"{by} none means no other network: those of ~/.odek/config.json stay attached; {word} none leaves them out"]
+        if by
+        else []
+    )
+
+
+@pytest.mark.parametrize(("key", "word"), [("sandbox_networks", ["none"]), ("sandbox_compose_project", "none")])
+def test_network_none_says_nothing_where_the_inherited_networks_are_left_out(
+    key: str, word: object, setup: Setup
+) -> None:
+    """A4"""
+    has = {"sandbox_networks": ["back"], "sandbox_compose_project": ""}
+    has = has if key == "sandbox_networks" else {"sandbox_networks": [], "sandbox_compose_project": "shop"}
+    draft = setup.draft(**operator(**has), flags={"sandbox_network": "none", key: word})
+    assert (draft.networks.names, draft.networks.compose_project, setup.notes) == ((), "", [])
+
+
 def test_draft_is_what_the_settings_ask_for(setup: Setup) -> None:
     """R-32, R-33: nothing is made on the disk yet."""
     draft = setup.draft(
