@@ -13,6 +13,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     safefile.py        opening a file that others may exchange meanwhile
     gitconfig.py       what a file of git's settings names
     trusted_files.py   files that this machine trusts later, and which of them changed
+    strict_json.py     JSON without what Python adds to it: one reader for every file
     operator_home.py   where the operator's files are, and whether they are the operator's
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked

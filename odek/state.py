@@ -11,21 +11,21 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import math
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from odek import safefile, strict_json
 from odek.errors import StateFileError
 from odek.operator_home import OperatorHome, enter_folder, open_home
+from odek.strict_json import JsonError
 from odek.text import visible
 
 LIMIT_BYTES = 1 << 20
 LOCK_WAIT_S = 5.0
 _POLL_S = 0.02
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # NONBLOCK: a FIFO must not hang us
 _REPAIR = "look at it, then repair or remove it"
 
 
@@ -60,15 +60,15 @@ class StateFolder:
     def read_json(self, name: str, *, limit_bytes: int = LIMIT_BYTES) -> object:
         """Return the value of the JSON file `name`, or None when it does not exist.
 
-        Raises StateFileError as `read` does, and when the file is not strict JSON (see `parse_json`)
+        Raises StateFileError as `read` does, and when the file is not strict JSON (strict_json.py)
         or holds a bare `null`.
         """
         data = self.read(name, limit_bytes=limit_bytes)
         if data is None:
             return None
         try:
-            value = parse_json(data)
-        except ValueError as error:
+            value = strict_json.parse(data)
+        except JsonError as error:
             raise StateFileError(f'"{visible(self.path(name))}" is damaged: {error}', hint=_REPAIR) from error
         if value is None:
             raise StateFileError(f'"{visible(self.path(name))}" is damaged: it holds nothing but null', hint=_REPAIR)
@@ -118,18 +118,19 @@ class StateFolder:
 
     def _read_from(self, folder: int, name: str, limit_bytes: int) -> bytes | None:
         try:
-            descriptor = self._open_file(folder, name, _READ_FLAGS)
+            descriptor = self._open_file(folder, name, safefile.READ_FLAGS)
         except FileNotFoundError:
             return None
         try:
-            data = _read_up_to(descriptor, limit_bytes + 1)
+            return safefile.read_limited(descriptor, limit_bytes)
+        except safefile.TooLarge as error:
+            raise StateFileError(
+                f'"{visible(self.path(name))}" is larger than {limit_bytes} bytes', hint=_REPAIR
+            ) from error
         except OSError as error:
             raise self._failed(name, "read", error) from error
         finally:
             os.close(descriptor)
-        if len(data) > limit_bytes:
-            raise StateFileError(f'"{visible(self.path(name))}" is larger than {limit_bytes} bytes', hint=_REPAIR)
-        return data
 
     def _open_file(self, folder: int, name: str, flags: int) -> int:
         """Return a descriptor of a trusted file; FileNotFoundError passes through."""
@@ -203,54 +204,6 @@ class StateFolder:
         )
 
 
-def parse_json(data: bytes) -> object:
-    """Return the value of `data`: strict JSON in UTF-8, with or without a byte order mark.
-
-    Raises ValueError, its text fit for the user, on anything else: duplicate keys, NaN, infinities,
-    numbers beyond what Python converts, nesting beyond what it can follow (B37, B38).
-    """
-    try:
-        return json.loads(
-            data.decode("utf-8-sig"),
-            object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-            parse_int=_integer,
-        )
-    except UnicodeDecodeError as error:
-        raise ValueError("it is not UTF-8") from error
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"line {error.lineno}, column {error.colno}: {error.msg.lower()}") from error
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f'the key "{visible(key)}" stands twice')
-        found[key] = value
-    return found
-
-
-def _refuse_constant(word: str) -> object:
-    raise ValueError(f"{word} is no JSON")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {digits[:20]} is too large")
-    return number
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 100:  # far above anything meant; Python itself gives up at 4300, with a hint for programmers
-        raise ValueError(f"the number {digits[:20]}… is too long")
-    return int(digits)
-
-
 def _check_name(name: str) -> None:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise StateFileError(f'"{visible(name)}" cannot be the name of a state file', hint="use another name")
@@ -266,16 +219,6 @@ def _refuse_untrusted(status: os.stat_result, shown: str, uid: int) -> None:
         raise StateFileError(
             f'"{shown}" is open to other users (mode {mode:04o})', hint=f'check what it holds, then chmod 600 "{shown}"'
         )
-
-
-def _read_up_to(descriptor: int, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        chunk = os.read(descriptor, min(size - len(data), 1 << 16))
-        if not chunk:
-            break
-        data += chunk
-    return bytes(data)
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from odek.config.options import LIVE
-from odek.config.secretfile import read_secrets
 from odek.config.settings import Settings
+from odek.config.sources import read_secrets
 from odek.config.values import variables_in
 from odek.host import Host
 from odek.redact import secrets_in

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from odek.config.jsonfile import described, kind_of
 from odek.config.settings import Action, DangerSettings
 from odek.errors import ConfigError
+from odek.strict_json import described, kind_of
 from odek.text import visible
 
 CLASSES = (

@@ -9,15 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odek.config.danger import parse_dangerous
-from odek.config.jsonfile import described, parse_config, read_operator_config, read_project_config
 from odek.config.options import BY_KEY, FORBIDDEN, GLOBAL_FILE, LIVE, OPTIONS, PROJECT_FILE, Option
 from odek.config.provider import DEFAULT_PROVIDER, address_of, choose_provider, foreign_key_variables
-from odek.config.secretfile import SHOWN as SECRETS_FILE
-from odek.config.secretfile import SecretFile, read_secrets
 from odek.config.settings import Source
+from odek.config.sources import (
+    SECRETS_FILE,
+    SecretFile,
+    parse_config,
+    read_operator_config,
+    read_project_config,
+    read_secrets,
+)
 from odek.config.values import check_references, expand, parse_json, parse_text
 from odek.errors import ConfigError
 from odek.host import Host
+from odek.strict_json import described
 from odek.text import truncate, visible
 
 _FILE_KEYS = (

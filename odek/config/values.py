@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from odek import amounts
-from odek.config.jsonfile import described, kind_of, quoted
 from odek.config.options import Option
 from odek.errors import ConfigError
+from odek.strict_json import described, kind_of, quoted
 from odek.text import truncate, visible
 
 TRUE_WORDS = ("1", "true", "yes", "on")

@@ -10,12 +10,12 @@ import os
 
 from odek.errors import StateFileError
 from odek.operator_home import OperatorHome
+from odek.safefile import READ_FLAGS
 from odek.state import StateFolder
 from odek.text import visible
 
 FOLDER = "sessions"
 LIMIT_BYTES = 32 << 20  # what earlier tools accept as a session, and enough for any window of a model
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not hang a list
 _WRITE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -113,7 +113,7 @@ class SessionFolder(StateFolder):
 
         Raises StateFileError when the file cannot be trusted or read, or is over the limit.
         """
-        descriptor = self._open(name, _READ_FLAGS)
+        descriptor = self._open(name, READ_FLAGS)
         if descriptor is None:
             return None
         try:
@@ -127,7 +127,7 @@ class SessionFolder(StateFolder):
 
     def read_all(self, name: str) -> bytes | None:
         """Return the bytes of `name`, None when it is missing. Raises StateFileError, also over the limit."""
-        descriptor = self._open(name, _READ_FLAGS)
+        descriptor = self._open(name, READ_FLAGS)
         if descriptor is None:
             return None
         try:

@@ -6,6 +6,7 @@ odek reads it and exports to it; its field names are a contract. Fields that are
 
 from __future__ import annotations
 
+from odek import strict_json
 from odek.session.transcript import (
     Entry,
     Header,
@@ -22,7 +23,6 @@ from odek.session.transcript import (
     to_line,
     usage_fields,
 )
-from odek.state import parse_json
 
 _FIELDS = frozenset({"id", "created_at", "updated_at", "model", "turns", "task", "sandbox", "cwd", "usage", "messages"})
 
@@ -53,7 +53,7 @@ def parse_object(data: bytes) -> Transcript:
 
     Turns are counted anew: earlier tools miscounted them (F-98).
     """
-    fields = read_object(parse_json(data))
+    fields = read_object(strict_json.parse(data))
     raw = fields.get("messages")
     if not isinstance(raw, list):
         raise ValueError("it has no list of messages")

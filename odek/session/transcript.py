@@ -27,10 +27,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from odek import strict_json
 from odek.model.extras import from_json, to_json
 from odek.model.types import Message, Role, ToolCall, Usage
 from odek.session.ids import parse_time
-from odek.state import parse_json
 
 Redact = Callable[[str], str]
 
@@ -336,7 +336,7 @@ def parse_header(line: bytes) -> Header:
     """Return what a first line says. Raises ValueError, its text fit for the user."""
     if not line.startswith(_HEADER_MARK):
         raise ValueError("it does not begin as a session does" if line else "it is empty")
-    fields = read_object(parse_json(line))
+    fields = read_object(strict_json.parse(line))
     if fields.get("format") != FORMAT:
         raise ValueError("its format is unknown; it may come from a newer odek")
     return Header(
@@ -409,7 +409,7 @@ def parse_file(data: bytes) -> Parsed:
     for number, line in enumerate(lines[1:], start=2):
         try:
             if number not in superseded:
-                reader.take(read_object(parse_json(line)))
+                reader.take(read_object(strict_json.parse(line)))
         except ValueError as error:
             later = lines[number:-1] if data.endswith(b"\n") else lines[number:]
             if any(line.startswith(STATE_MARK) for line in later):
@@ -429,7 +429,7 @@ def parse_ends(head: bytes, tail: bytes) -> Summary | None:
     for line in reversed(tail.split(b"\n")[1:-1]):  # the first may be the end of a longer line
         if line.startswith(STATE_MARK):
             try:
-                return Summary(header=header, state=read_state(read_object(parse_json(line))))
+                return Summary(header=header, state=read_state(read_object(strict_json.parse(line))))
             except ValueError:
                 return None
     return None

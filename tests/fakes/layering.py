@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from odek.config.layers import Layer, parse_environment, parse_file, parse_flags, with_fallbacks
-from odek.config.secretfile import SecretFile
 from odek.config.settings import Source
+from odek.config.sources import SecretFile
 from odek.host import Host
 
 NO_SECRETS = SecretFile(values={})

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from support.privileges import may_become_others
 
-from odek.config.jsonfile import read_operator_config
-from odek.config.secretfile import read_secrets
+from odek.config.sources import read_operator_config, read_secrets
 from odek.errors import StateFileError
 from odek.operator_home import OperatorHome, find_operator_home, repositories_around
 from odek.session.files import SessionFolder

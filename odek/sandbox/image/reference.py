@@ -12,10 +12,10 @@ default.digests.json lists these IDs by processor (D-12); scripts/update-default
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
+from odek import strict_json
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import truncate, visible
 
@@ -138,8 +138,8 @@ def parse_default_digests(data: bytes, *, pin: str) -> tuple[tuple[str, str], ..
     image would be trusted otherwise. Raises SandboxConfigError for anything unexpected.
     """
     try:
-        content = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
+        content = strict_json.parse(data)
+    except strict_json.JsonError as error:
         raise SandboxConfigError(f"{FILE} is damaged: {visible(truncate(str(error), 200))}") from error
     if not isinstance(content, dict) or set(content) != {"index", "architectures"}:
         raise SandboxConfigError(f'{FILE} must hold "index" and "architectures" and nothing else')
@@ -157,9 +157,3 @@ def parse_default_digests(data: bytes, *, pin: str) -> tuple[tuple[str, str], ..
                 raise SandboxConfigError(f'{FILE}: "{visible(truncate(str(digest), 80))}" ({name}) is no digest')
             found.append((name.partition("/")[0], digest))
     return tuple(found)
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key stands twice")
-    return dict(pairs)

@@ -21,8 +21,8 @@ from odek.config.layers import (
     with_fallbacks,
 )
 from odek.config.options import BY_KEY, LIVE, Option
-from odek.config.secretfile import SecretFile
 from odek.config.settings import DangerSettings, Source
+from odek.config.sources import SecretFile
 from odek.errors import ConfigError
 
 UID = os.getuid()

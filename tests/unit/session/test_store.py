@@ -140,7 +140,7 @@ def test_damaged_files_are_listed_and_hide_nothing(sessions: Sessions, tmp_path:
     listing = sessions.store.list()
     assert [summary.header.id for summary in listing.sessions] == [good]
     damaged = {
-        "a.json": f'"{where}/a.json" is damaged: line 1, column 1: expecting value',
+        "a.json": f'"{where}/a.json" is damaged: line 1, column 1: the file ends too early',
         "b.jsonl": f'"{where}/b.jsonl" is damaged: it is empty',
         "c.json": f'"{where}/c.json" is damaged: line 1, column ',
         "d.json": f'"{where}/d.json" is damaged: it is no JSON object',
@@ -154,7 +154,7 @@ def test_damaged_files_are_listed_and_hide_nothing(sessions: Sessions, tmp_path:
         "k..l.json": '"k..l" is not the id of a session',
         "m.json": f'"{where}/m.json" is open to other users (mode 0644)',
         "n.jsonl": f'"{where}/n.jsonl" is damaged: it says that its id is "{good}"',
-        "o.json": f'"{where}/o.json" is damaged: the key "id" stands twice',
+        "o.json": f'"{where}/o.json" is damaged: the key "id" is in one object twice',
         "we\udcffird.json": f'"{where}/we\\udcffird.json" is damaged: line 1, column ',
     }
     assert [entry.name for entry in listing.damaged] == sorted(damaged)

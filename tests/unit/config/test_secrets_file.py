@@ -9,7 +9,7 @@ import pytest
 from fakes.homes import operator_home
 from support.privileges import may_become_others
 
-from odek.config.secretfile import SecretFile, parse_secrets, read_secrets
+from odek.config.sources import SecretFile, parse_secrets, read_secrets
 from odek.errors import ConfigError
 
 WARNING = "~/.odek/secrets.env: line {} is ignored: it is not NAME=VALUE"

@@ -12,8 +12,9 @@ import pytest
 from fakes.homes import operator_home
 from support.privileges import may_become_others
 
-from odek.config.jsonfile import LIMIT_BYTES, kind_of, parse_config, quoted, read_operator_config, read_project_config
+from odek.config.sources import LIMIT_BYTES, parse_config, read_operator_config, read_project_config
 from odek.errors import ConfigError
+from odek.strict_json import kind_of, quoted
 
 SHOWN = "./odek.json"
 GOOD = b'{"dangerous": {"denylist": ["git push"]}, "sandbox_network": "none"}'
@@ -57,16 +58,16 @@ def test_parses_what_editors_write(data: bytes) -> None:
         (b'{"a": -1e999}', "the number -1e999 is too large"),
         (b'{"a": ' + b"9" * 5000 + b"}", "the number 99999999999999999999999… is too large"),
         (b'{"a": ' + b"9" * 20 + b"}", "the number 99999999999999999999 is too large"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b'{"a":' * 100_000, "nested too deeply"),
-        (b'{"a": 1, "b": 2, "a": 3}', 'the key "a" stands in one object twice'),
+        (b"[" * 100_000, "it is nested too deeply"),
+        (b'{"a":' * 100_000, "it is nested too deeply"),
+        (b'{"a": 1, "b": 2, "a": 3}', 'the key "a" is in one object twice'),
         (
             b'{"sandbox_network": "none", "sandbox\\u005fnetwork": "bridge"}',
-            'the key "sandbox_network" stands in one object twice',
+            'the key "sandbox_network" is in one object twice',
         ),
-        (b'{"mcp_servers": {"x": {}, "x": {}}}', 'the key "x" stands in one object twice'),
-        (b'{"dangerous": {}, "dangerous": {}}', 'the key "dangerous" stands in one object twice'),
-        (b'{"\\u001b[2J": 1, "\\u001b[2J": 1}', 'the key "\\u001b[2J" stands in one object twice'),
+        (b'{"mcp_servers": {"x": {}, "x": {}}}', 'the key "x" is in one object twice'),
+        (b'{"dangerous": {}, "dangerous": {}}', 'the key "dangerous" is in one object twice'),
+        (b'{"\\u001b[2J": 1, "\\u001b[2J": 1}', 'the key "\\u001b[2J" is in one object twice'),
     ],
     ids=lambda value: repr(value)[:40],
 )
