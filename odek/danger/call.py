@@ -9,7 +9,7 @@ from typing import Protocol
 from odek.danger.paths import Place, Reading
 from odek.danger.risk import RiskClass
 from odek.danger.shell import abstract_text
-from odek.danger.shell.scope import Scope
+from odek.danger.shell.state import ShellState
 
 
 class RuleContext(Protocol):
@@ -35,19 +35,19 @@ class RuleContext(Protocol):
         """Take note of a plainer spelling of the command, for denylists."""
         ...
 
-    def write(self, path: str, scope: Scope) -> None:
+    def write(self, path: str, state: ShellState) -> None:
         """Take note that the file `path` is written, created or removed."""
         ...
 
-    def read(self, path: str, scope: Scope, how: Reading) -> None:
+    def read(self, path: str, state: ShellState, how: Reading) -> None:
         """Take note that the file `path` is read."""
         ...
 
-    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, ignore_unknown: bool) -> str:
+    def run(self, argv: Sequence[str], state: ShellState, *, stdin: str | None, ignore_unknown: bool) -> str:
         """Check a command made of words; return what it prints. `ignore_unknown`: unknown programs do not count."""
         ...
 
-    def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
+    def text(self, text: str, state: ShellState, *, stdin: str | None) -> None:
         """Check shell text."""
         ...
 
@@ -57,7 +57,7 @@ class Call:
     """A program with its arguments."""
 
     context: RuleContext
-    scope: Scope
+    state: ShellState
     program: str
     """its plain name, versions and system directories removed"""
     argv: tuple[str, ...]
@@ -82,25 +82,25 @@ class Call:
         """Take note of files that are written; "-" is a stream."""
         for path in paths:
             if path not in ("-", ""):
-                self.context.write(path, self.scope)
+                self.context.write(path, self.state)
 
     def read(self, *words: str, how: Reading = "contents") -> None:
         """Take note of words that may name files, also after `=`, `@`, `:` or a short option."""
         for word in words:
             for path in path_candidates(word):
-                self.context.read(path, self.scope, how)
+                self.context.read(path, self.state, how)
 
     def run(self, argv: Sequence[str], *, stdin: str | None = None, ignore_unknown: bool = False) -> str:
         """Check a command that this one runs with the given words."""
         return (
-            self.context.run(argv, self.scope, stdin=stdin, ignore_unknown=ignore_unknown)
+            self.context.run(argv, self.state, stdin=stdin, ignore_unknown=ignore_unknown)
             if argv
             else abstract_text.ANY
         )
 
-    def shell(self, text: str, scope: Scope | None = None, *, stdin: str | None = None) -> None:
+    def shell(self, text: str, state: ShellState | None = None, *, stdin: str | None = None) -> None:
         """Check shell text that this command runs."""
-        self.context.text(text, scope or self.scope, stdin=stdin)
+        self.context.text(text, state or self.state, stdin=stdin)
 
 
 Rule = Callable[[Call], None]

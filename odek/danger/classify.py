@@ -13,7 +13,7 @@ from odek.danger.risk import Finding, Risk, RiskClass, summarise
 from odek.danger.shell import abstract_text
 from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.parser import parse_prefix
-from odek.danger.shell.scope import Scope
+from odek.danger.shell.state import ShellState
 from odek.danger.unparsed import scan_text
 
 _AMBIGUOUS = re.compile(r"\[\[|\(\(|\$'|\$\"|&>|\|&|\bfunction\b|\bselect\b|=\(|<\(|>\(|<<<|;;?&")
@@ -43,7 +43,7 @@ def _follow(interpreter: ShellInterpreter, command: str, place: Place, *, posix:
     """Let `interpreter` judge `command`, up to its first error if it has one; return that."""
     script, error = parse_prefix(command, Budget(), posix=posix)
     try:
-        interpreter.start(script, Scope(cwds=(place.cwd,)))
+        interpreter.start(script, ShellState(cwds=(place.cwd,)))
     except ParseError as limit:
         return limit
     return error

@@ -10,7 +10,7 @@ from odek.danger.risk import RiskClass
 from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Fields, combine_readings
 from odek.danger.shell.queries import assigned, changed_names, simple_commands
-from odek.danger.shell.scope import UNKNOWN, Scope, Values
+from odek.danger.shell.state import UNKNOWN, ShellState, Values
 from odek.danger.shell.syntax import Compound, Simple, literal_text
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Doubts:
         values: list[tuple[str, Values, bool]],
         cwds: Values,
         fed: str | None,
-        scope: Scope,
+        state: ShellState,
     ) -> None:
         """On the host: take note of what is not understood of a command that the rules hold for harmless."""
         assert self._host is not None
@@ -64,9 +64,9 @@ class Doubts:
         for fields in combinations or ():
             if not fields or (self._second_reading and _NO_PROGRAM.match(fields[0])):
                 continue
-            if fields[0] not in scope.functions:
+            if fields[0] not in state.functions:
                 self._doubt(self._host.why_not(fields, self._circumstances(cwds, fed)))
-            elif fields[0] in scope.maybe:
+            elif fields[0] in state.maybe:
                 self._doubt(f"runs {fields[0]}, which may or may not be a function")
 
     def _circumstances(self, cwds: Values, fed: str | None) -> At:
@@ -86,25 +86,25 @@ class Doubts:
         """Take note that an expansion is not understood, or that it sets the variable `name`."""
         self._doubt(self._host.why_not_assign(name, values) if name and self._host else why)
 
-    def _forget_changes(self, command: Compound, scope: Scope) -> None:
+    def _forget_changes(self, command: Compound, state: ShellState) -> None:
         """At the start of a loop: forget what its body changes, so that one round stands for all."""
         changes: dict[str, bool] = {}
         if self._host:
-            bodies = tuple(script for function in scope.functions.values() for script in function.scripts)
+            bodies = tuple(script for function in state.functions.values() for script in function.scripts)
             changes = changed_names((*command.scripts, *bodies))
         for name, counts in changes.items():
-            known = scope.variables.get(name, UNKNOWN)
+            known = state.variables.get(name, UNKNOWN)
             is_number = counts and all(value == abstract_text.NAME or value.isdigit() for value in known)
-            scope.assign(name, (abstract_text.NAME,) if is_number else UNKNOWN)
+            state.assign(name, (abstract_text.NAME,) if is_number else UNKNOWN)
         if "" in changes:
-            scope.variables = dict.fromkeys(scope.variables, UNKNOWN)
+            state.variables = dict.fromkeys(state.variables, UNKNOWN)
         for part in simple_commands(command.scripts):
             for name in assigned(part):
                 if name not in changes:
-                    scope.assign(name, UNKNOWN)
+                    state.assign(name, UNKNOWN)
             program = literal_text(part.words[0]) if part.words else None
-            if program in _MOVING or program in scope.functions:
-                scope.cwds = UNKNOWN
+            if program in _MOVING or program in state.functions:
+                state.cwds = UNKNOWN
             if self._host:
                 self._host.expects_links(program)
 

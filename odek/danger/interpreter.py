@@ -35,7 +35,7 @@ from odek.danger.shell.queries import (
     leaves,
     loop_values,
 )
-from odek.danger.shell.scope import UNKNOWN, Scope
+from odek.danger.shell.state import UNKNOWN, ShellState
 from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
 from odek.danger.unparsed import scan_text
 
@@ -83,14 +83,14 @@ class ShellInterpreter(Doubts):
         if tuple(words) != self.commands[-1]:
             self.commands.append(tuple(words))
 
-    def write(self, path: str, scope: Scope) -> None:
+    def write(self, path: str, state: ShellState) -> None:
         """See call.RuleContext."""
         if self._second_reading and not abstract_text.is_exact(path):
             return
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
             return
-        for cwd in scope.cwds:
+        for cwd in state.cwds:
             resolved = resolve(self._shortened(path, cwd), cwd)
             finding = classify_write(resolved, self._place)
             if finding.level > RiskClass.LOCAL_WRITE:  # its reason names the file
@@ -99,11 +99,11 @@ class ShellInterpreter(Doubts):
             if name := trusted_name(resolved, self._place):
                 self.trusted_files.add(name)
 
-    def read(self, path: str, scope: Scope, how: Reading) -> None:
+    def read(self, path: str, state: ShellState, how: Reading) -> None:
         """See call.RuleContext."""
         if "/dev/tcp/" in path or "/dev/udp/" in path:
             self.add(RiskClass.NETWORK_EGRESS, "redirect.network", "opens a network connection")
-        for cwd in scope.cwds:
+        for cwd in state.cwds:
             finding = classify_read(resolve(self._shortened(path, cwd), cwd), self._place, how)
             finding = finding and classify_read(resolve(path, cwd), self._place, how)
             if finding:
@@ -114,19 +114,19 @@ class ShellInterpreter(Doubts):
         ordinary = "/." not in cwd and is_below(cwd, writable_root(self._place))
         return "x" if ordinary and _PLAIN.fullmatch(path) else path
 
-    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, ignore_unknown: bool) -> str:
+    def run(self, argv: Sequence[str], state: ShellState, *, stdin: str | None, ignore_unknown: bool) -> str:
         """See call.RuleContext."""
         self._budget.spend()
         self._budget.enter()
         before, self._ignore_unknown = self._ignore_unknown, self._ignore_unknown or ignore_unknown
         self._inner += 1
-        output = self._fields(tuple(argv), scope, stdin, frozenset())
+        output = self._fields(tuple(argv), state, stdin, frozenset())
         self._inner -= 1
         self._ignore_unknown = before
         self._budget.leave()
         return output
 
-    def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
+    def text(self, text: str, state: ShellState, *, stdin: str | None) -> None:
         """See call.RuleContext."""
         ignore_unknown = self._ignore_unknown
         if abstract_text.holds_unknown(text):
@@ -143,25 +143,25 @@ class ShellInterpreter(Doubts):
             for finding in scan_text(text):
                 self.add(finding.level, finding.rule, finding.reason)
         else:
-            self.script(script, scope, stdin)
+            self.script(script, state, stdin)
         self._inner -= 1
         self._budget.leave()
         self._ignore_unknown = ignore_unknown
 
-    def start(self, script: Script, scope: Scope) -> None:
+    def start(self, script: Script, state: ShellState) -> None:
         """Check a whole command line. Raises ParseError when it is too much."""
-        self.script(script, scope)
+        self.script(script, state)
 
-    def script(self, script: Script, scope: Scope, stdin: str | None = None) -> str:
+    def script(self, script: Script, state: ShellState, stdin: str | None = None) -> str:
         """Check `script` and return what it prints, as far as that is known."""
         output = "" if not script.items else abstract_text.ANY
         for item in script.items:
-            printed = self._and_or(item, scope, stdin)
+            printed = self._and_or(item, state, stdin)
             output = printed if len(script.items) == 1 else abstract_text.ANY
         return output
 
-    def _and_or(self, item: AndOr, scope: Scope, stdin: str | None) -> str:
-        target = scope.copy() if item.background else scope
+    def _and_or(self, item: AndOr, state: ShellState, stdin: str | None) -> str:
+        target = state.copy() if item.background else state
         failed = target.copy() if item.operators or is_move(item.pipelines[0]) else None
         output = self._pipeline(item.pipelines[0], target, stdin)
         if failed is not None:
@@ -169,9 +169,9 @@ class ShellInterpreter(Doubts):
             self._chain(item, target, failed, stdin)
         return output if not item.operators else abstract_text.ANY
 
-    def _chain(self, item: AndOr, scope: Scope, failed: Scope | None, stdin: str | None) -> None:
-        """Follow `&&` and `||`; `scope` ends as any of the states in which the chain can end."""
-        succeeded = scope.copy()
+    def _chain(self, item: AndOr, state: ShellState, failed: ShellState | None, stdin: str | None) -> None:
+        """Follow `&&` and `||`; `state` ends as any of the states in which the chain can end."""
+        succeeded = state.copy()
         for operator, pipeline in zip(item.operators, item.pipelines[1:], strict=True):
             current = succeeded.copy()
             if operator == "||" and failed is not None:
@@ -181,96 +181,98 @@ class ShellInterpreter(Doubts):
             if operator == "&&":
                 succeeded = current
                 failed = _joined(_joined(failed, before), current)
-            elif leaves(pipeline, scope):
+            elif leaves(pipeline, state):
                 failed = None
             else:
                 succeeded.join(current)
                 failed = _joined(before, current)
         if failed is not None:
             succeeded.join(failed)
-        scope.become(succeeded)
+        state.become(succeeded)
 
-    def _pipeline(self, pipeline: Pipeline, scope: Scope, stdin: str | None) -> str:
+    def _pipeline(self, pipeline: Pipeline, state: ShellState, stdin: str | None) -> str:
         if len(pipeline.commands) == 1:
-            return self._command(pipeline.commands[0], scope, stdin)
+            return self._command(pipeline.commands[0], state, stdin)
         output = stdin
         for index, command in enumerate(pipeline.commands):
             self._fed_by = self._last if index else ()
-            output = self._command(command, scope.copy(), output)
+            output = self._command(command, state.copy(), output)
         return output if output is not None else ""
 
     # commands
 
-    def _command(self, command: Command, scope: Scope, stdin: str | None) -> str:
+    def _command(self, command: Command, state: ShellState, stdin: str | None) -> str:
         self._budget.spend()
         if isinstance(command, Simple):
-            return self._simple(command, scope, stdin)
+            return self._simple(command, state, stdin)
         self._budget.enter()
-        fed = self._redirects(command.redirects, self._expander(scope), scope, stdin)
-        output = _COMPOUND[command.kind](self, command, scope, fed)
+        fed = self._redirects(command.redirects, self._expander(state), state, stdin)
+        output = _COMPOUND[command.kind](self, command, state, fed)
         self._budget.leave()
         return output
 
-    def _simple(self, command: Simple, scope: Scope, stdin: str | None) -> str:
+    def _simple(self, command: Simple, state: ShellState, stdin: str | None) -> str:
         outer, self._pending = (self._worst, self._pending), []
         self._fed_from, fed_by = "", self._fed_by
         self._worst = RiskClass.SAFE
-        output = self._check_simple(command, scope, stdin, fed_by)
+        output = self._check_simple(command, state, stdin, fed_by)
         if self._worst <= RiskClass.LOCAL_WRITE:  # else it is asked about by its class
             self.doubts.update(dict.fromkeys(self._pending))
         self._worst, self._pending = max(outer[0], self._worst) if self._inner else outer[0], outer[1]
         return output
 
-    def _check_simple(self, command: Simple, scope: Scope, stdin: str | None, fed_by: Fields) -> str:
-        expander = self._expander(scope)
+    def _check_simple(self, command: Simple, state: ShellState, stdin: str | None, fed_by: Fields) -> str:
+        expander = self._expander(state)
         readings = [expander.readings(word) for word in command.words]
         commands = merge_readings(readings)
         values = [(a.name, expander.value(a.value), a.append) for a in command.assignments]
         self._fed_from, self._fed_by = "", fed_by
-        fed = self._redirects(command.redirects, expander, scope, stdin)
-        cwds = scope.cwds
+        fed = self._redirects(command.redirects, expander, state, stdin)
+        cwds = state.cwds
         for name, candidates, _ in values:
             check_assignment(self, name, candidates, program=commands[0][0] if commands else "")
         if not commands:
             for name, candidates, append in values:
-                scope.assign(name, UNKNOWN if append else candidates)
-                scope.splits_oddly = scope.splits_oddly or name == "IFS"
+                state.assign(name, UNKNOWN if append else candidates)
+                state.splits_oddly = state.splits_oddly or name == "IFS"
             output = ""
         else:
-            output = self._run_simple(commands, scope, fed, frozenset(expander.secrets))
+            output = self._run_simple(commands, state, fed, frozenset(expander.secrets))
         if self._host and not self._inner and self._worst <= RiskClass.LOCAL_WRITE:
-            self._doubt_simple(command, readings, values, cwds, fed, scope)
+            self._doubt_simple(command, readings, values, cwds, fed, state)
         return abstract_text.ANY if any(redirect.operator not in _FEEDING for redirect in command.redirects) else output
 
-    def _run_simple(self, commands: tuple[Fields, ...], scope: Scope, fed: str | None, secrets: frozenset[str]) -> str:
-        output = self._fields(commands[0], scope, fed, secrets)
+    def _run_simple(
+        self, commands: tuple[Fields, ...], state: ShellState, fed: str | None, secrets: frozenset[str]
+    ) -> str:
+        output = self._fields(commands[0], state, fed, secrets)
         for fields in commands[1:]:
             self._budget.spend()
-            self._fields(fields, scope.copy(), fed, secrets)
+            self._fields(fields, state.copy(), fed, secrets)
             output = abstract_text.ANY
         return output
 
-    def _fields(self, fields: Fields, scope: Scope, stdin: str | None, secrets: frozenset[str]) -> str:
+    def _fields(self, fields: Fields, state: ShellState, stdin: str | None, secrets: frozenset[str]) -> str:
         self.commands.append(fields)
-        function = scope.functions.get(fields[0])
+        function = state.functions.get(fields[0])
         if function is not None:
-            return self._function_call(function, fields, scope, stdin)
-        output = check_call(self, scope, fields, stdin, secrets)
+            return self._function_call(function, fields, state, stdin)
+        output = check_call(self, state, fields, stdin, secrets)
         return output if self._host is None else trusted_output(fields, output)
 
-    def _function_call(self, function: Compound, fields: Fields, scope: Scope, stdin: str | None) -> str:
+    def _function_call(self, function: Compound, fields: Fields, state: ShellState, stdin: str | None) -> str:
         self._budget.spend(8)  # calls repeat work, so they must run out
         self._budget.enter()
-        arguments, scope.arguments = scope.arguments, fields[1:]
-        scope.functions[fields[0]] = _NOTHING  # what it does when it calls itself is what it does
-        output = self.script(function.scripts[0], scope, stdin)
-        scope.functions[fields[0]] = function
-        scope.arguments = arguments
+        arguments, state.arguments = state.arguments, fields[1:]
+        state.functions[fields[0]] = _NOTHING  # what it does when it calls itself is what it does
+        output = self.script(function.scripts[0], state, stdin)
+        state.functions[fields[0]] = function
+        state.arguments = arguments
         self._budget.leave()
         return output
 
     def _redirects(
-        self, redirects: tuple[Redirect, ...], expander: Expander, scope: Scope, stdin: str | None
+        self, redirects: tuple[Redirect, ...], expander: Expander, state: ShellState, stdin: str | None
     ) -> str | None:
         """Check redirections and return what is fed to the command."""
         for redirect in redirects:
@@ -282,27 +284,27 @@ class ShellInterpreter(Doubts):
                     continue
                 worst, self._worst = self._worst, RiskClass.SAFE
                 if redirect.operator in ("<", "<&"):
-                    self.read(target, scope, "contents")
+                    self.read(target, state, "contents")
                     stdin, self._fed_from = abstract_text.ANY, target if abstract_text.is_exact(target) else ""
                 else:
-                    self.write(target, scope)
+                    self.write(target, state)
                 if self._host and self._worst <= RiskClass.LOCAL_WRITE:
-                    self._doubt(self._host.why_not_redirect(redirect.operator, target, scope.cwds))
+                    self._doubt(self._host.why_not_redirect(redirect.operator, target, state.cwds))
                 self._worst = max(self._worst, worst)
         return stdin
 
-    def _expander(self, scope: Scope) -> Expander:
+    def _expander(self, state: ShellState) -> Expander:
         return Expander(
             place=self._place,
-            scope=scope,
-            run=lambda script: self._substitution(script, scope),
+            state=state,
+            run=lambda script: self._substitution(script, state),
             warn=self._warn,
             doubt=self._doubt_expansion,
         )
 
-    def _substitution(self, script: Script, scope: Scope) -> str:
+    def _substitution(self, script: Script, state: ShellState) -> str:
         self._budget.enter()
-        output = self.script(script, scope.copy())
+        output = self.script(script, state.copy())
         self._budget.leave()
         return output
 
@@ -311,74 +313,74 @@ class ShellInterpreter(Doubts):
 
     # compound commands
 
-    def _subshell(self, command: Compound, scope: Scope, stdin: str | None) -> str:
-        return self.script(command.scripts[0], scope.copy(), stdin)
+    def _subshell(self, command: Compound, state: ShellState, stdin: str | None) -> str:
+        return self.script(command.scripts[0], state.copy(), stdin)
 
-    def _group(self, command: Compound, scope: Scope, stdin: str | None) -> str:
-        return self.script(command.scripts[0], scope, stdin)
+    def _group(self, command: Compound, state: ShellState, stdin: str | None) -> str:
+        return self.script(command.scripts[0], state, stdin)
 
-    def _if(self, command: Compound, scope: Scope, stdin: str | None) -> str:
-        ends: Scope | None = None
+    def _if(self, command: Compound, state: ShellState, stdin: str | None) -> str:
+        ends: ShellState | None = None
         scripts = command.scripts
         for index in range(0, len(scripts) - 1, 2):
-            self.script(scripts[index], scope, stdin)
-            branch = scope.copy()
+            self.script(scripts[index], state, stdin)
+            branch = state.copy()
             self.script(scripts[index + 1], branch, stdin)
             ends = _joined(ends, branch)
         if len(scripts) % 2:
-            self.script(scripts[-1], scope, stdin)
+            self.script(scripts[-1], state, stdin)
         if ends is not None:
-            scope.join(ends)
+            state.join(ends)
         return abstract_text.ANY
 
-    def _loop(self, command: Compound, scope: Scope, stdin: str | None) -> str:
-        self._forget_changes(command, scope)
-        self.script(command.scripts[0], scope, stdin)
-        body = scope.copy()
+    def _loop(self, command: Compound, state: ShellState, stdin: str | None) -> str:
+        self._forget_changes(command, state)
+        self.script(command.scripts[0], state, stdin)
+        body = state.copy()
         self.script(command.scripts[1], body, stdin)
-        scope.join(body)
+        state.join(body)
         return abstract_text.ANY
 
-    def _for(self, command: Compound, scope: Scope, stdin: str | None) -> str:
-        expander = self._expander(scope)
+    def _for(self, command: Compound, state: ShellState, stdin: str | None) -> str:
+        expander = self._expander(state)
         fields = tuple(text for word in command.words for reading in expander.readings(word) for text in reading)
-        self._forget_changes(command, scope)
-        body = scope.copy()
+        self._forget_changes(command, state)
+        body = state.copy()
         if command.name:
             body.assign(command.name, loop_values(fields))
             self._doubt_expansion("", command.name, loop_values(fields))
         elif command.words:
             expander.arithmetic(command.words[0])
         self.script(command.scripts[0], body, stdin)
-        scope.join(body)
+        state.join(body)
         return abstract_text.ANY
 
-    def _case(self, command: Compound, scope: Scope, stdin: str | None) -> str:
-        expander = self._expander(scope)
+    def _case(self, command: Compound, state: ShellState, stdin: str | None) -> str:
+        expander = self._expander(state)
         for word in command.words:
             expander.readings(word)
-        start = scope.copy()
+        start = state.copy()
         for script in command.scripts:
             branch = start.copy()
             self.script(script, branch, stdin)
-            scope.join(branch)
+            state.join(branch)
         return abstract_text.ANY
 
-    def _function(self, command: Compound, scope: Scope, stdin: str | None) -> str:
+    def _function(self, command: Compound, state: ShellState, stdin: str | None) -> str:
         if is_bomb(command):
             self.add(RiskClass.BLOCKED, "fork_bomb", "starts copies of itself without end")
-        scope.functions[command.name] = command
-        scope.maybe.discard(command.name)
+        state.functions[command.name] = command
+        state.maybe.discard(command.name)
         if self._host and self._host.is_known(command.name):
             self._doubt(f"makes a function of {command.name}, which is a program")
-        body = scope.copy()  # judged as if called with anything; a call judges it again
+        body = state.copy()  # judged as if called with anything; a call judges it again
         body.arguments = None
         body.functions[command.name] = _NOTHING
         self.script(command.scripts[0], body, stdin)
         return ""
 
-    def _words(self, command: Compound, scope: Scope, _stdin: str | None) -> str:
-        expander = self._expander(scope)
+    def _words(self, command: Compound, state: ShellState, _stdin: str | None) -> str:
+        expander = self._expander(state)
         fields = [text for word in command.words for reading in expander.readings(word) for text in reading]
         if command.kind == "arithmetic":
             for word in command.words:
@@ -403,7 +405,7 @@ _FEEDING = ("<", "<<", "<<<", "<&")
 _NOTHING = Compound(kind="function", scripts=(Script(items=()),))
 
 
-def _joined(first: Scope | None, second: Scope) -> Scope:
+def _joined(first: ShellState | None, second: ShellState) -> ShellState:
     first = first or second.copy()
     first.join(second)
     return first

@@ -14,7 +14,7 @@ from odek.danger.rules.interpreters import check_feed
 from odek.danger.rules.registry import RULES
 from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Fields
-from odek.danger.shell.scope import Scope
+from odek.danger.shell.state import ShellState
 
 _SYSTEM_FOLDERS = frozenset(
     """
@@ -57,16 +57,18 @@ _SHOWN = 40  # characters of a program's name in a reason
 _VERSION_OPTIONS = ("--version", "--help", "-version", "-V")
 
 
-def check_call(context: RuleContext, scope: Scope, fields: Fields, stdin: str | None, secrets: frozenset[str]) -> str:
+def check_call(
+    context: RuleContext, state: ShellState, fields: Fields, stdin: str | None, secrets: frozenset[str]
+) -> str:
     """Check a command of at least one word; return what it prints, as far as that is known."""
     word = fields[0]
     if not abstract_text.is_exact(word) or not word:
         context.add(RiskClass.UNKNOWN, "program.computed", "runs a program whose name cannot be told beforehand")
         for argument in fields[1:]:
-            context.read(argument, scope, "mention")
+            context.read(argument, state, "mention")
         return abstract_text.ANY
     program = identify_program(word, RULES)
-    call = Call(context=context, scope=scope, program=program.name, argv=fields, stdin=stdin, secrets=secrets)
+    call = Call(context=context, state=state, program=program.name, argv=fields, stdin=stdin, secrets=secrets)
     context.note((program.name, *fields[1:]))
     if program.origin == "file":
         _check_file(call)
@@ -134,7 +136,7 @@ def _check_file(call: Call) -> None:
     own = [*place.temp, *((writable_root(place),) if len(writable_root(place)) > 1 else ())]
     if has_ordinary_home(place):
         own.append(place.home)
-    files = [resolve(word, cwd) for cwd in call.scope.cwds]
+    files = [resolve(word, cwd) for cwd in call.state.cwds]
     if all(any(is_below(file, folder) for folder in own) for file in files):
         call.context.add(RiskClass.CODE_EXECUTION, "program.file", f"runs the program {_shown(word)} of the project")
     else:

@@ -6,7 +6,7 @@ import re
 
 from odek.danger.call import RuleContext
 from odek.danger.risk import RiskClass
-from odek.danger.shell.scope import Values
+from odek.danger.shell.state import Values
 
 _LOADS_CODE = frozenset(
     """

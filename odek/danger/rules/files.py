@@ -20,7 +20,7 @@ _ALWAYS_RECURSIVE = ("rimraf", "del-cli", "trash")
 
 
 def _wipes(call: Call, path: str) -> bool:
-    return any(is_wipe_target(resolve(path, cwd), call.context.place) for cwd in call.scope.cwds)
+    return any(is_wipe_target(resolve(path, cwd), call.context.place) for cwd in call.state.cwds)
 
 
 def _unclear(arguments: Arguments) -> tuple[str, ...]:
@@ -55,14 +55,14 @@ def _is_whole(call: Call, path: str) -> bool:
 
 def _is_root_like(call: Call, path: str) -> bool:
     home = call.context.place.home
-    return any(resolve(path, cwd) in ("/", home, call.context.place.workspace) for cwd in call.scope.cwds)
+    return any(resolve(path, cwd) in ("/", home, call.context.place.workspace) for cwd in call.state.cwds)
 
 
 def check_shred(call: Call) -> None:
     """`shred`: as `rm`, beyond recovery."""
     arguments = parse_arguments(call.arguments, ("-n", "--iterations", "-s", "--size", "--random-source"))
     for path in (*arguments.operands, *_unclear(arguments)):
-        if any(is_block_device(resolve(path, cwd)) for cwd in call.scope.cwds) or _wipes(call, path):
+        if any(is_block_device(resolve(path, cwd)) for cwd in call.state.cwds) or _wipes(call, path):
             call.add(DESTROY, "", f"overwrites {_shown(path)} beyond recovery")
         call.write(path)
     call.add(LOCAL, "", "overwrites files")
@@ -86,7 +86,7 @@ def check_move(call: Call) -> None:
     for folder in folders:  # the target may be a directory: then the source's name counts
         call.write(*(f"{folder}/{source.rstrip('/').rpartition('/')[2]}" for source in sources))
     if call.program in ("mv", "gmv"):
-        _judge_taken_away(call, sources)
+        _check_taken_away(call, sources)
     elif call.program in ("cp", "gcp", "install"):
         call.read(*sources)
     elif call.program in ("ln", "link"):
@@ -95,7 +95,7 @@ def check_move(call: Call) -> None:
         call.add(SYSTEM, "mode", "gives a program the rights of its owner")
 
 
-def _judge_taken_away(call: Call, sources: tuple[str, ...]) -> None:
+def _check_taken_away(call: Call, sources: tuple[str, ...]) -> None:
     for path in sources:
         if abstract_text.holds_unknown(path):
             call.write(path)
@@ -128,7 +128,7 @@ def check_chmod(call: Call) -> None:
 def _is_workspace(call: Call, path: str) -> bool:
     place = call.context.place
     return place.workspace != place.home and all(
-        resolve(path, cwd).rstrip(f"/{abstract_text.STAR}") == place.workspace for cwd in call.scope.cwds
+        resolve(path, cwd).rstrip(f"/{abstract_text.STAR}") == place.workspace for cwd in call.state.cwds
     )
 
 
@@ -138,7 +138,7 @@ def check_dd(call: Call) -> None:
     for word in call.arguments:
         name, _, path = word.partition("=")
         if name == "of":
-            if any(is_block_device(resolve(path, cwd)) for cwd in call.scope.cwds):
+            if any(is_block_device(resolve(path, cwd)) for cwd in call.state.cwds):
                 level = RiskClass.BLOCKED if len(call.argv) >= 4 else DESTROY
                 call.add(level, "disk", f"overwrites the disk {_shown(path)}")
             call.write(path)
@@ -168,7 +168,7 @@ def _is_plain_target(call: Call, path: str) -> bool:
     """`rsync a b` inside the project counts as harmless (runtime 5.3.2): nothing is deleted."""
     if not abstract_text.is_exact(path) or path.startswith((".", "/")):
         return False
-    places = [resolve(path, cwd) for cwd in call.scope.cwds]
+    places = [resolve(path, cwd) for cwd in call.state.cwds]
     return all(
         classify_write(place, call.context.place).level is LOCAL and not trusted_name(place, call.context.place)
         for place in places
@@ -192,13 +192,13 @@ def check_sed(call: Call) -> None:
     if files:
         call.add(EXEC, "file", "runs a script from a file")
     for script in inline:
-        _judge_script(call, script)
+        _check_script(call, script)
     if in_place:
         call.write(*operands, *_unclear(arguments))
     call.read(*operands)
 
 
-def _judge_script(call: Call, script: str) -> None:
+def _check_script(call: Call, script: str) -> None:
     if not abstract_text.is_exact(script):
         script = script.translate(dict.fromkeys(map(ord, abstract_text.ALL), "_"))
     runs, writes, reads = sed_effects(script)

@@ -34,9 +34,9 @@ def check_find(call: Call) -> None:
     call.context.add(SAFE, "find", "only reads names")
     call.read(*starts, how="names")
     if "-delete" in words:
-        _judge_delete(call, starts, words[: words.index("-delete")] if not _loosened(words) else ())
+        _check_delete(call, starts, words[: words.index("-delete")] if not _loosened(words) else ())
     elif any(word[:1] in abstract_text.UNKNOWN for word in words):
-        _judge_delete(call, starts, ())
+        _check_delete(call, starts, ())
     for index, word in enumerate(words):
         if word in _PRINTING:
             call.add(LOCAL, "print", "writes what it finds to a file")
@@ -44,12 +44,12 @@ def check_find(call: Call) -> None:
         elif word in _EXEC:
             inner = _inner(words[index + 1 :])
             if word == "-exec" and inner[:1] == ("rm",) and _is_artefact(words[:index]):
-                _judge_delete(call, starts, words[:index])
+                _check_delete(call, starts, words[:index])
                 continue
             if word != "-exec" or not inner or inner[0] not in HARMLESS_FOR_FOUND:
                 call.add(EXEC, "exec", "runs a command for what it finds")
             if word in ("-exec", "-execdir") and inner and inner[0].rpartition("/")[2] in _EMPTYING:
-                _judge_delete(call, starts, words[:index])
+                _check_delete(call, starts, words[:index])
             call.run(_filled(inner, starts))
         elif word in ("-files0-from",):
             call.read(*words[index + 1 : index + 2])
@@ -66,11 +66,11 @@ def _split(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
     return arguments[start:index] or (".",), arguments[index:]
 
 
-def _judge_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...]) -> None:
+def _check_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...]) -> None:
     """Deleting below the workspace by a name is cleaning up; deleting all of it is not."""
     named = _is_named(words)
     for start in starts:
-        places = [resolve(start, cwd) for cwd in call.scope.cwds]
+        places = [resolve(start, cwd) for cwd in call.state.cwds]
         inside = all(not is_wipe_target(place + ("/x" if named else ""), call.context.place) for place in places)
         if not inside:
             call.add(DESTROY, "delete", f"deletes what it finds below {abstract_text.rendered(start)}")

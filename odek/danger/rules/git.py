@@ -34,7 +34,7 @@ _READS_CONFIG = ("--get", "--get-all", "--get-regexp", "--list", "-l", "--show-o
 
 def check_git(call: Call, path: Path, arguments: Arguments) -> None:
     """Add what the tables cannot say to the verdict on `git …`."""
-    _judge_given_configuration(call, arguments)
+    _check_given_configuration(call, arguments)
     command = path[1] if len(path) > 1 else ""
     words = arguments.operands[len(path) - 1 :]
     if command in _REMOTE and any(_RUNNING_ADDRESS.match(word) for word in arguments.operands[1:]):
@@ -44,7 +44,7 @@ def check_git(call: Call, path: Path, arguments: Arguments) -> None:
         rule(call, path, arguments, words)
 
 
-def _judge_given_configuration(call: Call, arguments: Arguments) -> None:
+def _check_given_configuration(call: Call, arguments: Arguments) -> None:
     for option in arguments.options:
         if option.name not in ("-c", "--config-env") or option.value is None or option.index >= arguments.rest_index:
             continue
@@ -53,14 +53,14 @@ def _judge_given_configuration(call: Call, arguments: Arguments) -> None:
             call.add(EXEC, "config", "sets what git will run")
         value = option.value.partition("=")[2]
         if value.startswith("!"):
-            call.shell(value[1:], call.scope.copy())
+            call.shell(value[1:], call.state.copy())
 
 
 def _is_plain(key: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z][\w.-]*\.[\w-]+", key))
 
 
-def _judge_thrown_away(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
+def _check_thrown_away(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
     """`checkout -- PATH` and `restore PATH` overwrite what is not committed."""
     if path[1] == "restore":
         if not arguments.has("-S", "--staged") or arguments.has("-W", "--worktree"):
@@ -73,7 +73,7 @@ def _judge_thrown_away(call: Call, path: Path, arguments: Arguments, words: tupl
         call.add(SYSTEM, "checkout", "throws uncommitted changes away")
 
 
-def _judge_config(call: Call, _path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
+def _check_config(call: Call, _path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
     """Reading is harmless; the table holds everything else for dangerous, identity keys are not."""
     names = {option.name for option in arguments.options}
     wide = arguments.has("--global", "--system")
@@ -107,7 +107,7 @@ def is_harmless_config(arguments: Arguments) -> bool:
     return bool(key) and bool(_IDENTITY.match(key[0]))
 
 
-def _judge_listing(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
+def _check_listing(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
     """`branch NAME` and `tag NAME` create, without a name they list."""
     command = path[1]
     lists = arguments.has(
@@ -123,7 +123,7 @@ def _judge_listing(call: Call, path: Path, arguments: Arguments, words: tuple[st
         call.write(".git/config")
 
 
-def _judge_new(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
+def _check_new(call: Call, path: Path, arguments: Arguments, words: tuple[str, ...]) -> None:
     """`init` and `clone` create a directory, or set the present one up."""
     if path[1] == "clone" and any(option.name == "-c" for option in arguments.options):
         call.add(EXEC, "config", "sets what git will run")
@@ -131,53 +131,53 @@ def _judge_new(call: Call, path: Path, arguments: Arguments, words: tuple[str, .
     call.write(*target)
 
 
-def _judge_reset(call: Call, _path: Path, _arguments: Arguments, _words: tuple[str, ...]) -> None:
+def _check_reset(call: Call, _path: Path, _arguments: Arguments, _words: tuple[str, ...]) -> None:
     call.add(LOCAL, "reset", "changes the index or the branch")
 
 
-def _judge_stash(call: Call, path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
+def _check_stash(call: Call, path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
     if path == ("git", "stash") and words:
         call.add(SYSTEM, "stash", "may drop stashed work")
 
 
-def _judge_submodule(call: Call, path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
+def _check_submodule(call: Call, path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
     if path == ("git", "submodule") and words:
         call.add(EXEC, "submodule", "is a subcommand that no rule knows")
     elif path[2:3] == ("add",):
         call.add(LOCAL, "submodule", "changes the repository")
 
 
-def _judge_push(call: Call, _path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
+def _check_push(call: Call, _path: Path, _arguments: Arguments, words: tuple[str, ...]) -> None:
     if any(word.startswith(("+", ":")) for word in words):
         call.add(SYSTEM, "push", "overwrites or deletes a branch elsewhere")
 
 
-def _judge_clean(call: Call, _path: Path, arguments: Arguments, _words: tuple[str, ...]) -> None:
+def _check_clean(call: Call, _path: Path, arguments: Arguments, _words: tuple[str, ...]) -> None:
     if not arguments.has("-n", "--dry-run"):
         call.add(SYSTEM, "clean", "deletes files that are not in the repository")
 
 
-def _judge_hooks(call: Call, path: Path, _arguments: Arguments, _words: tuple[str, ...]) -> None:
+def _check_hooks(call: Call, path: Path, _arguments: Arguments, _words: tuple[str, ...]) -> None:
     if path[1] == "hook" or path[2:3] == ("install",):
         call.write(".git/hooks/pre-push")
 
 
 _Rule = Callable[[Call, Path, Arguments, tuple[str, ...]], None]
 _RULES: dict[str, _Rule] = {
-    "checkout": _judge_thrown_away,
-    "restore": _judge_thrown_away,
-    "config": _judge_config,
-    "branch": _judge_listing,
-    "tag": _judge_listing,
-    "remote": _judge_listing,
-    "notes": _judge_listing,
-    "reset": _judge_reset,
-    "stash": _judge_stash,
-    "submodule": _judge_submodule,
-    "push": _judge_push,
-    "clean": _judge_clean,
-    "init": _judge_new,
-    "clone": _judge_new,
-    "hook": _judge_hooks,
-    "lfs": _judge_hooks,
+    "checkout": _check_thrown_away,
+    "restore": _check_thrown_away,
+    "config": _check_config,
+    "branch": _check_listing,
+    "tag": _check_listing,
+    "remote": _check_listing,
+    "notes": _check_listing,
+    "reset": _check_reset,
+    "stash": _check_stash,
+    "submodule": _check_submodule,
+    "push": _check_push,
+    "clean": _check_clean,
+    "init": _check_new,
+    "clone": _check_new,
+    "hook": _check_hooks,
+    "lfs": _check_hooks,
 }

@@ -45,7 +45,7 @@ _WIPES = re.compile(
 def check_shell(call: Call) -> None:
     """`sh -c`, `sh FILE`, `sh` fed by a pipe: code; the text is judged too where it is known."""
     arguments = parse_arguments(call.arguments, ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"), stop=True)
-    inner = call.scope.copy()
+    inner = call.state.copy()
     inner.arguments = None
     options = [o.name for o in arguments.options]
     if not call.arguments and call.stdin is None:

@@ -14,7 +14,7 @@ from odek.danger.options import Arguments
 from odek.danger.paths import Place, Reading
 from odek.danger.risk import RiskClass
 from odek.danger.shell import abstract_text
-from odek.danger.shell.scope import Scope
+from odek.danger.shell.state import ShellState
 
 SELF = frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0"))  # noqa: S104 - a destination
 """how a container names itself"""
@@ -61,21 +61,21 @@ class NearContext:
         """See call.RuleContext."""
         self._context.note(words)
 
-    def write(self, path: str, scope: Scope) -> None:
+    def write(self, path: str, state: ShellState) -> None:
         """See call.RuleContext."""
-        self._context.write(path, scope)
+        self._context.write(path, state)
 
-    def read(self, path: str, scope: Scope, how: Reading) -> None:
+    def read(self, path: str, state: ShellState, how: Reading) -> None:
         """See call.RuleContext."""
-        self._context.read(path, scope, how)
+        self._context.read(path, state, how)
 
-    def run(self, argv: Sequence[str], scope: Scope, *, stdin: str | None, ignore_unknown: bool) -> str:
+    def run(self, argv: Sequence[str], state: ShellState, *, stdin: str | None, ignore_unknown: bool) -> str:
         """See call.RuleContext."""
-        return self._context.run(argv, scope, stdin=stdin, ignore_unknown=ignore_unknown)
+        return self._context.run(argv, state, stdin=stdin, ignore_unknown=ignore_unknown)
 
-    def text(self, text: str, scope: Scope, *, stdin: str | None) -> None:
+    def text(self, text: str, state: ShellState, *, stdin: str | None) -> None:
         """See call.RuleContext."""
-        self._context.text(text, scope, stdin=stdin)
+        self._context.text(text, state, stdin=stdin)
 
 
 def stays_near(call: Call, arguments: Arguments) -> bool:
@@ -84,7 +84,7 @@ def stays_near(call: Call, arguments: Arguments) -> bool:
     find = _CLIENTS.get(call.program)
     if not peers or find is None or not all(map(abstract_text.is_exact, call.argv)):
         return False
-    if any(name == "" or _REDIRECTING.fullmatch(name) for name in (*call.scope.variables, *call.context.assigned)):
+    if any(name == "" or _REDIRECTING.fullmatch(name) for name in (*call.state.variables, *call.context.assigned)):
         return False
     if not all(_is_harmless(value, call, peers) for value in _alternatives(call)):
         return False
@@ -94,7 +94,7 @@ def stays_near(call: Call, arguments: Arguments) -> bool:
 
 def _alternatives(call: Call) -> Iterator[str]:
     """Yield what a variable may hold besides something else: of such, all stand among the words at once."""
-    for values in call.scope.variables.values():
+    for values in call.state.variables.values():
         if len(values) > 1:
             yield from values
 

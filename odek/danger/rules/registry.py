@@ -130,8 +130,8 @@ def is_harmless_config_call(call: Call) -> bool:
 def _tell_output(call: Call, path: Path, arguments: Arguments) -> None:
     """Say what a command prints, where that tells something about the places it is used for."""
     name = call.program
-    if name == "pwd" and len(call.scope.cwds) == 1:
-        call.output = call.scope.cwds[0]
+    if name == "pwd" and len(call.state.cwds) == 1:
+        call.output = call.state.cwds[0]
     elif call.argv[:3] == ("git", "rev-parse", "--show-toplevel"):
         call.output = call.context.place.workspace or abstract_text.ANY
     elif name in _NUMBERS or path[:2] in (("git", "rev-parse"), ("git", "describe")):

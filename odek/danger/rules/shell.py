@@ -11,7 +11,7 @@ from odek.danger.rules.environment import check_assignment
 from odek.danger.rules.table import EXEC, LOCAL, SAFE, SYSTEM, check_secrets
 from odek.danger.shell import abstract_text
 from odek.danger.shell.lexer import decode_printf
-from odek.danger.shell.scope import UNKNOWN, Scope
+from odek.danger.shell.state import UNKNOWN, ShellState
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
 _PLAIN_VARIABLE = re.compile(
@@ -47,7 +47,7 @@ def check_printf(call: Call) -> None:
     check_secrets(call)
     words = list(call.arguments)
     if words[:1] == ["-v"] and len(words) > 1:
-        call.scope.assign(words[1], UNKNOWN)
+        call.state.assign(words[1], UNKNOWN)
         return
     if words[:1] == ["--"]:
         words.pop(0)
@@ -83,20 +83,20 @@ def check_cd(call: Call) -> None:
     operands = parse_arguments(call.arguments, (), stop=True).operands
     call.read(*operands, how="names")
     if call.program == "popd" or operands[:1] == ("-",) or any(a[:1] in abstract_text.UNKNOWN for a in call.arguments):
-        call.scope.cwds = UNKNOWN
+        call.state.cwds = UNKNOWN
         return
     if call.program == "pushd" and not operands:
-        call.scope.cwds = UNKNOWN
+        call.state.cwds = UNKNOWN
         return
     target = (
         operands[0]
         if operands
-        else call.scope.variables.get("HOME", (call.context.place.home or abstract_text.ANY,))[0]
+        else call.state.variables.get("HOME", (call.context.place.home or abstract_text.ANY,))[0]
     )
-    if "CDPATH" in call.scope.variables:
-        call.scope.cwds = UNKNOWN
+    if "CDPATH" in call.state.variables:
+        call.state.cwds = UNKNOWN
         return
-    call.scope.cwds = tuple(dict.fromkeys(resolve(target, cwd) for cwd in call.scope.cwds))
+    call.state.cwds = tuple(dict.fromkeys(resolve(target, cwd) for cwd in call.state.cwds))
 
 
 def check_declare(call: Call) -> None:
@@ -119,19 +119,19 @@ def _assign(call: Call, word: str) -> None:
     if match:
         values = UNKNOWN if match[2] else (match[3],)
         check_assignment(call.context, match[1], values, program="")
-        call.scope.assign(match[1], values)
-        call.scope.splits_oddly = call.scope.splits_oddly or match[1] == "IFS"
+        call.state.assign(match[1], values)
+        call.state.splits_oddly = call.state.splits_oddly or match[1] == "IFS"
     elif not _NAME.fullmatch(word):
         call.add(EXEC, "computed", "sets variables that cannot be told beforehand")
-        call.scope.variables[""] = UNKNOWN
+        call.state.variables[""] = UNKNOWN
 
 
 def check_unset(call: Call) -> None:
     """`unset`: the value is gone, so it counts as unknown."""
     call.context.add(SAFE, "unset", "removes variables of the shell")
     for word in call.arguments:
-        call.scope.functions.pop(word, None)
-        call.scope.assign(word, UNKNOWN)
+        call.state.functions.pop(word, None)
+        call.state.assign(word, UNKNOWN)
 
 
 def check_read(call: Call) -> None:
@@ -139,16 +139,16 @@ def check_read(call: Call) -> None:
     call.context.add(SAFE, call.program, "reads into variables of the shell")
     for word in call.arguments:
         if match := _NAME.match(word):
-            call.scope.assign(match[0], UNKNOWN)
+            call.state.assign(match[0], UNKNOWN)
         elif not word.startswith("-") and not abstract_text.is_exact(word):
-            call.scope.variables[""] = UNKNOWN
+            call.state.variables[""] = UNKNOWN
     if call.program in ("mapfile", "readarray"):
-        call.scope.assign("MAPFILE", UNKNOWN)
+        call.state.assign("MAPFILE", UNKNOWN)
         if any(word.startswith("-C") for word in call.arguments):
             call.add(EXEC, "callback", "runs a command for every line")
     if call.program == "let" and any("[" in word for word in call.arguments):
         call.add(EXEC, "subscript", "arithmetic evaluates a subscript, which can run commands")
-    call.scope.assign("REPLY", UNKNOWN)
+    call.state.assign("REPLY", UNKNOWN)
 
 
 def check_set(call: Call) -> None:
@@ -159,18 +159,18 @@ def check_set(call: Call) -> None:
         return
     call.context.add(SAFE, "set", "sets options of the shell")
     if "--" in call.arguments:
-        call.scope.arguments = call.arguments[call.arguments.index("--") + 1 :]
+        call.state.arguments = call.arguments[call.arguments.index("--") + 1 :]
     elif not call.arguments[0].startswith(("-", "+")):
-        call.scope.arguments = call.arguments
+        call.state.arguments = call.arguments
     elif len(call.arguments) > 1:
-        call.scope.arguments = None
+        call.state.arguments = None
 
 
 def check_shift(call: Call) -> None:
     """`shift`: the positional parameters move on."""
     call.context.add(SAFE, "shift", "moves the positional parameters")
-    arguments = call.scope.arguments
-    call.scope.arguments = arguments[1:] if arguments and not call.arguments else None
+    arguments = call.state.arguments
+    call.state.arguments = arguments[1:] if arguments and not call.arguments else None
 
 
 def check_eval(call: Call) -> None:
@@ -193,7 +193,7 @@ def check_trap(call: Call) -> None:
         call.context.add(SAFE, "trap", "sets or shows traps of the shell")
         return
     call.add(EXEC, "", "runs commands later")
-    call.shell(operands[0], call.scope.copy())
+    call.shell(operands[0], call.state.copy())
 
 
 def check_alias(call: Call) -> None:
@@ -204,13 +204,13 @@ def check_alias(call: Call) -> None:
     for name, _, text in definitions:
         call.add(EXEC, "", "changes what a command name means")
         call.shell(f'{text} "$@"', _with_unknown_arguments(call))
-        call.scope.functions.pop(name, None)
+        call.state.functions.pop(name, None)
 
 
-def _with_unknown_arguments(call: Call) -> Scope:
-    scope = call.scope.copy()
-    scope.arguments = None
-    return scope
+def _with_unknown_arguments(call: Call) -> ShellState:
+    state = call.state.copy()
+    state.arguments = None
+    return state
 
 
 def check_hash(call: Call) -> None:

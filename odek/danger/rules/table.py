@@ -152,8 +152,8 @@ def check_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
         call.add(level, ".".join(path[1:]), reason)
     else:
         call.context.add(level, ".".join(path), reason)
-    _judge_options(table, call, path, arguments)
-    _judge_operands(table, call, path, arguments)
+    _check_options(table, call, path, arguments)
+    _check_operands(table, call, path, arguments)
     values = tuple(option.value for option in arguments.options if option.value and not _is_prose(call, option.name))
     how: Reading = "names" if call.program in _NAMES_ONLY else "contents"
     if level >= EXEC:
@@ -166,7 +166,7 @@ def check_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
 
 def check_options(table: Table, call: Call) -> None:
     """Check only the options of a call, for programs whose operands have a rule of their own."""
-    _judge_options(table, call, (call.program,), read_arguments(table, call))
+    _check_options(table, call, (call.program,), read_arguments(table, call))
 
 
 def check_secrets(call: Call) -> None:
@@ -190,7 +190,7 @@ def _hides(table: Table, call: Call, name: str, value: str | None) -> bool:
     return value is None and not matches(name, known) and not any(matches(name, rule.names) for rule in rules)
 
 
-def _judge_options(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
+def _check_options(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
     words = (call.program, *arguments.operands)
     for rule in table.options.get(call.program, ()):
         if words[: len(rule.path)] != rule.path:
@@ -201,10 +201,10 @@ def _judge_options(table: Table, call: Call, path: Path, arguments: Arguments) -
             if isinstance(rule.effect, RiskClass):
                 call.add(rule.effect, ".".join((*path[1:], option.name.lstrip("-"))), rule.reason)
             elif option.value is not None:
-                _judge_value(call, rule.effect, option.value, rule.reason)
+                _check_value(call, rule.effect, option.value, rule.reason)
 
 
-def _judge_value(call: Call, effect: str, value: str, reason: str) -> None:
+def _check_value(call: Call, effect: str, value: str, reason: str) -> None:
     if effect == "write":
         call.write(value)
     elif effect == "run":
@@ -212,7 +212,7 @@ def _judge_value(call: Call, effect: str, value: str, reason: str) -> None:
         call.shell(value)
 
 
-def _judge_operands(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
+def _check_operands(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
     role = table.written.get(path)
     operands = arguments.operands[len(path) - 1 :]
     unclear = tuple(option.name for option in arguments.options if option.name[:1] in "\0\3")

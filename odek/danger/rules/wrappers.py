@@ -75,10 +75,10 @@ def check_wrapper(call: Call) -> None:
     if call.program in ("time", "strace", "ltrace", "stdbuf") and call.program != "stdbuf":
         call.write(*arguments.values("-o", "--output"))
     if call.program == "watch" and not arguments.has("-x", "--exec"):
-        call.shell(" ".join(rest), call.scope.copy())
+        call.shell(" ".join(rest), call.state.copy())
     elif call.program == "flock" and arguments.has("-c", "--command"):
         for text in arguments.values("-c", "--command"):
-            call.shell(text, call.scope.copy())
+            call.shell(text, call.state.copy())
     elif call.program in ("exec",) and not rest:
         return
     else:
@@ -99,14 +99,14 @@ def check_env(call: Call) -> None:
     arguments = _parsed(call)
     rest = _without_assignments(call, arguments.operands)
     for text in arguments.values("-S", "--split-string"):
-        call.shell(text + " " + " ".join(rest), call.scope.copy(), stdin=call.stdin)
+        call.shell(text + " " + " ".join(rest), call.state.copy(), stdin=call.stdin)
         return
     if not rest:
         call.add(SYSTEM, "", "shows the environment, which may hold secrets")
         return
     if arguments.has("-C", "--chdir"):
-        call.scope = call.scope.copy()
-        call.scope.cwds = (abstract_text.ANY,)
+        call.state = call.state.copy()
+        call.state.cwds = (abstract_text.ANY,)
     call.context.add(SAFE, "env", "runs another command")
     call.output = call.run(rest, stdin=call.stdin)
 
@@ -127,7 +127,7 @@ def check_runner(call: Call) -> None:
     words = arguments.operands
     if call.program == "npx" or call.program == "pnpx":
         for text in parse_arguments(call.arguments, ("-p", "--package", "-c", "--call")).values("-c", "--call"):
-            call.shell(text, call.scope.copy())
+            call.shell(text, call.state.copy())
     while words and words[0] in ("--", *_RUNNERS):
         words = words[1:]
     if words and abstract_text.is_exact(words[0]):
@@ -162,7 +162,7 @@ def check_privileged(call: Call) -> None:
         call.arguments, ("-c", "--command", "-s", "--shell", "-u", "-g", "--user", "-t", "-S", "-G")
     )
     for text in arguments.values("-c", "--command"):
-        call.shell(text, call.scope.copy())
+        call.shell(text, call.state.copy())
     skip = 0 if call.program in ("pkexec", "unshare", "bwrap", "firejail", "systemd-run") else 1
     inner = parse_arguments(call.arguments, ("-u", "-g", "--user", "-t", "-S", "-G"), stop=True).operands[skip:]
     if inner and call.program not in ("su", "runuser", "sg"):

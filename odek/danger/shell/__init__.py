@@ -2,6 +2,6 @@
 
 lexer.py limits.py          text to words, within limits
 parser.py syntax.py         words to a tree
-scope.py queries.py         what is known of the shell's state, what a tree says by itself
+state.py queries.py         what is known of the shell's state, what a tree says by itself
 expand.py abstract_text.py  words expanded, unknown parts marked
 """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from odek.danger.shell import abstract_text
-from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
+from odek.danger.shell.state import MAX_CANDIDATES, UNKNOWN, ShellState, Values
 from odek.danger.shell.syntax import (
     Arithmetic,
     Array,
@@ -137,10 +137,10 @@ _UNUSED = ("length", ":+", "+", ":?", "?")  # expansions that do not show a valu
 
 @dataclass(slots=True)
 class Expander:
-    """Expands words in one scope."""
+    """Expands words in one state."""
 
     place: Place
-    scope: Scope
+    state: ShellState
     run: Callable[[Script], str]
     """judges a substitution and returns what it prints, as far as that is known"""
     warn: Callable[[str], None]
@@ -191,7 +191,7 @@ class Expander:
             if not text and not getattr(part, "quoted", True):
                 return reading
             return [*reading[:-1], (open_field or "") + text]
-        if self.scope.splits_oddly and text not in ("", abstract_text.NAME):
+        if self.state.splits_oddly and text not in ("", abstract_text.NAME):
             text = abstract_text.SPLIT
         if abstract_text.ANY in text:
             text = text.replace(abstract_text.ANY, abstract_text.SPLIT)
@@ -211,7 +211,7 @@ class Expander:
         """Return `$@` and `$*` as one blank-separated text, () for any other part."""
         if not isinstance(part, Parameter) or part.name not in ("@", "*") or part.operator:
             return ()
-        arguments = self.scope.arguments
+        arguments = self.state.arguments
         if arguments is None:
             return (abstract_text.SPLIT,)
         return (" ".join(arguments),)
@@ -249,9 +249,9 @@ class Expander:
     def _tilde(self, name: str) -> str:
         home = self.place.home
         if not name:
-            return self.scope.variables.get("HOME", (home or abstract_text.ANY,))[0]
+            return self.state.variables.get("HOME", (home or abstract_text.ANY,))[0]
         if name == "+":
-            return self.scope.cwds[0] if len(self.scope.cwds) == 1 else abstract_text.ANY
+            return self.state.cwds[0] if len(self.state.cwds) == 1 else abstract_text.ANY
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name):
             return abstract_text.ANY
         if home.endswith(f"/{name}"):
@@ -281,7 +281,7 @@ class Expander:
         return _trimmed(values, default) if operator in ("%", "%%") else UNKNOWN
 
     def _assign_default(self, part: Parameter, values: Values) -> None:
-        self.scope.assign(part.name, values)
+        self.state.assign(part.name, values)
         self.doubt("", part.name, values)
         if part.argument and any(isinstance(inner, Substitution) for inner in part.argument.parts):
             self.warn("expansion.assign")
@@ -289,16 +289,16 @@ class Expander:
     def _lookup(self, name: str) -> Values:
         if name in ("@", "*") or name.isdigit():
             return self._positional(name)
-        if name in self.scope.variables:
-            return self.scope.variables[name]
+        if name in self.state.variables:
+            return self.state.variables[name]
         if name in _NUMBERS:
             return (abstract_text.NAME,)
-        if "" in self.scope.variables:
+        if "" in self.state.variables:
             return UNKNOWN
         if name == "HOME":
             return (self.place.home,) if self.place.home else UNKNOWN
         if name == "PWD":
-            return self.scope.cwds
+            return self.state.cwds
         if name == "IFS":
             return (" ",)
         if name == "TMPDIR" and self.place.temp:
@@ -306,7 +306,7 @@ class Expander:
         return UNKNOWN
 
     def _positional(self, name: str) -> Values:
-        arguments = self.scope.arguments
+        arguments = self.state.arguments
         if name == "0":
             return UNKNOWN
         if arguments is None:
@@ -325,14 +325,14 @@ class Expander:
                 names.update(_IDENTIFIER.findall(part.text))
                 for name in filter(None, (name for found in _ARITHMETIC_SET.findall(part.text) for name in found)):
                     self.doubt("", name, (abstract_text.NAME,))
-                    self.scope.assign(name, (abstract_text.NAME,))
+                    self.state.assign(name, (abstract_text.NAME,))
                 continue
             values = self._candidates(part, first=False)
             if not all(_is_number(value) for value in values):
                 self.doubt("evaluates text as arithmetic, which may run commands in bash")
             if subscript and isinstance(part, Parameter | Substitution):
                 self.warn("expansion.subscript")
-        own = [name for name in names if name in self.scope.variables or "" in self.scope.variables]
+        own = [name for name in names if name in self.state.variables or "" in self.state.variables]
         if subscript or not all(_is_number(value) for name in own for value in self._lookup(name)):
             self.doubt("evaluates text as arithmetic, which may run commands in bash")
 

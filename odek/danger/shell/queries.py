@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 from odek.danger.shell import abstract_text
-from odek.danger.shell.scope import MAX_CANDIDATES, UNKNOWN, Scope, Values
+from odek.danger.shell.state import MAX_CANDIDATES, UNKNOWN, ShellState, Values
 from odek.danger.shell.syntax import (
     AndOr,
     Arithmetic,
@@ -37,14 +37,14 @@ def is_move(pipeline: Pipeline) -> bool:
     return isinstance(command, Simple) and bool(command.words) and literal_text(command.words[0]) in ("cd", "pushd")
 
 
-def leaves(pipeline: Pipeline, scope: Scope) -> bool:
+def leaves(pipeline: Pipeline, state: ShellState) -> bool:
     """Return whether nothing that follows runs after this."""
     command = pipeline.commands[-1] if len(pipeline.commands) == 1 else None
     while isinstance(command, Compound) and command.kind == "group":
         last = command.scripts[0].items[-1]
         command = last.pipelines[0].commands[0] if len(last.pipelines) == 1 and last.pipelines[0].commands else None
     name = literal_text(command.words[0]) if isinstance(command, Simple) and command.words else None
-    return name in ("exit", "return", "continue", "break") and name not in scope.functions
+    return name in ("exit", "return", "continue", "break") and name not in state.functions
 
 
 def loop_values(texts: Values) -> Values:

@@ -1,6 +1,6 @@
 """What is known about the shell while a command line is followed: variables, directories, functions.
 
-Where two ways lead to one place (a branch, a failed `cd`), the scopes are joined: a variable or a
+Where two ways lead to one place (a branch, a failed `cd`), the states are joined: a variable or a
 directory then has several candidates. Everything is capped, so a copy costs little.
 """
 
@@ -19,7 +19,7 @@ UNKNOWN: Values = (abstract_text.ANY,)
 
 
 @dataclass(slots=True, kw_only=True)
-class Scope:
+class ShellState:
     """The state of one shell or subshell."""
 
     cwds: Values
@@ -33,9 +33,9 @@ class Scope:
     splits_oddly: bool = False
     """whether IFS was changed"""
 
-    def copy(self) -> Scope:
+    def copy(self) -> ShellState:
         """Return an independent copy."""
-        return Scope(
+        return ShellState(
             cwds=self.cwds,
             variables=dict(self.variables),
             functions=dict(self.functions),
@@ -52,13 +52,13 @@ class Scope:
         else:  # reading it must not fall back to what the environment is known to hold
             self.variables.setdefault("", UNKNOWN)
 
-    def become(self, other: Scope) -> None:
+    def become(self, other: ShellState) -> None:
         """Take over the state of `other`."""
         self.cwds, self.variables, self.functions = other.cwds, other.variables, other.functions
         self.maybe = other.maybe
         self.arguments, self.splits_oddly = other.arguments, other.splits_oddly
 
-    def join(self, other: Scope) -> None:
+    def join(self, other: ShellState) -> None:
         """Take in that the state may also be `other`."""
         self.cwds = _union(self.cwds, other.cwds)
         for name in {*self.variables, *other.variables}:
