@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from odek.danger.paths import Place, Reading
-from odek.danger.risk import RiskClass
+from odek.danger.risk import Hosts, RiskClass, Scope
 from odek.danger.shell import abstract_text
 from odek.danger.shell.state import ShellState
 
@@ -27,8 +27,10 @@ class RuleContext(Protocol):
         """Take note that a variable is set, for one command or for good."""
         ...
 
-    def add(self, level: RiskClass, rule: str, reason: str) -> None:
-        """Take note of a finding."""
+    def add(
+        self, level: RiskClass, rule: str, reason: str, *, scope: Scope = Scope.WORKSPACE, hosts: Hosts = None
+    ) -> None:
+        """Take note of a finding; the words are those of Finding."""
         ...
 
     def note(self, words: Sequence[str]) -> None:
@@ -66,6 +68,8 @@ class Call:
     """what is fed to it by a pipe or a redirection, as far as known; None for nothing"""
     secrets: frozenset[str] = field(default_factory=frozenset)
     """secret-looking variables among the words"""
+    hosts: Hosts = None
+    """every host that it talks to, if that is certain; rules set it"""
     output: str = abstract_text.ANY
     """what it prints, for substitutions and pipes; rules set it"""
 
@@ -74,9 +78,13 @@ class Call:
         """the words after the program"""
         return self.argv[1:]
 
-    def add(self, level: RiskClass, rule: str, reason: str) -> None:
+    def add(self, level: RiskClass, rule: str, reason: str, *, scope: Scope = Scope.WORKSPACE) -> None:
         """Take note of a finding; `rule` is prefixed with the program's name."""
-        self.context.add(level, f"{self.program}.{rule}" if rule else self.program, reason)
+        if level is RiskClass.NETWORK_EGRESS:
+            scope = Scope.NETWORK
+        self.context.add(
+            level, f"{self.program}.{rule}" if rule else self.program, reason, scope=scope, hosts=self.hosts
+        )
 
     def write(self, *paths: str) -> None:
         """Take note of files that are written; "-" is a stream."""

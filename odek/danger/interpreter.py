@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odek.danger.contained import contain
 from odek.danger.doubts import Doubts
 from odek.danger.paths import (
     Place,
@@ -22,7 +21,7 @@ from odek.danger.paths import (
     writable_root,
 )
 from odek.danger.program import check_call, trusted_output
-from odek.danger.risk import Finding, RiskClass
+from odek.danger.risk import Finding, Hosts, RiskClass, Scope, contained
 from odek.danger.rules.environment import check_assignment
 from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Expander, Fields, merge_readings
@@ -68,15 +67,17 @@ class ShellInterpreter(Doubts):
         """See call.RuleContext."""
         self.assigned.add(name)
 
-    def add(self, level: RiskClass, rule: str, reason: str) -> None:
+    def add(
+        self, level: RiskClass, rule: str, reason: str, *, scope: Scope = Scope.WORKSPACE, hosts: Hosts = None
+    ) -> None:
         """See call.RuleContext."""
         if level is RiskClass.UNKNOWN and (self._second_reading or self._ignore_unknown):
             return
+        finding = Finding(level=level, rule=rule, reason=reason, scope=scope, hosts=hosts)
         if self._place.sandboxed:
-            level = contain(level, reason)
-        self._worst = max(self._worst, level)
-        if level not in self.findings:
-            self.findings[level] = Finding(level=level, rule=rule, reason=reason)
+            finding = contained(finding, self._place.peers)
+        self._worst = max(self._worst, finding.level)
+        self.findings.setdefault(finding.level, finding)
 
     def note(self, words: Sequence[str]) -> None:
         """See call.RuleContext."""

@@ -11,7 +11,7 @@ from odek.danger.call import Call, RuleContext
 from odek.danger.paths import has_ordinary_home, is_below, names_secret, resolve, writable_root
 from odek.danger.risk import RiskClass
 from odek.danger.rules.interpreters import check_feed
-from odek.danger.rules.registry import RULES
+from odek.danger.rules.registry import rules
 from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Fields
 from odek.danger.shell.state import ShellState
@@ -67,7 +67,7 @@ def check_call(
         for argument in fields[1:]:
             context.read(argument, state, "mention")
         return abstract_text.ANY
-    program = identify_program(word, RULES)
+    program = identify_program(word, rules())
     call = Call(context=context, state=state, program=program.name, argv=fields, stdin=stdin, secrets=secrets)
     context.note((program.name, *fields[1:]))
     if program.origin == "file":
@@ -77,7 +77,7 @@ def check_call(
         call.read(*call.arguments)
         return call.output
     if program.known and not (program.origin != "file" and _asks_version(call)):
-        RULES[program.name](call)
+        rules()[program.name](call)
         check_feed(call)
     elif not program.known and program.origin != "file":
         _check_unknown(call)
@@ -141,7 +141,7 @@ def _check_file(call: Call) -> None:
         call.context.add(RiskClass.CODE_EXECUTION, "program.file", f"runs the program {_shown(word)} of the project")
     else:
         call.context.add(RiskClass.UNKNOWN, "program.foreign", f"runs the program {_shown(word)}, which no rule knows")
-    if call.program not in RULES:
+    if call.program not in rules():
         _scan_arguments(call)
 
 

@@ -7,8 +7,8 @@ the ranks: inside the sandbox `code_execution` is allowed while `network_egress`
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
 
 
 class RiskClass(IntEnum):
@@ -30,6 +30,21 @@ class RiskClass(IntEnum):
         return self.name.lower()
 
 
+Hosts = tuple[str, ...] | None
+"""every host that something talks to; None when that is not certain"""
+
+
+class Scope(Enum):
+    """What a finding is about. It decides what a container makes of the finding."""
+
+    WORKSPACE = "workspace"
+    """files and secrets of the project and of people, and what is shown or changed outside: counts everywhere"""
+    SYSTEM = "system"
+    """the machine's own packages, users, settings and environment, which a container throws away"""
+    NETWORK = "network"
+    """a connection; `Finding.hosts` says where to, if that is certain"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One reason why a command has a class."""
@@ -39,6 +54,9 @@ class Finding:
     """short name of the rule, "git.push" """
     reason: str
     """a clause for a person: lower case, no full stop"""
+    scope: Scope = Scope.WORKSPACE
+    hosts: Hosts = None
+    """every host that is talked to, of a finding in the scope NETWORK"""
     form: bool = False
     """whether it is the form of a known command that is not understood: asked about rather than refused"""
 
@@ -60,6 +78,20 @@ class Risk:
     """False when the text could not be parsed: `commands` is then incomplete"""
 
 
+def contained(finding: Finding, peers: frozenset[str]) -> Finding:
+    """Return what `finding` means inside a container that is thrown away, on networks with the hosts `peers` (D-6).
+
+    What counts there is what gets out: work and secrets in the mounted project, files that the host trusts, the
+    network. The container's own system does not, nor its environment, which holds what the operator put into it.
+    """
+    if finding.scope is Scope.SYSTEM and finding.level is RiskClass.SYSTEM_WRITE:
+        return replace(finding, level=RiskClass.LOCAL_WRITE)
+    if finding.hosts is not None and finding.scope is Scope.NETWORK and peers.issuperset(finding.hosts):
+        return replace(finding, level=RiskClass.LOCAL_WRITE, reason=_NEAR)
+    return finding
+
+
+_NEAR = "talks to the sandbox itself or to a service on an attached network"
 NOTHING = Finding(level=RiskClass.SAFE, rule="empty", reason="runs nothing")
 
 

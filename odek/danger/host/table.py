@@ -5,13 +5,12 @@ A row is `PROGRAMS | OPTIONS | OPERANDS`; the head of programs.txt explains the 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Protocol, cast
 
+from odek.danger.datafile import read_data, rows_of
 from odek.danger.shell import abstract_text
 
 
@@ -58,10 +57,6 @@ class Layout:
     options: frozenset[str] = field(default_factory=frozenset)
 
 
-class _Loader(Protocol):
-    def get_data(self, path: str) -> bytes: ...
-
-
 _SHORT = re.compile(r"-[A-Za-z0-9@%#?,]+")
 _OPTION = re.compile(r"(?P<name>-{1,2}[^=\[@]+|\+[a-z]|-@)(?P<open>\[)?(?:=(?P<kind>[^\]@]+))?\]?(?:@(?P<mode>\w+))?")
 _DIGITS = re.compile(r"-[0-9]+")
@@ -70,21 +65,19 @@ _DIGITS = re.compile(r"-[0-9]+")
 @cache
 def rows() -> Mapping[str, Row]:
     """Return the table: "ls", "git log" → its row. The file is read once, when something is asked for."""
-    import odek.danger.host as room
+    import odek.danger.host
 
-    # the loader reads from the folder and from the one-file archive alike
-    loader = cast("_Loader", room.__loader__)
-    text = loader.get_data(os.path.join(os.path.dirname(room.__file__), "programs.txt")).decode()
-    return parse_rows(text)
+    return parse_rows(read_data(odek.danger.host, "programs.txt"))
 
 
 def parse_rows(text: str) -> dict[str, Row]:
-    """Return the rows in `text`; a line that begins with blanks continues the one before."""
-    joined = re.sub(r"\n[ \t]+", " ", re.sub(r"(?m)^#.*\n", "", text))
-    names = dict(re.findall(r"(?m)^(\$\w+) = (.*)$", joined))
+    """Return the rows in `text`."""
+    names: dict[str, str] = {}
     found: dict[str, Row] = {}
-    for line in filter(str.strip, joined.splitlines()):
+    for line in rows_of(text):
         if line.startswith("$"):
+            name, _, options = line.partition(" = ")
+            names[name] = options
             continue
         programs, options, operands = (part.strip() for part in line.split(" | "))
         options = " ".join(names.get(word, word) for word in options.split())

@@ -1,8 +1,9 @@
 """The rules: one class and one reason for every program that is known.
 
-table.py      the form of the data, and how a command is looked up in it
-plain.py tools.py services.py flags.py    the data
-registry.py   which rule judges which program
+commands.txt      the class of each command, and what its options mean: most programs need no more
+table.py          the file read, and a command looked up in it
+registry.py       which rule judges which program
 shell.py wrappers.py interpreters.py files.py finding.py git.py network.py environment.py textcode.py
-              programs whose arguments need more than a table
+                  programs whose arguments need more than a table
+local_services.py clients that talk to the sandbox itself, or to a service on an attached network
 """

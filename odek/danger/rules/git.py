@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from odek.danger.call import Call
 from odek.danger.options import Arguments
+from odek.danger.risk import Scope
 from odek.danger.rules.table import EXEC, LOCAL, NET, SYSTEM, Path
 from odek.danger.shell import abstract_text
 
@@ -86,7 +87,7 @@ def _check_config(call: Call, _path: Path, arguments: Arguments, words: tuple[st
     if not wide and words and _IDENTITY.match(words[1] if words[0] == "set" and len(words) > 1 else words[0]):
         return
     if wide:
-        call.add(SYSTEM, "config", "changes git's settings for all repositories of the user")
+        call.add(SYSTEM, "config", "changes git's settings for all repositories of the user", scope=Scope.SYSTEM)
     else:
         call.write(".git/config")
 

@@ -7,14 +7,12 @@ Whatever leaves the destination open (an option that is not listed, a proxy, a c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
-from odek.danger.call import Call, RuleContext
+from odek.danger.call import Call
 from odek.danger.options import Arguments
-from odek.danger.paths import Place, Reading
-from odek.danger.risk import RiskClass
+from odek.danger.risk import Hosts
 from odek.danger.shell import abstract_text
-from odek.danger.shell.state import ShellState
 
 SELF = frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0"))  # noqa: S104 - a destination
 """how a container names itself"""
@@ -27,69 +25,19 @@ _REDIRECTING = re.compile(
 _ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://(?:[^/?#@\\]*@)?(\[[0-9a-f:]+\]|[^/?#:]*)(?::\d+)?(?:[/?#].*)?")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
 
-Hosts = tuple[str, ...] | None
-"""every destination; None when they cannot be told"""
 
-
-class NearContext:
-    """Hands everything on to another context, and calls by its name what does not leave."""
-
-    def __init__(self, context: RuleContext) -> None:
-        self._context = context
-
-    @property
-    def place(self) -> Place:
-        """See call.RuleContext."""
-        return self._context.place
-
-    @property
-    def assigned(self) -> Collection[str]:
-        """See call.RuleContext."""
-        return self._context.assigned
-
-    def assign(self, name: str) -> None:
-        """See call.RuleContext."""
-        self._context.assign(name)
-
-    def add(self, level: RiskClass, rule: str, reason: str) -> None:
-        """See call.RuleContext; the network that is meant is no way out."""
-        if level is RiskClass.NETWORK_EGRESS:
-            level, reason = RiskClass.LOCAL_WRITE, "talks to the sandbox itself or to a service on an attached network"
-        self._context.add(level, rule, reason)
-
-    def note(self, words: Sequence[str]) -> None:
-        """See call.RuleContext."""
-        self._context.note(words)
-
-    def write(self, path: str, state: ShellState) -> None:
-        """See call.RuleContext."""
-        self._context.write(path, state)
-
-    def read(self, path: str, state: ShellState, how: Reading) -> None:
-        """See call.RuleContext."""
-        self._context.read(path, state, how)
-
-    def run(self, argv: Sequence[str], state: ShellState, *, stdin: str | None, ignore_unknown: bool) -> str:
-        """See call.RuleContext."""
-        return self._context.run(argv, state, stdin=stdin, ignore_unknown=ignore_unknown)
-
-    def text(self, text: str, state: ShellState, *, stdin: str | None) -> None:
-        """See call.RuleContext."""
-        self._context.text(text, state, stdin=stdin)
-
-
-def stays_near(call: Call, arguments: Arguments) -> bool:
-    """Return whether everything that `call` talks to is certainly near."""
+def find_hosts(call: Call, arguments: Arguments) -> Hosts:
+    """Return every host that `call` certainly talks to, if all of them are near."""
     peers = call.context.place.peers
     find = _CLIENTS.get(call.program)
     if not peers or find is None or not all(map(abstract_text.is_exact, call.argv)):
-        return False
+        return None
     if any(name == "" or _REDIRECTING.fullmatch(name) for name in (*call.state.variables, *call.context.assigned)):
-        return False
+        return None
     if not all(_is_harmless(value, call, peers) for value in _alternatives(call)):
-        return False
+        return None
     hosts = find(arguments)
-    return hosts is not None and all(_bare(host) in peers for host in hosts)
+    return hosts if hosts is None else tuple(map(_bare, hosts))
 
 
 def _alternatives(call: Call) -> Iterator[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from functools import cache
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments
-from odek.danger.rules import flags, plain, services, tools
+from odek.danger.risk import Scope
 from odek.danger.rules.files import FILE_RULES
 from odek.danger.rules.finding import FIND_RULES, found_paths
 from odek.danger.rules.git import check_git, is_harmless_config
 from odek.danger.rules.interpreters import EXTRA_INTERPRETER_RULES, INTERPRETER_RULES
-from odek.danger.rules.local_services import NearContext, stays_near
+from odek.danger.rules.local_services import find_hosts
 from odek.danger.rules.network import check_cloud, check_containers, check_github, check_ssh, check_transfer
 from odek.danger.rules.shell import SHELL_RULES
 from odek.danger.rules.table import (
@@ -21,29 +21,14 @@ from odek.danger.rules.table import (
     SAFE,
     SYSTEM,
     Path,
-    Table,
-    build_commands,
-    build_options,
-    build_words,
-    build_written,
     check_by_table,
     check_options,
     check_secrets,
     read_arguments,
+    table,
 )
 from odek.danger.rules.wrappers import RUN_SUBCOMMANDS, WRAPPER_RULES, check_run_subcommand
 from odek.danger.shell import abstract_text
-
-_COMMANDS = build_commands((*plain.ROWS, *tools.GIT, *tools.PACKAGES, *services.CONTAINERS, *services.CLOUDS))
-TABLE = Table(
-    commands=_COMMANDS,
-    branching=frozenset(path[0] for path in _COMMANDS if len(path) > 1),
-    options=build_options(flags.OPTIONS),
-    values=build_words(flags.VALUES),
-    flags=build_words(flags.FLAGS),
-    written=build_written(flags.WRITTEN),
-    whole=flags.WHOLE,
-)
 
 _More = Callable[[Call, Path, Arguments], None]
 _MORE: Mapping[str, _More] = {
@@ -92,15 +77,15 @@ _NUMBERS = frozenset(
 
 def check_table(call: Call) -> None:
     """Check a program by the tables, and by the rule that adds to them."""
-    if call.context.place.peers and stays_near(call, read_arguments(TABLE, call)):
-        call.context = NearContext(call.context)
+    if call.context.place.peers:
+        call.hosts = find_hosts(call, read_arguments(call))
     if call.program == "git" and is_harmless_config_call(call):
         return
-    path, arguments = check_by_table(TABLE, call)
+    path, arguments = check_by_table(call)
     if call.program == "ps" and any(
         re.fullmatch(r"[A-Za-z]*e[A-Za-z]*|-[A-Za-z]*E[A-Za-z]*", word) for word in call.arguments
     ):
-        call.add(SYSTEM, "environment", "shows the environment, which may hold secrets")
+        call.add(SYSTEM, "environment", "shows the environment, which may hold secrets", scope=Scope.SYSTEM)
     more = _MORE.get(call.program)
     if more:
         more(call, path, arguments)
@@ -109,7 +94,7 @@ def check_table(call: Call) -> None:
         extra(call)
     if call.program in RUN_SUBCOMMANDS:
         check_run_subcommand(call)
-    level = TABLE.commands[path][0]
+    level = table().commands[path].level
     if level <= LOCAL and call.program not in _SHOWS_NO_VALUES:
         check_secrets(call)
     _tell_output(call, path, arguments)
@@ -117,7 +102,7 @@ def check_table(call: Call) -> None:
 
 def is_harmless_config_call(call: Call) -> bool:
     """Check `git config` of a harmless key; return whether it was one."""
-    arguments = read_arguments(TABLE, call)
+    arguments = read_arguments(call)
     if arguments.operands[:1] != ("config",) or any(o.index < arguments.rest_index for o in arguments.options):
         return False
     if not is_harmless_config(arguments):
@@ -166,25 +151,18 @@ def check_search(call: Call) -> None:
 
 def check_file_rule(call: Call) -> None:
     """The rules of files, with the tables' option rules in front of them."""
-    check_by_options(call)
+    check_options(call)
     FILE_RULES[call.program](call)
     check_secrets(call)
 
 
-def check_by_options(call: Call) -> None:
-    """Check only the options of a program that has a rule of its own."""
-    check_options(TABLE, call)
-
-
-def _rules() -> dict[str, Rule]:
-    rules: dict[str, Rule] = dict.fromkeys((path[0] for path in TABLE.commands), check_table)
-    rules.update(dict.fromkeys(FILE_RULES, check_file_rule))
-    rules.update(dict.fromkeys(FIND_RULES, check_search))
-    rules.update(INTERPRETER_RULES)
-    rules.update(WRAPPER_RULES)
-    rules.update(SHELL_RULES)
-    return rules
-
-
-RULES: Mapping[str, Rule] = MappingProxyType(_rules())
-"""by the plain name of the program"""
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Return the rules by the plain name of the program."""
+    found: dict[str, Rule] = dict.fromkeys((path[0] for path in table().commands), check_table)
+    found.update(dict.fromkeys(FILE_RULES, check_file_rule))
+    found.update(dict.fromkeys(FIND_RULES, check_search))
+    found.update(INTERPRETER_RULES)
+    found.update(WRAPPER_RULES)
+    found.update(SHELL_RULES)
+    return found

@@ -7,6 +7,7 @@ import re
 from odek.danger.call import Call, Rule
 from odek.danger.options import parse_arguments
 from odek.danger.paths import resolve
+from odek.danger.risk import Scope
 from odek.danger.rules.environment import check_assignment
 from odek.danger.rules.table import EXEC, LOCAL, SAFE, SYSTEM, check_secrets
 from odek.danger.shell import abstract_text
@@ -104,7 +105,7 @@ def check_declare(call: Call) -> None:
     arguments = parse_arguments([word for word in call.arguments if not word.startswith("+")], ())
     shows = arguments.has("-p") or not arguments.operands
     if shows and not arguments.has("-f", "-F") and call.program != "local":
-        call.add(SYSTEM, "shows", "shows the environment, which may hold secrets")
+        call.add(SYSTEM, "shows", "shows the environment, which may hold secrets", scope=Scope.SYSTEM)
     else:
         call.context.add(SAFE, call.program, "sets variables of the shell")
     reference = arguments.has("-n") and call.program != "export"
@@ -155,7 +156,7 @@ def check_set(call: Call) -> None:
     """`set`: alone it shows every variable."""
     if not call.arguments or (call.arguments[0] in ("-o", "+o") and len(call.arguments) == 1):
         shown = not call.arguments
-        call.add(SYSTEM if shown else SAFE, "shows", "shows all variables, which may hold secrets")
+        call.add(SYSTEM if shown else SAFE, "shows", "shows all variables, which may hold secrets", scope=Scope.SYSTEM)
         return
     call.context.add(SAFE, "set", "sets options of the shell")
     if "--" in call.arguments:
@@ -230,7 +231,7 @@ def check_printenv(call: Call) -> None:
     ):
         call.context.add(SAFE, "printenv", "shows variables that hold no secrets")
         return
-    call.add(SYSTEM, "", "shows the environment, which may hold secrets")
+    call.add(SYSTEM, "", "shows the environment, which may hold secrets", scope=Scope.SYSTEM)
 
 
 def check_mktemp(call: Call) -> None:

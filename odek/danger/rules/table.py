@@ -1,4 +1,4 @@
-"""How rules are written down as data, and how one command is looked up in them.
+"""What commands.txt says about commands and their options, and how one command is looked up in it.
 
 A command is a program with the words that follow it, "git stash drop"; the longest one that fits
 gives the class. Options add findings of their own, whatever the class. The entry of the bare program
@@ -7,14 +7,18 @@ is what an unknown subcommand means, so it is the severest that is usual.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal, cast
 
+import odek.danger.rules
 from odek.danger.call import Call
+from odek.danger.datafile import read_data, rows_of
 from odek.danger.options import Arguments, matches, parse_arguments
 from odek.danger.paths import Reading, names_secret
-from odek.danger.risk import RiskClass
+from odek.danger.risk import RiskClass, Scope
 
 SAFE = RiskClass.SAFE
 LOCAL = RiskClass.LOCAL_WRITE
@@ -25,41 +29,49 @@ SYSTEM = RiskClass.SYSTEM_WRITE
 DESTROY = RiskClass.DESTRUCTIVE
 
 Path = tuple[str, ...]
-Effect = RiskClass | Literal["write", "run", "read"]
-"""what an option means: a class, or that its value is a file written, a command run, a file read"""
 Operands = Literal["all", "last", "first", "rest"]
 """which operands are files that are written; rest: all after the first"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionRule:
-    """What some options of a command mean."""
+class CommandRow:
+    """The class of a command."""
 
-    path: Path
-    names: tuple[str, ...]
-    effect: Effect
+    level: RiskClass
     reason: str
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """All data rules together."""
+class OptionRow:
+    """What some options of a command mean: a class, or that the value is a file written or a command run."""
 
-    commands: Mapping[Path, tuple[RiskClass, str]]
-    options: Mapping[str, tuple[OptionRule, ...]]
-    values: Mapping[str, frozenset[str]]
+    path: Path
+    names: tuple[str, ...]
+    effect: CommandRow | Literal["write", "run"]
+    reason: str
+
+
+@dataclass(slots=True)
+class Table:
+    """The content of commands.txt."""
+
+    commands: dict[Path, CommandRow] = field(default_factory=dict)
+    options: dict[str, tuple[OptionRow, ...]] = field(default_factory=dict)
+    """by program"""
+    values: dict[str, frozenset[str]] = field(default_factory=dict)
     """options whose value may be an argument of its own, by program"""
-    flags: Mapping[str, frozenset[str]]
+    flags: dict[str, frozenset[str]] = field(default_factory=dict)
     """options in front of a subcommand that take no value, by program"""
-    written: Mapping[Path, Operands]
-    whole: frozenset[str]
+    written: dict[Path, Operands] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
     """programs whose single-dash options are words"""
-    branching: frozenset[str]
+    branching: frozenset[str] = frozenset()
     """programs with subcommands"""
 
 
 ALONE = "="
-"""stands for no subcommand at all in a row: "yarn =" """
+"""the program without a subcommand, in a row: "yarn =" """
 
 _NAMES_ONLY = frozenset(
     """
@@ -73,107 +85,131 @@ _PROSE = ("-m", "--message", "--author", "--title", "-b", "--body", "--notes")
 _PATTERNS = ("--exclude", "--include", "--exclude-dir", "--glob", "--iglob")
 """options whose value leaves files out, or in"""
 _PROSE_PROGRAMS = ("git", "hg", "svn", "jj", "gh", "glab")
-
-CommandRow = tuple[RiskClass, str, str]
-"""class, reason, commands separated by commas"""
-OptionRow = tuple[Effect, str, str]
-"""effect, reason, commands with their options, separated by commas"""
+_CLASSES = {level.label: level for level in RiskClass}
+_ITEM = re.compile(r"\s*([^\s(),]+) \(([^)]*)\)|([^,]+)")
 
 
-def build_commands(rows: Iterable[CommandRow]) -> dict[Path, tuple[RiskClass, str]]:
-    """Return the rows by command; the severest wins where one stands twice."""
-    commands: dict[Path, tuple[RiskClass, str]] = {}
-    for level, reason, names in rows:
-        for name in names.split(","):
-            path = tuple(name.split())
-            if path and (path not in commands or commands[path][0] < level):
-                commands[path] = (level, reason)
-    return commands
+@cache
+def table() -> Table:
+    """Return the content of commands.txt. The file is read once, when something is asked for."""
+    return parse_table(read_data(odek.danger.rules, "commands.txt"))
 
 
-def build_options(rows: Iterable[OptionRow]) -> dict[str, tuple[OptionRule, ...]]:
-    """Return the option rules by program."""
-    found: dict[str, list[OptionRule]] = {}
-    for effect, reason, names in rows:
-        for name in names.split(","):
-            words = name.split()
-            if not words:
-                continue
-            path = tuple(word for word in words if not word.startswith(("-", "+")))
-            options = tuple(word for word in words if word.startswith(("-", "+")))
-            found.setdefault(path[0], []).append(OptionRule(path=path, names=options, effect=effect, reason=reason))
-    return {program: tuple(rules) for program, rules in found.items()}
+def parse_table(text: str) -> Table:
+    """Return the rows in `text`. Raises ValueError for one that cannot be read, and for a second class of a command."""
+    found = Table()
+    for row in rows_of(text):
+        head, reason, names = (part.strip() for part in row.split("|"))
+        kind, _, detail = head.partition(" ")
+        if kind == "values":
+            found.values.update(dict.fromkeys(_names(reason), frozenset(names.split())))
+        elif kind == "flags":
+            found.flags.update(dict.fromkeys(_names(reason), frozenset(names.split())))
+        elif kind == "whole":
+            found.whole = frozenset(_names(names))
+        elif kind == "written":
+            found.written.update(dict.fromkeys(map(_path, _names(names)), cast("Operands", detail)))
+        elif kind == "option":
+            for name in _names(names):
+                option = _option(name, detail, reason)
+                found.options[option.path[0]] = (*found.options.get(option.path[0], ()), option)
+        else:
+            meaning = _meaning(kind, reason)
+            for path in map(_path, _names(names)):
+                if path in found.commands:
+                    raise ValueError(f"{' '.join(path)} has two classes")
+                found.commands[path] = meaning
+    found.branching = frozenset(path[0] for path in found.commands if len(path) > 1)
+    return found
 
 
-def build_words(rows: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Return rows of "program program": "-x --long" by program."""
-    return {program: frozenset(options.split()) for programs, options in rows.items() for program in programs.split()}
+def _names(text: str) -> Iterator[str]:
+    """Yield the names in "a, b (c, d)": a, b c, b d."""
+    for program, words, plain in _ITEM.findall(text):
+        if program:
+            yield from (f"{program} {word.strip()}" for word in words.split(","))
+        elif plain.strip():
+            yield plain.strip()
 
 
-def build_written(rows: Mapping[Operands, str]) -> dict[Path, Operands]:
-    """Return which operands are written, by command."""
-    return {tuple(name.split()): role for role, names in rows.items() for name in names.split(",") if name.split()}
+def _path(name: str) -> Path:
+    return tuple(name.split())
 
 
-def read_arguments(table: Table, call: Call) -> Arguments:
-    """Return the arguments of a call, parsed as the table says."""
-    rules = table.options.get(call.program, ())
-    takes = {name for rule in rules if isinstance(rule.effect, str) for name in rule.names}
-    return parse_arguments(
-        call.arguments,
-        table.values.get(call.program, frozenset()) | takes,
-        whole=call.program in table.whole,
+def _meaning(name: str, reason: str) -> CommandRow:
+    level, _, scope = name.partition("/")
+    return CommandRow(level=_CLASSES[level], reason=reason, scope=Scope(scope) if scope else Scope.WORKSPACE)
+
+
+def _option(name: str, effect: str, reason: str) -> OptionRow:
+    words = _path(name)
+    options = tuple(word for word in words if word.startswith(("-", "+")))
+    return OptionRow(
+        path=words[: len(words) - len(options)],
+        names=options,
+        effect=cast("Literal['write', 'run']", effect) if effect in ("write", "run") else _meaning(effect, reason),
+        reason=reason,
     )
 
 
-def find_command(table: Table, call: Call, arguments: Arguments) -> Path:
+def read_arguments(call: Call) -> Arguments:
+    """Return the arguments of a call, parsed as the table says."""
+    data = table()
+    rules = data.options.get(call.program, ())
+    takes = {name for rule in rules if isinstance(rule.effect, str) for name in rule.names}
+    return parse_arguments(
+        call.arguments, data.values.get(call.program, frozenset()) | takes, whole=call.program in data.whole
+    )
+
+
+def find_command(call: Call, arguments: Arguments) -> Path:
     """Return the longest command of the table that fits; the bare program when options hide which."""
     path: Path = (call.program,)
-    if not arguments.operands and (call.program, ALONE) in table.commands:
+    if not arguments.operands and (call.program, ALONE) in table().commands:
         return (call.program, ALONE)
     for option in arguments.options:
-        if option.index < arguments.rest_index and _hides(table, call, option.name, option.value):
+        if option.index < arguments.rest_index and _hides(call, option.name, option.value):
             return path
     for count in range(min(len(arguments.operands), 3), 0, -1):
         longer = (call.program, *arguments.operands[:count])
-        if longer in table.commands:
+        if longer in table().commands:
             return longer
     return path
 
 
-def check_by_table(table: Table, call: Call) -> tuple[Path, Arguments]:
+def check_by_table(call: Call) -> tuple[Path, Arguments]:
     """Check a call by data alone; return the command found and its arguments, for rules that add to it."""
-    arguments = read_arguments(table, call)
-    path = find_command(table, call, arguments)
-    level, reason = table.commands[path]
+    arguments = read_arguments(call)
+    path = find_command(call, arguments)
+    row = table().commands[path]
     if arguments.rest_index and len(path) > 1:
         call.context.note((*path, *arguments.operands[len(path) - 1 :]))  # "git -C x push" is "git push" too
-    if level is not SAFE:
-        call.add(level, ".".join(path[1:]), reason)
+    if row.level is not SAFE:
+        call.add(row.level, ".".join(path[1:]), row.reason, scope=row.scope)
     else:
-        call.context.add(level, ".".join(path), reason)
-    _check_options(table, call, path, arguments)
-    _check_operands(table, call, path, arguments)
+        call.context.add(row.level, ".".join(path), row.reason)
+    _check_options(call, path, arguments)
+    _check_operands(call, path, arguments)
     values = tuple(option.value for option in arguments.options if option.value and not _is_prose(call, option.name))
     how: Reading = "names" if call.program in _NAMES_ONLY else "contents"
-    if level >= EXEC:
+    if row.level >= EXEC:
         how = "mention"
     call.read(*arguments.operands, *values, how=how)
-    if level >= EXEC and any(names_secret(word) for word in call.arguments):
+    if row.level >= EXEC and any(names_secret(word) for word in call.arguments):
         call.add(SYSTEM, "secret", "names a file that may hold secrets")
     return path, arguments
 
 
-def check_options(table: Table, call: Call) -> None:
+def check_options(call: Call) -> None:
     """Check only the options of a call, for programs whose operands have a rule of their own."""
-    _check_options(table, call, (call.program,), read_arguments(table, call))
+    _check_options(call, (call.program,), read_arguments(call))
 
 
 def check_secrets(call: Call) -> None:
     """Check a command that shows what is put into it."""
     if call.secrets:
         names = ", ".join(sorted(call.secrets)[:3])
-        call.add(SYSTEM, "secret", f"shows the value of {names}, which looks like a secret")
+        call.add(SYSTEM, "secret", f"shows the value of {names}, which looks like a secret", scope=Scope.SYSTEM)
 
 
 def _is_prose(call: Call, option: str) -> bool:
@@ -181,25 +217,26 @@ def _is_prose(call: Call, option: str) -> bool:
     return (call.program in _PROSE_PROGRAMS and option in _PROSE) or option in _PATTERNS
 
 
-def _hides(table: Table, call: Call, name: str, value: str | None) -> bool:
+def _hides(call: Call, name: str, value: str | None) -> bool:
     """Return whether an unknown option in front of the subcommand may have taken a word as its value."""
-    if call.program not in table.branching:
+    if call.program not in table().branching:
         return False
-    known = table.values.get(call.program, frozenset()) | table.flags.get(call.program, frozenset())
-    rules = table.options.get(call.program, ())
+    known = table().values.get(call.program, frozenset()) | table().flags.get(call.program, frozenset())
+    rules = table().options.get(call.program, ())
     return value is None and not matches(name, known) and not any(matches(name, rule.names) for rule in rules)
 
 
-def _check_options(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
+def _check_options(call: Call, path: Path, arguments: Arguments) -> None:
     words = (call.program, *arguments.operands)
-    for rule in table.options.get(call.program, ()):
+    for rule in table().options.get(call.program, ()):
         if words[: len(rule.path)] != rule.path:
             continue
         for option in arguments.options:
             if not matches(option.name, rule.names):
                 continue
-            if isinstance(rule.effect, RiskClass):
-                call.add(rule.effect, ".".join((*path[1:], option.name.lstrip("-"))), rule.reason)
+            if isinstance(rule.effect, CommandRow):
+                name = ".".join((*path[1:], option.name.lstrip("-")))
+                call.add(rule.effect.level, name, rule.reason, scope=rule.effect.scope)
             elif option.value is not None:
                 _check_value(call, rule.effect, option.value, rule.reason)
 
@@ -212,8 +249,8 @@ def _check_value(call: Call, effect: str, value: str, reason: str) -> None:
         call.shell(value)
 
 
-def _check_operands(table: Table, call: Call, path: Path, arguments: Arguments) -> None:
-    role = table.written.get(path)
+def _check_operands(call: Call, path: Path, arguments: Arguments) -> None:
+    role = table().written.get(path)
     operands = arguments.operands[len(path) - 1 :]
     unclear = tuple(option.name for option in arguments.options if option.name[:1] in "\0\3")
     if role == "all":

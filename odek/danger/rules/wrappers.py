@@ -6,6 +6,7 @@ import re
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
+from odek.danger.risk import Scope
 from odek.danger.rules.environment import check_assignment
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
 from odek.danger.shell import abstract_text
@@ -68,7 +69,7 @@ def check_wrapper(call: Call) -> None:
     arguments = _parsed(call)
     rest = arguments.operands[_POSITIONALS.get(call.program, 0) :]
     if call.program in _PRIVILEGED:
-        call.add(SYSTEM, "", "runs a command with the rights of another user")
+        call.add(SYSTEM, "", "runs a command with the rights of another user", scope=Scope.SYSTEM)
         rest = _without_assignments(call, rest)
     else:
         call.context.add(SAFE, call.program, "runs another command")
@@ -102,7 +103,7 @@ def check_env(call: Call) -> None:
         call.shell(text + " " + " ".join(rest), call.state.copy(), stdin=call.stdin)
         return
     if not rest:
-        call.add(SYSTEM, "", "shows the environment, which may hold secrets")
+        call.add(SYSTEM, "", "shows the environment, which may hold secrets", scope=Scope.SYSTEM)
         return
     if arguments.has("-C", "--chdir"):
         call.state = call.state.copy()
@@ -157,7 +158,7 @@ def check_applets(call: Call) -> None:
 
 def check_privileged(call: Call) -> None:
     """`su -c`, `pkexec`, `chroot`: a command elsewhere or as somebody else."""
-    call.add(SYSTEM, "", "runs a command as another user or on another root")
+    call.add(SYSTEM, "", "runs a command as another user or on another root", scope=Scope.SYSTEM)
     arguments = parse_arguments(
         call.arguments, ("-c", "--command", "-s", "--shell", "-u", "-g", "--user", "-t", "-S", "-G")
     )
@@ -232,7 +233,7 @@ def check_kill(call: Call) -> None:
 def check_init(call: Call) -> None:
     """`init` and `telinit` with a runlevel that stops the machine."""
     stops = any(word in ("0", "1", "6", "s", "S") for word in call.arguments)
-    call.add(DESTROY if stops else SYSTEM, "", "changes the runlevel of the machine")
+    call.add(DESTROY if stops else SYSTEM, "", "changes the runlevel of the machine", scope=Scope.SYSTEM)
 
 
 WRAPPER_RULES: dict[str, Rule] = {

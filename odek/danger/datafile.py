@@ -1,0 +1,25 @@
+"""The data files of the rules: text read through the loader, cut into rows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Protocol, cast
+
+
+class _Loader(Protocol):
+    def get_data(self, path: str) -> bytes: ...
+
+
+def read_data(package: ModuleType, name: str) -> str:
+    """Return the text of the file `name` of `package`: from the folder, the one-file archive or the binary."""
+    loader = cast("_Loader", package.__loader__)
+    return loader.get_data(os.path.join(os.path.dirname(package.__file__ or ""), name)).decode()
+
+
+def rows_of(text: str) -> Iterator[str]:
+    """Yield the rows in `text`; `#` begins a comment, and a line that begins with blanks continues the one before."""
+    joined = re.sub(r"\n[ \t]+", " ", re.sub(r"(?m)^#.*\n", "", text))
+    yield from filter(str.strip, joined.splitlines())
