@@ -10,9 +10,11 @@ from odek.text import truncate, visible
 
 NAMES = (
     "parallel_shell", "read_file", "batch_read", "write_file", "patch", "batch_patch", "search_files", "glob",
-    "file_info", "tree", "diff", "head_tail", "checksum", "json_query", "config_view", "shell",
+    "file_info", "tree", "diff", "config_view", "shell",
 )  # fmt: skip
 """of all tools there are; the toolbox is made too late to tell a misspelt one before Docker is asked"""
+REMOVED = ("head_tail", "checksum", "json_query")
+"""of tools that odek once had; a setting that names one is answered with what to use instead"""
 _NEAR = 0.75
 
 
@@ -26,6 +28,9 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
         origin = settings.origin_of(key)
         for name in names:
             if name in NAMES:
+                continue
+            if name in REMOVED:
+                warnings.append(f'the tool "{name}" was removed, the shell does its work ({origin})')
                 continue
             near = difflib.get_close_matches(name.lower(), NAMES, n=1, cutoff=_NEAR)
             unknown = f'there is no tool "{visible(truncate(name, 60))}" ({origin})'

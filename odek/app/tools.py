@@ -19,8 +19,8 @@ from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.spec import WORKSPACE
 from odek.tools.batch import BatchPatchTool, BatchReadTool
 from odek.tools.config_view import ConfigViewTool
-from odek.tools.contents import DiffTool, HeadTailTool, JsonQueryTool
-from odek.tools.file_info import ChecksumTool, FileInfoTool, TreeTool
+from odek.tools.diff import DiffTool
+from odek.tools.file_info import FileInfoTool, TreeTool
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
 from odek.tools.glob import GlobTool
 from odek.tools.registry import Tool, Toolbox, Wrap
@@ -74,9 +74,6 @@ def make_toolbox(
             FileInfoTool(executor=shown, wrap=wrap),
             TreeTool(executor=shown, wrap=wrap),
             asked(DiffTool(executor=shown, wrap=wrap)),
-            asked(HeadTailTool(executor=shown, wrap=wrap)),
-            ChecksumTool(executor=executor, wrap=wrap),
-            asked(JsonQueryTool(executor=shown, wrap=wrap)),
             ConfigViewTool(applied=applied, wrap=wrap),
             # last, because it names the container: what stands before it is the same in every run, and can be cached
             ShellTool(

@@ -1,14 +1,12 @@
-"""The tools `file_info`, `checksum` and `tree`: what is there, without its content."""
+"""The tools `file_info` and `tree`: what is there, without its content."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from odek.errors import FileAccessDenied
 from odek.executor import MAX_DEPTH, Entry, Executor
 from odek.model.types import ToolSpec
 from odek.text import plural, visible
@@ -16,8 +14,6 @@ from odek.tools.looking import ORDINARY, SHOWN_LIMIT_CHARACTERS, beginning, boun
 from odek.tools.registry import ToolResult, Unasked, Wrap, render_json
 from odek.tools.workspace import FOLDER, PATH, Workspace, inside
 
-ALGORITHMS = ("sha256", "sha1", "md5")
-MAX_FILES = 10
 DEFAULT_DEPTH = 3
 MAX_TREE_DEPTH = 10
 MAX_CHILDREN = 1000
@@ -55,58 +51,6 @@ class FileInfoTool(Unasked):
                 }
             )
         )
-
-
-class ChecksumTool(Unasked):
-    """Computes checksums of files."""
-
-    def __init__(self, *, executor: Executor, wrap: Wrap) -> None:
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="checksum",
-            description="Return checksums of files of at most 10 MiB each.",
-            parameters={
-                "type": "object",
-                "properties": {
-                    "files": {
-                        "type": "array",
-                        "minItems": 1,
-                        "maxItems": MAX_FILES,
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "path": PATH,
-                                "algorithm": {
-                                    "type": "string",
-                                    "enum": list(ALGORITHMS),
-                                    "description": f"{ALGORITHMS[0]} unless given",
-                                },
-                            },
-                            "required": ["path"],
-                        },
-                    }
-                },
-                "required": ["files"],
-            },
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return one result for each file, read one after the other to save memory."""
-        results = [self._sum(entry["path"], entry.get("algorithm", ALGORITHMS[0])) for entry in arguments["files"]]
-        return ToolResult(text=render_json({"results": results}), failed=all("error" in result for result in results))
-
-    def _sum(self, path: str, algorithm: str) -> dict[str, str]:
-        shown = visible(self._workspace.place(path))
-        try:
-            data = self._workspace.read(path)
-        except FileAccessDenied as refusal:
-            return {"path": shown, "error": refusal.message}
-        digest = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
-        return {"path": shown, "algorithm": algorithm, "hash": digest}
 
 
 class TreeTool(Unasked):

@@ -117,6 +117,18 @@ def test_what_is_said_of_tools_is_told(tools: dict[str, object], warnings: tuple
     assert validate_tool_names(resolve(make_layers(operator={"tools": tools}))) == warnings
 
 
+@pytest.mark.parametrize("key", ["enabled", "disabled"])
+@pytest.mark.parametrize("name", ["head_tail", "checksum", "json_query"])
+def test_settings_may_name_tools_that_were_removed(key: str, name: str) -> None:
+    """A configuration that names one goes on working, and odek says what happened; so do the other names in it."""
+    settings = resolve(make_layers(operator={"tools": {key: [name, "glob"]}}))
+    assert validate_tool_names(settings) == (
+        f'the tool "{name}" was removed, the shell does its work (~/.odek/config.json)',
+    )
+    offered = [spec.name for spec in toolbox(operator={"tools": {key: [name, "glob"]}}).specs]
+    assert offered == (["glob"] if key == "enabled" else [tool for tool in NAMES if tool != "glob"])
+
+
 @pytest.mark.parametrize(
     ("path", "found"),
     [
@@ -138,7 +150,6 @@ def test_path_of_the_project_on_this_machine_is_the_file_in_the_workspace(path: 
         ("read_file", {"path": path}),
         ("batch_read", {"files": [{"path": path}]}),
         ("file_info", {"path": path}),
-        ("head_tail", {"files": [{"path": path}]}),
         ("search_files", {"path": path, "pattern": "x"}),
         ("patch", {"path": path, "old_string": "x", "new_string": "x"}),
     ):
@@ -247,16 +258,14 @@ SECRETS = {".env": b"TOKEN=1", "a": b"x"}
     [
         ("read_file", '{"path":".env"}'),
         ("batch_read", '{"files":[{"path":"a"},{"path":".env"}]}'),
-        ("head_tail", '{"files":[{"path":".env"}]}'),
         ("diff", '{"path_a":"a","path_b":".env"}'),
         ("diff", '{"path":".env","content":""}'),
-        ("json_query", '{"path":".env"}'),
         ("search_files", '{"pattern":".","path":".env"}'),
     ],
 )
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_secrets_of_the_project_are_not_shown_unasked(tool: str, arguments: str, sandboxed: bool) -> None:
-    """Runtime 5.4: whichever tool would show them; file_info, glob and checksum show no content."""
+    """Runtime 5.4: whichever tool would show them; file_info and glob show no content."""
     refused = call(toolbox(FakeExecutor(files=SECRETS), sandboxed=sandboxed), tool, arguments)
     assert (refused.failed, "system_write" in refused.text, "TOKEN" in refused.text) == (True, True, False)
     approver = Answers("a")

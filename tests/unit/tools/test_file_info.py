@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from fakes.executor import FakeExecutor, entry
 
 from odek.errors import FileAccessDenied
-from odek.tools.file_info import ChecksumTool, FileInfoTool, TreeTool
+from odek.tools.file_info import FileInfoTool, TreeTool
 from odek.tools.registry import ToolResult
 
 
@@ -48,24 +47,6 @@ def test_file_info_and_tree_refuse_what_is_not_there_or_outside(path: str) -> No
     if path:
         with pytest.raises(FileAccessDenied):
             TreeTool(executor=FakeExecutor(), wrap=wrap).call({"path": path})
-
-
-def test_checksum_of_each_file_stands_beside_its_error() -> None:
-    """R-83."""
-    tool = ChecksumTool(executor=FakeExecutor(files={"a": b"x\0"}), wrap=wrap)
-    files = [{"path": "a"}, {"path": "a", "algorithm": "md5"}, {"path": "a", "algorithm": "sha1"}, {"path": "b"}]
-    result = tool.call({"files": files})
-    assert (json.loads(result.text), result.failed) == (
-        {
-            "results": [
-                {"path": "/workspace/a", "algorithm": name, "hash": hashlib.new(name, b"x\0").hexdigest()}
-                for name in ("sha256", "md5", "sha1")
-            ]
-            + [{"path": "/workspace/b", "error": '"b" does not exist'}]
-        },
-        False,
-    )
-    assert tool.call({"files": [{"path": "b"}]}).failed
 
 
 TREE = {
@@ -124,7 +105,7 @@ def test_tree_of_a_file_is_the_file() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "names"),
-    [(FileInfoTool, "path"), (ChecksumTool, "files"), (TreeTool, "path max_depth include_hidden")],
+    [(FileInfoTool, "path"), (TreeTool, "path max_depth include_hidden")],
 )
 def test_parameters_have_their_public_names(tool: Any, names: str) -> None:
     """R-83."""

@@ -11,7 +11,7 @@ from fakes.gates import FakeGate
 
 from odek.approval.operation import Operation
 from odek.tools.batch import BatchReadTool
-from odek.tools.contents import DiffTool
+from odek.tools.diff import DiffTool
 from odek.tools.files import ReadFileTool
 from odek.tools.registry import Tool, ToolResult
 from odek.tools.search import SearchFilesTool

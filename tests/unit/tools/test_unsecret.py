@@ -104,10 +104,9 @@ LONG = 10_000  # characters of a line that are shown
     [
         (lambda at: "x" * (LONG - at), "read_file", {"path": "a"}),
         (lambda at: "x" * (LONG - at), "batch_read", {"files": [{"path": "a"}]}),
-        (lambda at: "x" * (LONG - at), "head_tail", {"files": ["a"]}),
         (lambda at: "." * (20_000 - 24 - at), "patch", {"path": "a", "old_string": "EDIT", "new_string": "EDITED"}),
     ],
-    ids=["read_file", "batch_read", "head_tail", "patch"],
+    ids=["read_file", "batch_read", "patch"],
 )
 def test_no_tool_cuts_a_secret_in_two(
     form: str, line: Callable[[int], str], name: str, arguments: dict[str, object]
@@ -157,7 +156,6 @@ def test_a_range_of_lines_inside_a_key_shows_none_of_it_and_keeps_its_numbers() 
     tools = tools_with({"a": f"one\n{PEM}\nnine\nten\n".encode()}, {})
     assert f"3|{MARK}" in call(tools, "read_file", path="a", offset=3, limit=2)
     assert "8|nine\n9|ten" in call(tools, "read_file", path="a", offset=8)
-    assert MARK in call(tools, "head_tail", files=["a"], lines=3)
 
 
 @pytest.mark.parametrize("form", FORMS)
