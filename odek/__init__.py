@@ -18,13 +18,14 @@ The map, lowest level first; a room imports only what stands above it here (test
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked
     config/            settings from their layers, each with its source
+    model/             the conversation with a language model
+    events.py          what happens in a run, for the sinks that show it
     sandbox/           the container: spec, argv, start, commands, files
     danger/            how dangerous a command is, and what that means
     approval/          what needs the operator's word, and how it is asked
-    model/             the conversation with a language model
     session/           conversations on disk
     host_executor/     the executor of this host: commands, files, folders, and stopping what was started
-    agent/             the loop, its events, the system prompt
+    agent/             the loop, the calls of a turn, the system prompt
     tools/             what the model can call
     app/               one run, from its settings to a conversation: the composition root
     demo/              the recorded model and scratch project of `odek demo`

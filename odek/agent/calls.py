@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from odek.agent.context_window import truncate_middle
-from odek.agent.events import Sink, ToolFinished, ToolStarted, call_title
 from odek.calloff import CallOff, heed
 from odek.errors import Interrupted, OdekError
+from odek.events import Sink, ToolFinished, ToolStarted, call_title
 from odek.model.types import ToolCall, ToolSpec
 from odek.text import truncate, visible
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 from odek.agent.budget import NO_BUDGET, Budget, Spending, allowed_calls, exceeded_limit, render_spending
 from odek.agent.calls import CallRunner, Toolbox
 from odek.agent.context_window import ODEK_NOTE, UNTRIMMED, TrimState, estimate_tokens, trim_further, trim_to, trimmed
-from odek.agent.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
 from odek.agent.stops import is_filtered
 from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
+from odek.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
 from odek.model.errors import ModelError
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
 from odek.model.written import written_call

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING
 
 from odek import trusted_files
 from odek.agent.budget import Budget
-from odek.agent.events import Sink
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
 from odek.app import environment, isolation
 from odek.app.attachments import Attachment, external
 from odek.app.instructions import read_instructions
 from odek.app.model import make_model as make_model
-from odek.app.notices import Notices
 from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
 from odek.app.secrets import collect_secrets
 from odek.app.tool_names import validate_tool_names
@@ -33,6 +31,7 @@ from odek.approval.gate import Approver
 from odek.config.layers import Layer
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings, Source
+from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
 from odek.host import Host
 from odek.host_executor.commands import HostExecutor
@@ -71,7 +70,7 @@ class Runtime:
     new_model: Callable[[Settings], Model]
     approver: Approver | None
     """None where nobody can be asked"""
-    notices: Notices
+    emit: Sink
     random_hex: Callable[[int], str]
     """random lower-case hex digits, twice as many as the bytes asked for"""
     sleep: Callable[[float], None] = time.sleep
@@ -127,7 +126,7 @@ def open_session(
     """
     settings = resolve(layers)
     for warning in (*settings.warnings, *validate_tool_names(settings)):
-        world.notices.warn(warning)
+        world.emit(WarningIssued(warning))
     intent = intent_of(profile, settings)
     require_allowed(intent, settings)
     model = world.new_model(settings)  # before any container: a missing key must cost nothing (F-20)
@@ -172,6 +171,18 @@ def startup_line(facts: ContainerFacts) -> str:
     return f"{line} networks={networks}" if networks else line
 
 
+def facts_json(facts: ContainerFacts) -> dict[str, object]:
+    """Return what a page or a script is shown of the sandbox, as JSON values."""
+    return {
+        "container": facts.name,
+        "image": facts.image,
+        "network": facts.network,
+        "internet": facts.internet,
+        "readonly": facts.readonly,
+        "networks": [{"name": network.name, "internal": network.internal} for network in facts.networks],
+    }
+
+
 def intent_of(profile: CommandProfile, settings: Settings) -> isolation.SandboxDecision:
     """Return whether a command with `profile` is to run in a sandbox, and who said so."""
     return isolation.choose_intent(
@@ -204,15 +215,15 @@ def _open_place(
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.decide."""
     on_host = _Place(executor=HostExecutor(cwd=host.cwd, env=host.env), on_host_because=intent.origin)
-    tell_changes = partial(_tell_changes, host, _look_at_files(host), world.notices)
+    tell_changes = partial(_tell_changes, host, _look_at_files(host), world.emit)
     if not intent.sandboxed:
         if not settings.suppress_sandbox_warning:
-            world.notices.warn(f"shell commands run ON THIS HOST, without a sandbox ({intent.origin})")
+            world.emit(WarningIssued(f"shell commands run ON THIS HOST, without a sandbox ({intent.origin})"))
         stack.callback(tell_changes)
         return on_host
     if settings.no_sandbox and profile.pinned:
-        world.notices.warn("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox")
-    draft = replace(build_request(settings, host, world.notices), attachments=bool(files))
+        world.emit(WarningIssued("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox"))
+    draft = replace(build_request(settings, host, world.emit), attachments=bool(files))
     imports = Thread(target=_import_rest, daemon=True)
     imports.start()
     # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
@@ -225,21 +236,19 @@ def _open_place(
             host,
             docker=world.docker,
             approver=world.approver,
-            notices=world.notices,
+            emit=world.emit,
             new_nonce=partial(world.random_hex, 16),
             sleep=world.sleep,
         )
     except SandboxError as error:
-        _fall_back_or_raise(
-            error, firmness_of(profile, settings, intent, draft), void_settings(settings), world.notices
-        )
+        _fall_back_or_raise(error, firmness_of(profile, settings, intent, draft), void_settings(settings), world.emit)
         stack.callback(tell_changes)
         return replace(on_host, on_host_because=error.message)
     stack.callback(tell_changes)
-    stack.callback(_close, container, world.notices)
+    stack.callback(_close, container, world.emit)
     for file in files:
         container.attach(file.placed_name, file.data)
-    world.notices.note(startup_line(container.facts))
+    world.emit(SandboxStarted(startup_line(container.facts), facts_json(container.facts)))
     return _Place(executor=container, facts=container.facts, container=container)
 
 
@@ -254,21 +263,23 @@ def _import_rest() -> None:
 
 
 def _fall_back_or_raise(
-    error: SandboxError, firmness: isolation.FallbackPolicy, void: Sequence[str], notices: Notices
+    error: SandboxError, firmness: isolation.FallbackPolicy, void: Sequence[str], emit: Sink
 ) -> None:
     if isolation.decide(error, firmness) == "stop":
         reason = isolation.explain_stop(error, firmness)
         if reason:
-            notices.note(f"not falling back to this host: {reason}")
+            emit(Notice(f"not falling back to this host: {reason}"))
         raise error
-    notices.warn(
-        f"{error.message}; shell commands run ON THIS HOST, WITHOUT A SANDBOX",
-        hint=f"{error.hint}; ODEK_REQUIRE_SANDBOX=1 stops instead of running on the host",
+    emit(
+        WarningIssued(
+            f"{error.message}; shell commands run ON THIS HOST, WITHOUT A SANDBOX",
+            hint=f"{error.hint}; ODEK_REQUIRE_SANDBOX=1 stops instead of running on the host",
+        )
     )
     if void:
-        notices.warn(f"without the sandbox these do not apply: {', '.join(void)}")
+        emit(WarningIssued(f"without the sandbox these do not apply: {', '.join(void)}"))
     for line in error.detail.splitlines()[-1:]:
-        notices.note(f"Docker says: {line}")
+        emit(Notice(f"Docker says: {line}"))
 
 
 def void_settings(settings: Settings) -> tuple[str, ...]:
@@ -296,10 +307,10 @@ def firmness_of(
     )
 
 
-def _close(container: Container, notices: Notices) -> None:
+def _close(container: Container, emit: Sink) -> None:
     left = container.close()
     if left:
-        notices.warn(left)
+        emit(WarningIssued(left))
 
 
 def _look_at_files(host: Host, *, since_ns: int | None = None) -> trusted_files.Snapshot:
@@ -308,12 +319,12 @@ def _look_at_files(host: Host, *, since_ns: int | None = None) -> trusted_files.
     return trusted_files.take_snapshot(host.cwd, now_ns=time.time_ns(), since_ns=since_ns, skipped=skipped)
 
 
-def _tell_changes(host: Host, before: trusted_files.Snapshot, notices: Notices) -> None:
+def _tell_changes(host: Host, before: trusted_files.Snapshot, emit: Sink) -> None:
     """Name the files that changed and that git, an editor or odek itself will trust (B55)."""
     after = _look_at_files(host, since_ns=before.taken_ns)
     changed = trusted_files.describe_changes(before, after)
     if changed:
-        notices.warn(changed, hint="look at them before you use git, your editor or odek in this folder")
+        emit(WarningIssued(changed, hint="look at them before you use git, your editor or odek in this folder"))
 
 
 def _environment_block(place: _Place, host: Host, world: Runtime) -> str:
@@ -385,7 +396,7 @@ def _system_prompt(
     )
     return system_prompt(
         identity=settings.system or None,
-        project_instructions=None if settings.no_agents else read_instructions(host.cwd, world.notices),
+        project_instructions=None if settings.no_agents else read_instructions(host.cwd, world.emit),
         facts=facts,
         environment_block=block,
         nonce=partial(world.random_hex, 8),

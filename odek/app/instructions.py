@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from odek import safefile
-from odek.app.notices import Notices
+from odek.events import Sink, WarningIssued
 
 _MAX_INSTRUCTIONS_BYTES = 256 << 10
 
 
-def read_instructions(cwd: str, notices: Notices) -> str | None:
+def read_instructions(cwd: str, emit: Sink) -> str | None:
     """Return the text of ./AGENTS.md: a regular file, not a link, of at most 256 KiB.
 
     Anything else is left out with a warning: what the file system answers there is no reason to stop.
@@ -20,12 +20,12 @@ def read_instructions(cwd: str, notices: Notices) -> str | None:
     except FileNotFoundError:
         return None
     except safefile.TooLarge:
-        notices.warn(f"AGENTS.md is not read: it is larger than {_MAX_INSTRUCTIONS_BYTES >> 10} KiB")
+        emit(WarningIssued(f"AGENTS.md is not read: it is larger than {_MAX_INSTRUCTIONS_BYTES >> 10} KiB"))
         return None
     except safefile.NotRegular:
-        notices.warn("AGENTS.md is not read: it is not a regular file")
+        emit(WarningIssued("AGENTS.md is not read: it is not a regular file"))
         return None
     except OSError as error:
-        notices.warn(f"AGENTS.md is not read: {error.strerror}; it must be a file, not a link")
+        emit(WarningIssued(f"AGENTS.md is not read: {error.strerror}; it must be a file, not a link"))
         return None
     return data.decode("utf-8", errors="replace")

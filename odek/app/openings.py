@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from odek.app.notices import Notices
+from odek.events import Notice, Sink, WarningIssued
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, is_inside, kind_at, mounts_below
 from odek.sandbox.sockets import living_sockets
@@ -74,21 +74,26 @@ def git_data_outside(workdir: str) -> bool:
     return not is_inside(os.path.realpath(path), workdir)
 
 
-def tell_of_openings(below: Sequence[str], workdir: str, notices: Notices) -> None:
+def tell_of_openings(below: Sequence[str], workdir: str, emit: Sink) -> None:
     """Tell the user, in one line each."""
     if below:
-        notices.warn(
-            f"mounted below this folder, and not in the sandbox: {shown(below)}",
-            hint='the sandbox has an empty folder there; to share one: sandbox_volumes ["./FOLDER:/TARGET"]',
+        emit(
+            WarningIssued(
+                f"mounted below this folder, and not in the sandbox: {shown(below)}",
+                hint='the sandbox has an empty folder there; to share one: sandbox_volumes ["./FOLDER:/TARGET"]',
+            )
         )
     sockets = living_sockets(workdir)
     if sockets:
-        notices.warn(
-            f"programs of this machine listen in this folder, and the sandbox can talk to them: {shown(sockets)}",
-            hint="no network setting closes a socket in a shared folder; end the program, or let it listen elsewhere",
+        emit(
+            WarningIssued(
+                f"programs of this machine listen in this folder, and the sandbox can talk to them: {shown(sockets)}",
+                hint="no network setting closes a socket in a shared folder; end the program, or let it listen "
+                "elsewhere",
+            )
         )
     if git_data_outside(workdir):
-        notices.note("git does not work in the sandbox: the data of this folder's repository lies outside of it")
+        emit(Notice("git does not work in the sandbox: the data of this folder's repository lies outside of it"))
 
 
 def shown(paths: Sequence[str]) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from odek.app.notices import Notices
 from odek.approval.gate import Approver, require_approval
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
 from odek.config.settings import Override, Settings
 from odek.config.values import variables_in
+from odek.events import Sink
 from odek.host import Host
 from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.network.plan import NetworkPlan
@@ -52,7 +52,7 @@ def approval_request(
 
 
 def require_project_approval(
-    request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, notices: Notices
+    request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, emit: Sink
 ) -> None:
     """Return when `request` may be granted. Raises ApprovalDenied and StateFileError."""
     require_approval(
@@ -60,5 +60,5 @@ def require_project_approval(
         approver=approver,
         store=ApprovalStore(StateFolder(host.operator_home)),
         approved_by_environment=settings.approve_project_sandbox,
-        notify=notices.note,
+        emit=emit,
     )

@@ -12,7 +12,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from odek.amounts import ENOUGH_PIDS
-from odek.app.notices import Notices
 from odek.app.openings import below_workdir, git_data_outside, is_folder, require_leavable, tell_of_openings
 from odek.app.project_approval import approval_request, require_project_approval
 from odek.app.sandbox_image import choose_image, ensure_image, make_image, require_buildable
@@ -21,6 +20,7 @@ from odek.approval.gate import Approver
 from odek.approval.request import ApprovalRequest
 from odek.config.settings import Override, Settings, Source
 from odek.config.values import expand_marked
+from odek.events import Notice, Sink, WarningIssued
 from odek.host import Host, home_of_owner, read_identity, start_of
 from odek.host_executor.files import PathWalk
 from odek.sandbox.build.builder import Build, BuildOptions
@@ -88,7 +88,7 @@ class SandboxRequest:
     """whether there are files from outside the working directory to be given to it"""
 
 
-def build_request(settings: Settings, host: Host, notices: Notices) -> SandboxRequest:
+def build_request(settings: Settings, host: Host, emit: Sink) -> SandboxRequest:
     """Check everything that needs no Docker. Raises SandboxConfigError or ConfigError."""
     sandbox = settings.sandbox
     origin = settings.origin_of
@@ -107,7 +107,7 @@ def build_request(settings: Settings, host: Host, notices: Notices) -> SandboxRe
     return SandboxRequest(
         image=image,
         dockerfile=dockerfile,
-        networks=_request_networks(settings, notices),
+        networks=_request_networks(settings, emit),
         limits=limits_of(settings),
         user=parse_user(sandbox.user, origin=origin("sandbox_user")) if sandbox.user else "",
         volumes=volumes,
@@ -154,7 +154,7 @@ def start_sandbox(
     *,
     docker: Docker,
     approver: Approver | None,
-    notices: Notices,
+    emit: Sink,
     new_nonce: Callable[[], str],
     sleep: Callable[[float], None],
 ) -> Container:
@@ -169,30 +169,30 @@ def start_sandbox(
         engine = detect_engine(docker, needs_of(draft, settings), sleep=sleep)
         plan = inspect_networks(draft.networks, docker)
         for note in service_names(plan, "", docker).notes:
-            notices.note(note)  # two checkouts behind one name are pointed out before the question
+            emit(Notice(note))  # two checkouts behind one name are pointed out before the question
     request = approval_request(overrides, plan, host, draft.dockerfile, readonly=settings.sandbox.readonly)
-    require_project_approval(request, settings, host, approver, notices)
+    require_project_approval(request, settings, host, approver, emit)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     require_small_env(env, origin=settings.origin_of("sandbox_env"))
     if not draft.networks.attaches:
         engine = detect_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
     image, found = ensure_image(
-        draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, notices=notices
+        draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, emit=emit
     )
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
     if draft.networks.attaches:
         require_unchanged(plan, inspect_networks(draft.networks, docker))
-        _tell_of_networks(plan, notices)
+        _tell_of_networks(plan, emit)
     require_leavable(draft.below, rootless=engine.rootless)
-    tell_of_openings(draft.below, host.cwd, notices)
+    tell_of_openings(draft.below, host.cwd, emit)
     with ExitStack() as undo:
         for folder in draft.missing_folders:
-            undo.callback(_remove_folders, _make_folder(folder, host, notices), host)
+            undo.callback(_remove_folders, _make_folder(folder, host, emit), host)
         _require_same_volumes(draft, settings, host)
         spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=found.id, env=env)
         spec = replace(spec, image_volumes=found.volumes)
-        container = _start(spec, host, docker, _surroundings(host, new_nonce, notices))
+        container = _start(spec, host, docker, _surroundings(host, new_nonce, emit))
         undo.pop_all()
     return container
 
@@ -230,7 +230,7 @@ def _require_same_volumes(draft: SandboxRequest, settings: Settings, host: Host)
             )
 
 
-def _make_folder(folder: str, host: Host, notices: Notices) -> tuple[str, ...]:
+def _make_folder(folder: str, host: Host, emit: Sink) -> tuple[str, ...]:
     """Make a folder below the working directory, following no link (R-33).
 
     Returns what was made, relative to the working directory, the innermost first.
@@ -251,7 +251,7 @@ def _make_folder(folder: str, host: Host, notices: Notices) -> tuple[str, ...]:
         ) from error
     finally:
         walk.close()
-    notices.note(f"made the folder {visible(folder)} for sandbox_volumes")
+    emit(Notice(f"made the folder {visible(folder)} for sandbox_volumes"))
     return tuple(made)
 
 
@@ -287,7 +287,7 @@ def build_sandbox_image(
     no_cache: bool,
     docker: Docker,
     approver: Approver | None,
-    notices: Notices,
+    emit: Sink,
     sleep: Callable[[float], None],
 ) -> Build:
     """Build the image of `dockerfile` now, whether it was built before or not, after the operator's word.
@@ -300,10 +300,10 @@ def build_sandbox_image(
     request = ApprovalRequest(
         project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256, ignore_sha256=dockerfile.ignore_sha256
     )
-    require_project_approval(request, settings, host, approver, notices)
+    require_project_approval(request, settings, host, approver, emit)
     probe(docker, sleep=sleep)
     options = BuildOptions(network=settings.build_network, no_cache=no_cache)
-    return make_image(dockerfile, host, options, docker=docker, notices=notices)
+    return make_image(dockerfile, host, options, docker=docker, emit=emit)
 
 
 def sandbox_spec(
@@ -341,8 +341,8 @@ def sandbox_spec(
     )
 
 
-def _surroundings(host: Host, new_nonce: Callable[[], str], notices: Notices) -> Surroundings:
-    return Surroundings(owner=owner_of(host), start_of=start_of, new_nonce=new_nonce, notify=notices.note)
+def _surroundings(host: Host, new_nonce: Callable[[], str], emit: Sink) -> Surroundings:
+    return Surroundings(owner=owner_of(host), start_of=start_of, new_nonce=new_nonce, emit=emit)
 
 
 def owner_of(host: Host) -> Owner:
@@ -357,11 +357,11 @@ def owner_of(host: Host) -> Owner:
     )
 
 
-def _request_networks(settings: Settings, notices: Notices) -> NetworkRequest:
+def _request_networks(settings: Settings, emit: Sink) -> NetworkRequest:
     sandbox, origin = settings.sandbox, settings.origin_of
-    mode = _network_mode(settings, notices)
+    mode = _network_mode(settings, emit)
     names_origin, compose_origin = origin("sandbox_networks"), origin("sandbox_compose_project")
-    _tell_of_inherited_networks(settings, notices)
+    _tell_of_inherited_networks(settings, emit)
     return NetworkRequest(
         mode=mode,
         names=parse_network_names(sandbox.networks, origin=names_origin),
@@ -373,30 +373,32 @@ def _request_networks(settings: Settings, notices: Notices) -> NetworkRequest:
     )
 
 
-def _tell_of_inherited_networks(settings: Settings, notices: Notices) -> None:
+def _tell_of_inherited_networks(settings: Settings, emit: Sink) -> None:
     """Say that `none` means "no other network": it takes no attached one away."""
     for key, word in (("sandbox_networks", "--sandbox-networks"), ("sandbox_compose_project", "--sandbox-compose")):
         attached, mode = settings.resolved[key], settings.resolved["sandbox_network"]
         if attached.value and mode.value == "none" and mode.source > attached.source:
-            notices.note(
-                f"{mode.origin} none means no other network: those of {visible(attached.origin)} stay attached; "
-                f"{word} none leaves them out"
+            emit(
+                Notice(
+                    f"{mode.origin} none means no other network: those of {visible(attached.origin)} stay attached; "
+                    f"{word} none leaves them out"
+                )
             )
 
 
-def _network_mode(settings: Settings, notices: Notices) -> str:
+def _network_mode(settings: Settings, emit: Sink) -> str:
     try:
         return parse_network_mode(settings.sandbox.network, origin=settings.origin_of("sandbox_network"))
     except SandboxConfigError as error:
         if not settings.network_lenient:
             raise
-        notices.warn(f"{error.message}; ODEK_SANDBOX_NETWORK_LENIENT turns it into none")
+        emit(WarningIssued(f"{error.message}; ODEK_SANDBOX_NETWORK_LENIENT turns it into none"))
         return "none"
 
 
-def _tell_of_networks(plan: NetworkPlan, notices: Notices) -> None:
+def _tell_of_networks(plan: NetworkPlan, emit: Sink) -> None:
     for warning in warnings(plan):
-        notices.warn(warning)
+        emit(WarningIssued(warning))
     hint = removal_hint(plan)
     if hint:
-        notices.note(hint)
+        emit(Notice(hint))

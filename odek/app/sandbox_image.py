@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from odek.app.notices import Notices, Silent
 from odek.config.settings import Settings, Source
 from odek.errors import StateFileError
+from odek.events import Notice, Sink, WarningIssued, ignore
 from odek.host import Host
 from odek.sandbox.build import builder, context
 from odek.sandbox.build.builder import Build, BuildOptions
@@ -50,10 +50,10 @@ _UNTOLD = Inputs(bases=(), sources=(".",))
 class BuildRecords:
     """The builds that we made for one project."""
 
-    def __init__(self, host: Host, notices: Notices, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, host: Host, emit: Sink, *, clock: Callable[[], float] = time.time) -> None:
         self._folder = StateFolder(host.operator_home)
         self._project = host.cwd
-        self._notices = notices
+        self._emit = emit
         self._clock = clock
 
     def find(self, dockerfile: Dockerfile) -> Build | None:
@@ -61,7 +61,7 @@ class BuildRecords:
         try:
             return _parse_record(self._read().get(self._key(dockerfile)))
         except StateFileError as error:
-            self._notices.warn(f"{error.message}; images are built again", hint=error.hint)
+            self._emit(WarningIssued(f"{error.message}; images are built again", hint=error.hint))
             return None
 
     def remember(self, dockerfile: Dockerfile, made: Build) -> None:
@@ -78,7 +78,7 @@ class BuildRecords:
                 newest = sorted(records.items(), key=lambda item: _age(item[1]), reverse=True)[:_MAX_RECORDS]
                 self._folder.write_json(RECORDS_FILE, dict(newest))
         except StateFileError as error:
-            self._notices.warn(f"{error.message}; the image is built again the next time", hint=error.hint)
+            self._emit(WarningIssued(f"{error.message}; the image is built again the next time", hint=error.hint))
 
     def _key(self, dockerfile: Dockerfile) -> str:
         # the project counts: the same Dockerfile copies other files in another folder
@@ -110,7 +110,7 @@ def choose_image(settings: Settings, host: Host) -> tuple[ImageChoice, Dockerfil
     dockerfile = context.read_dockerfile(host.cwd)
     if dockerfile is None:
         return default_choice(), None
-    if not settings.build_network and BuildRecords(host, Silent()).find(dockerfile) is None:
+    if not settings.build_network and BuildRecords(host, ignore).find(dockerfile) is None:
         require_buildable(dockerfile)
     return ImageChoice(ref=dockerfile.tag, origin=f"./{NAME}", chosen_by_project=True), dockerfile
 
@@ -128,26 +128,26 @@ def ensure_image(
     *,
     network: bool,
     docker: Docker,
-    notices: Notices,
+    emit: Sink,
 ) -> tuple[str, FoundImage]:
     """Return the image to run, with its name: pulled, built from the approved bytes, or built before.
 
     The operator has approved `dockerfile`. Raises SandboxError.
     """
     if dockerfile is None:
-        return _pull_or_substitute(choice, docker, notices)
-    known = BuildRecords(host, notices).find(dockerfile)
+        return _pull_or_substitute(choice, docker, emit)
+    known = BuildRecords(host, emit).find(dockerfile)
     ours = builder.find_ours(known, dockerfile, docker) if known is not None else None
     if known is not None and ours is not None:
-        _tell_of_staleness(known, dockerfile, host, docker, notices)
+        _tell_of_staleness(known, dockerfile, host, docker, emit)
         return choice.ref, FoundImage(id=ours.id, volumes=ours.volumes)
-    made = _find_labelled(dockerfile, host, docker, notices) or make_image(
-        dockerfile, host, BuildOptions(network=network), docker=docker, notices=notices
+    made = _find_labelled(dockerfile, host, docker, emit) or make_image(
+        dockerfile, host, BuildOptions(network=network), docker=docker, emit=emit
     )
     return choice.ref, FoundImage(id=made.image_id, volumes=made.volumes)
 
 
-def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, notices: Notices) -> Build | None:
+def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, emit: Sink) -> Build | None:
     """Return the build under the tag, and write it down, if its label is the digest of what would be built now.
 
     A base that is not here could be any by now, so it proves nothing. Raises SandboxError.
@@ -168,25 +168,25 @@ def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, notices: 
                 return None
     finally:
         os.close(folder)
-    notices.note(f"using {dockerfile.tag}, built before from the same {NAME}, files and base")
+    emit(Notice(f"using {dockerfile.tag}, built before from the same {NAME}, files and base"))
     found = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
-    BuildRecords(host, notices).remember(dockerfile, found)
+    BuildRecords(host, emit).remember(dockerfile, found)
     return found
 
 
-def _pull_or_substitute(choice: ImageChoice, docker: Docker, notices: Notices) -> tuple[str, FoundImage]:
+def _pull_or_substitute(choice: ImageChoice, docker: Docker, emit: Sink) -> tuple[str, FoundImage]:
     """Return name and image of `choice`, or of the operator's own local image where no registry gives it (D-23)."""
     try:
-        return choice.ref, find_or_pull(choice, docker, notify=notices.note)
+        return choice.ref, find_or_pull(choice, docker, emit=emit)
     except ImageUnavailable as error:
         local = look_up(choice.substitute, docker) if choice.substitute else None
         if local is None:
             raise
-        notices.note(f"{error.message}; using the local image {choice.substitute}")
+        emit(Notice(f"{error.message}; using the local image {choice.substitute}"))
         return choice.substitute, local
 
 
-def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, docker: Docker, notices: Notices) -> Build:
+def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, docker: Docker, emit: Sink) -> Build:
     """Build, write it down and return it. The operator has approved `dockerfile`. Raises SandboxConfigError."""
     if not options.network:
         require_buildable(dockerfile)
@@ -197,22 +197,22 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
         ignore = parse_ignore(dockerfile.ignore)
         # taken before the build: what changes meanwhile must show
         fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, ignore)
-        bases = builder.obtain_bases(inputs.bases, docker, network=options.network, notify=notices.note)
+        bases = builder.obtain_bases(inputs.bases, docker, network=options.network, emit=emit)
         sources, is_known = inputs.sources, inputs is not _UNTOLD
         if options.network and builder.may_read_more(dockerfile, bases, docker):
             sources, is_known = _UNTOLD.sources, False
         size = context.measure_context(host.cwd, sources, ignore, now=time.monotonic)
         if size.is_large:
-            notices.warn(context.describe_size(size), hint=f"name what it does not need in {IGNORE_FILE}")
+            emit(WarningIssued(context.describe_size(size), hint=f"name what it does not need in {IGNORE_FILE}"))
         with _staged(dockerfile, folder, sources) as staged:
             digest = builder.digest_inputs(dockerfile, bases, staged) if is_known else ""
             image = builder.build_image(
-                dockerfile, staged, docker, options, bases=bases, inputs_digest=digest, notify=notices.note
+                dockerfile, staged, docker, options, bases=bases, inputs_digest=digest, emit=emit
             )
     finally:
         os.close(folder)
     made = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
-    BuildRecords(host, notices).remember(dockerfile, made)
+    BuildRecords(host, emit).remember(dockerfile, made)
     return made
 
 
@@ -264,7 +264,7 @@ def _inputs(dockerfile: Dockerfile) -> Inputs:
         return _UNTOLD
 
 
-def _tell_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker: Docker, notices: Notices) -> None:
+def _tell_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker: Docker, emit: Sink) -> None:
     """Say in one line that the image is behind: the cache goes by the Dockerfile alone (B18)."""
     changed = False
     if known.inputs:
@@ -273,7 +273,7 @@ def _tell_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker:
     bases = builder.find_changed_bases(known, docker)
     stale = builder.describe_staleness(bases, files_changed=changed, tag=dockerfile.tag)
     if stale:
-        notices.warn(stale)
+        emit(WarningIssued(stale))
 
 
 def _parse_record(entry: object) -> Build | None:

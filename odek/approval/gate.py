@@ -6,7 +6,6 @@ be asked has not approved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from odek.approval.display import value
@@ -23,6 +22,7 @@ from odek.approval.request import (
 )
 from odek.approval.store import ApprovalRecord, ApprovalStore, changed_parts
 from odek.errors import ApprovalDenied
+from odek.events import Notice, Sink
 
 MAX_ENTRIES = 64  # what one can be expected to read before saying yes
 _ONCE = ("y", "yes")
@@ -48,24 +48,24 @@ def require_approval(
     approver: Approver | None,
     store: ApprovalStore,
     approved_by_environment: bool,
-    notify: Callable[[str], None],
+    emit: Sink,
 ) -> None:
     """Return when `request` is empty or approved.
 
     `approver` is None where nobody can be asked; `approved_by_environment` says whether the
-    operator set ODEK_APPROVE_PROJECT_SANDBOX; `notify` gets lines for the user. Raises
+    operator set ODEK_APPROVE_PROJECT_SANDBOX; `emit` takes notices for the user. Raises
     ApprovalDenied, and StateFileError when the remembered approvals cannot be trusted or written.
     """
     if request.is_empty:
         return
     if approved_by_environment:
-        notify(f"{SWITCH} approves the sandbox overrides of {request.sources}")
+        emit(Notice(f"{SWITCH} approves the sandbox overrides of {request.sources}"))
         return
     if store.holds(request):
         return
     earlier = store.earlier(request.project_dir)
     if earlier is not None:
-        notify(_asked_anew(earlier, request))
+        emit(Notice(_asked_anew(earlier, request)))
     if approver is None:
         raise _denied(request, "need an approval, and there is no terminal to ask for it")
     if request.entries > MAX_ENTRIES:
@@ -77,7 +77,7 @@ def require_approval(
     answer = _ask(request, approver)
     if answer in _TRUST:
         store.remember(request)
-        notify(_trusted(request, store.path))
+        emit(Notice(_trusted(request, store.path)))
     elif answer not in _ONCE:
         raise _denied(request, "were not approved")
 

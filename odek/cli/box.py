@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from odek.agent.events import Sink
 from odek.agent.loop import Agent
 from odek.app.attachments import Attachment
 from odek.app.bootstrap import CommandProfile, Session, make_model
@@ -16,6 +15,7 @@ from odek.config.layers import Layer, Value
 from odek.config.resolve import resolve
 from odek.config.settings import Settings, Source
 from odek.errors import UsageError
+from odek.events import Sink
 from odek.host import Host
 from odek.model.types import Message, Model, Reply, ToolSpec
 from odek.text import truncate, visible

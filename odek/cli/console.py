@@ -7,20 +7,25 @@ import re
 import time
 from collections.abc import Callable
 
-from odek.agent.events import (
+from odek.cli.terminal import Terminal
+from odek.config.settings import Settings
+from odek.events import (
     Event,
     Finished,
     ModelReplied,
+    Notice,
+    Progress,
     RequestStarted,
+    SandboxStarted,
+    Sink,
     TextDelta,
     TextVoided,
     ToolFinished,
     ToolStarted,
     WarningIssued,
+    ignore,
     to_json,
 )
-from odek.cli.terminal import Terminal
-from odek.config.settings import Settings
 from odek.text import truncate, visible, visible_lines
 
 _FENCE = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
@@ -66,10 +71,10 @@ class ConsoleRenderer:
                 self._terminal.show_status("  running")
             case ToolFinished():
                 self._result(event)
-            case WarningIssued():
-                self._terminal.warn(visible(event.text))
             case Finished():
                 self._summary(event)
+            case _:
+                print_notice(self._terminal, event)
 
     def _replied(self, event: ModelReplied) -> None:
         """Print what the model says beside its calls; an answer is printed by whoever asked for it."""
@@ -128,19 +133,23 @@ class JsonSink:
         self._terminal.answer(json.dumps(to_json(event)))
 
 
-class NullSink:
-    """A sink that tells nothing."""
+def print_notice(terminal: Terminal, event: Event) -> None:
+    """Print a notice, a warning or the startup line on stderr, the same with --json; other events are not printed."""
+    match event:
+        case WarningIssued():
+            terminal.warn(event.text, event.hint)
+        case Notice() | Progress():
+            terminal.note(event.text)
+        case SandboxStarted():
+            terminal.note(event.line)
 
-    def __call__(self, event: Event) -> None:
-        del event
 
-
-def choose_sink(settings: Settings, terminal: Terminal) -> ConsoleRenderer | JsonSink | NullSink:
-    """Return who is told of the events of a run."""
+def choose_sink(settings: Settings, terminal: Terminal) -> Sink:
+    """Return the sink for the agent's events in a run."""
     if settings.json:
         return JsonSink(terminal)
     if settings.interaction_mode == "off":
-        return NullSink()
+        return ignore
     return ConsoleRenderer(terminal, verbose=settings.interaction_mode == "verbose")
 
 

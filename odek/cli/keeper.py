@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odek.agent.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted
 from odek.agent.loop import Agent
 from odek.errors import StateFileError
+from odek.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted
 
 if TYPE_CHECKING:
     from odek.session.recorder import Recorder

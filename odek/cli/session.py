@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from odek.agent.events import Sink
 from odek.app.attachments import Attachment
 from odek.app.bootstrap import CommandProfile, Runtime, Session, make_model, open_session
 from odek.app.docker_client import ClientFolder
 from odek.cli import signals
+from odek.cli.console import print_notice
 from odek.cli.terminal import Terminal
 from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer
 from odek.config.settings import Settings
+from odek.events import Sink
 from odek.host import Host, hide_variables, trusted_path, which
 from odek.model.types import Message, Model
 from odek.sandbox.container.failure_reasons import find_cause
@@ -42,7 +43,7 @@ def session(
         docker=real_docker(host),
         new_model=new_model or partial(make_model, host=host, notify=terminal.aside),
         approver=find_approver(alone=terminal.suspended),
-        notices=terminal,
+        emit=partial(print_notice, terminal),
         random_hex=random_hex,
         sleep=time.sleep,
         alarm=signals.alarm,

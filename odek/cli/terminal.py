@@ -1,4 +1,4 @@
-"""What odek prints: the answer on stdout, everything else on stderr. Satisfies odek.app.notices.Notices.
+"""What odek prints: the answer on stdout, everything else on stderr.
 
 Foreign text goes through odek.text before it gets here; sentences do so here once more, in case one
 was forgotten, and what was escaped already stays as it is. Colours obey NO_COLOR, TERM

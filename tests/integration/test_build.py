@@ -89,9 +89,7 @@ class Project:
         env = {"ODEK_SANDBOX_BUILD_NETWORK": "1"} if network else {}
         settings = resolve(make_layers(env=env))
         choice, dockerfile = choose_image(settings, self.host)
-        _, found = ensure_image(
-            choice, dockerfile, self.host, network=network, docker=self.docker, notices=self.notices
-        )
+        _, found = ensure_image(choice, dockerfile, self.host, network=network, docker=self.docker, emit=self.notices)
         self.images.add(found.id)
         return found.id
 
@@ -251,7 +249,7 @@ def test_changed_file_and_moved_base_are_said_and_a_new_build_takes_them(project
         ]
         made = build_sandbox_image(
             dockerfile, resolve(make_layers()), project.host, no_cache=False, docker=project.docker,
-            approver=Answers("y"), notices=project.notices, sleep=time.sleep,
+            approver=Answers("y"), emit=project.notices, sleep=time.sleep,
         )  # fmt: skip
         project.images.add(made.image_id)
         assert project.output(made.image_id, "cat", "/t") == "two!"
@@ -419,20 +417,20 @@ def test_image_is_carried_by_file_and_proven(docker_engine: Engine, base_image: 
     path = tmp_path / "image.tar"
     try:
         choice = ImageChoice(ref=name, origin="--image", chosen_by_project=False)
-        image_id, saved = save_image(choice, str(path), docker, notify=lambda _: None)
+        image_id, saved = save_image(choice, str(path), docker, emit=lambda _: None)
         assert saved.tags == (name,)
         docker_engine.run("rmi", name)
         assert docker_engine.run("image", "inspect", image_id, check=False).returncode != 0
         with pytest.raises(SandboxConfigError, match="another image"):
-            load_image(str(path), (f"sha256:{'0' * 64}",), docker, name="", notify=lambda _: None)
-        loaded, _ = load_image(str(path), (image_id,), docker, name="", notify=lambda _: None)
+            load_image(str(path), (f"sha256:{'0' * 64}",), docker, name="", emit=lambda _: None)
+        loaded, _ = load_image(str(path), (image_id,), docker, name="", emit=lambda _: None)
         assert loaded == image_id
         assert docker_engine.run("run", "--rm", "--network", "none", loaded, "echo", "alive").stdout == "alive\n"
         data = bytearray(path.read_bytes())
         data[data.rindex(b"root:x:0") + 5] ^= 1
         path.write_bytes(data)
         with pytest.raises(SandboxConfigError, match="no image that can be trusted"):
-            load_image(str(path), (image_id,), docker, name="", notify=lambda _: None)
+            load_image(str(path), (image_id,), docker, name="", emit=lambda _: None)
     finally:
         docker_engine.run("rmi", "--force", name, check=False)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.notices import texts_to
 from support.compose_project import SOCKET, Project
 from support.docker_engine import LABEL, Engine
 
@@ -80,7 +81,9 @@ def make_spec(plan: NetworkPlan, engine: Engine, image: str, workdir: Path) -> S
 
 def make_world(said: list[str]) -> Surroundings:
     owner = Owner(pid=os.getpid(), start="1", boot="test", pidns=secrets.token_hex(4), uid=os.getuid())
-    return Surroundings(owner=owner, start_of=lambda _: "1", new_nonce=lambda: secrets.token_hex(8), notify=said.append)
+    return Surroundings(
+        owner=owner, start_of=lambda _: "1", new_nonce=lambda: secrets.token_hex(8), emit=texts_to(said)
+    )
 
 
 def asked(*names: str, project: str = "", mode: str = "none") -> NetworkRequest:

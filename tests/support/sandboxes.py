@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fakes.notices import texts_to
 from support.docker_engine import Engine, find_static_busybox
 
 from odek.host import read_identity
@@ -83,7 +84,7 @@ class Boxes:
             owner=this_owner(),
             start_of=start_of,
             new_nonce=lambda: secrets.token_hex(16),
-            notify=self.said.append,
+            emit=texts_to(self.said),
             mounts_of=mounts_of,
         )
         box = start(self.spec(**changes), docker or self.docker, world)

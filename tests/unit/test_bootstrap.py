@@ -25,6 +25,7 @@ from odek.config.layers import Layer
 from odek.config.resolve import resolve
 from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError
+from odek.events import Event, Notice, SandboxStarted, WarningIssued
 from odek.host import Host
 from odek.model.http import HttpModel
 from odek.model.replay import RecordingModel, ReplayModel
@@ -43,16 +44,19 @@ CHECKED = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
 
 @dataclass
 class Notes:
-    """Satisfies odek.app.notices.Notices."""
+    """A sink of events; warnings with their hints."""
 
     notes: list[str] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
 
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-    def warn(self, text: str, hint: str = "") -> None:
-        self.warnings.append((text, hint))
+    def __call__(self, event: Event) -> None:
+        match event:
+            case WarningIssued():
+                self.warnings.append((event.text, event.hint))
+            case SandboxStarted():
+                self.notes.append(event.line)
+            case Notice():
+                self.notes.append(event.text)
 
 
 class LoggedDocker(FakeDocker):
@@ -96,7 +100,7 @@ class Bench:
             docker=self.docker,
             new_model=self._new_model,
             approver=self if self.answers else None,
-            notices=self.notices,
+            emit=self.notices,
             random_hex=lambda size: "ab" * size,
             sleep=self.docker.sleep,
         )

@@ -39,7 +39,7 @@ def outcome(cell: Cell, host: Host) -> str:
     operator, project, env = files_and_variables(cell)
     world = Runtime(
         docker=docker_of(cell), new_model=lambda _: ScriptedModel([text_reply("done")]), approver=None,
-        notices=Notes(), random_hex=lambda size: "ab" * size, sleep=lambda _: None,
+        emit=Notes(), random_hex=lambda size: "ab" * size, sleep=lambda _: None,
     )  # fmt: skip
     try:
         with ExitStack() as stack:

@@ -12,7 +12,9 @@ from types import ModuleType
 import pytest
 
 from odek import errors
-from odek.agent.events import (
+from odek.cli.catalog import read_pages
+from odek.cli.streams import BROKEN_PIPE_CODE
+from odek.events import (
     Finished,
     ModelReplied,
     RequestStarted,
@@ -23,8 +25,6 @@ from odek.agent.events import (
     WarningIssued,
     to_json,
 )
-from odek.cli.catalog import read_pages
-from odek.cli.streams import BROKEN_PIPE_CODE
 from odek.model.types import Message, Reply, ToolCall, Usage
 
 ROOT = Path(__file__).parents[2]

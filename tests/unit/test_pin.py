@@ -12,6 +12,7 @@ from odek.app.bootstrap import CommandProfile, firmness_of, intent_of
 from odek.app.isolation import PIN_ORIGIN, SandboxDecision, decide
 from odek.app.sandbox import build_request
 from odek.config.resolve import resolve
+from odek.events import Event
 from odek.sandbox.errors import DaemonUnreachable
 
 
@@ -72,7 +73,7 @@ def test_session_of_a_sandbox_never_falls_back_to_the_host(tmp_path: Path) -> No
     """R-2, R-7: whatever else is said or not said; a session that begins here may, as before."""
     host = make_host(tmp_path, uid=1000)
     settings = resolve(make_layers(operator={"sandbox_image": "some/image:1"}))
-    draft = build_request(settings, host, _NoNotices())
+    draft = build_request(settings, host, nothing)
     down = DaemonUnreachable("no client", "docker was not found on PATH", hint="install it")
     profile = CommandProfile(command="continue", pinned=True)
     outcomes = []
@@ -82,9 +83,5 @@ def test_session_of_a_sandbox_never_falls_back_to_the_host(tmp_path: Path) -> No
     assert outcomes == [(True, "stop"), (False, "host")]
 
 
-class _NoNotices:
-    def note(self, text: str) -> None:
-        raise AssertionError(text)
-
-    def warn(self, text: str, hint: str = "") -> None:
-        raise AssertionError(text + hint)
+def nothing(event: Event) -> None:
+    raise AssertionError(event)

@@ -7,11 +7,12 @@ import shutil
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 
 from odek.app.bootstrap import CommandProfile
 from odek.app.sandbox_image import default_choice
 from odek.cli.commands.sandbox_images import bootstrap_image
-from odek.cli.console import ConsoleRenderer, JsonSink
+from odek.cli.console import ConsoleRenderer, JsonSink, print_notice
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker, session
@@ -97,7 +98,7 @@ def _find_image(host: Host, terminal: Terminal) -> str:
     probe(docker, sleep=time.sleep)
     choice = default_choice()
     try:
-        image_id = find_or_pull(choice, docker, notify=terminal.note).id
+        image_id = find_or_pull(choice, docker, emit=partial(print_notice, terminal)).id
         return choice.ref if find_image(choice.ref, docker) else image_id
     except ImageUnavailable as error:
         terminal.note(f"{error.message}; using the local image {BUSYBOX_TAG} instead")

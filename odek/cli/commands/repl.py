@@ -9,7 +9,7 @@ from odek.app.attachments import Attachment
 from odek.app.bootstrap import CommandProfile
 from odek.app.secrets import collect_secrets
 from odek.cli.box import Box
-from odek.cli.console import NullSink, StreamingRenderer, print_session_header
+from odek.cli.console import StreamingRenderer, print_session_header
 from odek.cli.conversation import earlier_files, find_session, model_layer, open_store, require_place
 from odek.cli.keeper import Keeper
 from odek.cli.kept import Kept
@@ -23,6 +23,7 @@ from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.config.settings import Settings, Source
 from odek.errors import UsageError
+from odek.events import ignore
 from odek.host import Host
 from odek.model.types import Message
 from odek.redact import Redactor
@@ -65,7 +66,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     redact = Redactor(collect_secrets(settings, host))
     store = open_store(host, terminal, redact)
     narrator = _narrator(settings, host, terminal)
-    keeper = Keeper(narrator or NullSink(), terminal.warn)
+    keeper = Keeper(narrator or ignore, terminal.warn)
     with ExitStack() as stack:
         kept = Kept(store, keeper, stack, terminal, cwd=host.cwd)
         profile = CommandProfile(command="repl")

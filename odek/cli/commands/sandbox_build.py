@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 
 from odek.app.sandbox import build_sandbox_image
+from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
@@ -46,7 +48,7 @@ def build(arguments: list[str], host: Host, terminal: Terminal) -> int:
         no_cache=parsed.no_cache,
         docker=real_docker(host),
         approver=find_approver(),
-        notices=terminal,
+        emit=partial(print_notice, terminal),
         sleep=time.sleep,
     )
     facts = {"tag": dockerfile.tag, "id": made.image_id, "dockerfile_sha256": dockerfile.sha256}

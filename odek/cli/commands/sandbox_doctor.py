@@ -27,6 +27,7 @@ from odek.app.doctor import (
 from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
 from odek.cli.artifact import describe_artifact, find_artifact
 from odek.cli.commands.sandbox_containers import find_boxes
+from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.session import random_hex, real_docker
 from odek.cli.terminal import Terminal
@@ -114,7 +115,7 @@ def _client_settings(host: Host) -> Iterator[Check]:
 def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal) -> Iterator[Check]:
     """Check the image, and start a sandbox with it here."""
     try:
-        draft = build_request(settings, host, terminal)
+        draft = build_request(settings, host, partial(print_notice, terminal))
     except OdekError as error:
         yield Check(name="settings", verdict="fail", seen=error.message, mend=error.hint)
         return
@@ -130,7 +131,7 @@ def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal)
             host,
             docker=docker,
             approver=None,
-            notices=terminal,
+            emit=partial(print_notice, terminal),
             new_nonce=partial(random_hex, 16),
             sleep=time.sleep,
         )

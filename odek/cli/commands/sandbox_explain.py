@@ -6,17 +6,18 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from odek.app.attachments import external, read_ctx_files
 from odek.app.bootstrap import firmness_of, intent_of, require_allowed
 from odek.app.explain import ApprovalState, Asked, Explanation, Look, explain_host, explain_sandbox
-from odek.app.notices import Notices
 from odek.app.project_approval import approval_request
 from odek.app.sandbox import build_request, needs_of, owner_of
 from odek.app.sandbox_image import BuildRecords
 from odek.approval.request import ApprovalRequest
 from odek.approval.store import ApprovalStore
 from odek.cli.commands.run import PROFILE
+from odek.cli.console import print_notice
 from odek.cli.explain_view import explanation_to_json, render_explanation
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
@@ -27,6 +28,7 @@ from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
 from odek.config.values import expand_marked
 from odek.errors import ConfigError
+from odek.events import Sink
 from odek.host import Host, which
 from odek.sandbox.build.builder import is_ours
 from odek.sandbox.docker import Docker, probe
@@ -72,7 +74,7 @@ def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: 
     if not intent.sandboxed:
         return explain_host(settings, intent)
     carried = external(read_ctx_files(settings.ctx, cwd=host.cwd, home=host.home))
-    draft = replace(build_request(settings, host, terminal), attachments=bool(carried))
+    draft = replace(build_request(settings, host, partial(print_notice, terminal)), attachments=bool(carried))
     asked = Asked(
         settings=settings,
         layers=layers,
@@ -82,10 +84,10 @@ def _explain(settings: Settings, layers: Sequence[Layer], host: Host, terminal: 
         firmness=firmness_of(PROFILE, settings, intent, draft),
         owner=owner_of(host),
     )
-    return explain_sandbox(asked, _look(asked, real_docker(host), terminal))
+    return explain_sandbox(asked, _look(asked, real_docker(host), partial(print_notice, terminal)))
 
 
-def _look(asked: Asked, docker: Docker, notices: Notices) -> Look:
+def _look(asked: Asked, docker: Docker, emit: Sink) -> Look:
     """Ask Docker and the store. What cannot be found out is part of the answer, not an error."""
     version, engine, failure = _meet(asked, docker)
     plan, plan_failure = _plan(asked, docker) if version else (None, None)
@@ -101,19 +103,19 @@ def _look(asked: Asked, docker: Docker, notices: Notices) -> Look:
         failure=failure,
         plan=plan,
         plan_failure=plan_failure,
-        image_id=_image_id(asked, docker, notices) if version else "",
+        image_id=_image_id(asked, docker, emit) if version else "",
         request=request,
         approval=_approval(asked, request),
         env_failure=_env_failure(asked),
     )
 
 
-def _image_id(asked: Asked, docker: Docker, notices: Notices) -> str:
+def _image_id(asked: Asked, docker: Docker, emit: Sink) -> str:
     """Return the ID of the image that would be run as it is, "" when it would be built or pulled first."""
     dockerfile = asked.draft.dockerfile
     if dockerfile is None:
         return resolve_image(asked.draft.image, docker)
-    known = BuildRecords(asked.host, notices).find(dockerfile)
+    known = BuildRecords(asked.host, emit).find(dockerfile)
     return known.image_id if known is not None and is_ours(known, dockerfile, docker) else ""
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 
 from odek.app.sandbox_image import default_choice
+from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
@@ -59,7 +61,7 @@ def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
         reference = parse_reference(parsed.image, origin="--image")
         choice = ImageChoice(ref=reference, origin="--image", chosen_by_project=False)
     docker = _ready_docker(host)
-    image_id, image = save_image(choice, path, docker, notify=terminal.note)
+    image_id, image = save_image(choice, path, docker, emit=partial(print_notice, terminal))
     terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
     terminal.note(f"on the other host: odek sandbox image load FILE --id {image_id}")
     return 0
@@ -84,7 +86,9 @@ def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
     docker = _ready_docker(host)
     choice, expected, unknown_on = _expected(parsed.id, parsed.image, docker)
     name = "" if choice.is_id else name_of(choice.ref)
-    image_id, image = load_image(path, expected, docker, name=name, notify=terminal.note, unknown_on=unknown_on)
+    image_id, image = load_image(
+        path, expected, docker, name=name, emit=partial(print_notice, terminal), unknown_on=unknown_on
+    )
     terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
     if resolve_image(default_choice(), docker) != image_id:
         terminal.note(f"use it with --sandbox-image {image_id}")
@@ -99,7 +103,7 @@ def bootstrap_image(host: Host, terminal: Terminal, *, busybox: str, tag: str) -
             "no busybox was found on PATH",
             hint="install the static one (on Debian: apt-get install busybox-static), or give it with --busybox PATH",
         )
-    return build_busybox_image(path, tag, _ready_docker(host), env=host.env, notify=terminal.note)
+    return build_busybox_image(path, tag, _ready_docker(host), env=host.env, emit=partial(print_notice, terminal))
 
 
 def _expected(image_id: str, reference: str, docker: Docker) -> tuple[ImageChoice, tuple[str, ...], str]:

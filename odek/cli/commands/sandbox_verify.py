@@ -17,6 +17,7 @@ from functools import partial
 
 from odek.app.bootstrap import startup_line
 from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
+from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.session import random_hex, real_docker
 from odek.cli.terminal import Terminal
@@ -61,7 +62,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = resolve(layers)
     for warning in settings.warnings:
         terminal.warn(warning)
-    draft = build_request(settings, host, terminal)
+    draft = build_request(settings, host, partial(print_notice, terminal))
     docker = real_docker(host)
 
     def start() -> Container:
@@ -72,7 +73,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             host,
             docker=docker,
             approver=find_approver(),
-            notices=terminal,
+            emit=partial(print_notice, terminal),
             new_nonce=partial(random_hex, 16),
             sleep=time.sleep,
         )

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from odek.events import Notice, Progress, Sink
 from odek.process import Capture, Completed
 from odek.sandbox.argv import build_argv
 from odek.sandbox.build.context import digest_tree
@@ -82,10 +83,10 @@ def build_image(
     *,
     bases: tuple[tuple[str, str], ...] = (),
     inputs_digest: str = "",
-    notify: Callable[[str], None],
+    emit: Sink,
     now: Callable[[], float] = time.monotonic,
 ) -> ImageFacts:
-    """Build with the files in `folder` and return the image; `notify` gets a line every few seconds.
+    """Build with the files in `folder` and return the image; `emit` gets the progress every few seconds.
 
     `bases`, (reference, ID) of what is built on, are looked at when a step fails for its processor;
     `inputs_digest` becomes a label unless it is empty.
@@ -95,7 +96,7 @@ def build_image(
     """
     # it says no more than is true: the image after FROM is pulled whatever the switch says
     network = "with the network" if options.network else "without network"
-    notify(f"building {dockerfile.tag} from {NAME}, its RUN steps {network}")
+    emit(Notice(f"building {dockerfile.tag} from {NAME}, its RUN steps {network}"))
     with scratch_folder() as scratch:
         id_file = os.path.join(scratch, "id")
         labels = ((LABEL, dockerfile.sha256), *(((INPUTS_LABEL, inputs_digest),) if inputs_digest else ()))
@@ -103,7 +104,7 @@ def build_image(
             folder, tag=dockerfile.tag, labels=labels, id_file=id_file,
             network=options.network, no_cache=options.no_cache,
         )  # fmt: skip
-        done = _run(argv, dockerfile, docker, notify, now)
+        done = _run(argv, dockerfile, docker, emit, now)
         if done.timed_out:
             raise SandboxConfigError(
                 f"{NAME} was not built within {BUILD_TIMEOUT_S / 60:.0f} minutes", hint=_HINT, detail=_detail(done)
@@ -175,9 +176,7 @@ def find_built(dockerfile: Dockerfile, docker: Docker) -> ImageFacts | None:
     return image
 
 
-def obtain_bases(
-    bases: tuple[str, ...], docker: Docker, *, network: bool, notify: Callable[[str], None]
-) -> tuple[tuple[str, str], ...]:
+def obtain_bases(bases: tuple[str, ...], docker: Docker, *, network: bool, emit: Sink) -> tuple[tuple[str, str], ...]:
     """Return (reference, ID) of the images to build on, pulling those that are missing.
 
     Raises SandboxConfigError when one cannot be had, and when one brings ONBUILD instructions to a
@@ -187,7 +186,7 @@ def obtain_bases(
     for ref in bases:
         try:
             image_id = find_or_pull(
-                ImageChoice(ref=ref, origin=f"{NAME}: FROM", chosen_by_project=True), docker, notify=notify
+                ImageChoice(ref=ref, origin=f"{NAME}: FROM", chosen_by_project=True), docker, emit=emit
             ).id
         except ImageUnavailable as error:
             raise SandboxConfigError(error.message, hint=_BASE_HINT, detail=error.detail) from error
@@ -286,7 +285,7 @@ def _run(
     argv: tuple[str, ...],
     dockerfile: Dockerfile,
     docker: Docker,
-    notify: Callable[[str], None],
+    emit: Sink,
     now: Callable[[], float],
 ) -> Completed:
     errors = Capture(_OUTPUT_BYTES)
@@ -299,7 +298,7 @@ def _run(
                 shown = now()
                 # one builder reports on stdout, the other on stderr
                 last = _last_line(pending.stdout.text) or _last_line(errors.output().text)
-                notify(f"building {dockerfile.tag}: {shown - started:.0f} s, {last or 'waiting'}")
+                emit(Progress(f"building {dockerfile.tag}: {shown - started:.0f} s, {last or 'waiting'}"))
             pending.pump(0.5)
         timed_out = not pending.finished
     finally:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from odek.errors import ExecutableMissing
+from odek.events import Notice, Sink
 from odek.process import Completed
 from odek.sandbox.argv import (
     LABEL,
@@ -62,7 +63,7 @@ class Surroundings:
     start_of: Callable[[int], str | None]
     """the start of the living process with a pid, None when there is none"""
     new_nonce: Callable[[], str]
-    notify: Callable[[str], None]
+    emit: Sink
     """takes a sentence for the user"""
     clock: Callable[[], float] = time.monotonic
     mounts_of: Callable[[int], tuple[MountPoint, ...]] = read_mounts
@@ -84,7 +85,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
             name, lease = _run(spec, docker, world, nonce)
             connect_rest(spec.plan, name, docker)
             facts = verify_container(
-                spec, name, marker, docker, nonce=nonce, notify=world.notify, mounts_of=world.mounts_of
+                spec, name, marker, docker, nonce=nonce, emit=world.emit, mounts_of=world.mounts_of
             )
             container = Container(
                 docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
@@ -143,7 +144,7 @@ def _await_ready(lease: DockerProcess, docker: Docker, world: Surroundings) -> b
                 hint="restart Docker; `docker version` must print a server version",
                 detail=quote(probed),
             )
-        world.notify("Docker is still preparing the container")
+        world.emit(Notice("Docker is still preparing the container"))
         _watch(lease, world, until=started + START_TIMEOUT_S)
     return scripts.READY.encode() in lease.stdout.data and not lease.exited
 
@@ -202,4 +203,4 @@ def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings) -> None:
     except ExecutableMissing:
         return
     if removed.code == 0:
-        world.notify(f"removed {plural(len(leftovers), 'container')} that an earlier odek left behind")
+        world.emit(Notice(f"removed {plural(len(leftovers), 'container')} that an earlier odek left behind"))

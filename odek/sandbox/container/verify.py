@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from odek.events import Notice, Sink
 from odek.process import Completed
 from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, exec_argv, inspect_argv, tmpfs_mounts
 from odek.sandbox.container import scripts
@@ -172,12 +173,12 @@ def verify_container(
     docker: Docker,
     *,
     nonce: str,
-    notify: Callable[[str], None],
+    emit: Sink,
     mounts_of: MountsOf,
 ) -> ContainerFacts:
     """Return what is true of the container `name`. Raises SandboxConfigError when it is not the one asked for.
 
-    `nonce` is the one of the start that made it; `notify` takes a sentence for the user. What is told from
+    `nonce` is the one of the start that made it; `emit` takes notices for the user. What is told from
     outside comes first: no program of the image runs as the user's before the mounts are the right ones.
     """
     with ExitStack() as cleanup:
@@ -195,8 +196,8 @@ def verify_container(
     require_known_owner(marker.owners, observed.get("uid", ""))
     services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
     for note in services.notes:
-        notify(note)
-    return _facts(spec, inspected, observed, services, notify, marker)
+        emit(Notice(note))
+    return _facts(spec, inspected, observed, services, emit, marker)
 
 
 def read_inspect(done: Completed) -> dict[str, Any]:
@@ -289,7 +290,7 @@ def _facts(
     inspected: dict[str, Any],
     observed: dict[str, str],
     services: ServiceNames,
-    notify: Callable[[str], None],
+    emit: Sink,
     marker: NonceFile,
 ) -> ContainerFacts:
     home = spec.home
@@ -300,14 +301,16 @@ def _facts(
                 hint="give the sandbox a HOME that is, with sandbox_env, or another sandbox_user",
             )
         why = _why_no_home(spec, observed.get("nohome", ""))
-        notify(f"HOME {visible(home)} {why}; commands get HOME={_SPARE_HOME}")
+        emit(Notice(f"HOME {visible(home)} {why}; commands get HOME={_SPARE_HOME}"))
         home = _SPARE_HOME
     writable = observed.get("workspace") == "writable"
     user = f"{observed.get('uid', '?')}:{observed.get('gid', '?')}"
     if not writable and not spec.readonly:
-        notify(
-            f"the working directory is not writable for the sandbox user {user}: commands can only read it"
-            + _as_owner(marker, user, spec)
+        emit(
+            Notice(
+                f"the working directory is not writable for the sandbox user {user}: commands can only read it"
+                + _as_owner(marker, user, spec)
+            )
         )
     return ContainerFacts(
         name=str(inspected.get("Name", "")).removeprefix("/"),
@@ -317,7 +320,7 @@ def _facts(
         user=user,
         home=home,
         network=spec.plan.label,
-        internet=_reaches_internet(spec, observed, notify),
+        internet=_reaches_internet(spec, observed, emit),
         networks=spec.attached,
         service_names=services.names,
         shared_names=services.shared,
@@ -370,12 +373,14 @@ def _init_start(observed: dict[str, str]) -> str:
     return fields[19] if len(fields) > 19 and fields[19].isdecimal() else ""
 
 
-def _reaches_internet(spec: SandboxSpec, observed: dict[str, str], notify: Callable[[str], None]) -> bool:
+def _reaches_internet(spec: SandboxSpec, observed: dict[str, str], emit: Sink) -> bool:
     """Return whether the internet counts as reachable: by what was asked for, or by what was seen inside."""
     if spec.plan.internet or "ipv6" not in observed:
         return spec.plan.internet
-    notify(
-        "a network that is internal has a way out by IPv6 in the sandbox, which this engine may not filter: commands "
-        "that use the network are asked about"
+    emit(
+        Notice(
+            "a network that is internal has a way out by IPv6 in the sandbox, which this engine may not filter: "
+            "commands that use the network are asked about"
+        )
     )
     return True

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from odek.events import Notice, Progress, Sink
 from odek.process import Completed
 from odek.sandbox.argv import find_image_argv, inspect_image_argv, pull_argv
 from odek.sandbox.docker import OWN_FAILURES, PROBE_ARGV, Docker, call, describe_end, quote
@@ -76,7 +77,7 @@ def find_or_pull(
     choice: ImageChoice,
     docker: Docker,
     *,
-    notify: Callable[[str], None],
+    emit: Sink,
     clock: Callable[[], float] = time.monotonic,
 ) -> FoundImage:
     """Return the image, pulling it when it is not there.
@@ -93,7 +94,7 @@ def find_or_pull(
             f'no local image has the ID "{choice.ref}" ({choice.origin})',
             hint="an image named by its ID is never pulled: bring it with `odek sandbox image load FILE --id ID`",
         )
-    pulled = _pull(choice.ref, docker, notify, clock)
+    pulled = _pull(choice.ref, docker, emit, clock)
     if pulled.code != 0 or pulled.timed_out:
         raise _pull_error(choice, pulled, docker)
     found = look_up(choice.ref, docker)
@@ -216,8 +217,8 @@ def explain_processor(images: Sequence[tuple[str, str]], docker: Docker) -> str:
     )
 
 
-def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callable[[], float]) -> Completed:
-    notify(f"pulling image {visible(ref)}")
+def _pull(ref: str, docker: Docker, emit: Sink, clock: Callable[[], float]) -> Completed:
+    emit(Notice(f"pulling image {visible(ref)}"))
     started = shown = clock()
     pending = docker.start(*pull_argv(ref))
     try:
@@ -228,7 +229,9 @@ def _pull(ref: str, docker: Docker, notify: Callable[[str], None], clock: Callab
             if now - shown >= _PROGRESS_EVERY_S:
                 shown = now
                 last = pending.stdout.text.strip().rpartition("\n")[2]
-                notify(f"pulling image {visible(ref)}: {now - started:.0f} s, {visible(last[-80:]) or 'waiting'}")
+                emit(
+                    Progress(f"pulling image {visible(ref)}: {now - started:.0f} s, {visible(last[-80:]) or 'waiting'}")
+                )
             pending.pump(0.5)
     finally:
         timed_out = not pending.finished

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from odek.errors import ExecutableMissing
+from odek.events import Notice, Sink
 from odek.process import run
 from odek.sandbox.docker import Docker, call, quote
 from odek.sandbox.errors import SandboxConfigError
@@ -32,9 +33,7 @@ _FOLDERS = (
 )  # fmt: skip
 
 
-def build_busybox_image(
-    path: str, tag: str, docker: Docker, *, env: Mapping[str, str], notify: Callable[[str], None]
-) -> str:
+def build_busybox_image(path: str, tag: str, docker: Docker, *, env: Mapping[str, str], emit: Sink) -> str:
     """Import an image with the busybox at `path` under `tag` and return its ID.
 
     The binary is asked once, on this host, for the list of its programs. Raises
@@ -49,7 +48,7 @@ def build_busybox_image(
             hint="give a busybox for the daemon's processor with --busybox PATH",
         )
     programs = _programs(path, env)
-    notify(f"making image {visible(tag)} from {visible(path)}, {len(programs)} programs")
+    emit(Notice(f"making image {visible(tag)} from {visible(path)}, {len(programs)} programs"))
     archive = image_archive(data, programs)
     done = call(
         docker, "import", "--change", 'CMD ["/bin/sh"]', "--change", "ENV PATH=/bin:/usr/bin",

@@ -6,8 +6,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable
 
+from odek.events import Notice, Progress, Sink
 from odek.process import Completed
 from odek.sandbox.argv import load_argv, save_argv, tag_argv
 from odek.sandbox.docker import Docker, call, quote
@@ -28,9 +28,7 @@ def name_of(ref: str) -> str:
     return _DIGEST_AT_END.sub("", ref)
 
 
-def save_image(
-    choice: ImageChoice, path: str, docker: Docker, *, notify: Callable[[str], None]
-) -> tuple[str, ArchivedImage]:
+def save_image(choice: ImageChoice, path: str, docker: Docker, *, emit: Sink) -> tuple[str, ArchivedImage]:
     """Write the local image of `choice` to the new file `path`, and return its ID and what is in the file.
 
     The file is there when it is whole and holds the image that was asked for, and not before.
@@ -49,7 +47,7 @@ def save_image(
     ref = name if not choice.is_id and find_image(name, docker) == image_id else image_id
     part = f"{path}.part"
     try:
-        done = _follow(save_argv(ref, part), f"saving {visible(choice.ref)}", docker, notify)
+        done = _follow(save_argv(ref, part), f"saving {visible(choice.ref)}", docker, emit)
         if done.code != 0 or done.timed_out:
             raise SandboxConfigError(
                 f'Docker did not save the image to "{visible(path)}"',
@@ -82,7 +80,7 @@ def load_image(
     docker: Docker,
     *,
     name: str,
-    notify: Callable[[str], None],
+    emit: Sink,
     unknown_on: str = "",
 ) -> tuple[str, ArchivedImage]:
     """Load the image in the file `path` and return its ID, one of `expected`, and what is in the file.
@@ -104,7 +102,7 @@ def load_image(
             detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
         )
     _refuse_moved_names(image, docker)
-    done = _follow(load_argv(path), f"loading {visible(path)}", docker, notify)
+    done = _follow(load_argv(path), f"loading {visible(path)}", docker, emit)
     if done.code != 0 or done.timed_out:
         raise SandboxConfigError(
             f'Docker did not load "{visible(path)}"',
@@ -149,16 +147,16 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _follow(argv: tuple[str, ...], doing: str, docker: Docker, notify: Callable[[str], None]) -> Completed:
+def _follow(argv: tuple[str, ...], doing: str, docker: Docker, emit: Sink) -> Completed:
     """Run a long docker command to its end and say every few seconds that it is at work."""
-    notify(doing)
+    emit(Notice(doing))
     started = shown = time.monotonic()
     pending = docker.start(*argv)
     try:
         while not pending.finished and time.monotonic() - started <= TRANSFER_TIMEOUT_S:
             if time.monotonic() - shown >= _PROGRESS_EVERY_S:
                 shown = time.monotonic()
-                notify(f"{doing}: {shown - started:.0f} s")
+                emit(Progress(f"{doing}: {shown - started:.0f} s"))
             pending.pump(0.5)
         timed_out = not pending.finished
     finally:

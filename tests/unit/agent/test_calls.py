@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from odek.agent.calls import CallRunner
-from odek.agent.events import Event, ToolFinished, ToolStarted
 from odek.errors import OdekError
+from odek.events import Event, ToolFinished, ToolStarted
 from odek.model.types import ToolCall, ToolSpec
 
 PATIENCE_S = 20

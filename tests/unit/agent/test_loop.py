@@ -13,7 +13,9 @@ from fakes.model import NO_USAGE, ScriptedModel, text_reply
 from odek.agent.budget import Budget
 from odek.agent.calls import RESULT_LIMIT_CHARACTERS
 from odek.agent.context_window import estimate_tokens
-from odek.agent.events import (
+from odek.agent.loop import Agent
+from odek.errors import BudgetExhausted, Interrupted, OdekError, TimeLimitReached
+from odek.events import (
     Event,
     Finished,
     ModelReplied,
@@ -23,8 +25,6 @@ from odek.agent.events import (
     ToolStarted,
     WarningIssued,
 )
-from odek.agent.loop import Agent
-from odek.errors import BudgetExhausted, Interrupted, OdekError, TimeLimitReached
 from odek.model.errors import ModelError, ModelRejected
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fakes.approver import Answers
 from fakes.homes import operator_home
+from fakes.notices import texts_to
 
 from odek.approval.gate import require_approval
 from odek.approval.request import ApprovalRequest, EnvOverride, describe_plainly, render_request
@@ -29,7 +30,7 @@ def gate(
 ) -> list[str]:
     """Return the notices; raises what the gate raises."""
     notices: list[str] = []
-    require_approval(request, approver=approver, store=store, approved_by_environment=switch, notify=notices.append)
+    require_approval(request, approver=approver, store=store, approved_by_environment=switch, emit=texts_to(notices))
     return notices
 
 
@@ -112,7 +113,7 @@ def test_question_after_trust_says_what_is_different(tmp_path: Path, changed: di
         with pytest.raises(ApprovalDenied):
             require_approval(
                 replace(ASKED, **changed), approver=approver, store=store, approved_by_environment=False,
-                notify=notices.append,
+                emit=texts_to(notices),
             )  # fmt: skip
         told = f"this project was trusted on 1970-01-01T00:00:00Z; what it asks for has changed since: {said}"
         assert notices == ([told] if said else [])

@@ -30,7 +30,7 @@ def wishes(*volumes: str) -> ApprovalRequest:
 
 def ask(tmp_path: Path, approver: Answers, request: ApprovalRequest) -> None:
     store = ApprovalStore(StateFolder(operator_home(tmp_path)))
-    require_approval(request, approver=approver, store=store, approved_by_environment=False, notify=lambda _: None)
+    require_approval(request, approver=approver, store=store, approved_by_environment=False, emit=lambda _: None)
 
 
 def test_what_widens_most_is_last() -> None:

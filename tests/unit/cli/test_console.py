@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from fakes.layering import make_layers
 
-from odek.agent.events import (
+from odek.cli.console import ConsoleRenderer, JsonSink, preview, print_session_event
+from odek.cli.terminal import Terminal
+from odek.config.resolve import resolve
+from odek.events import (
     Event,
     Finished,
     ModelReplied,
@@ -23,9 +26,6 @@ from odek.agent.events import (
     ToolStarted,
     WarningIssued,
 )
-from odek.cli.console import ConsoleRenderer, JsonSink, preview, print_session_event
-from odek.cli.terminal import Terminal
-from odek.config.resolve import resolve
 from odek.model.types import Message, Reply, ToolCall, Usage
 
 ATTACK = "\x1b]0;pwn\x07\x1b[2K\r\u202e\u200b"

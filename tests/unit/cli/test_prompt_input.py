@@ -12,7 +12,6 @@ from fakes.model import ScriptedModel, call_reply, text_reply
 from fakes.sessions import FIRST_ID, Sessions
 from fakes.terminals import Screen
 
-from odek.agent.events import Event, Finished, ModelReplied, RequestStarted, TextDelta
 from odek.agent.loop import Agent
 from odek.cli.console import StreamingRenderer
 from odek.cli.keeper import Keeper
@@ -28,6 +27,7 @@ from odek.cli.prompt_input import (
     render_entries,
 )
 from odek.errors import Interrupted, StateFileError, UsageError
+from odek.events import Event, Finished, ModelReplied, RequestStarted, TextDelta
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 from odek.session.groups import history
 from odek.state import StateFolder

@@ -11,9 +11,9 @@ from pathlib import Path
 from fakes.gates import FakeGate
 from fakes.model import ScriptedModel, call_reply, text_reply
 
-from odek.agent.events import Event
 from odek.agent.loop import Agent
 from odek.agent.untrusted import wrap_untrusted
+from odek.events import Event
 from odek.host_executor.commands import HostExecutor
 from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
 from odek.tools.registry import Toolbox

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fakes.docker import FakeDocker, FakePending
+from fakes.notices import texts_to
 
 from odek.errors import Interrupted
 from odek.sandbox.argv import build_argv
@@ -55,7 +56,7 @@ def writes_id(text: str) -> object:
 
 def run_build(docker: FakeDocker, options: BuildOptions = OFFLINE) -> tuple[str, list[str]]:
     notes: list[str] = []
-    image_id = build_image(DOCKERFILE, "/w", docker, options, notify=notes.append, now=docker.now).id
+    image_id = build_image(DOCKERFILE, "/w", docker, options, emit=texts_to(notes), now=docker.now).id
     return image_id, notes
 
 
@@ -118,7 +119,7 @@ def test_step_that_fails_for_its_processor_names_both(network: bool) -> None:
     with pytest.raises(SandboxConfigError) as refused:
         build_image(
             DOCKERFILE, "/w", docker, BuildOptions(network=network), bases=(("a", ID), ("b", OTHER)),
-            notify=lambda _: None, now=docker.now,
+            emit=lambda _: None, now=docker.now,
         )  # fmt: skip
     assert refused.value.hint == 'the image "b" is for s390x, Docker\'s machine has amd64; choose one for it'
 
@@ -164,7 +165,7 @@ def test_progress_is_told_from_either_stream_and_made_visible() -> None:
     notes: list[str] = []
     docker = FakeDocker().on("build", stderr="#5 [2/3] RUN x\r\n\x1b[91m#5 1.0 \x1b[2Jhi\n\x1b[0m\n", hang=True)
     with pytest.raises(SandboxConfigError):
-        build_image(DOCKERFILE, "/w", docker, OFFLINE, notify=notes.append, now=docker.now)
+        build_image(DOCKERFILE, "/w", docker, OFFLINE, emit=texts_to(notes), now=docker.now)
     assert notes[1] == f"building {DOCKERFILE.tag}: 3 s, #5 1.0 \\x1b[2Jhi"
     docker.assert_no_client_left()
 
@@ -204,12 +205,12 @@ def test_base_with_instructions_of_its_own_is_refused_without_network() -> None:
     answer = inspected(ID, triggers=["ADD http://127.0.0.1/\x1b[2J /p"])
     docker = FakeDocker().on("image", "inspect", "--format", stdout=ID).on("image", "inspect", "--", stdout=answer)
     with pytest.raises(SandboxConfigError) as refused:
-        obtain_bases(("a:1",), docker, network=False, notify=lambda _: None)
+        obtain_bases(("a:1",), docker, network=False, emit=lambda _: None)
     assert refused.value.message == (
         'the image "a:1" (Dockerfile.odek: FROM) brings instructions of its own: '
         '"ONBUILD ADD http://127.0.0.1/\\x1b[2J /p"'
     )
-    assert obtain_bases(("a:1",), docker, network=True, notify=lambda _: None) == (("a:1", ID),)
+    assert obtain_bases(("a:1",), docker, network=True, emit=lambda _: None) == (("a:1", ID),)
 
 
 def test_base_that_cannot_be_pulled_is_a_failed_build() -> None:
@@ -221,7 +222,7 @@ def test_base_that_cannot_be_pulled_is_a_failed_build() -> None:
         .on("version", stdout="20.10")
     )
     with pytest.raises(SandboxConfigError, match='"a:1" could not be pulled') as refused:
-        obtain_bases(("a:1",), docker, network=False, notify=lambda _: None)
+        obtain_bases(("a:1",), docker, network=False, emit=lambda _: None)
     assert "manifest unknown" in refused.value.detail
 
 
@@ -229,7 +230,7 @@ def test_daemon_that_dies_while_a_base_is_pulled_is_lost() -> None:
     """D-11."""
     docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=1).on("version", code=1)
     with pytest.raises(SandboxLost):
-        obtain_bases(("a:1",), docker, network=False, notify=lambda _: None)
+        obtain_bases(("a:1",), docker, network=False, emit=lambda _: None)
 
 
 def test_bases_that_are_other_images_now_are_found() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from fakes.docker import FakeDocker
+from fakes.notices import texts_to
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.offline.busybox import build_busybox_image, check_static_elf, image_archive
@@ -92,7 +93,7 @@ def real_busybox() -> str:
 
 def build(path: str, docker: FakeDocker) -> tuple[str, list[str]]:
     notes: list[str] = []
-    return build_busybox_image(path, "mine:1", docker, env={"PATH": os.environ["PATH"]}, notify=notes.append), notes
+    return build_busybox_image(path, "mine:1", docker, env={"PATH": os.environ["PATH"]}, emit=texts_to(notes)), notes
 
 
 def machine_of(path: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.docker import FakeDocker
+from fakes.notices import texts_to
 
 from odek.errors import Interrupted
 from odek.sandbox.argv import find_image_argv
@@ -23,7 +24,7 @@ MISSING = "Error response from daemon: No such image: alpine:3.22\n"
 
 def obtain(docker: FakeDocker, choice: ImageChoice = CHOICE) -> tuple[str, list[str]]:
     notes: list[str] = []
-    return find_or_pull(choice, docker, notify=notes.append, clock=docker.now).id, notes
+    return find_or_pull(choice, docker, emit=texts_to(notes), clock=docker.now).id, notes
 
 
 @pytest.mark.parametrize("words", [f"{IMAGE_ID}\n", f"{HEX}\n", IMAGE_ID, f"What's next:\n{IMAGE_ID}\n"])
@@ -189,7 +190,7 @@ def test_pull_that_the_client_did_not_finish_never_leads_to_the_host(code: int, 
     """R-7, S-1: it says nothing of the image."""
     docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=code)
     with pytest.raises(SandboxConfigError, match=rf'ended before it had pulled "alpine:3\.22" \({how}\)'):
-        find_or_pull(CHOICE, docker, notify=print)
+        find_or_pull(CHOICE, docker, emit=print)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_pull_during_which_the_daemon_was_restarted_never_leads_to_the_host(word
     """D-11, S-1: it answers again when it is asked afterwards, and no registry has refused anything."""
     docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=1, stderr=words)
     with pytest.raises(SandboxLost, match="the Docker daemon went away while an image was pulled"):
-        find_or_pull(CHOICE, docker, notify=print)
+        find_or_pull(CHOICE, docker, emit=print)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_failed_pull_says_how_an_image_comes_to_a_machine_without_a_registry(
         FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("pull", code=1).on("version", stdout="amd64\n")
     )
     with pytest.raises(ImageUnavailable) as refused:
-        find_or_pull(replace(CHOICE, local_ids=local_ids), docker, notify=lambda _: None)
+        find_or_pull(replace(CHOICE, local_ids=local_ids), docker, emit=lambda _: None)
     assert words in refused.value.hint
     assert "`odek sandbox image load FILE --id ID`" in refused.value.hint
 
@@ -240,7 +241,7 @@ def test_pull_that_never_ends_is_given_up_with_news_in_between() -> None:
     notes: list[str] = []
     start = docker.now()
     with pytest.raises(ImageUnavailable, match="could not be pulled within 15 minutes"):
-        find_or_pull(CHOICE, docker, notify=notes.append, clock=docker.now)
+        find_or_pull(CHOICE, docker, emit=texts_to(notes), clock=docker.now)
     assert docker.now() - start < PULL_TIMEOUT_S + 30
     assert notes[:2] == ["pulling image alpine:3.22", "pulling image alpine:3.22: 5 s, b: Down\\x1b[2Jloading"]
     docker.assert_no_client_left()

@@ -13,6 +13,7 @@ import pytest
 from fakes.containers import CONTAINER_ID, FACTS, SPEC, inspected
 from fakes.docker import FakeDocker, FakePending
 from fakes.engines import podman_inspect
+from fakes.notices import texts_to
 from support.privileges import may_become_others
 
 from odek.errors import ExecutableMissing, Interrupted
@@ -56,7 +57,7 @@ class Scene:
             owner=OWNER,
             start_of=self.living.get,
             new_nonce=lambda: next(nonces),
-            notify=self.said.append,
+            emit=texts_to(self.said),
             clock=self.docker.now,
             mounts_of=self.mounts_of,
         )

@@ -61,7 +61,7 @@ def test_image_is_saved_under_its_name_when_that_is_this_image(by_name: str, sav
         .on("save", react=writes(archive()))  # type: ignore[arg-type]
     )
     path = str(tmp_path / "x.tar")
-    image_id, image = save_image(PINNED, path, docker, notify=ignore)
+    image_id, image = save_image(PINNED, path, docker, emit=ignore)
     assert (image_id, image.ids, os.listdir(tmp_path)) == (ID, frozenset([ID]), ["x.tar"])
     assert docker.called("save") == [("save", "--output", f"{path}.part", "--", saved)]
 
@@ -78,14 +78,14 @@ def test_failed_save_leaves_no_file(data: bytes, code: int, message: str, tmp_pa
     """D-12: a file is there when it is whole."""
     docker = FakeDocker().on("image", "inspect", stdout=ID).on("save", react=writes(data), code=code)  # type: ignore[arg-type]
     with pytest.raises(SandboxConfigError, match=message):
-        save_image(PINNED, str(tmp_path / "x.tar"), docker, notify=ignore)
+        save_image(PINNED, str(tmp_path / "x.tar"), docker, emit=ignore)
     assert os.listdir(tmp_path) == []
 
 
 def test_saved_image_must_be_the_one_asked_for(tmp_path: Path) -> None:
     docker = FakeDocker().on("image", "inspect", stdout=OTHER).on("save", react=writes(archive()))  # type: ignore[arg-type]
     with pytest.raises(SandboxConfigError, match="Docker saved another image"):
-        save_image(PINNED, str(tmp_path / "x.tar"), docker, notify=ignore)
+        save_image(PINNED, str(tmp_path / "x.tar"), docker, emit=ignore)
     assert os.listdir(tmp_path) == []
 
 
@@ -94,7 +94,7 @@ def test_interrupted_save_leaves_no_file_and_no_client(tmp_path: Path) -> None:
         "save", react=writes(b"half"), hang=True, raises_in_pump=Interrupted(2)  # type: ignore[arg-type]
     )  # fmt: skip
     with pytest.raises(Interrupted):
-        save_image(PINNED, str(tmp_path / "x.tar"), docker, notify=ignore)
+        save_image(PINNED, str(tmp_path / "x.tar"), docker, emit=ignore)
     assert os.listdir(tmp_path) == []
     docker.assert_no_client_left()
 
@@ -103,7 +103,7 @@ def test_file_that_exists_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     path.write_text("precious")
     with pytest.raises(SandboxConfigError, match="exists already"):
-        save_image(PINNED, str(path), FakeDocker().on("image", "inspect", stdout=ID), notify=ignore)
+        save_image(PINNED, str(path), FakeDocker().on("image", "inspect", stdout=ID), emit=ignore)
     assert path.read_text() == "precious"
 
 
@@ -112,14 +112,14 @@ def test_image_that_is_not_there_is_named(tmp_path: Path) -> None:
         SandboxConfigError, match=r'there is no local image "alpine:3\.22@sha256:1+" \(the pinned default\)'
     ):
         save_image(
-            PINNED, str(tmp_path / "x"), FakeDocker().on("image", "inspect", code=1, stderr=MISSING), notify=ignore
+            PINNED, str(tmp_path / "x"), FakeDocker().on("image", "inspect", code=1, stderr=MISSING), emit=ignore
         )
 
 
 def load(tmp_path: Path, docker: FakeDocker, *, data: bytes | None = None, expected: tuple[str, ...] = (ID,)) -> str:
     path = tmp_path / "x.tar"
     path.write_bytes(archive() if data is None else data)
-    return load_image(str(path), expected, docker, name="alpine:3.22", notify=ignore)[0]
+    return load_image(str(path), expected, docker, name="alpine:3.22", emit=ignore)[0]
 
 
 def test_image_without_a_name_gets_one_when_that_is_free(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_default_whose_id_nobody_knows_is_not_called_another_image(tmp_path: Pat
     path = tmp_path / "x.tar"
     path.write_bytes(archive(["alpine:3.22"]))
     with pytest.raises(SandboxConfigError) as refused:
-        load_image(str(path), (OTHER,), FakeDocker(), name="alpine:3.22", notify=ignore, unknown_on="riscv64")
+        load_image(str(path), (OTHER,), FakeDocker(), name="alpine:3.22", emit=ignore, unknown_on="riscv64")
     assert refused.value.message == (
         f'"{path}" cannot be told to hold the pinned default: its ID on riscv64 is not known'
     )
@@ -204,7 +204,7 @@ def test_what_is_no_file_is_refused(kind: str, tmp_path: Path) -> None:
     elif kind == "FIFO":
         os.mkfifo(path)
     with pytest.raises(SandboxConfigError, match=r"cannot read|not a regular file"):
-        load_image(str(path), (ID,), FakeDocker(), name="", notify=ignore)
+        load_image(str(path), (ID,), FakeDocker(), name="", emit=ignore)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class Project:
     def obtain(self, docker: FakeDocker, data: bytes = TEXT, *, network: bool = False) -> str:
         made = Dockerfile(data=data)
         choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
-        name, found = ensure_image(choice, made, self.host, network=network, docker=docker, notices=self.notices)
+        name, found = ensure_image(choice, made, self.host, network=network, docker=docker, emit=self.notices)
         assert name == choice.ref
         return found.id
 
@@ -154,7 +154,7 @@ def test_refused_build_asks_docker_nothing(answer: str | None, project: Project)
     with pytest.raises(ApprovalDenied, match=r"\./Dockerfile\.odek were not approved"):
         start_sandbox(
             draft, project.settings(), (), project.host, docker=FakeDocker(), approver=approver,
-            notices=project.notices, new_nonce=lambda: "0", sleep=lambda _: None,
+            emit=project.notices, new_nonce=lambda: "0", sleep=lambda _: None,
         )  # fmt: skip
     assert DOCKERFILE.sha256 in "".join(approver.prompts[0].replace("+", "").split())
     assert approver.prompts[0].startswith("WARNING: the project (./Dockerfile.odek) requests an image build:\n")
@@ -300,7 +300,7 @@ def test_label_proves_the_build_where_no_record_does(change: str, is_reused: boo
     docker._rules += docker_that_builds(OTHER, made)._rules
     choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
     notices = projects[1].notices
-    name, found = ensure_image(choice, made, projects[1].host, network=False, docker=docker, notices=notices)
+    name, found = ensure_image(choice, made, projects[1].host, network=False, docker=docker, emit=notices)
     assert (name, found.id) == (made.tag, ID if is_reused else OTHER)
     assert bool(docker.called("build")) == (not is_reused)
     said = f"using {made.tag}, built before from the same Dockerfile.odek, files and base"
@@ -406,7 +406,7 @@ def test_large_context_is_warned_of_before_the_build(project: Project) -> None:
 
     def warnings(dockerfile: Dockerfile) -> list[str]:
         docker = docker_that_builds(dockerfile=dockerfile)
-        make_image(dockerfile, project.host, BuildOptions(network=False), docker=docker, notices=project.notices)
+        make_image(dockerfile, project.host, BuildOptions(network=False), docker=docker, emit=project.notices)
         return project.notices.warnings
 
     assert warnings(DOCKERFILE) == []
@@ -444,7 +444,7 @@ def test_folder_that_is_exchanged_and_put_back_while_it_is_built_is_never_sent(p
         .on("build", react=put_back)
         .on("image", "inspect", has=ID, stdout=image(ID))
     )
-    make_image(DOCKERFILE, host, BuildOptions(network=False), docker=docker, notices=project.notices)
+    make_image(DOCKERFILE, host, BuildOptions(network=False), docker=docker, emit=project.notices)
     assert sent == ["tool.sh: echo one\n"]
 
 
@@ -453,7 +453,7 @@ def test_folder_that_is_another_one_already_is_not_built(project: Project) -> No
     project.write()
     host = replace(project.host, cwd_id=(1, 2))
     with pytest.raises(SandboxConfigError, match="is another folder than the one in which odek was started"):
-        make_image(DOCKERFILE, host, BuildOptions(network=False), docker=FakeDocker(), notices=project.notices)
+        make_image(DOCKERFILE, host, BuildOptions(network=False), docker=FakeDocker(), emit=project.notices)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_build_is_sent_what_it_may_read(
         .on("build", react=react)
         .on("image", "inspect", has=ID, stdout=image(ID, dockerfile))
     )
-    make_image(dockerfile, project.host, BuildOptions(network=network), docker=docker, notices=project.notices)
+    make_image(dockerfile, project.host, BuildOptions(network=network), docker=docker, emit=project.notices)
     assert names == sent
 
 
@@ -521,7 +521,7 @@ def project_build(project: Project, approver: Answers | None, docker: FakeDocker
     docker.on("version", stdout="20.10.24")
     return build_sandbox_image(
         Dockerfile(data=data), project.settings(), project.host, no_cache=False, docker=docker, approver=approver,
-        notices=project.notices, sleep=lambda _: None,
+        emit=project.notices, sleep=lambda _: None,
     )  # fmt: skip
 
 
@@ -540,9 +540,9 @@ def test_default_that_no_registry_gives_is_replaced_by_the_operators_own_image(m
     choice = default_choice()
     if not made:
         with pytest.raises(ImageUnavailable):
-            ensure_image(choice, None, project.host, network=False, docker=docker, notices=notices)
+            ensure_image(choice, None, project.host, network=False, docker=docker, emit=notices)
         return
-    assert ensure_image(choice, None, project.host, network=False, docker=docker, notices=notices) == (
+    assert ensure_image(choice, None, project.host, network=False, docker=docker, emit=notices) == (
         BUSYBOX_TAG,
         FoundImage(id=ID),
     )
@@ -557,7 +557,7 @@ def test_default_that_was_refused_here_is_not_replaced(words: str, project: Proj
     docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("version", stdout="amd64\n")
     docker.on("pull", code=1, stderr=words)
     with pytest.raises(SandboxConfigError):
-        ensure_image(default_choice(), None, project.host, network=False, docker=docker, notices=Notes())
+        ensure_image(default_choice(), None, project.host, network=False, docker=docker, emit=Notes())
 
 
 def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
@@ -567,4 +567,4 @@ def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
     )
     choice = ImageChoice(ref="alpine:9.99", origin="--sandbox-image", chosen_by_project=False)
     with pytest.raises(ImageUnavailable):
-        ensure_image(choice, None, project.host, network=False, docker=docker, notices=Notes())
+        ensure_image(choice, None, project.host, network=False, docker=docker, emit=Notes())

@@ -21,6 +21,7 @@ from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
 from odek.config.layers import Layer
 from odek.config.resolve import project_overrides, resolve
 from odek.errors import ConfigError, OdekError
+from odek.events import Event, Notice, WarningIssued
 from odek.host import Host
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
@@ -47,11 +48,12 @@ class Setup:
     warnings: list[tuple[str, str]] = field(default_factory=list)
     layers: tuple[Layer, ...] = ()
 
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-    def warn(self, text: str, hint: str = "") -> None:
-        self.warnings.append((text, hint))
+    def __call__(self, event: Event) -> None:
+        match event:
+            case WarningIssued():
+                self.warnings.append((event.text, event.hint))
+            case Notice():
+                self.notes.append(event.text)
 
     def draft(self, **layers: Any) -> SandboxRequest:
         self.layers = make_layers(**layers)
@@ -66,7 +68,7 @@ class Setup:
             self.host,
             docker=self.docker,
             approver=answers,
-            notices=self,
+            emit=self,
             new_nonce=lambda: NONCE,
             sleep=self.docker.sleep,
         )

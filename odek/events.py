@@ -1,6 +1,7 @@
-"""What happens in a run, for whoever shows it: terminal, `--json`, later a web page.
+"""Events of a run, for the sink that shows them: the terminal, `--json`, later a web page.
 
-Texts are as they came; whoever prints one for a person sends it through `odek.text` first.
+The rooms that prepare and start a sandbox emit notices, warnings and progress; the agent emits the rest.
+Texts are as they came; a sink sends what it prints for a person through `odek.text` first.
 Whenever a RequestStarted is sent, the conversation is complete (no call without its result) and may be
 stored.
 """
@@ -8,7 +9,7 @@ stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,11 +67,37 @@ class ToolFinished:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WarningIssued:
     """Something the user should know, and that does not end the run."""
 
     text: str
+    hint: str = ""
+    """what the user can do about it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that happens or was decided, in one sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far something has come that takes long; the next one replaces it where that can be shown."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxStarted:
+    """The sandbox is up and has been verified."""
+
+    line: str
+    """the startup line"""
+    facts: Mapping[str, object]
+    """what was observed, as JSON values"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +111,25 @@ class Finished:
     """classes of danger, and how many operations of each were refused"""
 
 
-Event = RequestStarted | TextDelta | TextVoided | ModelReplied | ToolStarted | ToolFinished | WarningIssued | Finished
+Event = (
+    RequestStarted
+    | TextDelta
+    | TextVoided
+    | ModelReplied
+    | ToolStarted
+    | ToolFinished
+    | WarningIssued
+    | Notice
+    | Progress
+    | SandboxStarted
+    | Finished
+)
 Sink = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """A sink that shows nothing."""
+    del event
 
 
 def call_title(call: ToolCall) -> str:
@@ -119,13 +163,23 @@ def to_json(event: Event) -> dict[str, Any]:
         case ToolFinished():
             call = {"id": event.call.id, "name": event.call.name}
             return {"event": "tool_finished", **call, "failed": event.failed, "result": event.text}
-        case WarningIssued():
-            return {"event": "warning", "text": event.text}
+        case WarningIssued() | Notice() | Progress() | SandboxStarted():
+            return _notice_fields(event)
         case Finished():
             usage = _usage_fields(event.usage)
             refused = [{"class": name, "count": count} for name, count in event.refused]
             fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage, "refused": refused}
             return {"event": "finished", **fields}
+
+
+def _notice_fields(event: WarningIssued | Notice | Progress | SandboxStarted) -> dict[str, Any]:
+    match event:
+        case WarningIssued():
+            return {"event": "warning", "text": event.text, **({"hint": event.hint} if event.hint else {})}
+        case SandboxStarted():
+            return {"event": "sandbox", "state": "ready", "facts": dict(event.facts), "reason": None}
+        case _:
+            return {"event": "notice", "text": event.text}
 
 
 def _reply_fields(reply: Reply) -> dict[str, Any]:

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from odek.agent.events import (
+from odek.events import (
     Event,
     Finished,
     ModelReplied,
+    Notice,
+    Progress,
     RequestStarted,
+    SandboxStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -51,6 +54,13 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
             {"event": "tool_finished", "id": "c1", "name": "shell", "failed": True, "result": "out"},
         ),
         (WarningIssued(text="w"), {"event": "warning", "text": "w"}),
+        (WarningIssued("w", hint="h"), {"event": "warning", "text": "w", "hint": "h"}),
+        (Notice("n"), {"event": "notice", "text": "n"}),
+        (Progress("p"), {"event": "notice", "text": "p"}),
+        (
+            SandboxStarted("sandbox network=none", {"container": "odek-1-1"}),
+            {"event": "sandbox", "state": "ready", "facts": {"container": "odek-1-1"}, "reason": None},
+        ),
         (
             Finished(answer="a", usage=REPLY.usage, iterations=4, refused=(("network_egress", 2),)),
             {
