@@ -29,8 +29,9 @@ from odek.app.secrets import collect_secrets
 from odek.app.tool_names import validate_tool_names
 from odek.approval.gate import Approver
 from odek.config.layers import Layer
+from odek.config.options import Source
 from odek.config.resolve import project_overrides, resolve
-from odek.config.settings import Settings, Source
+from odek.config.settings import Settings
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
 from odek.host import Host

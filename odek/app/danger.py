@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import pwd
 
-from odek.config.settings import DangerSettings, SandboxSettings
+from odek.config.danger import DangerSettings
+from odek.config.settings import SandboxSettings
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Policy, PolicyContext, sandbox_table
 from odek.danger.rules.local_services import SELF

@@ -16,8 +16,9 @@ from odek.app.sandbox_image import default_image
 from odek.app.tool_names import disabled_tools
 from odek.approval.store import ApprovalStore
 from odek.config.layers import Layer
+from odek.config.options import Source
 from odek.config.resolve import project_overrides
-from odek.config.settings import Settings, Source
+from odek.config.settings import Settings
 from odek.config.view import view
 from odek.errors import OdekError
 from odek.host import Host
@@ -120,8 +121,8 @@ def _container(settings: Settings, facts: ContainerFacts | None) -> dict[str, ob
         "image": facts.image,
         "image_id": facts.image_id,
         "pids_limit": facts.pids_limit,
-        "memory": sandbox.memory or None,
-        "cpus": sandbox.cpus or None,
+        "memory": sandbox.memory.text if sandbox.memory else None,
+        "cpus": sandbox.cpus.text if sandbox.cpus else None,
         "tmp_bytes": facts.tmp_bytes,
         "readonly": facts.readonly,
         "user": facts.user,

@@ -207,8 +207,8 @@ def _limits(asked: Asked) -> Section:
         name="limits",
         entries=(
             _setting(settings, "pids", "sandbox_pids_limit", sandbox.pids_limit),
-            _setting(settings, "memory", "sandbox_memory", sandbox.memory or None),
-            _setting(settings, "cpus", "sandbox_cpus", sandbox.cpus or None),
+            _setting(settings, "memory", "sandbox_memory", sandbox.memory.text if sandbox.memory else None),
+            _setting(settings, "cpus", "sandbox_cpus", sandbox.cpus.text if sandbox.cpus else None),
             _setting(settings, "tmp_bytes", "sandbox_tmp_size", asked.draft.limits.tmp_bytes),
         ),
     )

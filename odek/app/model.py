@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odek.config.options import Source
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, providers_with_keys
-from odek.config.settings import Settings, Source
+from odek.config.settings import Settings
 from odek.errors import ConfigError
 from odek.host import Host
 from odek.model.types import Model

@@ -9,7 +9,8 @@ from typing import cast
 from odek.approval.gate import Approver, require_approval
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
-from odek.config.settings import Override, Settings
+from odek.config.resolve import Override
+from odek.config.settings import Settings
 from odek.config.values import variables_in
 from odek.events import Sink
 from odek.host import Host

@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
-from odek.amounts import ENOUGH_PIDS
 from odek.app.openings import below_workdir, git_data_outside, is_folder, require_leavable, tell_of_openings
 from odek.app.project_approval import approval_request, require_project_approval
 from odek.app.sandbox_image import choose_image, ensure_image, make_image, require_buildable
 from odek.app.seccomp_file import profile_file, profile_path
 from odek.approval.gate import Approver
 from odek.approval.request import ApprovalRequest
-from odek.config.settings import Override, Settings, Source
+from odek.config.options import Source
+from odek.config.resolve import Override
+from odek.config.settings import Settings
 from odek.config.values import expand_marked
 from odek.events import Notice, Sink, WarningIssued
 from odek.host import Host, home_of_owner, read_identity, start_of
@@ -44,13 +45,6 @@ from odek.sandbox.spec import (
     Limits,
     Mount,
     SandboxSpec,
-    parse_cpus,
-    parse_env,
-    parse_memory,
-    parse_network_mode,
-    parse_pids_limit,
-    parse_tmp_size,
-    parse_user,
     require_apart,
     require_small_env,
     usual_tmp_size,
@@ -63,6 +57,7 @@ from odek.sandbox.workdir import (
     require_same_workdir,
     resolve_volume,
 )
+from odek.sandbox_grammar import ENOUGH_PIDS
 from odek.text import visible
 
 
@@ -102,14 +97,14 @@ def build_request(settings: Settings, host: Host, emit: Sink) -> SandboxRequest:
     require_own_files(volumes, host.cwd, here, below=below, by_project=by_project, origin=origin("sandbox_volumes"))
     if sandbox.readonly:  # a promise about this machine's files, whichever way they are reached (D-22)
         volumes = tuple(replace(volume, readonly=True) for volume in volumes)
-    parse_env(sandbox.env, origin=origin("sandbox_env"))
+    require_small_env(sandbox.env, origin=origin("sandbox_env"))
     image, dockerfile = choose_image(settings, host)
     return SandboxRequest(
         image=image,
         dockerfile=dockerfile,
         networks=_request_networks(settings, emit),
         limits=limits_of(settings),
-        user=parse_user(sandbox.user, origin=origin("sandbox_user")) if sandbox.user else "",
+        user=sandbox.user,
         volumes=volumes,
         below=below,
         covered=tuple(f"{WORKSPACE}/{path}" for path in below if is_folder(os.path.join(host.cwd, path))),
@@ -118,19 +113,18 @@ def build_request(settings: Settings, host: Host, emit: Sink) -> SandboxRequest:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits that `settings` ask for. Pure. Raises SandboxConfigError."""
-    sandbox, origin = settings.sandbox, settings.origin_of
-    memory = parse_memory(sandbox.memory, origin=origin("sandbox_memory")) if sandbox.memory else None
-    tmp_size = parse_tmp_size(sandbox.tmp_size, origin=origin("sandbox_tmp_size"))
-    usual = usual_tmp_size(memory)
-    if settings.source_of("sandbox_tmp_size") is Source.DEFAULT:
+    """Return the limits that `settings` ask for. Pure."""
+    sandbox, tmp_source = settings.sandbox, settings.source_of("sandbox_tmp_size")
+    memory = sandbox.memory.value if sandbox.memory else None
+    tmp_size, usual = sandbox.tmp_size.value, usual_tmp_size(memory)
+    if tmp_source is Source.DEFAULT:
         tmp_size = usual
-    elif settings.source_of("sandbox_tmp_size") is Source.PROJECT and tmp_size <= DEFAULT_TMP_BYTES:
+    elif tmp_source is Source.PROJECT and tmp_size <= DEFAULT_TMP_BYTES:
         tmp_size = min(tmp_size, usual)  # above, it lowers a larger size that the operator has chosen
     return Limits(
-        pids=parse_pids_limit(sandbox.pids_limit, origin=origin("sandbox_pids_limit")),
+        pids=sandbox.pids_limit,
         memory_bytes=memory,
-        nano_cpus=parse_cpus(sandbox.cpus, origin=origin("sandbox_cpus")) if sandbox.cpus else None,
+        nano_cpus=sandbox.cpus.value if sandbox.cpus else None,
         tmp_bytes=tmp_size,
     )
 
@@ -359,11 +353,10 @@ def owner_of(host: Host) -> Owner:
 
 def _request_networks(settings: Settings, emit: Sink) -> NetworkRequest:
     sandbox, origin = settings.sandbox, settings.origin_of
-    mode = _network_mode(settings, emit)
     names_origin, compose_origin = origin("sandbox_networks"), origin("sandbox_compose_project")
     _tell_of_inherited_networks(settings, emit)
     return NetworkRequest(
-        mode=mode,
+        mode=sandbox.network,
         names=parse_network_names(sandbox.networks, origin=names_origin),
         names_origin=names_origin,
         compose_project=(
@@ -384,16 +377,6 @@ def _tell_of_inherited_networks(settings: Settings, emit: Sink) -> None:
                     f"{word} none leaves them out"
                 )
             )
-
-
-def _network_mode(settings: Settings, emit: Sink) -> str:
-    try:
-        return parse_network_mode(settings.sandbox.network, origin=settings.origin_of("sandbox_network"))
-    except SandboxConfigError as error:
-        if not settings.network_lenient:
-            raise
-        emit(WarningIssued(f"{error.message}; ODEK_SANDBOX_NETWORK_LENIENT turns it into none"))
-        return "none"
 
 
 def _tell_of_networks(plan: NetworkPlan, emit: Sink) -> None:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from odek.config.settings import Settings, Source
+from odek.config.options import Source
+from odek.config.settings import Settings
 from odek.errors import StateFileError
 from odek.events import Notice, Sink, WarningIssued, ignore
 from odek.host import Host

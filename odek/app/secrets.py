@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from odek.config.options import LIVE
-from odek.config.settings import Settings
+from odek.config.settings import OPTIONS, Settings
 from odek.config.sources import read_secrets
 from odek.config.values import variables_in
 from odek.host import Host
@@ -11,7 +10,9 @@ from odek.redact import secrets_in
 from odek.secret_names import is_secret_name
 
 # Settings may stand in secrets.env as well; the name of a model there is no secret.
-_PLAIN = frozenset(name for option in LIVE if not option.secret for name in (*option.env, *option.fallback_env))
+_PLAIN = frozenset(
+    name for option in OPTIONS if not option.kind.is_secret for name in (*option.env, *option.fallback_env)
+)
 
 
 def collect_secrets(settings: Settings, host: Host) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from odek.app.tool_names import disabled_tools
 from odek.approval.gate import Approver
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
 from odek.approval.question import ApprovalPrompt
-from odek.config.settings import DangerSettings, Settings
+from odek.config.danger import DangerSettings
+from odek.config.settings import Settings
 from odek.executor import Executor
 from odek.host import Host
 from odek.redact import Redactor

@@ -12,8 +12,9 @@ from odek.app.bootstrap import CommandProfile, Session, make_model
 from odek.cli.session import session
 from odek.cli.terminal import Terminal
 from odek.config.layers import Layer, Value
+from odek.config.options import Source
 from odek.config.resolve import resolve
-from odek.config.settings import Settings, Source
+from odek.config.settings import Settings
 from odek.errors import UsageError
 from odek.events import Sink
 from odek.host import Host

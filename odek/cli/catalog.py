@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from odek.cli.main import COMMANDS
 from odek.cli.parser import DESCRIBE, HIDDEN, Action, CommandParser, Described
-from odek.config.options import BY_KEY
+from odek.config.settings import BY_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ def _flag(action: Action) -> Flag:
         names=tuple(names),
         metavar=cast("str", action.metavar or action.dest.upper()) if takes_value else "",
         help=_help(action),
-        choices=option.choices if option else (),
+        choices=option.kind.choices if option else (),
     )
 
 

@@ -14,7 +14,8 @@ from odek.app.bootstrap import CommandProfile, intent_of
 from odek.cli.keeper import Keeper
 from odek.cli.terminal import Terminal
 from odek.config.layers import Layer, Value
-from odek.config.settings import Settings, Source
+from odek.config.options import Source
+from odek.config.settings import Settings
 from odek.errors import OdekError, StateFileError, UsageError
 from odek.host import Host
 from odek.sandbox.spec import ATTACHMENTS

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from odek.cli.streams import write_stdout
-from odek.config.options import Option, flag_options
+from odek.config.options import Option
+from odek.config.settings import flag_options
 from odek.errors import UsageError
 from odek.text import truncate, visible
 
@@ -119,19 +120,19 @@ class _Refusal(argparse.Action):
         raise UsageError(message, hint=hint)
 
 
-def _add_flag(group: argparse._ArgumentGroup, option: Option, command: str) -> None:
+def _add_flag(group: argparse._ArgumentGroup, option: Option[Any], command: str) -> None:
     names = [name for name in (option.short, option.flag) if name]
     text = option.help.replace("%", "%%")
-    if option.kind == "bool":
+    if option.is_switch:
         group.add_argument(*names, dest=option.key, action="store_true", default=argparse.SUPPRESS, help=text)
         off = option.off_flag_for(command)
         if off:
             help_off = (option.off_help or text).replace("%", "%%")
             group.add_argument(off, dest=option.key, action="store_false", default=argparse.SUPPRESS, help=help_off)
         return
-    if option.choices:
-        text += f" ({', '.join(option.choices)})"
-    action = "append" if option.repeats else "store"
+    if option.kind.choices:
+        text += f" ({', '.join(option.kind.choices)})"
+    action = "append" if option.kind.is_list else "store"
     group.add_argument(
         *names, dest=option.key, action=action, metavar=option.metavar, default=argparse.SUPPRESS, help=text
     )

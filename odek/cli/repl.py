@@ -17,7 +17,7 @@ from odek.cli.console import StreamingRenderer
 from odek.cli.prompt_input import LineReader
 from odek.cli.task import read_attachments, render
 from odek.cli.terminal import Terminal
-from odek.config.view import shown_url
+from odek.config.values import shown_url
 from odek.errors import EXIT_ERROR, EXIT_OK, EXIT_SIGNAL_BASE, Interrupted, OdekError, UsageError
 from odek.host import Host
 from odek.sandbox.errors import SandboxLost

@@ -1,10 +1,12 @@
 """Settings from their layers, each with its source.
 
-- options.py: the table of every setting; all else derives from it
+- settings.py: every setting, one row each, and the settings in force; all else is derived from the rows
+- options.py: what a row is: its key, kind, places, and what a project may do with it
+- values.py: the kinds of values: typed, in range, or refused; ${VAR} in values
+- danger.py: the `dangerous` object
+- provider.py: the providers known by name
 - sources.py: the files: both settings files and ~/.odek/secrets.env
-- values.py, danger.py: one value of one option: typed, in range, or refused; ${VAR} in values
 - layers.py: files, environment and flags to layers; names that no option has
 - resolve.py: layers to Settings; what the project changes
-- settings.py: the result
-- view.py, schema.py, reference.py: what is shown and written from the table
+- view.py, schema.py: what is shown and written from the rows
 """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
 
-from odek.config.settings import Action, DangerSettings
+from odek.config.values import Kind
 from odek.errors import ConfigError
 from odek.strict_json import described, kind_of
 from odek.text import visible
@@ -17,6 +19,41 @@ ACTIONS = ("allow", "prompt", "deny")
 NON_INTERACTIVE = ("allow", "deny")
 FIELDS = ("action", "classes", "allowlist", "denylist", "non_interactive")
 NESTED = "sandboxed"
+
+Action = Literal["allow", "prompt", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DangerSettings:
+    """What is allowed, asked or refused by class; an operator's alone."""
+
+    action: Action | None = None
+    """for classes without an entry of their own; None: the built-in table"""
+    classes: tuple[tuple[str, Action], ...] = ()
+    allowlist: tuple[str, ...] = ()
+    denylist: tuple[str, ...] = ()
+    non_interactive: Literal["allow", "deny"] = "deny"
+    """the meaning of "prompt" where no person can be asked"""
+    sandboxed: DangerSettings | None = None
+    """replaces the rest for commands that really run in the container (D-6)"""
+
+
+class PolicyKind(Kind[DangerSettings]):
+    """The `dangerous` object, which only a file can give."""
+
+    name = "object"
+
+    def __init__(self) -> None:
+        self.schema = _policy_schema(nested=True)
+
+    def from_json(self, raw: object, origin: str) -> DangerSettings | None:
+        return None if raw is None else parse_dangerous(raw, origin)
+
+    def shown(self, value: object) -> object:
+        return _shown_policy(cast("DangerSettings", value))
+
+    def initial(self, default: object) -> object | None:  # noqa: ARG002 - without `action`, which outweighs the table
+        return {"classes": {}, "allowlist": [], "denylist": [], "non_interactive": "deny"}
 
 
 def parse_dangerous(value: object, origin: str) -> DangerSettings:
@@ -91,3 +128,31 @@ def _check_names(document: dict[str, object], known: tuple[str, ...], origin: st
     for name in document:
         if name not in known:
             raise ConfigError(f'unknown key "{visible(name)}" in {origin}', hint=f"use {' or '.join(known)}")
+
+
+def _shown_policy(policy: DangerSettings) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "action": policy.action,
+        "classes": dict(policy.classes),
+        "allowlist": len(policy.allowlist),
+        "denylist": len(policy.denylist),
+        "non_interactive": policy.non_interactive,
+    }
+    if policy.sandboxed is not None:
+        shown["sandboxed"] = _shown_policy(policy.sandboxed)
+    return shown
+
+
+def _policy_schema(*, nested: bool) -> Mapping[str, object]:
+    commands = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    actions = {name: {"enum": list(ACTIONS) if name != "blocked" else ["deny"]} for name in CLASSES}
+    properties: dict[str, object] = {
+        "action": {"enum": [*ACTIONS, None]},
+        "classes": {"type": "object", "properties": actions, "additionalProperties": False},
+        "allowlist": commands,
+        "denylist": commands,
+        "non_interactive": {"enum": list(NON_INTERACTIVE)},
+    }
+    if nested:
+        properties[NESTED] = _policy_schema(nested=False)
+    return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -1,17 +1,20 @@
 """Files, environment and flags to layers (R-10).
 
-The parsing is pure and stands beside the reading: `parse_file`, `parse_environment`, `parse_flags`.
+The parsing is pure: `parse_file`, `parse_environment`, `parse_flags`. A name that no option has is a warning with the
+nearest known one; one that looks like a setting of the sandbox or of the danger policy stops the run (R-13, F-2, B29):
+its author counts on a protection that would not be in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from odek.config.danger import parse_dangerous
-from odek.config.options import BY_KEY, FORBIDDEN, GLOBAL_FILE, LIVE, OPTIONS, PROJECT_FILE, Option
+from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, ProjectRule, Source
 from odek.config.provider import DEFAULT_PROVIDER, address_of, choose_provider, foreign_key_variables
-from odek.config.settings import Source
+from odek.config.settings import BY_KEY, OPTIONS, RESERVED
 from odek.config.sources import (
     SECRETS_FILE,
     SecretFile,
@@ -20,23 +23,265 @@ from odek.config.sources import (
     read_project_config,
     read_secrets,
 )
-from odek.config.values import check_references, expand, parse_json, parse_text
+from odek.config.values import Switch, Variables, check_references, expand
 from odek.errors import ConfigError
 from odek.host import Host
+from odek.sandbox_grammar import GrammarError
 from odek.strict_json import described
 from odek.text import truncate, visible
 
 _FILE_KEYS = (
-    *dict.fromkeys(option.key.partition(".")[0] for option in OPTIONS if option.in_file),
-    *(option.key for option in LIVE if option.key.startswith("limits.")),
+    *dict.fromkeys(key.partition(".")[0] for key in (*(row.key for row in OPTIONS if row.in_file), *RESERVED)),
+    *(option.key for option in OPTIONS if option.key.startswith("limits.")),
 )
-_VARIABLES = tuple(name for option in LIVE for name in option.env)
-_SWITCHES = {option.key: option.env[0] for option in LIVE if option.env and not option.in_file}
+_VARIABLES = tuple(name for option in OPTIONS for name in option.env)
+_SWITCHES = {option.key: option.env[0] for option in OPTIONS if option.env and not option.in_file}
 _SECURITY = ("sandbox", "danger")
 _NEAR = 0.75
 _NEAR_VARIABLE = 0.85
 _NO_MISTAKE = ("ODEK_API_KEY_FD",)  # another version's hand-over to a sub-agent, not a misspelt ODEK_API_KEY
 _SHOWN_CHARS = 60
+
+
+_CHOOSE_PROVIDER = ("provider", "base_url")
+_IGNORED_KEYS = ("$schema",)  # what editors look for
+_GROUPS = frozenset(option.key.partition(".")[0] for option in OPTIONS if "." in option.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One value as a layer has it, of the type that the option's kind parses to."""
+
+    value: object
+    origin: str
+    """the file, variable or flag that said it"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What one source says, by option key."""
+
+    source: Source
+    origin: str
+    values: Mapping[str, Value]
+    unknown: tuple[str, ...] = ()
+    """keys of a file that no option has"""
+    unused: tuple[str, ...] = ()
+    """keys that are known and yet do not count: forbidden to a project, or reserved"""
+    warnings: tuple[str, ...] = ()
+
+
+def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
+    """Return every layer, weakest first.
+
+    `flags` holds, by option key, only what the command line said: a bool, a str, or a list of str.
+    Raises ConfigError for whatever cannot be read, parsed or typed (R-13).
+    """
+    where = host.operator_home
+    secrets = read_secrets(where)
+    env = _with_secrets(host.env, secrets)
+    layers: list[Layer] = []
+    data = read_operator_config(where, shown=GLOBAL_FILE)
+    if data is not None:
+        layers.append(parse_file(data, Source.GLOBAL, env))
+    data = read_project_config(host.cwd, "odek.json", shown=PROJECT_FILE)
+    if data is not None:
+        layers.append(parse_file(data, Source.PROJECT, env))
+    return with_fallbacks((*layers, parse_environment(env, secrets), parse_flags(flags, env)), env, secrets)
+
+
+def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: SecretFile) -> tuple[Layer, ...]:
+    """Return `layers` above the weakest one: variables of other programs, asked when nobody says anything.
+
+    They depend on the rest: a key counts only where the API that it belongs to is spoken.
+    """
+    layers = _without_foreign_key(layers)
+    said = {key: value.value for layer in layers for key, value in layer.values.items() if key in _CHOOSE_PROVIDER}
+    named = str(said.get("provider", ""))
+    base_url = str(said.get("base_url", address_of(named) or BY_KEY["base_url"].default))
+    provider = choose_provider(named, base_url)
+    return (parse_fallbacks(env, secrets, foreign_key_variables(provider, base_url)), *layers)
+
+
+def _without_foreign_key(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Drop the operator's `api_key` where a variable or flag names another provider, which brings its own address.
+
+    The file's key is for the server that the file leads to (D-26). An address that is said keeps it: who says where to
+    send it means it.
+    """
+    if any("base_url" in layer.values for layer in layers):
+        return tuple(layers)
+    named = [layer.values["provider"].value for layer in layers if "provider" in layer.values]
+    kept = []
+    for layer in layers:
+        own = layer.values["provider"].value if "provider" in layer.values else DEFAULT_PROVIDER
+        if layer.source is Source.GLOBAL and "api_key" in layer.values and named and named[-1] != own:
+            values = {key: value for key, value in layer.values.items() if key != "api_key"}
+            warning = f"api_key in {layer.origin} is for the provider {own} and not sent to {named[-1]}"
+            layer = replace(layer, values=values, warnings=(*layer.warnings, warning))
+        kept.append(layer)
+    return tuple(kept)
+
+
+def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:
+    """Return the layer of a file: the operator's (Source.GLOBAL) or the project's (Source.PROJECT).
+
+    Only the operator's file may name variables of `env`; a project's text stays as it is (R-17).
+    """
+    shown = GLOBAL_FILE if source is Source.GLOBAL else PROJECT_FILE
+    by_project = source is Source.PROJECT
+    said = _Values(env)
+    unknown, unused = [], []
+    for key, is_reserved, option, raw in _members(parse_config(data, shown=shown), shown):
+        if is_reserved:
+            unused.append(key)
+        elif option is None or not option.in_file:
+            unknown.append(key)
+        elif by_project and option.project is ProjectRule.FORBIDDEN:
+            unused.append(key)
+        else:
+            said.add(option, shown, partial(_file_value, option, raw, f"{shown}: {key}", None if by_project else env))
+    return Layer(
+        source=source,
+        origin=shown,
+        values=said.values,
+        unknown=tuple(unknown),
+        unused=tuple(unused),
+        warnings=tuple(said.warnings),
+    )
+
+
+def parse_environment(env: Mapping[str, str], secrets: SecretFile) -> Layer:
+    """Return the layer of the ODEK_ variables; `secrets` says which of them a file added to `env`."""
+    said = _Values(env)
+    for option in OPTIONS:
+        said.add_variable(option, option.env, secrets)
+    return Layer(
+        source=Source.ENVIRONMENT,
+        origin="environment",
+        values=said.values,
+        warnings=(*secrets.warnings, *explain_unknown_variables(env), *said.warnings),
+    )
+
+
+def parse_fallbacks(env: Mapping[str, str], secrets: SecretFile, foreign: tuple[str, ...]) -> Layer:
+    """Return the layer of other programs' variables but for `foreign`."""
+    said = _Values(env)
+    for option in OPTIONS:
+        said.add_variable(option, tuple(name for name in option.fallback_env if name not in foreign), secrets)
+    return Layer(source=Source.ENVIRONMENT, origin="environment", values=said.values)
+
+
+def parse_flags(flags: Mapping[str, object], env: Mapping[str, str]) -> Layer:
+    """Return the layer of the command line; a variable of `env` may make an option lenient."""
+    said = _Values(env)
+    for key, given in flags.items():
+        option = BY_KEY[key]
+        origin = (option.off_flag if given is False else "") or option.flag
+        said.add(option, origin, partial(_flag_value, option, given, origin))
+    return Layer(source=Source.FLAG, origin="command line", values=said.values, warnings=tuple(said.warnings))
+
+
+class _Values:
+    """Gathers the values of one layer."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.values: dict[str, Value] = {}
+        self.warnings: list[str] = []
+        self._env = env
+
+    def add(self, option: Option[Any], origin: str, parse: Callable[[], object | None]) -> None:
+        """Add what `parse` returns, unless that is None."""
+        try:
+            value = parse()
+        except GrammarError as error:
+            if not self._is_on(option.lenient):
+                raise
+            self.warnings.append(f"{error.message}; {option.lenient} turns it into {option.default}")
+            value = option.default
+        if value is not None:
+            self.values[option.key] = Value(value=value, origin=origin)
+
+    def add_variable(self, option: Option[Any], names: tuple[str, ...], secrets: SecretFile) -> None:
+        """Add the value of the first of `names` that is set."""
+        for name in names:
+            if name in self._env and option.key not in self.values:
+                from_file = name in secrets.values and self._env[name] == secrets.values[name]
+                origin = f"{name} in {SECRETS_FILE}" if from_file else name
+                self.add(option, origin, partial(_variable_value, option, name, self._env[name], origin))
+
+    def _is_on(self, variable: str) -> bool:
+        return bool(variable and self._env.get(variable)) and Switch().from_text(self._env[variable], variable)
+
+
+def _with_secrets(env: Mapping[str, str], secrets: SecretFile) -> dict[str, str]:
+    return {**env, **{name: value for name, value in secrets.values.items() if not env.get(name)}}
+
+
+def _members(document: dict[str, object], shown: str) -> Iterator[tuple[str, bool, Option[Any] | None, object]]:
+    """Yield key, whether it is reserved, option and value of each member; those in "tools" as "tools.enabled"."""
+    for key, value in document.items():
+        if key in _GROUPS:
+            inner = _group(key, value, shown)
+            for name, member in inner.items():
+                nested = f"{key}.{name}"
+                yield nested, nested in RESERVED, BY_KEY.get(nested), member
+        elif key not in _IGNORED_KEYS:
+            # a top-level key that is written "tools.enabled" is not the nested one
+            is_flat = "." not in key
+            yield key, is_flat and key in RESERVED, BY_KEY.get(key) if is_flat else None, value
+
+
+def _group(key: str, value: object, shown: str) -> dict[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{shown}: {key} must be an object, not {described(value)}", hint=f"correct {shown}: {key}")
+    return value
+
+
+def _file_value(option: Option[Any], raw: object, where: str, env: Mapping[str, str] | None) -> object | None:
+    """Return the value; `env` is None in a project's file."""
+    if option.expands and env is not None:
+        raw = _expanded(raw, env, where)
+    if isinstance(option.kind, Variables) and env is None and isinstance(raw, dict):
+        for name, text in raw.items():
+            check_references(text if isinstance(text, str) else "", origin=f"{where}.{name}")
+    value: object | None = option.kind.from_json(raw, where)
+    return value
+
+
+def _expanded(raw: object, env: Mapping[str, str], where: str) -> object:
+    """Return `raw` with the variables replaced in itself, in its entries or in the values of its map."""
+    if isinstance(raw, list):
+        return [_expanded_text(entry, env, f"{where}[{index}]") for index, entry in enumerate(raw)]
+    if isinstance(raw, dict):
+        return {name: _expanded_text(entry, env, f"{where}.{name}") for name, entry in raw.items()}
+    return _expanded_text(raw, env, where)
+
+
+def _expanded_text(raw: object, env: Mapping[str, str], where: str) -> object:
+    return expand(raw, env, origin=where) if isinstance(raw, str) else raw
+
+
+def _variable_value(option: Option[Any], name: str, text: str, origin: str) -> object | None:
+    if name == "NO_COLOR":  # no-color.org: any text but the empty one
+        return True if text else None
+    if not text and name not in option.env:  # another program's variable: "" is unset to most of them
+        return None
+    value: object | None = option.parse_text(text, origin)
+    return value
+
+
+def _flag_value(option: Option[Any], given: object, origin: str) -> object:
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str):
+        return option.parse_text(given, origin)
+    assert isinstance(given, (list, tuple))
+    if option.off_word in given and len(given) > 1:
+        raise ConfigError(f"{origin} is given as {option.off_word} and with names", hint="leave one of them out")
+    return tuple(entry for text in given for entry in option.parse_text(text, origin))
 
 
 def explain_unknown_key(name: str, origin: str) -> str:
@@ -94,228 +339,3 @@ def _nearest(squeezed: str, known: tuple[str, ...], cutoff: float) -> str:
     by_squeezed = {_squeeze(name): name for name in known}
     found = difflib.get_close_matches(squeezed, by_squeezed, n=1, cutoff=cutoff)
     return by_squeezed[found[0]] if found else ""
-
-
-_CHOOSE_PROVIDER = ("provider", "base_url")
-_IGNORED_KEYS = ("$schema",)  # what editors look for
-_GROUPS = frozenset(option.key.partition(".")[0] for option in OPTIONS if "." in option.key)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """One value as a layer has it, typed as values.py says."""
-
-    value: object
-    origin: str
-    """the file, variable or flag that said it"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
-    """What one source says, by option key."""
-
-    source: Source
-    origin: str
-    values: Mapping[str, Value]
-    unknown: tuple[str, ...] = ()
-    """keys of a file that no option has"""
-    unused: tuple[str, ...] = ()
-    """keys that are known and yet do not count: forbidden to a project, or reserved"""
-    warnings: tuple[str, ...] = ()
-
-
-def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
-    """Return every layer, weakest first.
-
-    `flags` holds, by option key, only what the command line said: a bool, a str, or a list of str.
-    Raises ConfigError for whatever cannot be read, parsed or typed (R-13).
-    """
-    where = host.operator_home
-    secrets = read_secrets(where)
-    env = _with_secrets(host.env, secrets)
-    layers: list[Layer] = []
-    data = read_operator_config(where, shown=GLOBAL_FILE)
-    if data is not None:
-        layers.append(parse_file(data, Source.GLOBAL, env))
-    data = read_project_config(host.cwd, "odek.json", shown=PROJECT_FILE)
-    if data is not None:
-        layers.append(parse_file(data, Source.PROJECT, env))
-    return with_fallbacks((*layers, parse_environment(env, secrets), parse_flags(flags)), env, secrets)
-
-
-def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: SecretFile) -> tuple[Layer, ...]:
-    """Return `layers` above the weakest one: variables of other programs, asked when nobody says anything.
-
-    They depend on the rest: a key counts only where the API that it belongs to is spoken.
-    """
-    layers = _without_foreign_key(layers)
-    said = {key: value.value for layer in layers for key, value in layer.values.items() if key in _CHOOSE_PROVIDER}
-    named = str(said.get("provider", ""))
-    base_url = str(said.get("base_url", address_of(named) or BY_KEY["base_url"].default))
-    provider = choose_provider(named, base_url)
-    return (parse_fallbacks(env, secrets, foreign_key_variables(provider, base_url)), *layers)
-
-
-def _without_foreign_key(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """Drop the operator's `api_key` where a variable or flag names another provider, which brings its own address.
-
-    The file's key is for the server that the file leads to (D-26). An address that is said keeps it: who says where to
-    send it means it.
-    """
-    if any("base_url" in layer.values for layer in layers):
-        return tuple(layers)
-    named = [layer.values["provider"].value for layer in layers if "provider" in layer.values]
-    kept = []
-    for layer in layers:
-        own = layer.values["provider"].value if "provider" in layer.values else DEFAULT_PROVIDER
-        if layer.source is Source.GLOBAL and "api_key" in layer.values and named and named[-1] != own:
-            values = {key: value for key, value in layer.values.items() if key != "api_key"}
-            warning = f"api_key in {layer.origin} is for the provider {own} and not sent to {named[-1]}"
-            layer = replace(layer, values=values, warnings=(*layer.warnings, warning))
-        kept.append(layer)
-    return tuple(kept)
-
-
-def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:
-    """Return the layer of a file: the operator's (Source.GLOBAL) or the project's (Source.PROJECT).
-
-    Only the operator's file may name variables of `env`; a project's text stays as it is (R-17).
-    """
-    shown = GLOBAL_FILE if source is Source.GLOBAL else PROJECT_FILE
-    values: dict[str, Value] = {}
-    unknown, unused = [], []
-    for key, option, raw in _members(parse_config(data, shown=shown), shown):
-        if option is None or not option.in_file:
-            unknown.append(key)
-        elif option.reserved or (source is Source.PROJECT and option.project == FORBIDDEN):
-            unused.append(key)
-        else:
-            value = _file_value(option, raw, f"{shown}: {key}", env if source is Source.GLOBAL else None)
-            if value is not None:
-                values[key] = Value(value=value, origin=shown)
-    return Layer(source=source, origin=shown, values=values, unknown=tuple(unknown), unused=tuple(unused))
-
-
-def parse_environment(env: Mapping[str, str], secrets: SecretFile) -> Layer:
-    """Return the layer of the ODEK_ variables; `secrets` tells which of them a file added to `env`."""
-    values: dict[str, Value] = {}
-    for option in LIVE:
-        found = _first_variable(option, option.env, env, secrets)
-        if found is not None:
-            values[option.key] = found
-    return Layer(
-        source=Source.ENVIRONMENT,
-        origin="environment",
-        values=values,
-        warnings=(*secrets.warnings, *explain_unknown_variables(env)),
-    )
-
-
-def parse_fallbacks(env: Mapping[str, str], secrets: SecretFile, foreign: tuple[str, ...]) -> Layer:
-    """Return the layer of other programs' variables but for `foreign`."""
-    values: dict[str, Value] = {}
-    for option in LIVE:
-        names = tuple(name for name in option.fallback_env if name not in foreign)
-        found = _first_variable(option, names, env, secrets)
-        if found is not None:
-            values[option.key] = found
-    return Layer(source=Source.ENVIRONMENT, origin="environment", values=values)
-
-
-def parse_flags(flags: Mapping[str, object]) -> Layer:
-    """Return the layer of the command line."""
-    values: dict[str, Value] = {}
-    for key, given in flags.items():
-        option = BY_KEY[key]
-        origin = (option.off_flag if given is False else "") or option.flag
-        values[key] = Value(value=_flag_value(option, given, origin), origin=origin)
-    return Layer(source=Source.FLAG, origin="command line", values=values)
-
-
-def _with_secrets(env: Mapping[str, str], secrets: SecretFile) -> dict[str, str]:
-    return {**env, **{name: value for name, value in secrets.values.items() if not env.get(name)}}
-
-
-def _members(document: dict[str, object], shown: str) -> list[tuple[str, Option | None, object]]:
-    """Return name, option and value of each member, those inside "tools" as "tools.enabled"."""
-    members: list[tuple[str, Option | None, object]] = []
-    for key, value in document.items():
-        if key in _GROUPS:
-            inner = _group(key, value, shown)
-            members += [(f"{key}.{name}", BY_KEY.get(f"{key}.{name}"), member) for name, member in inner.items()]
-        elif key not in _IGNORED_KEYS:
-            # a top-level key that is written "tools.enabled" is not the nested one
-            members.append((key, None if "." in key else BY_KEY.get(key), value))
-    return members
-
-
-def _group(key: str, value: object, shown: str) -> dict[str, object]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ConfigError(f"{shown}: {key} must be an object, not {described(value)}", hint=f"correct {shown}: {key}")
-    return value
-
-
-def _file_value(option: Option, raw: object, where: str, env: Mapping[str, str] | None) -> object | None:
-    """Return the typed value; `env` is None in a project's file."""
-    if option.kind == "object":
-        return None if raw is None else parse_dangerous(raw, where)
-    if option.expands and env is not None:
-        raw = _expanded(raw, env, where)
-    if option.kind == "map" and env is None and isinstance(raw, dict):
-        for name, text in raw.items():
-            check_references(text if isinstance(text, str) else "", origin=f"{where}.{name}")
-    return parse_json(option, raw, where)
-
-
-def _expanded(raw: object, env: Mapping[str, str], where: str) -> object:
-    """Return `raw` with the variables replaced in itself, in its entries or in the values of its map."""
-    if isinstance(raw, list):
-        return [_expanded_text(entry, env, f"{where}[{index}]") for index, entry in enumerate(raw)]
-    if isinstance(raw, dict):
-        return {name: _expanded_text(entry, env, f"{where}.{name}") for name, entry in raw.items()}
-    return _expanded_text(raw, env, where)
-
-
-def _expanded_text(raw: object, env: Mapping[str, str], where: str) -> object:
-    return expand(raw, env, origin=where) if isinstance(raw, str) else raw
-
-
-def _first_variable(
-    option: Option, names: tuple[str, ...], env: Mapping[str, str], secrets: SecretFile
-) -> Value | None:
-    for name in names:
-        if name not in env:
-            continue
-        from_file = name in secrets.values and env[name] == secrets.values[name]
-        origin = f"{name} in {SECRETS_FILE}" if from_file else name
-        value = _variable_value(option, name, env[name], origin)
-        if value is not None:
-            return Value(value=value, origin=origin)
-    return None
-
-
-def _variable_value(option: Option, name: str, text: str, origin: str) -> object | None:
-    if name == "NO_COLOR":  # no-color.org: any text but the empty one
-        return True if text else None
-    if not text and name not in option.env:  # another program's variable: "" is unset to most of them
-        return None
-    return parse_text(option, text, origin)
-
-
-def _flag_value(option: Option, given: object, origin: str) -> object:
-    if isinstance(given, bool):
-        return given
-    if isinstance(given, str):
-        return parse_text(option, given, origin)
-    assert isinstance(given, (list, tuple))
-    if option.off_word in given and len(given) > 1:
-        raise ConfigError(f"{origin} is given as {option.off_word} and with names", hint="leave one of them out")
-    return tuple(entry for text in given for entry in _entries(option, text, origin))
-
-
-def _entries(option: Option, text: str, origin: str) -> tuple[str, ...]:
-    value = parse_text(option, text, origin)
-    assert isinstance(value, tuple)
-    return value

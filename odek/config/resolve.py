@@ -2,129 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from odek.config.layers import Layer, Value, explain_unknown_key
-from odek.config.options import APPROVE, BY_KEY, LIVE, LOWER_ONLY, ONLY_TRUE, PROJECT_FILE, Option
-from odek.config.provider import address_of, choose_provider
-from odek.config.settings import (
-    DangerSettings,
-    LimitSettings,
-    ModelSettings,
-    Override,
-    Resolved,
-    SandboxSettings,
-    Settings,
-    Source,
-)
-from odek.config.values import amount_of
+from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, ProjectRule, Resolved, Source
+from odek.config.provider import address_of
+from odek.config.settings import BY_KEY, OPTIONS, Settings
+from odek.config.values import Pair
 from odek.errors import ConfigError
 
-
-class _Values:
-    """Reads `resolved` by type; each option has exactly one, so a mismatch is a bug."""
-
-    def __init__(self, resolved: Mapping[str, Resolved]) -> None:
-        self._resolved = resolved
-
-    def flag(self, key: str) -> bool:
-        return cast("bool", self._resolved[key].value)
-
-    def number(self, key: str) -> int:
-        return cast("int", self._resolved[key].value)
-
-    def text(self, key: str) -> str:
-        return cast("str", self._resolved[key].value)
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        return cast("tuple[str, ...]", self._resolved[key].value)
+OverrideValue = str | tuple[str, ...] | tuple[Pair, ...]
 
 
-def build_settings(
-    resolved: Mapping[str, Resolved],
-    *,
-    raw_env: tuple[str, ...],
-    networks_asked_by: tuple[str, ...],
-    warnings: tuple[str, ...],
-) -> Settings:
-    """Return Settings from one value for every option that is not reserved."""
-    values = _Values(resolved)
-    return Settings(
-        model=_model(values, resolved),
-        limits=_limits(resolved),
-        sandbox=_sandbox(values, resolved, raw_env, networks_asked_by),
-        no_sandbox=values.flag("no_sandbox"),
-        require_sandbox=values.flag("require_sandbox"),
-        approve_project_sandbox=values.flag("approve_project_sandbox"),
-        build_network=values.flag("sandbox_build_network"),
-        network_lenient=values.flag("sandbox_network_lenient"),
-        suppress_sandbox_warning=values.flag("suppress_sandbox_warning"),
-        dangerous=cast("DangerSettings | None", resolved["dangerous"].value) or DangerSettings(),
-        system=values.text("system"),
-        no_agents=values.flag("no_agents"),
-        no_color=values.flag("no_color"),
-        interaction_mode=values.text("interaction_mode"),
-        tools_enabled=cast("tuple[str, ...] | None", resolved["tools.enabled"].value),
-        tools_disabled=values.texts("tools.disabled"),
-        max_tool_parallel=values.number("max_tool_parallel"),
-        json=values.flag("json"),
-        ctx=values.texts("ctx"),
-        warnings=warnings,
-        resolved=resolved,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """What a project changes and the operator has to approve."""
 
-
-def _model(values: _Values, resolved: Mapping[str, Resolved]) -> ModelSettings:
-    return ModelSettings(
-        model=values.text("model"),
-        base_url=values.text("base_url"),
-        provider=choose_provider(values.text("provider"), values.text("base_url")),
-        api_key=values.text("api_key"),
-        thinking=values.text("thinking"),
-        thinking_budget=values.number("thinking_budget"),
-        temperature=cast("float", resolved["temperature"].value),
-        prompt_caching=cast("bool | None", resolved["prompt_caching"].value),
-        max_iterations=values.number("max_iterations"),
-        record=values.text("record"),
-    )
-
-
-def _limits(resolved: Mapping[str, Resolved]) -> LimitSettings:
-    runtime_s, tool_calls, input_tokens, output_tokens = (
-        cast("int | None", resolved[f"limits.{name}"].value)
-        for name in ("max_runtime_seconds", "max_tool_calls", "max_input_tokens", "max_output_tokens")
-    )
-    return LimitSettings(
-        runtime_s=runtime_s, tool_calls=tool_calls, input_tokens=input_tokens, output_tokens=output_tokens
-    )
-
-
-def _sandbox(
-    values: _Values, resolved: Mapping[str, Resolved], raw_env: tuple[str, ...], networks_asked_by: tuple[str, ...]
-) -> SandboxSettings:
-    return SandboxSettings(
-        enabled=cast("bool | None", resolved["sandbox"].value),
-        image=values.text("sandbox_image"),
-        network=values.text("sandbox_network"),
-        networks=values.texts("sandbox_networks"),
-        compose_project=values.text("sandbox_compose_project"),
-        pids_limit=values.number("sandbox_pids_limit"),
-        readonly=values.flag("sandbox_readonly"),
-        memory=values.text("sandbox_memory"),
-        cpus=values.text("sandbox_cpus"),
-        tmp_size=values.text("sandbox_tmp_size"),
-        user=values.text("sandbox_user"),
-        env=cast("tuple[tuple[str, str], ...]", resolved["sandbox_env"].value),
-        raw_env=raw_env,
-        networks_asked_by=networks_asked_by,
-        volumes=values.texts("sandbox_volumes"),
-    )
-
-
-Pairs = tuple[tuple[str, str], ...]
+    key: str
+    value: OverrideValue
+    """as the project wrote it, variables not expanded"""
+    without: OverrideValue
+    """the value without the project's file"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +45,9 @@ def resolve(layers: Sequence[Layer]) -> Settings:
     Raises ConfigError for a contradiction (D-9) and for unknown keys that look like a security setting.
     """
     _check_contradiction(layers)
-    outcomes = {option.key: _fold(option, layers) for option in LIVE}
+    outcomes = {option.key: _fold(option, layers) for option in OPTIONS}
     resolved = _with_address({key: outcome.final for key, outcome in outcomes.items()})
-    return build_settings(
+    return Settings(
         MappingProxyType(resolved),
         raw_env=outcomes["sandbox_env"].raw_names,
         networks_asked_by=_networks_asked_by(layers),
@@ -163,8 +64,8 @@ def project_overrides(layers: Sequence[Layer]) -> tuple[Override, ...]:
     trusted = [layer for layer in layers if layer.source is not Source.PROJECT]
     written = {key: value for layer in layers if layer.source is Source.PROJECT for key, value in layer.values.items()}
     overrides = []
-    for option in LIVE:
-        if option.project != APPROVE or option.key not in written:
+    for option in OPTIONS:
+        if option.project is not ProjectRule.NEEDS_APPROVAL or option.key not in written:
             continue
         with_project, without = _fold(option, layers), _fold(option, trusted)
         if with_project.final.value != without.final.value or with_project.raw_names:
@@ -193,10 +94,10 @@ def _with_address(resolved: dict[str, Resolved]) -> dict[str, Resolved]:
 
 
 def _override(key: str, value: object, without: object) -> Override:
-    return Override(key=key, value=cast("str | tuple[str, ...] | Pairs", value), without=cast("str | Pairs", without))
+    return Override(key=key, value=cast("OverrideValue", value), without=cast("OverrideValue", without))
 
 
-def _fold(option: Option, layers: Sequence[Layer]) -> _Outcome:
+def _fold(option: Option[Any], layers: Sequence[Layer]) -> _Outcome:
     outcome = _Outcome(final=Resolved(value=option.default, source=Source.DEFAULT, origin="default"))
     for layer in layers:
         value = layer.values.get(option.key)
@@ -208,32 +109,31 @@ def _fold(option: Option, layers: Sequence[Layer]) -> _Outcome:
             continue  # a project may ask for something; it never takes away what the operator asked for
         elif not _admits(option, _operators(option, layers), value):
             outcome = replace(outcome, refused=value)
-        elif not _says_nothing_new(outcome.final, value):
+        elif not _is_redundant(outcome.final, value):
             outcome = _merged(option, outcome, value, layer.source)
     return outcome
 
 
-def _operators(option: Option, layers: Sequence[Layer]) -> Resolved:
+def _operators(option: Option[Any], layers: Sequence[Layer]) -> Resolved:
     """Return what is in force without the project, the operator's stronger layers included."""
     return _fold(option, [layer for layer in layers if layer.source is not Source.PROJECT]).final
 
 
-def _admits(option: Option, current: Resolved, value: Value) -> bool:
+def _admits(option: Option[Any], current: Resolved, value: Value) -> bool:
     """Return whether a project's value counts over the operator's `current` one (R-15, R-16)."""
-    if option.project == ONLY_TRUE:
+    if option.project is ProjectRule.CAN_ENABLE:
         return value.value is True
-    if option.project == LOWER_ONLY and current.value not in ("", None):  # "no limit": any limit is lower
-        limit = amount_of(option, current.value, current.origin)
-        return amount_of(option, value.value, value.origin) <= limit
+    if option.project is ProjectRule.CAN_LOWER and current.value is not None:  # where there is no limit, any is lower
+        return option.kind.limit(value.value) <= option.kind.limit(current.value)
     return True
 
 
-def _says_nothing_new(current: Resolved, value: Value) -> bool:
+def _is_redundant(current: Resolved, value: Value) -> bool:
     """Return whether a project repeats what the operator has; it stays the operator's then."""
     return value.value == current.value and not (isinstance(value.value, tuple) and _raw_names(value.value))
 
 
-def _merged(option: Option, outcome: _Outcome, value: Value, source: Source) -> _Outcome:
+def _merged(option: Option[Any], outcome: _Outcome, value: Value, source: Source) -> _Outcome:
     old = outcome.final
     if option.merge == "replace":
         return replace(outcome, final=Resolved(value=value.value, source=source, origin=value.origin))
@@ -242,8 +142,8 @@ def _merged(option: Option, outcome: _Outcome, value: Value, source: Source) -> 
         mine, theirs = cast("tuple[str, ...]", old.value), cast("tuple[str, ...]", value.value)
         union = tuple(dict.fromkeys((*mine, *theirs)))
         return replace(outcome, final=Resolved(value=union, source=source, origin=origin))
-    pairs = cast("Pairs", value.value)
-    merged = tuple(sorted({**dict(cast("Pairs", old.value)), **dict(pairs)}.items()))
+    pairs = cast("tuple[Pair, ...]", value.value)
+    merged = tuple(sorted({**dict(cast("tuple[Pair, ...]", old.value)), **dict(pairs)}.items()))
     raw_names = _raw_names(pairs) if source is Source.PROJECT else ()
     return _Outcome(final=Resolved(value=merged, source=source, origin=origin), raw_names=raw_names)
 
@@ -274,16 +174,16 @@ def _layer_warnings(layers: Sequence[Layer]) -> tuple[str, ...]:
         warnings += layer.warnings
         warnings += [explain_unknown_key(name, layer.origin) for name in layer.unknown]
         if layer.source is Source.PROJECT:
-            warnings += [_forbidden(BY_KEY[key], layer.origin) for key in layer.unused]
+            warnings += [_forbidden(key, layer.origin) for key in layer.unused]
         elif layer.unused:
             names = ", ".join(layer.unused)
             warnings.append(f"{layer.origin}: this version of odek has no use for {names}")
     return tuple(warnings)
 
 
-def _forbidden(option: Option, origin: str) -> str:
-    places = option.places if not option.reserved else f"{option.places} (reserved)"
-    return f'"{option.key}" in {origin} is ignored: a project may not set it; it belongs in {places}'
+def _forbidden(key: str, origin: str) -> str:
+    places = BY_KEY[key].places if key in BY_KEY else f"{GLOBAL_FILE} (reserved)"
+    return f'"{key}" in {origin} is ignored: a project may not set it; it belongs in {places}'
 
 
 def _refusal_warnings(outcomes: dict[str, _Outcome]) -> tuple[str, ...]:
@@ -294,7 +194,11 @@ def _refusal_warnings(outcomes: dict[str, _Outcome]) -> tuple[str, ...]:
         if refused is None or refused.value == outcome.final.value:
             continue
         option = BY_KEY[key]
-        reason = "may only turn it on" if option.project == ONLY_TRUE else f"may only lower {_shown(outcome.final)}"
+        reason = (
+            "may only turn it on"
+            if option.project is ProjectRule.CAN_ENABLE
+            else f"may only lower {_shown(outcome.final)}"
+        )
         warnings.append(f'"{key}" in {PROJECT_FILE} is ignored: a project {reason}; it belongs in {option.places}')
     return tuple(warnings)
 

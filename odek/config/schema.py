@@ -1,24 +1,31 @@
-"""The JSON Schema of both files, for editors (R-20). Pure.
+"""What is written for the two settings files: the JSON Schema for editors (R-20) and the templates of `odek init`
+(R-18). Pure.
 
-Draft 7, which the editors in use know. What no schema can say (a project may only lower a limit)
-stands in the descriptions.
+The schema is of draft 7, which the editors in use understand. What no schema can say (a project may only lower a
+limit) is in the descriptions.
+
+Both templates load without a warning or a question. The project's holds only what a project may set without being
+asked, and no default: a default written down would outweigh the operator's own choice. The operator's shows every key
+that has a value when nothing sets it. So it leaves out `sandbox` (written down, it would turn the default into an
+explicit demand), `tools.enabled` (an empty list means no tools), `prompt_caching` and the limits; and
+`dangerous.action`, which would outweigh the table of classes.
 """
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from odek.config.danger import ACTIONS, CLASSES, NESTED, NON_INTERACTIVE
-from odek.config.options import APPROVE, FORBIDDEN, LIVE, LOWER_ONLY, ONLY_TRUE, Option
-from odek.config.settings import Source
+from odek.config.options import Option, ProjectRule, Source
+from odek.config.settings import OPTIONS
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
-_TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": "string"}
 _PROJECT_NOTES = {
-    APPROVE: " (asks for approval)",
-    LOWER_ONLY: " (can only lower the operator's limit)",
-    ONLY_TRUE: " (only true counts)",
+    ProjectRule.NEEDS_APPROVAL: " (asks for approval)",
+    ProjectRule.CAN_LOWER: " (can only lower the operator's limit)",
+    ProjectRule.CAN_ENABLE: " (only true counts)",
 }
+_PROJECT_TEMPLATE: dict[str, object] = {"sandbox": True, "tools": {"disabled": []}}
 
 
 def schema(source: Source) -> dict[str, object]:
@@ -26,8 +33,8 @@ def schema(source: Source) -> dict[str, object]:
     for_project = source is Source.PROJECT
     properties: dict[str, object] = {"$schema": {"type": "string"}}
     groups: dict[str, dict[str, object]] = {}
-    for option in LIVE:
-        if not option.in_file or (for_project and option.project == FORBIDDEN):
+    for option in OPTIONS:
+        if not option.in_file or (for_project and option.project is ProjectRule.FORBIDDEN):
             continue
         group, _, name = option.key.rpartition(".")
         members = groups.setdefault(group, {}) if group else properties
@@ -37,66 +44,32 @@ def schema(source: Source) -> dict[str, object]:
     return {"$schema": _DRAFT, "title": title, **_closed(properties)}
 
 
+def render_template(source: Source) -> str:
+    """Return the text of a new ./odek.json (Source.PROJECT) or ~/.odek/config.json (Source.GLOBAL)."""
+    document = _PROJECT_TEMPLATE if source is Source.PROJECT else _global_document()
+    return json.dumps(document, indent=2) + "\n"
+
+
 def _closed(properties: dict[str, object]) -> dict[str, object]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _option_schema(option: Option, *, note: str) -> dict[str, object]:
+def _option_schema(option: Option[Any], *, note: str) -> dict[str, object]:
     described: dict[str, object] = {"description": option.help + note}
-    if option.default not in (None, "", ()):
-        described["default"] = option.default
-    if option.kind == "list":
-        return {**described, "type": "array", "items": {"type": "string", "minLength": 1}}
-    if option.kind == "map":
-        return {**described, "type": "object", "additionalProperties": {"type": "string"}}
-    if option.kind == "object":
-        return {**described, **_policy(nested=True)}
-    described["type"] = _TYPES[option.kind]
-    if option.choices:
-        described["enum"] = ["", *option.choices]
-    if option.kind == "int":
-        described.update(minimum=option.minimum, maximum=option.maximum)
-    return described
-
-
-def _policy(*, nested: bool) -> dict[str, object]:
-    commands = {"type": "array", "items": {"type": "string", "minLength": 1}}
-    actions = {name: {"enum": list(ACTIONS) if name != "blocked" else ["deny"]} for name in CLASSES}
-    properties: dict[str, object] = {
-        "action": {"enum": [*ACTIONS, None]},
-        "classes": _closed(dict(actions)),
-        "allowlist": commands,
-        "denylist": commands,
-        "non_interactive": {"enum": list(NON_INTERACTIVE)},
-    }
-    return _closed({**properties, NESTED: _policy(nested=False)} if nested else properties)
-
-
-_PROJECT: dict[str, object] = {"sandbox": True, "tools": {"disabled": []}}
-_POLICY: dict[str, object] = {"classes": {}, "allowlist": [], "denylist": [], "non_interactive": "deny"}
-
-
-def render_template(source: Source) -> str:
-    """Return the text of ./odek.json (Source.PROJECT) or ~/.odek/config.json (Source.GLOBAL)."""
-    document = _PROJECT if source is Source.PROJECT else _global_document()
-    return json.dumps(document, indent=2) + "\n"
+    default = option.kind.initial(option.default)
+    if isinstance(default, (bool, int, float)) or (isinstance(default, str) and default):
+        described["default"] = default
+    return {**described, **option.kind.schema}
 
 
 def _global_document() -> dict[str, object]:
     document: dict[str, object] = {}
-    for option in LIVE:
-        if not option.in_file or (option.default is None and option.kind != "object"):
+    for option in OPTIONS:
+        initial = option.kind.initial(option.default)
+        if not option.in_file or initial is None:
             continue
         group, _, name = option.key.rpartition(".")
         members = document.setdefault(group, {}) if group else document
         assert isinstance(members, dict)
-        members[name] = _initial(option)
+        members[name] = initial
     return document
-
-
-def _initial(option: Option) -> object:
-    if option.kind == "object":
-        return _POLICY
-    if option.kind == "map":
-        return {}
-    return [] if option.kind == "list" else option.default

@@ -1,137 +1,313 @@
-"""The settings in force: typed, frozen, each with where it came from. Types only."""
+"""Every setting of odek, one row each (R-11, R-12), and the settings in force.
+
+A row is an attribute: `ModelSettings.max_iterations` is the Option, `settings.model.max_iterations` its value, typed
+by the row's kind. Adding a setting is one row here and one use: the files, variables and flags with their errors,
+`odek config view`, the help, the JSON Schema, the templates and the table in docs/CONFIG.md follow from the row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from odek.config.provider import Provider
+from odek.config.danger import DangerSettings, PolicyKind
+from odek.config.options import Option, OptionGroup, ProjectRule, Resolved, Source
+from odek.config.provider import KNOWN, Provider, choose_provider
+from odek.config.values import (
+    ApiKey,
+    Decimal,
+    FileNames,
+    Kind,
+    Limit,
+    Parsed,
+    Switch,
+    Text,
+    Texts,
+    Url,
+    Variables,
+    Whole,
+)
+from odek.sandbox_grammar import (
+    MAX_PIDS_LIMIT,
+    MIN_PIDS_LIMIT,
+    Cpus,
+    Memory,
+    NetworkMode,
+    TmpSize,
+    parse_cpus,
+    parse_memory,
+    parse_network_mode,
+    parse_tmp_size,
+    parse_user,
+)
 
-Action = Literal["allow", "prompt", "deny"]
+T = TypeVar("T")
+
+_SURFACES = ("run", "repl", "serve")
+_TASKS = ("run", "continue", "repl")
+_ASKING = ("run", "continue", "repl", "serve", "models")
+"""commands that ask a model's server"""
 
 
-class Source(IntEnum):
-    """Who set a value, weakest first (R-10)."""
+def _sandbox(
+    key: str,
+    kind: Kind[T],
+    text: str,
+    *,
+    default: T,
+    flag: str = "",
+    metavar: str = "",
+    project: ProjectRule = ProjectRule.NEEDS_APPROVAL,
+    merge: Literal["replace", "by name", "union"] = "replace",
+    off_word: str = "",
+    expands: bool = False,
+    lenient: str = "",
+) -> Option[T]:
+    """Return a row of the container: named sandbox_X, ODEK_SANDBOX_X and --sandbox-X alike; without a flag, X alone."""
+    env = ("ODEK_" + key.upper(),) if flag else ()
+    return Option(
+        key, kind, text, default=default, env=env, flag=flag, metavar=metavar, group="sandbox", project=project,
+        merge=merge, off_word=off_word, expands=expands, lenient=lenient,
+    )  # fmt: skip
 
-    DEFAULT = 0
-    GLOBAL = 1
-    PROJECT = 2
-    ENVIRONMENT = 3
-    FLAG = 4
+
+def _limit(key: str, text: str, *, flag: str, metavar: str) -> Option[int | None]:
+    """Return a row of a task's budget: unset, there is no limit."""
+    return Option[int | None](
+        key, Whole(1), text, default=None, flag=flag, metavar=metavar, commands=_TASKS, group="limits",
+        project=ProjectRule.CAN_LOWER,
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
-    """The value of one option, as its kind has it (see values.py)."""
-
-    value: object
-    source: Source
-    origin: str
-    """"./odek.json", "ODEK_MODEL", "--model", "default"; several with commas when a value was gathered"""
+def _operator_switch(key: str, text: str) -> Option[bool]:
+    """Return a switch that only a variable of the operator's environment can set."""
+    return Option(key, Switch(), text, default=False, env=("ODEK_" + key.upper(),), group="sandbox", in_file=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
+class ModelSettings(OptionGroup):
     """Which model is asked, and how."""
 
-    model: str
-    base_url: str = field(repr=False)
-    """may carry a password"""
-    provider: Provider
-    api_key: str = field(repr=False)
+    model = Option(
+        "model", Text(), "The model to talk to", default="deepseek-v4-flash", env=("ODEK_MODEL",), flag="--model",
+        metavar="NAME", group="model", project=ProjectRule.ALLOWED, expands=True,
+    )  # fmt: skip
+    base_url = Option(
+        "base_url", Url(), "The root of an OpenAI-compatible or Anthropic API, or replay:FILE to play a recording",
+        default="https://api.deepseek.com/v1", env=("ODEK_BASE_URL",), flag="--base-url", metavar="URL",
+        commands=_ASKING, group="model", expands=True,
+    )  # fmt: skip
+    provider_name = Option(
+        "provider", Text(tuple(KNOWN)), "Who serves the model: brings the address, unless base_url is set, and the API",
+        default="", env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", commands=_ASKING, group="model",
+    )  # fmt: skip
+    """"" when none is named"""
+    api_key = Option(
+        "api_key", ApiKey(), "The key that is sent to base_url", default="", env=("ODEK_API_KEY",),
+        # each for its own servers: provider.py
+        fallback_env=(
+            "DEEPSEEK_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY",
+            "MISTRAL_API_KEY", "GROQ_API_KEY", "XAI_API_KEY", "MOONSHOT_API_KEY", "DASHSCOPE_API_KEY",
+            "MINIMAX_API_KEY",
+        ),
+        group="model", expands=True,
+    )  # fmt: skip
     """"" when there is none"""
-    thinking: str
-    """"" leaves it to the model's profile"""
-    thinking_budget: int
-    temperature: float
-    prompt_caching: bool | None
-    """None: as the provider's API has it"""
-    max_iterations: int
-    record: str
-    """the file to write a recording to; "" for none"""
+    thinking = Option(
+        "thinking", Text(("enabled", "disabled", "low", "medium", "high")),
+        "How much a reasoning model thinks; the model's profile decides when unset", default="",
+        env=("ODEK_THINKING",), flag="--thinking", metavar="LEVEL", group="model", project=ProjectRule.ALLOWED,
+        expands=True,
+    )  # fmt: skip
+    thinking_budget = Option(
+        "thinking_budget", Whole(1), "Tokens a reasoning model may think with thinking=enabled", default=5000,
+        flag="--thinking-budget", metavar="N", group="model", in_file=False,
+    )  # fmt: skip
+    temperature = Option(
+        "temperature", Decimal(0, 2), "Sampling temperature, from 0 to 2", default=0.0, flag="--temperature",
+        metavar="X", group="model", in_file=False,
+    )  # fmt: skip
+    prompt_caching = Option[bool | None](
+        "prompt_caching", Switch(), "Cache markers in requests; unset: in those of Anthropic's API", default=None,
+        env=("ODEK_PROMPT_CACHING",), flag="--prompt-caching", group="model", project=ProjectRule.ALLOWED,
+    )  # fmt: skip
+    max_iterations = Option(
+        "max_iterations", Whole(1), "How often the model is asked before a run gives up", default=90,
+        env=("ODEK_MAX_ITER",), flag="--max-iter", metavar="N", group="model", project=ProjectRule.CAN_LOWER,
+    )  # fmt: skip
+    record = Option(
+        "record", Text(), "Write what the model answers to FILE, for replay:FILE", default="", flag="--record",
+        metavar="FILE", commands=_TASKS, group="model", in_file=False,
+    )  # fmt: skip
+
+    @property
+    def provider(self) -> Provider:
+        """which of two APIs is spoken"""
+        return choose_provider(self.provider_name, self.base_url)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitSettings:
+class LimitSettings(OptionGroup):
     """What one task may use up; None: no limit."""
 
-    runtime_s: int | None
-    tool_calls: int | None
-    input_tokens: int | None
-    output_tokens: int | None
+    runtime_s = _limit(
+        "limits.max_runtime_seconds", "Seconds that a task may take", flag="--max-runtime", metavar="SECONDS"
+    )
+    tool_calls = _limit(
+        "limits.max_tool_calls", "Tool calls that a task may make", flag="--max-tool-calls", metavar="N"
+    )
+    input_tokens = _limit(
+        "limits.max_input_tokens", "Tokens that a task may send to the model, over all its requests",
+        flag="--max-input-tokens", metavar="N",
+    )  # fmt: skip
+    output_tokens = _limit(
+        "limits.max_output_tokens", "Tokens that the model may write for a task", flag="--max-output-tokens",
+        metavar="N",
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxSettings:
-    """What the container shall be, not yet checked against Docker; "" and () mean unset."""
+class SandboxSettings(OptionGroup):
+    """What the container shall be, not yet checked against Docker; "", () and None are unset."""
 
-    enabled: bool | None
-    """None: nobody said; the command's own default counts"""
-    image: str
-    network: str
-    """as written; anything but none and bridge is an error of the sandbox (R-50)"""
-    networks: tuple[str, ...]
-    compose_project: str
-    pids_limit: int
-    readonly: bool
-    memory: str
-    cpus: str
-    tmp_size: str
-    user: str
-    env: tuple[tuple[str, str], ...] = field(repr=False)
+    enabled = Option[bool | None](
+        "sandbox", Switch(), "Run commands in a container, and stop when that cannot be had", default=None,
+        env=("ODEK_SANDBOX",), flag="--sandbox", commands=("run", "repl", "serve", "mcp"), off_flag="--no-sandbox",
+        off_commands=_SURFACES, off_help="Run commands on this host, without a container", group="sandbox",
+        project=ProjectRule.CAN_ENABLE,
+    )  # fmt: skip
+    """None: the command's own default counts"""
+    image = _sandbox(
+        "sandbox_image", Text(), "The image of the container; unset: Dockerfile.odek, else a pinned Alpine",
+        flag="--sandbox-image", metavar="REF", default="", expands=True,
+    )  # fmt: skip
+    network = _sandbox(
+        "sandbox_network", Parsed[NetworkMode](parse_network_mode),
+        "none, or bridge for access to the internet (and to this host)", flag="--sandbox-network", metavar="MODE",
+        default="none", expands=True, lenient="ODEK_SANDBOX_NETWORK_LENIENT",
+    )  # fmt: skip
+    networks = _sandbox(
+        "sandbox_networks", Texts(), "Existing Docker networks to attach; none drops those of weaker settings",
+        flag="--sandbox-networks", metavar="NAME,…", default=(), expands=True, off_word="none",
+    )  # fmt: skip
+    compose_project = _sandbox(
+        "sandbox_compose_project", Text(), "A Compose project whose networks are attached; none drops it",
+        flag="--sandbox-compose", metavar="PROJECT", default="", expands=True, off_word="none",
+    )  # fmt: skip
+    pids_limit = _sandbox(
+        "sandbox_pids_limit", Whole(MIN_PIDS_LIMIT, MAX_PIDS_LIMIT), "How many processes the container may hold",
+        flag="--sandbox-pids-limit", metavar="N", default=4096, project=ProjectRule.CAN_LOWER,
+    )  # fmt: skip
+    readonly = _sandbox(
+        "sandbox_readonly", Switch(), "Mount the working directory read-only", flag="--sandbox-readonly",
+        default=False, project=ProjectRule.CAN_ENABLE,
+    )  # fmt: skip
+    memory = _sandbox(
+        "sandbox_memory", Limit[Memory | None](parse_memory), "Memory limit, such as 512m or 2g",
+        flag="--sandbox-memory", metavar="SIZE", default=None, project=ProjectRule.CAN_LOWER, expands=True,
+    )  # fmt: skip
+    cpus = _sandbox(
+        "sandbox_cpus", Limit[Cpus | None](parse_cpus), "Limit of processor time, such as 0.5 or 2",
+        flag="--sandbox-cpus", metavar="N", default=None, project=ProjectRule.CAN_LOWER, expands=True,
+    )  # fmt: skip
+    tmp_size = _sandbox(
+        "sandbox_tmp_size", Limit(parse_tmp_size),
+        "Size of /tmp, which is memory; unset: 1g, or half of sandbox_memory if less", flag="--sandbox-tmp-size",
+        metavar="SIZE", default=TmpSize("1g", 1 << 30), project=ProjectRule.CAN_LOWER, expands=True,
+    )  # fmt: skip
+    user = _sandbox(
+        "sandbox_user", Text(parse=parse_user),
+        "User of the commands, uid:gid or a name of the image; unset: who started odek", flag="--sandbox-user",
+        metavar="USER", default="", expands=True,
+    )  # fmt: skip
+    env = _sandbox(
+        "sandbox_env", Variables(), "Variables in the environment of the commands", default=(), merge="by name",
+        expands=True,
+    )  # fmt: skip
     """sorted by name; the values named in `raw_env` still hold their ${VAR}"""
-    raw_env: tuple[str, ...]
-    """names whose value a project wrote: variables.expand_marked, after approval (R-17)"""
-    volumes: tuple[str, ...]
-    networks_asked_by: tuple[str, ...] = ()
-    """the operator's layers that ask for networks or a Compose project, also where a stronger one dropped them"""
+    volumes = _sandbox(
+        "sandbox_volumes", Texts(), "Further folders of the working directory to mount, as host:container", default=()
+    )
+
+    def __init__(
+        self, resolved: Mapping[str, Resolved], *, raw_env: tuple[str, ...], networks_asked_by: tuple[str, ...]
+    ) -> None:
+        super().__init__(resolved)
+        self.raw_env = raw_env
+        """names whose value a project wrote: values.expand_marked, after approval (R-17)"""
+        self.networks_asked_by = networks_asked_by
+        """the operator's layers that ask for networks or a Compose project, also where a stronger one dropped them"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DangerSettings:
-    """What is allowed, asked or refused by class; an operator's alone."""
-
-    action: Action | None = None
-    """for classes without an entry of their own; None: the built-in table"""
-    classes: tuple[tuple[str, Action], ...] = ()
-    allowlist: tuple[str, ...] = ()
-    denylist: tuple[str, ...] = ()
-    non_interactive: Literal["allow", "deny"] = "deny"
-    """what "prompt" means when nobody can be asked"""
-    sandboxed: DangerSettings | None = None
-    """replaces the rest for commands that really run in the container (D-6)"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(OptionGroup):
     """Everything that the layers said, put together."""
 
-    model: ModelSettings
-    limits: LimitSettings
-    sandbox: SandboxSettings
-    no_sandbox: bool
-    require_sandbox: bool
-    approve_project_sandbox: bool
-    build_network: bool
-    network_lenient: bool
-    suppress_sandbox_warning: bool
-    dangerous: DangerSettings
-    system: str
-    no_agents: bool
-    no_color: bool
-    interaction_mode: str
-    tools_enabled: tuple[str, ...] | None
-    """None: all; (): none"""
-    tools_disabled: tuple[str, ...]
-    max_tool_parallel: int
-    json: bool
-    ctx: tuple[str, ...]
-    warnings: tuple[str, ...]
-    """what the operator has to be told, in order; one line each, fit for a terminal"""
-    resolved: Mapping[str, Resolved] = field(repr=False)
-    """by the key of the option; holds secrets"""
+    system = Option(
+        "system", Text(), "Text that replaces the built-in identity of the agent", default="", env=("ODEK_SYSTEM",),
+        flag="--system", metavar="TEXT", expands=True,
+    )  # fmt: skip
+    no_agents = Option(
+        "no_agents", Switch(), "Do not read AGENTS.md", default=False, env=("ODEK_NO_AGENTS",), flag="--no-agents",
+        project=ProjectRule.CAN_ENABLE,  # its AGENTS.md must not come in where the operator has refused it
+    )  # fmt: skip
+    no_color = Option(
+        "no_color", Switch(), "No colours", default=False, env=("ODEK_NO_COLOR", "NO_COLOR"), flag="--no-color",
+        project=ProjectRule.ALLOWED,
+    )  # fmt: skip
+    interaction_mode = Option(
+        "interaction_mode", Text(("engaging", "enhance", "verbose", "off")),
+        "How much is shown on stderr while the agent works", default="engaging", env=("ODEK_INTERACTION_MODE",),
+        flag="--interaction-mode", metavar="MODE", commands=_TASKS,
+    )  # fmt: skip
+    json = Option(
+        "json", Switch(), "Events as JSON lines on stdout instead of the answer", default=False, flag="--json",
+        commands=("run", "continue"), in_file=False,
+    )  # fmt: skip
+    ctx = Option(
+        "ctx", FileNames(), "Files to give the model, and the sandbox; - is stdin", default=(), flag="--ctx",
+        short="-c", metavar="FILE,…", commands=("run", "continue"), in_file=False,
+    )  # fmt: skip
+    tools_enabled = Option[tuple[str, ...] | None](
+        "tools.enabled", Texts(), "The only tools the model gets; unset: all, none: no tools", default=None,
+        env=("ODEK_TOOLS_ENABLED",), flag="--tool", metavar="NAME", group="tools", off_word="none",
+    )  # fmt: skip
+    tools_disabled = Option(
+        "tools.disabled", Texts(), "Tools the model does not get, gathered from every layer", default=(),
+        env=("ODEK_TOOLS_DISABLED",), flag="--no-tool", metavar="NAME", group="tools", project=ProjectRule.ALLOWED,
+        merge="union",
+    )  # fmt: skip
+    max_tool_parallel = Option(
+        "max_tool_parallel", Whole(1, 64), "Tool calls of one answer that may run at the same time", default=4,
+        env=("ODEK_MAX_TOOL_PARALLEL",), group="tools", project=ProjectRule.ALLOWED,
+    )  # fmt: skip
+    dangerous = Option(
+        "dangerous", PolicyKind(), "Which classes of commands run, ask or are refused", default=DangerSettings(),
+        group="tools",
+    )  # fmt: skip
+    no_sandbox = _operator_switch("no_sandbox", "Opt out of the sandbox on run, repl and serve")
+    require_sandbox = _operator_switch("require_sandbox", "Stop whenever commands would run without a sandbox")
+    approve_project_sandbox = _operator_switch(
+        "approve_project_sandbox", "Approve what a project asks of the sandbox, for automation"
+    )
+    build_network = _operator_switch("sandbox_build_network", "Give the build of Dockerfile.odek the network")
+    network_lenient = _operator_switch(
+        "sandbox_network_lenient", "Turn a bad sandbox_network into none, with a warning"
+    )
+    suppress_sandbox_warning = _operator_switch(
+        "suppress_sandbox_warning", "Do not remind that commands run on the host because the operator said so"
+    )
+
+    def __init__(
+        self,
+        resolved: Mapping[str, Resolved],
+        *,
+        raw_env: tuple[str, ...],
+        networks_asked_by: tuple[str, ...],
+        warnings: tuple[str, ...],
+    ) -> None:
+        super().__init__(resolved)
+        self.model = ModelSettings(resolved)
+        self.limits = LimitSettings(resolved)
+        self.sandbox = SandboxSettings(resolved, raw_env=raw_env, networks_asked_by=networks_asked_by)
+        self.warnings = warnings
+        """for the operator, in order; one line each, fit for a terminal"""
 
     def source_of(self, key: str) -> Source:
         """Return who set the option `key`."""
@@ -142,16 +318,29 @@ class Settings:
         return self.resolved[key].origin
 
     def was_set(self, key: str) -> bool:
-        """Return whether anybody set the option `key`."""
+        """Return whether any layer set the option `key`."""
         return self.source_of(key) > Source.DEFAULT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
-    """What a project changes and the operator has to approve."""
+_GROUPS = ("model", "limits", "agent", "tools", "sandbox")
+OPTIONS: tuple[Option[Any], ...] = tuple(
+    sorted(
+        (row for group in (ModelSettings, LimitSettings, SandboxSettings, Settings) for row in group.rows()),
+        key=lambda row: _GROUPS.index(row.group),
+    )
+)
+"""every row, in the order in which they are listed"""
+BY_KEY: dict[str, Option[Any]] = {option.key: option for option in OPTIONS}
 
-    key: str
-    value: str | tuple[str, ...] | tuple[tuple[str, str], ...]
-    """as the project wrote it, variables not expanded"""
-    without: str | tuple[str, ...] | tuple[tuple[str, str], ...]
-    """the value without the project's file"""
+RESERVED = (
+    "embedding", "guard", "limits.max_cost_usd", "limits.input_cost_per_million_usd",
+    "limits.output_cost_per_million_usd", "maintenance", "max_concurrency", "mcp_servers", "memory", "schedules",
+    "sessions", "skills", "subagent", "telegram", "tool_progress", "tool_progress_cleanup", "transcription",
+    "trusted_proxies", "vision", "web_search",
+)  # fmt: skip
+"""keys that other programs of this kind have: accepted in the operator's file, and ignored with a warning"""
+
+
+def flag_options(command: str) -> tuple[Option[Any], ...]:
+    """Return the settings that are flags of `command`, in the order in which its help lists them."""
+    return tuple(option for option in OPTIONS if command in option.commands)

@@ -1,90 +1,264 @@
-"""One value of one option, from JSON or from text, typed and in range (R-13, R-14, B16, B37). Pure.
+"""The kinds of values: how each is written in a file and as text, typed and in range, or refused (R-13, R-14). Pure.
 
-What comes out: bool, int, float or str by the option's kind; tuple[str, …] for a list; pairs
-(name, value), sorted by name, for a map. Nothing is converted that was not meant: "false" is no
-boolean, true and 4096.0 are no whole numbers.
+A kind turns JSON or text into the value that the program uses: bool, int, float, str, tuples of these, or a type of
+sandbox_grammar.py. Nothing is converted that was not meant: "false" is not a boolean, true and 4096.0 are not whole
+numbers. Every error is a ConfigError that names `origin`.
+
+Below the kinds: ${VAR} and $VAR in values (R-17, F-3, F-5, B31). `$$` is one dollar sign; a dollar sign before
+anything that starts neither a name nor `{` is kept as it is. The result is not searched again, and a variable that is
+not set is an error: an empty string in its place would silently change the meaning of a setting.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar, cast
+from urllib.parse import urlsplit
 
-from odek import amounts
-from odek.config.options import Option
 from odek.errors import ConfigError
+from odek.sandbox_grammar import Amount, parse_variable_name
 from odek.strict_json import described, kind_of, quoted
 from odek.text import truncate, visible
 
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
-_BOOL_HINT = "use 1 or 0, true or false, yes or no, on or off"
+BOOL_HINT = "use 1 or 0, true or false, yes or no, on or off"
+MAX_WHOLE = 2**31 - 1  # what every consumer of a whole number can hold
+
+Pair = tuple[str, str]
+T_co = TypeVar("T_co", covariant=True)
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 
-_GRAMMARS = {"memory": amounts.parse_memory, "cpus": amounts.parse_cpus, "tmp": amounts.parse_tmp_size}
+
+class Kind(Generic[T_co]):
+    """How values of one type are written."""
+
+    name = ""
+    """what docs/CONFIG.md calls it"""
+    schema: Mapping[str, object] = {}
+    """what a JSON Schema says of it"""
+    choices: tuple[str, ...] = ()
+    """the only texts it takes; () for others"""
+    is_secret = False
+    """never shown, not in an error either"""
+    is_list = False
+    """whether a flag may be given more than once, each time adding to the list"""
+    takes_any_text = False
+    """blank text and any bytes, as a file's name has them"""
+
+    def from_json(self, raw: object, origin: str) -> T_co | None:
+        """Return the value of `raw` in a file, or None when it says nothing, as an empty text does."""
+        raise NotImplementedError
+
+    def from_text(self, text: str, origin: str) -> T_co:
+        """Return the value of a variable or a flag."""
+        raise NotImplementedError
+
+    def empty(self) -> T_co:
+        """Return the value that drops what weaker layers say; only texts and lists have one."""
+        raise NotImplementedError
+
+    def limit(self, value: object) -> int:
+        """Return how much a limit allows, to be compared with another of the same option."""
+        raise NotImplementedError
+
+    def shown(self, value: object) -> object:
+        """Return `value` as JSON for people, without what may be secret."""
+        return value
+
+    def initial(self, default: object) -> object | None:
+        """Return what a new file of the operator holds where the default is `default`; None: the key is left out."""
+        return default
 
 
-def parse_json(option: Option, value: object, origin: str) -> object | None:
-    """Return the value of `option` from a file, or None when it says nothing (null, empty text).
+class Switch(Kind[bool]):
+    """true or false."""
 
-    Raises ConfigError, naming `origin`.
-    """
-    if value is None:
-        return None
-    if option.kind == "bool":
-        return _expect(value, bool, "true or false", origin)
-    if option.kind == "int":
-        return _in_range(option, _whole(value, origin), origin)
-    if option.kind == "list":
-        return _text_list(value, origin)
-    if option.kind == "map":
-        return _text_map(value, origin)
-    return check_text(option, _string(value, origin, secret=option.secret), origin) or None
+    name = "bool"
+    schema: Mapping[str, object] = {"type": "boolean"}
+
+    def from_json(self, raw: object, origin: str) -> bool | None:
+        if raw is None or type(raw) is bool:
+            return raw
+        raise _mistyped("true or false", described(raw), origin)
+
+    def from_text(self, text: str, origin: str) -> bool:
+        word = text.lower()
+        if word in TRUE_WORDS:
+            return True
+        if word in FALSE_WORDS:
+            return False
+        raise ConfigError(f"{origin} is {quoted(text)}, which is neither true nor false", hint=BOOL_HINT)
 
 
-def parse_text(option: Option, text: str, origin: str) -> object:
-    """Return the value of `option` from a variable or a flag.
+class Whole(Kind[int]):
+    """A whole number."""
 
-    An empty text is an error: a script's unset variable must neither lift a limit nor drop what a
-    weaker layer says. What can be switched off has a word for it. Raises ConfigError, naming `origin`.
-    """
-    if not text.strip() and option.grammar != "files":
-        raise ConfigError(f"{origin} is empty", hint=_empty_hint(option))
-    if option.kind == "bool":
-        return parse_bool(text, origin)
-    if option.kind == "int":
+    name = "int"
+
+    def __init__(self, minimum: int = 0, maximum: int = MAX_WHOLE) -> None:
+        self._bounds = minimum, maximum
+        self.schema = {"type": "integer", "minimum": minimum, "maximum": maximum}
+
+    def from_json(self, raw: object, origin: str) -> int | None:
+        if raw is None:
+            return None
+        if type(raw) is not int:  # a bool is an int to Python, and must not be one here
+            raise _mistyped("a whole number", described(raw), origin)
+        return _in_range(raw, self._bounds, origin)
+
+    def from_text(self, text: str, origin: str) -> int:
         if not _WHOLE.fullmatch(text):
             raise _mistyped("a whole number", quoted(text), origin)
-        return _in_range(option, int(text), origin)
-    if option.kind == "float":
+        return _in_range(int(text), self._bounds, origin)
+
+    def limit(self, value: object) -> int:
+        return cast("int", value)
+
+
+class Decimal(Kind[float]):
+    """A number, which only a flag can give."""
+
+    name = "float"
+    schema: Mapping[str, object] = {"type": "number"}
+
+    def __init__(self, minimum: float, maximum: float) -> None:
+        self._bounds = minimum, maximum
+
+    def from_text(self, text: str, origin: str) -> float:
         if not _DECIMAL.fullmatch(text):
             raise _mistyped("a number", quoted(text), origin)
-        return _in_range(option, float(text), origin)
-    if option.off_word and text == option.off_word:
-        return () if option.kind == "list" else ""
-    if option.grammar != "files":  # a file can have any name (B47)
-        _check_characters(text, origin)
-    if option.kind == "list":
+        return _in_range(float(text), self._bounds, origin)
+
+
+class Parsed(Kind[T_co]):
+    """A text with a grammar: `parse` gets the text and its origin, and returns the value or raises ConfigError."""
+
+    name = "str"
+    schema: Mapping[str, object] = {"type": "string"}
+
+    def __init__(self, parse: Callable[[str, str], T_co]) -> None:
+        self._parse = parse
+
+    def from_json(self, raw: object, origin: str) -> T_co | None:
+        if raw is None:
+            return None
+        text = _string(raw, origin, secret=self.is_secret)
+        return self._parse(text, origin) if text else None
+
+    def from_text(self, text: str, origin: str) -> T_co:
+        return self._parse(text, origin)
+
+
+class Limit(Parsed[T_co]):
+    """An Amount, or None for no limit."""
+
+    def limit(self, value: object) -> int:
+        return cast("Amount", value).value
+
+    def shown(self, value: object) -> object:
+        return "" if value is None else str(value)
+
+    def initial(self, default: object) -> object | None:
+        return self.shown(default)
+
+
+class Text(Parsed[str]):
+    """Any text, or one of `choices`."""
+
+    def __init__(self, choices: tuple[str, ...] = (), *, parse: Callable[[str, str], str] | None = None) -> None:
+        super().__init__(parse or self._chosen)
+        self.choices = choices
+        if choices:
+            self.schema = {"type": "string", "enum": ["", *choices]}
+
+    def empty(self) -> str:
+        return ""
+
+    def _chosen(self, text: str, origin: str) -> str:
+        if self.choices and text not in self.choices:
+            raise ConfigError(f"{quoted(text)} is not allowed ({origin})", hint=f"use {' or '.join(self.choices)}")
+        return text
+
+
+class Url(Text):
+    """The address of a server; it may carry a password."""
+
+    def shown(self, value: object) -> object:
+        return shown_url(cast("str", value))
+
+
+class ApiKey(Text):
+    """A key for a server."""
+
+    is_secret = True
+
+    def __init__(self) -> None:
+        super().__init__(parse=_parse_key)
+
+    def shown(self, value: object) -> object:
+        return "set" if value else "unset"
+
+
+class Texts(Kind[tuple[str, ...]]):
+    """Several texts: a list in a file, with commas in a variable or flag."""
+
+    name = "list"
+    schema: Mapping[str, object] = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    is_list = True
+
+    def from_json(self, raw: object, origin: str) -> tuple[str, ...] | None:
+        if raw is None:
+            return None
+        if not isinstance(raw, list):
+            raise _mistyped("a list of strings", described(raw), origin)
+        entries = tuple(_string(entry, f"{origin}[{index}]") for index, entry in enumerate(raw))
+        if any(not entry.strip() for entry in entries):
+            raise ConfigError(f"an entry of {origin} is empty", hint="remove the empty entry")
+        return entries
+
+    def from_text(self, text: str, origin: str) -> tuple[str, ...]:
         return split_list(text, origin)
-    return check_text(option, text, origin)
+
+    def empty(self) -> tuple[str, ...]:
+        return ()
+
+    def shown(self, value: object) -> object:
+        return list(value) if isinstance(value, tuple) else value
+
+    def initial(self, default: object) -> object | None:
+        return self.shown(default)
 
 
-def _empty_hint(option: Option) -> str:
-    if option.kind == "bool":
-        return f"leave it out, or {_BOOL_HINT}"
-    return f"give it a value, or leave it out{f'; {option.off_word} switches it off' if option.off_word else ''}"
+class FileNames(Texts):
+    """Names of files: any text at all (B47)."""
+
+    takes_any_text = True
 
 
-def parse_bool(text: str, origin: str) -> bool:
-    """Return what the word `text` means (R-14). Raises ConfigError."""
-    word = text.lower()
-    if word in TRUE_WORDS:
-        return True
-    if word in FALSE_WORDS:
-        return False
-    raise ConfigError(f"{origin} is {quoted(text)}, which is neither true nor false", hint=_BOOL_HINT)
+class Variables(Kind[tuple[Pair, ...]]):
+    """Environment variables by name, which only a file can give; the result is sorted."""
+
+    name = "map"
+    schema: Mapping[str, object] = {"type": "object", "additionalProperties": {"type": "string"}}
+
+    def from_json(self, raw: object, origin: str) -> tuple[Pair, ...] | None:
+        if raw is None:
+            return None
+        if not isinstance(raw, dict):
+            raise _mistyped("an object", described(raw), origin)
+        for name in raw:
+            parse_variable_name(name, origin)
+        return tuple(sorted((name, _string(text, f"{origin}.{name}", secret=True)) for name, text in raw.items()))
+
+    def shown(self, value: object) -> object:
+        return [name for name, _ in cast("Iterable[Pair]", value)]
+
+    def initial(self, default: object) -> object | None:
+        return dict(cast("Iterable[Pair]", default))
 
 
 def split_list(text: str, origin: str) -> tuple[str, ...]:
@@ -97,67 +271,7 @@ def split_list(text: str, origin: str) -> tuple[str, ...]:
     return entries
 
 
-def check_text(option: Option, text: str, origin: str) -> str:
-    """Return `text` when it is one of the choices, or of the grammar, of `option`.
-
-    Raises ConfigError; the text of a secret is not in it.
-    """
-    if not text:
-        return text
-    if option.choices and text not in option.choices:
-        raise ConfigError(f"{quoted(text)} is not allowed ({origin})", hint=f"use {' or '.join(option.choices)}")
-    if option.grammar == "key":
-        return _check_key(text.strip(), origin)
-    if option.grammar:
-        amount_of(option, text, origin)
-    return text
-
-
-def amount_of(option: Option, value: object, origin: str) -> int:
-    """Return how much a limit allows, to be compared with another of the same option.
-
-    Raises ConfigError when the text is not such a limit, or allows nothing (Docker reads 0 as "no limit").
-    """
-    if not isinstance(value, str):
-        assert isinstance(value, int)
-        return value
-    try:
-        return _GRAMMARS[option.grammar](value)
-    except amounts.Unfit as error:
-        raise ConfigError(f"{error.about(visible(truncate(value, 200)))} ({origin})", hint=error.hint) from error
-
-
-def _mistyped(wanted: str, found: str, origin: str) -> ConfigError:
-    return ConfigError(f"{origin} must be {wanted}, not {found}", hint=f"correct {origin}")
-
-
-def _expect(value: object, kind: type, wanted: str, origin: str) -> object:
-    if type(value) is not kind:
-        raise _mistyped(wanted, described(value), origin)
-    return value
-
-
-def _whole(value: object, origin: str) -> int:
-    if type(value) is not int:  # a bool is an int to Python, and must not be one here
-        raise _mistyped("a whole number", described(value), origin)
-    return value
-
-
-def _in_range(option: Option, number: float, origin: str) -> float:
-    if not option.minimum <= number <= option.maximum:
-        bounds = f"from {option.minimum:g} to {option.maximum:.10g}"
-        raise ConfigError(f"{origin} is {number}, out of range", hint=f"use a number {bounds}")
-    return number
-
-
-def _string(value: object, origin: str, *, secret: bool = False) -> str:
-    if not isinstance(value, str):
-        raise _mistyped("a string", kind_of(value) if secret else described(value), origin)
-    _check_characters(value, origin)
-    return value
-
-
-def _check_characters(text: str, origin: str) -> None:
+def check_characters(text: str, origin: str) -> None:
     """Refuse what no program can be given: NUL, and lone surrogates (bytes that were not UTF-8)."""
     if "\0" in text:
         raise ConfigError(f"{origin} holds a NUL character", hint=f"correct {origin}")
@@ -165,32 +279,49 @@ def _check_characters(text: str, origin: str) -> None:
         raise ConfigError(f"{origin} holds characters that are not UTF-8", hint=f"correct {origin}")
 
 
-def _check_key(key: str, origin: str) -> str:
+def shown_url(url: str) -> str:
+    """Return `url` without what may be a secret in it: user, password, query, fragment."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # such as a broken IPv6 address, in which nothing can be told apart
+        return "(not a URL)"
+    if parts.scheme == "replay":
+        return url
+    if not parts.netloc:  # not a URL that can work, and yet a password may be in it
+        return url.partition("?")[0].rpartition("@")[2]
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def _mistyped(wanted: str, found: str, origin: str) -> ConfigError:
+    return ConfigError(f"{origin} must be {wanted}, not {found}", hint=f"correct {origin}")
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _in_range(number: Number, bounds: tuple[float, float], origin: str) -> Number:
+    minimum, maximum = bounds
+    if not minimum <= number <= maximum:
+        raise ConfigError(
+            f"{origin} is {number}, out of range", hint=f"use a number from {minimum:g} to {maximum:.10g}"
+        )
+    return number
+
+
+def _string(value: object, origin: str, *, secret: bool = False) -> str:
+    if not isinstance(value, str):
+        raise _mistyped("a string", kind_of(value) if secret else described(value), origin)
+    check_characters(value, origin)
+    return value
+
+
+def _parse_key(text: str, origin: str) -> str:
+    key = text.strip()
     if not re.fullmatch("[!-~]*", key):
         raise ConfigError(
             f"{origin} holds blanks or characters that no key has", hint="copy the key again, on one line"
         )
     return key
-
-
-def _text_list(value: object, origin: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise _mistyped("a list of strings", described(value), origin)
-    entries = tuple(_string(entry, f"{origin}[{index}]") for index, entry in enumerate(value))
-    if any(not entry.strip() for entry in entries):
-        raise ConfigError(f"an entry of {origin} is empty", hint="remove the empty entry")
-    return entries
-
-
-def _text_map(value: object, origin: str) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, dict):
-        raise _mistyped("an object", described(value), origin)
-    for name in value:
-        try:
-            amounts.check_variable_name(name)
-        except amounts.Unfit as error:
-            raise ConfigError(f"{error.about(visible(truncate(name, 200)))} ({origin})", hint=error.hint) from error
-    return tuple(sorted((name, _string(text, f"{origin}.{name}", secret=True)) for name, text in value.items()))
 
 
 _REFERENCE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<plain>[A-Za-z_][A-Za-z0-9_]*)|(?P<brace>\{)(?P<inner>[^{}$]*\}?))")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import cast
-from urllib.parse import urlsplit
+from collections.abc import Mapping
 
-from odek.config.options import LIVE, Option
-from odek.config.settings import DangerSettings, Settings
+from odek.config.settings import OPTIONS, Settings
 from odek.text import truncate, visible
 
 _VALUE_CHARS = 60
@@ -21,11 +18,11 @@ def view(settings: Settings) -> dict[str, dict[str, object]]:
     """
     return {
         option.key: {
-            "value": _shown_value(option, settings),
+            "value": option.kind.shown(settings.resolved[option.key].value),
             "source": settings.source_of(option.key).name.lower(),
             "origin": settings.origin_of(option.key),
         }
-        for option in LIVE
+        for option in OPTIONS
     }
 
 
@@ -38,45 +35,6 @@ def render_view(shown: Mapping[str, Mapping[str, object]]) -> str:
     key_width = max(len(key) for key, _, _ in rows)
     value_width = max(len(value) for _, value, _ in rows)
     return "".join(f"{key:<{key_width}}  {value:<{value_width}}  {visible(origin)}\n" for key, value, origin in rows)
-
-
-def shown_url(url: str) -> str:
-    """Return `url` without what may be a secret in it: user, password, query, fragment."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # such as a broken IPv6 address; nothing of it can be told apart
-        return "(not a URL)"
-    if parts.scheme == "replay":
-        return url
-    if not parts.netloc:  # not a URL that can work, and yet somebody's password may stand in it
-        return url.partition("?")[0].rpartition("@")[2]
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-
-
-def _shown_value(option: Option, settings: Settings) -> object:
-    value = settings.resolved[option.key].value
-    if option.secret:
-        return "set" if value else "unset"
-    if option.key == "base_url":
-        return shown_url(cast("str", value))
-    if option.key == "dangerous":
-        return _shown_policy(settings.dangerous)
-    if option.kind == "map":
-        return [name for name, _ in cast("Iterable[tuple[str, str]]", value)]
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _shown_policy(policy: DangerSettings) -> dict[str, object]:
-    shown: dict[str, object] = {
-        "action": policy.action,
-        "classes": dict(policy.classes),
-        "allowlist": len(policy.allowlist),
-        "denylist": len(policy.denylist),
-        "non_interactive": policy.non_interactive,
-    }
-    if policy.sandboxed is not None:
-        shown["sandboxed"] = _shown_policy(policy.sandboxed)
-    return shown
 
 
 def _as_text(value: object) -> str:

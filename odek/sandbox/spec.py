@@ -8,15 +8,13 @@ never hidden behind an unreachable daemon.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odek import amounts
-from odek.amounts import MAX_PIDS_LIMIT, MIN_PIDS_LIMIT, MIN_TMP_BYTES
 from odek.sandbox.engine import DOCKER, Engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network.plan import Network, NetworkPlan
+from odek.sandbox_grammar import MIN_TMP_BYTES
 from odek.text import visible
 
 WORKSPACE = "/workspace"
@@ -25,11 +23,9 @@ ATTACHMENTS = "/ctx"
 DEFAULT_HOME = "/tmp"
 DEFAULT_PIDS_LIMIT = 4096
 DEFAULT_TMP_BYTES = 1 << 30
-MAX_ID = 2_147_483_647
 HELPER_UID = 65534  # "nobody": owns init and keep-alive, so that no command can signal them (D-10)
 OTHER_HELPER_UID = 65533
 
-_ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _FORBIDDEN_TARGETS = (
     ATTACHMENTS, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run", "/var/run", "/boot",
     # the programs and libraries that odek's own commands in there are made of
@@ -125,82 +121,11 @@ class SandboxSpec:
         return f"{helper}:{helper}"
 
 
-def parse_network_mode(text: str, *, origin: str) -> str:
-    """Return "none" or "bridge" (R-50). Raises SandboxConfigError."""
-    if text in ("none", "bridge"):
-        return text
-    raise SandboxConfigError(
-        f'sandbox network "{visible(text)}" is not allowed ({origin})',
-        hint='use "none" or "bridge", or attach a named network with --sandbox-networks NAME',
-    )
-
-
-def parse_pids_limit(value: int, *, origin: str) -> int:
-    """Return `value` when it is a limit that limits and still lets a shell run."""
-    if MIN_PIDS_LIMIT <= value <= MAX_PIDS_LIMIT:
-        return value
-    raise SandboxConfigError(
-        f"a process limit of {value} is not possible ({origin})",
-        hint=f"choose a number from {MIN_PIDS_LIMIT} to {MAX_PIDS_LIMIT}; the default is {DEFAULT_PIDS_LIMIT}",
-    )
-
-
-def parse_memory(text: str, *, origin: str) -> int:
-    """Return the bytes that `text` ("512m", "1.5g", "800000000") stands for."""
-    return _fit(amounts.parse_memory, text, origin)
-
-
-def parse_tmp_size(text: str, *, origin: str) -> int:
-    """Return the bytes that `text` ("256m") stands for, as the size of a /tmp. Raises SandboxConfigError."""
-    return _fit(amounts.parse_tmp_size, text, origin)
-
-
-def _fit(parse: Callable[[str], int], text: str, origin: str) -> int:
-    try:
-        return parse(text)
-    except amounts.Unfit as error:
-        raise SandboxConfigError(f"{error.about(visible(text))} ({origin})", hint=error.hint) from error
-
-
 def usual_tmp_size(memory_bytes: int | None) -> int:
     """Return the size of /tmp that nobody has chosen: 1 GiB, or half of a memory limit where that is less."""
     if memory_bytes is None:
         return DEFAULT_TMP_BYTES
     return max(min(DEFAULT_TMP_BYTES, memory_bytes // 2), MIN_TMP_BYTES)
-
-
-def parse_cpus(text: str, *, origin: str) -> int:
-    """Return the billionths of a CPU that `text` ("2", "0.5") stands for; at least a hundredth."""
-    return _fit(amounts.parse_cpus, text, origin)
-
-
-def parse_user(text: str, *, origin: str) -> str:
-    """Return `text` when it is `user` or `user:group`, each a name or a number."""
-    parts = text.split(":")
-    wellformed = len(parts) <= 2 and all(_ACCOUNT.fullmatch(part) for part in parts)
-    if not wellformed or any(part.isdigit() and int(part) > MAX_ID for part in parts):
-        raise SandboxConfigError(
-            f'"{visible(text)}" is not a user ({origin})',
-            hint='write "uid:gid" or a user name of the image, for example "1000:1000"',
-        )
-    return text
-
-
-def parse_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> tuple[tuple[str, str], ...]:
-    """Return `pairs` when every name can be exported by a shell and no value holds a NUL."""
-    for name, value in pairs:
-        try:
-            amounts.check_variable_name(name)
-        except amounts.Unfit as error:
-            raise SandboxConfigError(
-                f"{error.about(visible(name))} ({origin}: sandbox_env)", hint=error.hint
-            ) from error
-        if "\0" in value:
-            raise SandboxConfigError(
-                f'the value of "{name}" holds a NUL byte ({origin}: sandbox_env)', hint="no variable can hold one"
-            )
-    require_small_env(pairs, origin=origin)
-    return pairs
 
 
 def require_small_env(pairs: tuple[tuple[str, str], ...], *, origin: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from support.odek_process import Odek, program_kind
 
 from odek.cli.main import COMMANDS
-from odek.config.options import OPTIONS, flag_options
+from odek.config.settings import OPTIONS, flag_options
 
 SESSION_HINT = "one of: list, show, export, trim, delete, cleanup; `odek session --help` explains them"
 KEYLESS = {"ODEK_BASE_URL": "http://127.0.0.1:9/v1"}

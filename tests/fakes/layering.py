@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from odek.config.layers import Layer, parse_environment, parse_file, parse_flags, with_fallbacks
-from odek.config.settings import Source
+from odek.config.options import Source
 from odek.config.sources import SecretFile
 from odek.host import Host
 
@@ -29,7 +29,7 @@ def make_layers(
         layers.append(parse_file(json.dumps(operator).encode(), Source.GLOBAL, env))
     if project is not None:
         layers.append(parse_file(json.dumps(project).encode(), Source.PROJECT, env))
-    return with_fallbacks((*layers, parse_environment(env, NO_SECRETS), parse_flags(flags or {})), env, NO_SECRETS)
+    return with_fallbacks((*layers, parse_environment(env, NO_SECRETS), parse_flags(flags or {}, env)), env, NO_SECRETS)
 
 
 def make_host(root: Path, env: Mapping[str, str] | None = None, *, uid: int, home: str | None = None) -> Host:

@@ -12,7 +12,6 @@ import pytest
 from support.docker_engine import Engine
 from support.sandboxes import Boxes, command_lines, output
 
-from odek.amounts import MIN_PIDS_LIMIT
 from odek.sandbox.argv import NONCE_LABEL
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.scripts import CHECK
@@ -20,6 +19,7 @@ from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.seccomp import is_own_profile
 from odek.sandbox.spec import Limits, Mount
+from odek.sandbox_grammar import MIN_PIDS_LIMIT
 
 ME = f"{os.getuid()}:{os.getgid()}"
 USERS = sorted({ME, "12345:54321", "0:0"})

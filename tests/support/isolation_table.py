@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odek.config.options import BY_KEY
+from odek.config.settings import BY_KEY
 
 # What can be said of each setting, as a file has it; "bad" is wrong in itself, whatever Docker would say.
 VALUES: dict[str, dict[str, object]] = {
@@ -84,7 +84,7 @@ def can_say(key: str, source: str, value: str) -> bool:
         return bool(option.off_word) and source in ("flag", "variable")
     if source == "flag":
         # a flag of yes or no says "off" by another one, where there is one, and can say nothing else
-        spoken = value == "good" or (value == "off" and bool(option.off_flag)) if option.kind == "bool" else True
+        spoken = value == "good" or (value == "off" and bool(option.off_flag)) if option.is_switch else True
         return bool(option.flag) and spoken and (value in VALUES[key] or value == "empty")
     if source == "variable":
         return bool(option.env) and (value in VALUES[key] or value == "empty")
@@ -166,7 +166,7 @@ def command_line(cell: Cell) -> tuple[str, ...]:
     if cell.source != "flag":
         return ()
     option = BY_KEY[cell.key]
-    if option.kind == "bool":
+    if option.is_switch:
         return (option.flag if cell.value == "good" else option.off_flag,)
     return option.flag, as_text(cell)
 

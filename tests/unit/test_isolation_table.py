@@ -22,7 +22,7 @@ from fakes.notices import Notes
 from support.isolation_table import VALUES, Cell, cells, expected, files_and_variables, parsed_flags
 
 from odek.app.bootstrap import CommandProfile, Runtime, open_session
-from odek.config.options import LIVE
+from odek.config.settings import OPTIONS
 from odek.errors import OdekError
 from odek.host import Host
 from odek.sandbox.docker import ClientMissing
@@ -91,7 +91,7 @@ def test_place_in_every_cell(key: str, host: Host) -> None:
 
 def test_table_has_every_setting_of_the_sandbox() -> None:
     """R-12: a new one needs its values here."""
-    assert set(VALUES) == {option.key for option in LIVE if option.group == "sandbox"}
+    assert set(VALUES) == {option.key for option in OPTIONS if option.group == "sandbox"}
 
 
 def test_table_reaches_every_outcome() -> None:

@@ -8,9 +8,9 @@ from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
+from odek.config.options import Source
 from odek.config.resolve import resolve
 from odek.config.schema import schema
-from odek.config.settings import Source
 from odek.config.view import render_view
 from odek.errors import UsageError
 from odek.host import Host

@@ -17,8 +17,9 @@ from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker, session
 from odek.cli.terminal import Terminal
+from odek.config.danger import DangerSettings
 from odek.config.layers import Layer, Value, read_layers
-from odek.config.settings import DangerSettings, Source
+from odek.config.options import Source
 from odek.demo.project import FILES
 from odek.demo.recording import ATTACKS, TASK, render_recording
 from odek.host import Host

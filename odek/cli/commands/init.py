@@ -8,8 +8,8 @@ from dataclasses import replace
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
+from odek.config.options import Source
 from odek.config.schema import render_template
-from odek.config.settings import Source
 from odek.errors import ConfigError
 from odek.host import Host
 from odek.state import StateFolder

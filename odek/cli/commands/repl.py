@@ -20,8 +20,9 @@ from odek.cli.repl import COMMANDS as SLASH_COMMANDS
 from odek.cli.repl import Repl
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
+from odek.config.options import Source
 from odek.config.resolve import resolve
-from odek.config.settings import Settings, Source
+from odek.config.settings import Settings
 from odek.errors import UsageError
 from odek.events import ignore
 from odek.host import Host

@@ -32,8 +32,9 @@ from odek.cli.parser import CommandParser
 from odek.cli.session import random_hex, real_docker
 from odek.cli.terminal import Terminal
 from odek.config.layers import read_layers
+from odek.config.options import Source
 from odek.config.resolve import resolve
-from odek.config.settings import Settings, Source
+from odek.config.settings import Settings
 from odek.errors import OdekError
 from odek.host import Host, which
 from odek.sandbox.client_config import CONFIG_FILE, config_folder

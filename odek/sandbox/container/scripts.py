@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odek.amounts import CALL_VARIABLE as CALL_VARIABLE
+from odek.sandbox_grammar import CALL_VARIABLE as CALL_VARIABLE
 
 READY = "odek-ready"
 

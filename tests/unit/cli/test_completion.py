@@ -13,7 +13,7 @@ import pytest
 from odek.cli.catalog import Page, read_pages
 from odek.cli.completion import SHELLS, render_completion, words_after
 from odek.cli.main import COMMANDS
-from odek.config.options import flag_options
+from odek.config.settings import flag_options
 
 PAGES = read_pages()
 DRIVERS = {

@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from odek.cli.parser import CommandParser
-from odek.config.options import BY_KEY, OPTIONS, flag_options
+from odek.config.settings import BY_KEY, OPTIONS, flag_options
 from odek.errors import UsageError
 
 HELP = "`odek run --help` lists the options"
@@ -49,8 +49,8 @@ def test_flag_sets_its_option_and_no_other(option: object) -> None:
     """R-12: what is not given is not there, so that weaker layers count."""
     row = BY_KEY[getattr(option, "key")]  # noqa: B009 - the parameter is typed for the ids
     command = row.commands[0]
-    given = [row.flag] if row.kind == "bool" else [row.flag, "value"]
-    expected: object = True if row.kind == "bool" else ["value"] if row.repeats else "value"
+    given = [row.flag] if row.is_switch else [row.flag, "value"]
+    expected: object = True if row.is_switch else ["value"] if row.kind.is_list else "value"
     assert flags_of(command, "task", *given) == (["task"], {row.key: expected})
 
 

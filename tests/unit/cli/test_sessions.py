@@ -16,8 +16,8 @@ from odek.app.bootstrap import CommandProfile
 from odek.cli.commands.sessions import main
 from odek.cli.conversation import find_session, model_layer, require_place
 from odek.cli.session_view import render_listing
+from odek.config.options import Source
 from odek.config.resolve import resolve
-from odek.config.settings import Source
 from odek.errors import OdekError, StateFileError, UsageError
 from odek.session.store import SessionList
 from odek.session.transcript import Transcript

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odek.config.danger import CLASSES, parse_dangerous
-from odek.config.settings import DangerSettings
+from odek.config.danger import CLASSES, DangerSettings, parse_dangerous
 from odek.errors import ConfigError
 
 

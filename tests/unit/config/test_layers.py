@@ -6,10 +6,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes.layering import NO_SECRETS, make_host
 
+from odek.config.danger import DangerSettings
 from odek.config.layers import (
     Layer,
     Value,
@@ -20,8 +22,8 @@ from odek.config.layers import (
     read_layers,
     with_fallbacks,
 )
-from odek.config.options import BY_KEY, LIVE, Option
-from odek.config.settings import DangerSettings, Source
+from odek.config.options import Option, Source
+from odek.config.settings import BY_KEY, OPTIONS
 from odek.config.sources import SecretFile
 from odek.errors import ConfigError
 
@@ -83,7 +85,7 @@ def test_project_does_not_choose_the_tools_that_exist() -> None:
     assert layer.values == {"tools.disabled": Value(value=("patch",), origin="./odek.json")}
 
 
-@pytest.mark.parametrize("key", [option.key for option in LIVE if not option.in_file])
+@pytest.mark.parametrize("key", [option.key for option in OPTIONS if not option.in_file])
 @pytest.mark.parametrize("source", [Source.GLOBAL, Source.PROJECT])
 def test_option_without_a_key_is_unknown_in_a_file(key: str, source: Source) -> None:
     layer = _file({key: True}, source)
@@ -129,10 +131,9 @@ EXPANDING = {
     "api_key": ("${V}", "v"),
     "system": ("a $V", "a v"),
     "sandbox_image": ("${V}:1", "v:1"),
-    "sandbox_network": ("$V", "v"),
     "sandbox_networks": (["${V}", "b"], ("v", "b")),
     "sandbox_compose_project": ("$V", "v"),
-    "sandbox_user": ("$V", "v"),
+    "sandbox_user": ("${V}", "v"),
     "sandbox_env": ({"A": "${V}$$", "$V": "1"}, None),
 }
 
@@ -196,6 +197,10 @@ def test_expansion_leaves_other_types_to_the_type_check(raw: object) -> None:
 def test_projects_text_is_taken_literally(key: str) -> None:
     """R-17, F-4, B31: whatever is set, no variable of this host gets into a project's text."""
     raw = {"sandbox_env": {"A": "${V}", "B": "$${V}", "C": "$V"}}.get(key, EXPANDING[key][0])
+    if key == "sandbox_user":
+        with pytest.raises(ConfigError, match="is not a user"):
+            _file({key: raw}, Source.PROJECT, {"V": "v"})
+        return
     value = _file({key: raw}, Source.PROJECT, {"V": "v"}).values[key].value
     expected = {
         "sandbox_env": (("A", "${V}"), ("B", "$${V}"), ("C", "$V")),
@@ -226,7 +231,7 @@ def test_no_color_counts_whatever_it_says(env: dict[str, str], value: Value | No
     assert parse_environment(env, NO_SECRETS).values.get("no_color") == value
 
 
-@pytest.mark.parametrize("option", [option for option in LIVE if option.kind == "bool"], ids=lambda option: option.key)
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.is_switch], ids=lambda option: option.key)
 def test_word_that_is_no_boolean_is_fatal_in_every_variable(option: object) -> None:
     """R-14"""
     for name in option.env[:1]:  # type: ignore[attr-defined]
@@ -247,9 +252,9 @@ def test_word_in_a_variable_is_the_empty_list() -> None:
     assert values == {"tools.enabled": Value(value=(), origin="ODEK_TOOLS_ENABLED")}
 
 
-@pytest.mark.parametrize("option", [option for option in LIVE if option.env], ids=lambda option: option.key)
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.env], ids=lambda option: option.key)
 @pytest.mark.parametrize("text", ["", " ", "\t"])
-def test_empty_variable_is_an_error(option: Option, text: str) -> None:
+def test_empty_variable_is_an_error(option: Option[Any], text: str) -> None:
     """A4: one rule for all options, as for flags."""
     with pytest.raises(ConfigError, match=f"^{option.env[0]} is empty$") as refused:
         parse_environment({option.env[0]: text}, NO_SECRETS)
@@ -262,12 +267,12 @@ def test_empty_variable_is_an_error(option: Option, text: str) -> None:
 def test_word_switches_off_for_one_run(key: str, empty: object) -> None:
     """A4: by flag and by variable; together with a name it is a contradiction."""
     option = BY_KEY[key]
-    given = ["none"] if option.kind == "list" else "none"
-    assert parse_flags({key: given}).values[key] == Value(value=empty, origin=option.flag)
+    given = ["none"] if option.kind.is_list else "none"
+    assert parse_flags({key: given}, {}).values[key] == Value(value=empty, origin=option.flag)
     assert parse_environment({option.env[0]: "none"}, NO_SECRETS).values[key].value == empty
-    if option.kind == "list":
+    if option.kind.is_list:
         with pytest.raises(ConfigError, match="is given as none and with names"):
-            parse_flags({key: ["a", "none"]})
+            parse_flags({key: ["a", "none"]}, {})
 
 
 def test_keys_of_other_programs_are_the_weakest_layer() -> None:
@@ -310,20 +315,20 @@ def test_variable_from_the_secret_file_says_so() -> None:
 )
 def test_flags_are_typed(flags: dict[str, object], values: dict[str, Value]) -> None:
     """R-10; a list flag that is repeated adds up."""
-    assert parse_flags(flags) == Layer(source=Source.FLAG, origin="command line", values=values)
+    assert parse_flags(flags, {}) == Layer(source=Source.FLAG, origin="command line", values=values)
 
 
 @pytest.mark.parametrize("key", ["sandbox_memory", "sandbox_image", "thinking", "record"])
 def test_empty_flag_is_an_error(key: str) -> None:
     """A script's unset variable must not lift a limit."""
     with pytest.raises(ConfigError, match=r"--[a-z-]+ is empty"):
-        parse_flags({key: ""})
+        parse_flags({key: ""}, {})
 
 
 def test_bad_number_in_a_flag_is_fatal() -> None:
     """F-27"""
     with pytest.raises(ConfigError) as caught:
-        parse_flags({"max_iterations": "abc"})
+        parse_flags({"max_iterations": "abc"}, {})
     assert caught.value.message == '--max-iter must be a whole number, not "abc"'
 
 
@@ -464,7 +469,7 @@ def test_key_of_the_file_goes_to_no_provider_that_a_flag_brings(
     operator: dict[str, object], flags: dict[str, object], keeps: bool
 ) -> None:
     """C9, D-26: `--provider` brings its address; the key that the file has for another one stays here."""
-    layers = (_file({"api_key": "sk-canary", **operator}, Source.GLOBAL), parse_flags(flags))
+    layers = (_file({"api_key": "sk-canary", **operator}, Source.GLOBAL), parse_flags(flags, {}))
     found = with_fallbacks(layers, {}, SecretFile(values={}))
     keys = [layer.values["api_key"].value for layer in found if "api_key" in layer.values]
     warnings = [warning for layer in found for warning in layer.warnings]

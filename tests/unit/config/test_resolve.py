@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fakes.layering import make_layers
 
+from odek.config.danger import DangerSettings
 from odek.config.layers import Layer, Value
-from odek.config.options import BY_KEY, FORBIDDEN, LIVE, LOWER_ONLY, ONLY_TRUE, Option
+from odek.config.options import Option, ProjectRule, Resolved, Source
 from odek.config.provider import KNOWN
-from odek.config.resolve import project_overrides, resolve
-from odek.config.settings import DangerSettings, Override, Resolved, Source
+from odek.config.resolve import Override, project_overrides, resolve
+from odek.config.settings import BY_KEY, OPTIONS
 from odek.errors import ConfigError
 
 # Two values of each option, as a file has them; a project may set the second over the first.
@@ -73,20 +76,18 @@ def _as_text(value: object) -> str:
     return ",".join(value) or "none" if isinstance(value, list) else str(value)
 
 
-def _typed(value: object) -> object:
-    if isinstance(value, dict):
-        return DangerSettings(**value) if "action" in value else tuple(sorted(value.items()))
-    return tuple(value) if isinstance(value, list) else value
+def _typed(option: Option[Any], value: object) -> object:
+    return value if isinstance(value, float) else option.kind.from_json(value, "")
 
 
-def _sources(option: Option) -> tuple[Source, ...]:
+def _sources(option: Option[Any]) -> tuple[Source, ...]:
     sources = [GLOBAL] if option.in_file else []
-    sources += [PROJECT] if option.in_file and option.project != FORBIDDEN else []
+    sources += [PROJECT] if option.in_file and option.project is not ProjectRule.FORBIDDEN else []
     sources += [ENVIRONMENT] if option.env else []
     return (*sources, *([FLAG] if option.flag else []))
 
 
-def _layers(option: Option, said: dict[Source, object]) -> tuple[Layer, ...]:
+def _layers(option: Option[Any], said: dict[Source, object]) -> tuple[Layer, ...]:
     documents = {source: _document(option.key, value) for source, value in said.items()}
     flag = said.get(FLAG)
     return make_layers(
@@ -101,16 +102,16 @@ def _flag_text(value: object) -> object:
     return [_as_text(value)] if isinstance(value, list) else _as_text(value)
 
 
-def _origin(option: Option, source: Source, value: object) -> str:
+def _origin(option: Option[Any], source: Source, value: object) -> str:
     if source is FLAG:
         return option.off_flag or option.flag if value is False else option.flag
     return ORIGINS.get(source) or option.env[0]
 
 
-SINGLE = [(option, source) for option in LIVE for source in _sources(option)]
+SINGLE = [(option, source) for option in OPTIONS for source in _sources(option)]
 PAIRS = [
     (option, weak, strong)
-    for option in LIVE
+    for option in OPTIONS
     for weak in _sources(option)
     for strong in _sources(option)
     if weak < strong
@@ -119,11 +120,11 @@ PAIRS = [
 
 def test_samples_cover_every_option() -> None:
     """R-12"""
-    assert sorted(SAMPLES) == sorted(option.key for option in LIVE)
+    assert sorted(SAMPLES) == sorted(option.key for option in OPTIONS)
 
 
-@pytest.mark.parametrize("option", LIVE, ids=lambda option: option.key)
-def test_default_counts_when_nobody_says_anything(option: Option) -> None:
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
+def test_default_counts_when_nobody_says_anything(option: Option[Any]) -> None:
     """R-10"""
     settings = resolve(make_layers())
     assert settings.resolved[option.key] == Resolved(value=option.default, source=Source.DEFAULT, origin="default")
@@ -131,14 +132,14 @@ def test_default_counts_when_nobody_says_anything(option: Option) -> None:
 
 
 @pytest.mark.parametrize(("option", "source"), SINGLE, ids=lambda item: getattr(item, "key", None) or str(item.name))
-def test_every_layer_sets_every_option_it_may(option: Option, source: Source) -> None:
+def test_every_layer_sets_every_option_it_may(option: Option[Any], source: Source) -> None:
     """R-10, R-11: value, source and origin."""
     value = SAMPLES[option.key][1]
-    if option.kind == "bool":
+    if option.is_switch:
         value = True
     settings = resolve(_layers(option, {source: value}))
-    expected = Resolved(value=_typed(value), source=source, origin=_origin(option, source, value))
-    if source is PROJECT and _typed(value) == option.default:
+    expected = Resolved(value=_typed(option, value), source=source, origin=_origin(option, source, value))
+    if source is PROJECT and _typed(option, value) == option.default:
         expected = Resolved(value=option.default, source=Source.DEFAULT, origin="default")
     assert settings.resolved[option.key] == expected
     assert settings.warnings == ()
@@ -147,16 +148,16 @@ def test_every_layer_sets_every_option_it_may(option: Option, source: Source) ->
 @pytest.mark.parametrize(
     ("option", "weak", "strong"), PAIRS, ids=lambda item: getattr(item, "key", None) or str(item.name)
 )
-def test_stronger_layer_wins(option: Option, weak: Source, strong: Source) -> None:
+def test_stronger_layer_wins(option: Option[Any], weak: Source, strong: Source) -> None:
     """R-10: every option, every pair of layers; the project loses against variables and flags."""
     first, second = SAMPLES[option.key]
-    if weak is PROJECT and option.project == ONLY_TRUE:
+    if weak is PROJECT and option.project is ProjectRule.CAN_ENABLE:
         first, second = second, first
     outcome = resolve(_layers(option, {weak: first, strong: second})).resolved[option.key]
-    expected, origin = _typed(second), _origin(option, strong, second)
+    expected, origin = _typed(option, second), _origin(option, strong, second)
     if option.merge == "union":
         expected, origin = ("shell", "patch"), f"{_origin(option, weak, first)}, {origin}"
-    elif option.merge == "keys":
+    elif option.merge == "by name":
         expected, origin = (("A", "1"), ("B", "2"), ("C", "2")), f"{_origin(option, weak, first)}, {origin}"
     assert outcome == Resolved(value=expected, source=strong, origin=origin)
 
@@ -198,7 +199,7 @@ def test_stronger_layer_wins(option: Option, weak: Source, strong: Source) -> No
 def test_project_only_narrows(key: str, operator: object, project: object, value: object, warning: str) -> None:
     """R-5, R-15, R-16, F-41, D-4: limits go down, switches go on; what does not count is said."""
     settings = resolve(make_layers(operator=None if operator is None else {key: operator}, project={key: project}))
-    assert settings.resolved[key].value == value
+    assert BY_KEY[key].kind.shown(settings.resolved[key].value) == (list(value) if isinstance(value, tuple) else value)
     places = BY_KEY[key].places
     assert settings.warnings == (
         (f'"{key}" in ./odek.json is ignored: a project {warning}; it belongs in {places}',) if warning else ()
@@ -512,7 +513,7 @@ def test_settings_show_no_secret_when_printed() -> None:
         ({"sandbox_network": "bridge"}, {"sandbox_network": "none"}, {}, (("sandbox_network", "none", "bridge"),)),
         ({"sandbox_network": "none"}, {"sandbox_network": "bridge"}, {}, (("sandbox_network", "bridge", "none"),)),
         ({"sandbox_network": "bridge"}, {"sandbox_network": "bridge"}, {}, ()),
-        (None, {"sandbox_network": "host"}, {}, (("sandbox_network", "host", "none"),)),
+        (None, {"sandbox_network": "bridge"}, {}, (("sandbox_network", "bridge", "none"),)),
         (None, {"sandbox_network": "bridge"}, {"ODEK_SANDBOX_NETWORK": "none"}, ()),
         ({"sandbox_image": "i"}, {"sandbox_image": "i"}, {}, ()),
         (None, {"sandbox_networks": ["a"]}, {}, (("sandbox_networks", ("a",), ()),)),
@@ -561,7 +562,7 @@ def test_without_a_project_file_nothing_is_overridden() -> None:
     assert project_overrides(make_layers(operator={"sandbox_image": "i"}, flags={"sandbox_network": "bridge"})) == ()
 
 
-@pytest.mark.parametrize("key", [option.key for option in LIVE if option.project == LOWER_ONLY])
+@pytest.mark.parametrize("key", [option.key for option in OPTIONS if option.project is ProjectRule.CAN_LOWER])
 def test_bad_limit_of_a_project_is_fatal_not_merely_ignored(key: str) -> None:
     """R-8"""
     with pytest.raises(ConfigError):
@@ -608,8 +609,32 @@ def test_who_asked_for_networks_is_known_where_they_were_dropped(dropped_by: str
 
 def test_each_choice_is_a_known_provider_with_an_address_of_its_own() -> None:
     """C9"""
-    assert BY_KEY["provider"].choices == tuple(KNOWN)
+    assert BY_KEY["provider"].kind.choices == tuple(KNOWN)
     assert len({known.base_url for known in KNOWN.values()}) == len(KNOWN)
     assert set(BY_KEY["api_key"].fallback_env) == {known.variable for known in KNOWN.values()} - {""}
     for known in KNOWN.values():
         assert not known.domain or known.base_url.partition("://")[2].partition("/")[0].endswith(known.domain)
+
+
+@pytest.mark.parametrize(
+    ("said", "origin"),
+    [
+        ({"operator": {"sandbox_network": "host"}}, "~/.odek/config.json: sandbox_network"),
+        ({"project": {"sandbox_network": "host"}}, "./odek.json: sandbox_network"),
+        ({"env": {"ODEK_SANDBOX_NETWORK": "host"}}, "ODEK_SANDBOX_NETWORK"),
+        ({"flags": {"sandbox_network": "host"}}, "--sandbox-network"),
+    ],
+)
+def test_unknown_network_mode_becomes_none_where_the_operator_is_lenient(said: dict[str, Any], origin: str) -> None:
+    """R-50: in every layer, with a warning; a value that is empty or not a text stays an error (A4)."""
+    lenient = {**said.get("env", {}), "ODEK_SANDBOX_NETWORK_LENIENT": "1"}
+    settings = resolve(make_layers(**{**said, "env": lenient}))
+    assert settings.sandbox.network == "none"
+    assert settings.warnings == (
+        f'sandbox network "host" is not allowed ({origin}); ODEK_SANDBOX_NETWORK_LENIENT turns it into none',
+    )
+    for refused in ({"env": {**lenient, "ODEK_SANDBOX_NETWORK": ""}}, {"project": {"sandbox_network": 7}}):
+        with pytest.raises(ConfigError):
+            make_layers(**{"env": lenient, **refused})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="is not allowed"):
+        make_layers(**{**said, "env": {**lenient, "ODEK_SANDBOX_NETWORK_LENIENT": "off"}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odek.config.layers import explain_unknown_key, explain_unknown_variables
-from odek.config.options import LIVE
+from odek.config.settings import OPTIONS
 from odek.errors import ConfigError
 
 
@@ -71,7 +71,7 @@ def test_unknown_key_is_shown_short_and_harmless() -> None:
 
 
 def test_known_variables_and_those_of_others_say_nothing() -> None:
-    names = [name for option in LIVE for name in (*option.env, *option.fallback_env)]
+    names = [name for option in OPTIONS for name in (*option.env, *option.fallback_env)]
     others = ["PATH", "SANDBOX", "ODEK_BIN", "ODEK_E2E", "ODEK_DEBUG", "ODEK_API_KEY_FD", "ODEK_REQUIRE_DOCKER"]
     assert explain_unknown_variables([*names, *others]) == ()
 

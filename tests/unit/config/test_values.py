@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from odek.config.options import BY_KEY
-from odek.config.values import amount_of, check_text, parse_json, parse_text, split_list
+from odek.config.settings import BY_KEY
+from odek.config.values import split_list
 from odek.errors import ConfigError
 
 WHERE = "./odek.json: k"
@@ -33,7 +33,7 @@ WHERE = "./odek.json: k"
 )
 def test_json_value_is_taken_as_it_is(key: str, raw: object, value: object) -> None:
     """B16: values with line ends and equals signs stay byte for byte; an empty one is set and empty."""
-    parsed = parse_json(BY_KEY[key], raw, WHERE)
+    parsed = BY_KEY[key].kind.from_json(raw, WHERE)
     assert (type(parsed), parsed) == (type(value), value)
 
 
@@ -83,7 +83,7 @@ def test_json_value_is_taken_as_it_is(key: str, raw: object, value: object) -> N
 def test_json_value_of_another_type_is_refused(key: str, raw: object, message: str) -> None:
     """R-13, B16, B37: wrong types are errors; bad names, NUL and null are refused by name."""
     with pytest.raises(ConfigError) as caught:
-        parse_json(BY_KEY[key], raw, WHERE)
+        BY_KEY[key].kind.from_json(raw, WHERE)
     assert caught.value.message == message
     assert caught.value.hint
 
@@ -97,7 +97,7 @@ def test_json_value_of_another_type_is_refused(key: str, raw: object, message: s
 )
 def test_boolean_words_in_any_case(word: str, value: bool) -> None:
     """R-14, F-16"""
-    assert parse_text(BY_KEY["sandbox"], word, "ODEK_SANDBOX") is value
+    assert BY_KEY["sandbox"].parse_text(word, "ODEK_SANDBOX") is value
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_boolean_words_in_any_case(word: str, value: bool) -> None:
 def test_other_words_are_no_boolean(word: str, message: str) -> None:
     """R-14: anything else is fatal and names the variable."""
     with pytest.raises(ConfigError) as caught:
-        parse_text(BY_KEY["sandbox"], word, "ODEK_SANDBOX")
+        BY_KEY["sandbox"].parse_text(word, "ODEK_SANDBOX")
     assert caught.value.message == message
     assert "use 1 or 0" in caught.value.hint
 
@@ -134,7 +134,7 @@ def test_other_words_are_no_boolean(word: str, message: str) -> None:
     ],
 )
 def test_text_value_by_kind(key: str, text: str, value: object) -> None:
-    parsed = parse_text(BY_KEY[key], text, "--flag")
+    parsed = BY_KEY[key].parse_text(text, "--flag")
     assert (type(parsed), parsed) == (type(value), value)
 
 
@@ -165,7 +165,7 @@ def test_text_value_by_kind(key: str, text: str, value: object) -> None:
 def test_text_value_that_means_nothing_is_refused(key: str, text: str, message: str) -> None:
     """R-13, F-27"""
     with pytest.raises(ConfigError) as caught:
-        parse_text(BY_KEY[key], text, "--flag")
+        BY_KEY[key].parse_text(text, "--flag")
     assert caught.value.message == message
     assert caught.value.hint
 
@@ -173,7 +173,7 @@ def test_text_value_that_means_nothing_is_refused(key: str, text: str, message: 
 def test_secret_is_in_no_error() -> None:
     for raw in ("canary 7f3", 7316, ["canary"], {"canary": 1}, "canary\0", "canary\ud800"):
         with pytest.raises(ConfigError) as caught:
-            parse_json(BY_KEY["api_key"], raw, WHERE)
+            BY_KEY["api_key"].kind.from_json(raw, WHERE)
         assert "canary" not in caught.value.message + caught.value.hint
         assert "7316" not in caught.value.message
 
@@ -182,7 +182,7 @@ def test_value_of_sandbox_env_is_in_no_error() -> None:
     """B15: what stands in sandbox_env may be a secret."""
     for raw in (["canary"], "canary\0", 7316):
         with pytest.raises(ConfigError) as caught:
-            parse_json(BY_KEY["sandbox_env"], {"A": raw}, WHERE)
+            BY_KEY["sandbox_env"].kind.from_json({"A": raw}, WHERE)
         assert "canary" not in caught.value.message
         assert "7316" not in caught.value.message
 
@@ -202,8 +202,10 @@ def test_value_of_sandbox_env_is_in_no_error() -> None:
     ],
 )
 def test_amount_of_a_limit(key: str, text: str, amount: int) -> None:
-    assert amount_of(BY_KEY[key], text, "o") == amount
-    assert check_text(BY_KEY[key], text, "o") == text
+    option = BY_KEY[key]
+    value = option.parse_text(text, "o")
+    assert (option.kind.limit(value), option.kind.shown(value)) == (amount, text)
+    assert option.kind.from_json(text, "o") == value
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_amount_of_a_limit(key: str, text: str, amount: int) -> None:
 def test_text_that_is_no_limit_is_refused(key: str, text: str) -> None:
     """A30, R-8, R-32: the sandbox's own grammar; zero, which is "no limit" to Docker, and what Docker would refuse."""
     with pytest.raises(ConfigError) as caught:
-        check_text(BY_KEY[key], text, "o")
+        BY_KEY[key].parse_text(text, "o")
     assert caught.value.message.endswith(" (o)")
     assert "sandbox" not in caught.value.message
 

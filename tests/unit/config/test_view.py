@@ -7,9 +7,10 @@ import json
 import pytest
 from fakes.layering import make_layers
 
-from odek.config.options import LIVE
 from odek.config.resolve import resolve
-from odek.config.view import render_view, shown_url, view
+from odek.config.settings import OPTIONS
+from odek.config.values import shown_url
+from odek.config.view import render_view, view
 
 SECRETS = {
     "api_key": "sk-canary-1",
@@ -22,7 +23,7 @@ SECRETS = {
 def test_every_option_is_shown_with_its_source() -> None:
     """R-19, R-12"""
     shown = view(resolve(make_layers(operator={"model": "m"}, env={"ODEK_SANDBOX_MEMORY": "1g"})))
-    assert list(shown) == [option.key for option in LIVE]
+    assert list(shown) == [option.key for option in OPTIONS]
     assert shown["model"] == {"value": "m", "source": "global", "origin": "~/.odek/config.json"}
     assert shown["sandbox_memory"] == {"value": "1g", "source": "environment", "origin": "ODEK_SANDBOX_MEMORY"}
     assert shown["sandbox_pids_limit"] == {"value": 4096, "source": "default", "origin": "default"}
@@ -81,7 +82,7 @@ def test_text_has_a_line_for_each_option() -> None:
     )
     text = render_view(view(settings))
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
-    assert list(rows) == [option.key for option in LIVE]
+    assert list(rows) == [option.key for option in OPTIONS]
     assert rows["model"] == ["\\x1b[2Jm", "./odek.json"]
     assert rows["sandbox"] == ["false", "--no-sandbox"]
     assert rows["no_agents"] == ["false", "default"]

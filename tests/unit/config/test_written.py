@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from fakes.layering import make_layers
+from support.load_module import load_recipe
 
-from odek.config.options import FORBIDDEN, LIVE, OPTIONS
-from odek.config.reference import render_reference
+from odek.config.options import ProjectRule, Source
 from odek.config.resolve import project_overrides, resolve
 from odek.config.schema import render_template, schema
-from odek.config.settings import Source
+from odek.config.settings import OPTIONS
 
+RECIPE = load_recipe("config_reference")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "CONFIG.md"
 
 
@@ -28,13 +29,13 @@ def _keys(document: dict[str, Any]) -> set[str]:
 
 def test_project_schema_has_exactly_what_a_project_may_set() -> None:
     """R-20, R-12"""
-    allowed = {option.key for option in LIVE if option.in_file and option.project != FORBIDDEN}
+    allowed = {option.key for option in OPTIONS if option.in_file and option.project is not ProjectRule.FORBIDDEN}
     assert _keys(schema(Source.PROJECT)) == allowed  # type: ignore[arg-type]
 
 
 def test_operators_schema_has_every_key() -> None:
     """R-20, R-12"""
-    assert _keys(schema(Source.GLOBAL)) == {option.key for option in LIVE if option.in_file}  # type: ignore[arg-type]
+    assert _keys(schema(Source.GLOBAL)) == {option.key for option in OPTIONS if option.in_file}  # type: ignore[arg-type]
 
 
 def test_schema_describes_types_and_limits() -> None:
@@ -101,7 +102,7 @@ def test_operators_template_shows_every_key_that_has_a_value_when_unset() -> Non
     """R-18"""
     document = json.loads(render_template(Source.GLOBAL))
     shown = {key for key in document if key != "tools"} | {f"tools.{key}" for key in document["tools"]}
-    keys = {option.key for option in LIVE if option.in_file}
+    keys = {option.key for option in OPTIONS if option.in_file}
     limits = {key for key in keys if key.startswith("limits.")}
     assert keys - shown == {"sandbox", "tools.enabled", "prompt_caching"} | limits
     assert "action" not in document["dangerous"]
@@ -113,16 +114,16 @@ def test_templates_end_with_a_line_end() -> None:
 
 
 def test_document_holds_the_table_as_it_is() -> None:
-    """R-12: written anew by the command in odek/config/reference.py."""
+    """R-12: `python3 build/config_reference.py` writes it."""
     begin, end = "<!-- settings: begin -->\n", "<!-- settings: end -->"
     found = re.search(f"{begin}(.*?){end}", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
-    assert found[1] == render_reference()
+    assert found[1] == RECIPE.render_reference()
 
 
 def test_reference_names_every_option() -> None:
-    text = render_reference()
-    assert len([line for line in text.splitlines() if line.startswith("| ")]) == len(LIVE) + 1
+    text = RECIPE.render_reference()
+    assert len([line for line in text.splitlines() if line.startswith("| ")]) == len(OPTIONS) + 1
     for option in OPTIONS:
         assert not option.in_file or f"`{option.key}`" in text
 

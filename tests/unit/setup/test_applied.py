@@ -15,8 +15,8 @@ from odek.app.isolation import SandboxDecision
 from odek.app.project_approval import approval_request
 from odek.app.sandbox_image import default_image
 from odek.approval.store import ApprovalStore
-from odek.config.options import LIVE
 from odek.config.resolve import project_overrides, resolve
+from odek.config.settings import OPTIONS
 from odek.config.view import render_view
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.network.plan import Network, NetworkPlan
@@ -88,7 +88,7 @@ def test_applied_settings_of_a_sandboxed_session() -> None:
         },
     }
     assert isinstance(sources, dict)
-    assert list(sources) == [option.key for option in LIVE]
+    assert list(sources) == [option.key for option in OPTIONS]
     named = ("model", "sandbox_image", "sandbox_network", "sandbox_pids_limit", "sandbox_cpus")
     assert [sources[key] for key in named] == ["global", "project", "default", "flag", "default"]
 

@@ -12,8 +12,8 @@ from fakes.containers import FACTS
 from fakes.layering import bare_host, make_layers
 
 from odek.app.danger import expected_sandbox_policy, host_policy, own_home, policy_for
+from odek.config.danger import DangerSettings
 from odek.config.resolve import resolve
-from odek.config.settings import DangerSettings
 from odek.danger.policy import HOST_TABLE, Policy, sandbox_table
 from odek.host import Host
 

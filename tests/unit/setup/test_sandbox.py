@@ -149,14 +149,6 @@ def test_folder_that_cannot_be_shared_is_found_before_docker_is_asked_anything(c
     assert setup.docker.calls == []
 
 
-def test_unknown_network_mode_becomes_none_where_the_operator_is_lenient(setup: Setup) -> None:
-    """R-50: with a warning."""
-    draft = setup.draft(**operator(sandbox_network="host"), env={"ODEK_SANDBOX_NETWORK_LENIENT": "1"})
-    assert draft.networks.mode == "none"
-    assert len(setup.warnings) == 1
-    assert '"host" is not allowed' in setup.warnings[0][0]
-
-
 @pytest.mark.parametrize(
     ("key", "attached", "word"),
     [("sandbox_networks", ["back"], "--sandbox-networks"), ("sandbox_compose_project", "shop", "--sandbox-compose")],

@@ -18,8 +18,8 @@ from fakes.layering import bare_host, make_layers
 from odek.app.tool_names import NAMES, validate_tool_names
 from odek.app.tools import make_gatekeeper, make_toolbox, real_path
 from odek.approval.operation import Operation
+from odek.config.danger import DangerSettings
 from odek.config.resolve import resolve
-from odek.config.settings import DangerSettings
 from odek.errors import ConfigError
 from odek.model.types import ToolCall
 from odek.redact import Redactor
