@@ -129,7 +129,7 @@ def run_one(plan: Plan, odek: Odek, folder: Path, image: str) -> Ended:
             time.sleep(0.02)
         time.sleep(plan.after_s)
         _signal_group(process, plan.sent)
-    stdout, stderr = process.communicate("", timeout=120)
+    stdout, stderr = process.communicate(timeout=120)
     outcome = Outcome(code=process.returncode, stdout=stdout, stderr=stderr)
     return Ended(plan=plan, pid=process.pid, outcome=outcome, files=frozenset(os.listdir(work)))
 

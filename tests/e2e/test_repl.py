@@ -280,6 +280,7 @@ def test_ctrl_c_that_arrives_twice_at_once_is_one(on_host: Odek) -> None:
         assert talk.end()[0] == 0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("ending", ["closed", "SIGTERM"])
 def test_conversation_that_is_ended_from_outside(
     ending: str, sandboxed: Odek, docker_engine: Engine, word: str
@@ -323,6 +324,7 @@ def test_line_typed_while_a_command_reads_is_the_next_entry(sandboxed: Odek) -> 
         assert spoken(server)[-1] == ("user", "typed ahead")
 
 
+@pytest.mark.once
 def test_sandbox_that_is_lost_is_started_again_and_never_the_host(sandboxed: Odek, docker_engine: Engine) -> None:
     """R-42: told, offered, and the conversation goes on in a new container."""
     command = calls(("shell", {"command": "hostname; id -u"}))
@@ -350,6 +352,7 @@ def test_sandbox_that_is_lost_is_started_again_and_never_the_host(sandboxed: Ode
         assert f"odek-{pid}-" in names[1]
 
 
+@pytest.mark.once
 def test_trust_survives_a_new_container(sandboxed: Odek, base_image: str) -> None:
     """Runtime 5.6: a class is trusted until odek ends, whatever container is begun meanwhile."""
     policy = {"sandbox_image": base_image, "dangerous": {"sandboxed": {"classes": {"code_execution": "prompt"}}}}
@@ -376,6 +379,7 @@ def test_trust_survives_a_new_container(sandboxed: Odek, base_image: str) -> Non
         assert ["ran" in said for role, said in spoken(server) if role == "tool"] == [True, True]
 
 
+@pytest.mark.once
 def test_slow_start_is_told_and_leaves_nothing_on_the_line(
     sandboxed: Odek, docker_engine: Engine, tmp_path: Path
 ) -> None:
@@ -393,6 +397,7 @@ def test_slow_start_is_told_and_leaves_nothing_on_the_line(
         assert talk.end()[0] == 0
 
 
+@pytest.mark.once
 def test_session_in_use_is_refused_with_the_holder(on_host: Odek) -> None:
     """B45: a conversation holds its session from its first turn to its end."""
     with (

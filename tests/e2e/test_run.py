@@ -69,6 +69,7 @@ def test_answer_is_all_of_stdout_and_the_block_ends_what_the_model_is_told(sandb
         assert shell_description(request).endswith(f"\n\n{block}")
 
 
+@pytest.mark.once
 def test_block_tells_a_read_only_workspace_and_the_bridge(sandboxed: Odek, base_image: str) -> None:
     """R-39, R-71."""
     flags = ("--sandbox-network", "bridge", "--sandbox-readonly", "--sandbox-user", "1234:5678")
@@ -95,6 +96,7 @@ def test_block_tells_a_read_only_workspace_and_the_bridge(sandboxed: Odek, base_
     assert os.listdir(sandboxed.cwd) == []
 
 
+@pytest.mark.once
 def test_container_is_gone_when_the_run_has_ended(sandboxed: Odek, docker_engine: Engine) -> None:
     """Runtime 9.5 (1), R-38: after an answer, and after an error of the model."""
     for last, code in ((text("done"), 0), (status(400, {"error": {"message": "no"}}), 1)):
@@ -151,6 +153,7 @@ def test_events_of_a_run_line_by_line(odek: Odek) -> None:
     assert "".join(pieces) == "sobye"
 
 
+@pytest.mark.once
 def test_hostile_text_never_reaches_the_terminal_raw(sandboxed: Odek) -> None:
     """R-64, B03, B32: escapes in a command, its description, its output and its files are shown, not sent.
 
@@ -202,6 +205,7 @@ def test_task_with_bytes_that_are_no_text_does_not_break_the_request(odek: Odek)
     assert server.requests[0].body.decode("utf-8")
 
 
+@pytest.mark.once
 def test_project_instructions_are_read_unless_they_are_a_link(odek: Odek, tmp_path: Path) -> None:
     """AGENTS.md reaches the model fenced; one that leads out of the folder is not read."""
     with ModelServer(text("done"), text("done")) as server:
@@ -216,6 +220,7 @@ def test_project_instructions_are_read_unless_they_are_a_link(odek: Odek, tmp_pa
     assert ("a secret" in second, "AGENTS.md is not read" in linked.stderr) == (False, True)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("sandbox", [True, False], ids=["sandbox", "host"])
 @pytest.mark.parametrize("kind", ["open pipe", "closed", "terminal"])
 def test_command_that_reads_stdin_sees_its_end(
@@ -259,6 +264,7 @@ def run_with_stdin(odek: Odek, kind: str, arguments: tuple[str, ...]) -> tuple[i
     return done.returncode, done.stderr.decode()
 
 
+@pytest.mark.once
 def test_refusals_are_told_to_people_and_scripts(odek: Odek) -> None:
     """A25: a line on stderr, the event, and exit code 5 for who asks for it; `continue` as well."""
     script = (calls(("shell", {"command": "curl http://127.0.0.1:9/"}), ("shell", {"command": "true"})), text("done"))

@@ -7,11 +7,12 @@ import os
 import pty
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from fakes.model_server import ModelServer, calls, text
+from fakes.model_server import ModelServer, ServedRequest, Step, calls, text
 from support.docker_engine import Engine
 from support.odek_process import Odek, pid_of_odek, program_kind
 
@@ -147,6 +148,7 @@ def drain(terminal: int) -> None:
         pass
 
 
+@pytest.mark.once
 def test_signal_while_the_model_is_awaited(odek: Odek, docker_engine: Engine, base_image: str) -> None:
     """R-38: neither a model that says nothing nor one that stops in mid-sentence holds odek up."""
     for script in ((text("late", delay_s=30),), (calls(("shell", {"command": "true"})), text("late", delay_s=30))):
@@ -159,6 +161,7 @@ def test_signal_while_the_model_is_awaited(odek: Odek, docker_engine: Engine, ba
         assert_all_gone(docker_engine, [process.pid], "no command at all")
 
 
+@pytest.mark.once
 def test_second_ctrl_c_ends_a_slow_clean_up_at_once(
     odek: Odek, docker_engine: Engine, base_image: str, tmp_path: Path
 ) -> None:
@@ -184,6 +187,7 @@ def test_second_ctrl_c_ends_a_slow_clean_up_at_once(
     assert_all_gone(docker_engine, [process.pid], "no command at all")
 
 
+@pytest.mark.once
 def test_ignored_hangup_stays_ignored(odek: Odek, docker_engine: Engine, base_image: str) -> None:
     """nohup: a signal that the caller ignores does not end the run."""
     with ModelServer(text("done", delay_s=1)) as server:
@@ -202,15 +206,23 @@ def test_ignored_hangup_stays_ignored(odek: Odek, docker_engine: Engine, base_im
     assert (process.returncode, stdout) == (0, b"done\n"), stderr
 
 
+@pytest.mark.once
 def test_work_of_others_survives_the_sweep(odek: Odek, docker_engine: Engine, base_image: str, tmp_path: Path) -> None:
     """R-38, B07: a run that starts while another one works leaves that one's container alone."""
-    with ModelServer(text("first", delay_s=2.5), text("second")) as server:
+    others_are_done = threading.Event()
+
+    def wait_for_the_other(_: ServedRequest) -> Step:
+        others_are_done.wait(60)
+        return text("first")
+
+    with ModelServer(wait_for_the_other, text("second")) as server:
         arguments = ("run", "--base-url", server.base_url, "--sandbox-image", base_image, "x")
         first = odek.start(*arguments)
         wait_until(lambda: server.requests, "the model is not asked")
         second = odek.run(*arguments)
         assert (second.code, second.stdout) == (0, "second\n"), second.stderr
         assert len(docker_engine.containers_of(pid_of_odek(first.pid))) == 1
+        others_are_done.set()
         stdout, stderr = first.communicate(timeout=30)
     assert (first.returncode, stdout) == (0, "first\n"), stderr
     assert_all_gone(docker_engine, [first.pid], "no command at all")

@@ -143,6 +143,7 @@ def colours_on_a_terminal(odek: Odek, *flags: str, env: dict[str, str]) -> bool:
     return b"\x1b" in seen
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("flags", "env", "coloured"),
     [

@@ -27,6 +27,7 @@ def docker_log(odek: Odek, tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return log, {"PATH": f"{shim}:{os.environ['PATH']}"}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
@@ -66,6 +67,7 @@ def test_what_makes_no_sense_is_refused(
     assert (second.startswith("odek: hint: "), hint in second, log.exists()) == (True, True, False), second
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "flags",
     [
@@ -85,6 +87,7 @@ def test_bad_value_is_refused_before_docker_is_asked(
     assert outcome.stderr.startswith("odek: error: ")
 
 
+@pytest.mark.once
 def test_missing_key_stops_before_docker_is_asked(odek: Odek, docker_log: tuple[Path, dict[str, str]]) -> None:
     """F-20: no container, no wait, for a run that cannot work."""
     log, env = docker_log
@@ -95,6 +98,7 @@ def test_missing_key_stops_before_docker_is_asked(odek: Odek, docker_log: tuple[
     assert "ODEK_API_KEY" in hint
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("place", "content", "said"),
     [
@@ -121,8 +125,7 @@ def test_file_that_cannot_be_used_stops(
     assert (outcome.code, said in outcome.stderr, log.exists()) == (1, True, False), outcome.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize(("command", "flag"), [*((command, "--help") for command in COMMANDS), ("run", "-h")])
 def test_help_of_every_command(command: str, flag: str, odek: Odek) -> None:
     """R-80: on stdout, and nothing else happens."""
     outcome = odek.run(command, flag, env={"PATH": f"/usr/bin:/bin:{os.environ['PATH']}"})
@@ -131,6 +134,7 @@ def test_help_of_every_command(command: str, flag: str, odek: Odek) -> None:
     assert list(odek.cwd.iterdir()) == []
 
 
+@pytest.mark.once
 def test_help_of_run_lists_every_flag_of_the_table(odek: Odek) -> None:
     """R-12, R-11."""
     shown = odek.run("run", "--help").stdout.split()
@@ -152,6 +156,7 @@ def test_version_for_a_bug_report(odek: Odek) -> None:
     assert facts["kind"] == program_kind()
 
 
+@pytest.mark.once
 def test_view_shows_what_is_in_force_with_its_source_and_no_secret(odek: Odek) -> None:
     """R-19: values, sources, and of secrets only whether they are there."""
     (odek.home / ".odek").mkdir(mode=0o700)
@@ -178,6 +183,7 @@ def test_schema_is_json_and_knows_the_keys(flags: tuple[str, ...], odek: Odek) -
     assert keys - set(schema["properties"]) == set()
 
 
+@pytest.mark.once
 def test_init_writes_a_file_that_loads_in_silence(odek: Odek) -> None:
     """R-18: the project's file needs no approval and gives no warning; nothing is overwritten without --force."""
     written, again = odek.run("init"), odek.run("init")
@@ -192,6 +198,7 @@ def test_init_writes_a_file_that_loads_in_silence(odek: Odek) -> None:
     assert path.read_text() == text
 
 
+@pytest.mark.once
 def test_init_global_writes_the_operators_file(odek: Odek) -> None:
     """R-18: private, in a private folder; it loads in silence, too."""
     outcome = odek.run("init", "--global")
@@ -202,6 +209,7 @@ def test_init_global_writes_the_operators_file(odek: Odek) -> None:
     assert (view.code, view.stderr) == (0, "")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "--force"])
 def test_init_follows_no_link(force: tuple[str, ...], odek: Odek, tmp_path: Path) -> None:
     """S-4, R-92: a link that a project left in place of its file does not lead out of the folder."""

@@ -73,7 +73,7 @@ class Odek:
         timeout_s: float = 120,
     ) -> Outcome:
         """Run odek to its end; `env` is added to the scratch environment."""
-        process = self.start(*arguments, env=env, cwd=cwd)
+        process = self.start(*arguments, env=env, cwd=cwd, stdin=subprocess.PIPE)
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -83,12 +83,19 @@ class Odek:
         return Outcome(code=process.returncode, stdout=stdout, stderr=stderr)
 
     def start(
-        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[str]:
-        """Start odek in a session of its own, its three streams on pipes; ended with the test at the latest."""
+        """Start odek in a session of its own, its output on pipes; ended with the test at the latest.
+
+        With a pipe for `stdin` that stays open, odek waits some seconds for what may come.
+        """
         process = subprocess.Popen(
             [*self.argv, *arguments],
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
