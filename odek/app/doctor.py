@@ -14,7 +14,7 @@ from typing import Any, Literal
 from odek.errors import OdekError
 from odek.process import Completed
 from odek.sandbox.container.facts import ContainerFacts
-from odek.sandbox.docker import quote
+from odek.sandbox.docker import docker_output
 from odek.sandbox.engine import Engine, EngineRequirements, check_engine, limits_hint
 from odek.sandbox.seccomp import filter_of, takes_own_profile
 from odek.text import visible
@@ -172,7 +172,7 @@ def render_checks(checks: tuple[Check, ...], style: Callable[..., str]) -> str:
 
 def failed_call(name: str, done: Completed, mend: str) -> Check:
     """Return the finding for a docker call that did not do what it should."""
-    return Check(name=name, verdict="fail", seen=quote(done).replace("\n", "; ") or "no answer", mend=mend)
+    return Check(name=name, verdict="fail", seen=docker_output(done).replace("\n", "; ") or "no answer", mend=mend)
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -170,7 +170,7 @@ class NoDocker:
         return None
 
 
-def call(docker: Docker, *args: str, stdin: bytes | None = None, timeout_s: float = CALL_TIMEOUT_S) -> Completed:
+def run_docker(docker: Docker, *args: str, stdin: bytes | None = None, timeout_s: float = CALL_TIMEOUT_S) -> Completed:
     """Run one docker command to its end."""
     return docker.start(*args, stdin=stdin).wait(timeout_s)
 
@@ -182,10 +182,10 @@ def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
     that is no usable daemon. One more try follows a time-out: a machine that wakes up is slow.
     """
     try:
-        done = call(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
+        done = run_docker(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
         if done.timed_out:
             sleep(1.0)
-            done = call(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
+            done = run_docker(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
     except SpawnFailed as error:  # nothing was learned about client or daemon: stop rather than run on the host
         raise SandboxConfigError(
             f"the docker client cannot be started: {error.message}",
@@ -220,13 +220,13 @@ def read_probe(done: Completed) -> str:
         raise SandboxConfigError(
             f"the docker client was ended by signal {-done.code} before it could ask the daemon",
             hint="try again; `docker version` must print a server version",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     if done.code == 0 or version[:1].isdigit() or _ANSWERED.search(words):
         raise SandboxConfigError(
             "something answers in place of a Docker daemon, but not with a version",
             hint="check DOCKER_HOST, `docker context ls` and the versions of client and daemon",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     # Exit status and words must both be those with which Docker's client says that nobody answered; a
     # program of another kind, or a client that could not tell its daemon, has neither (D-25).
@@ -235,19 +235,19 @@ def read_probe(done: Completed) -> str:
             "permission denied",
             "no permission to talk to the Docker daemon",
             hint="add your user to the group that owns the Docker socket, and log in again",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     if done.code in OWN_FAILURES and _NOBODY_THERE.search(words) and not _NO_START.search(words):
         raise DaemonUnreachable(
             "no connection",
             "the Docker daemon is not reachable",
             hint="start Docker, or check DOCKER_HOST and `docker context ls`",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     raise SandboxConfigError(
         f"the docker client failed before it could ask a daemon (exit status {done.code})",
         hint=_NOT_DOCKER_HINT,
-        detail=quote(done),
+        detail=docker_output(done),
     )
 
 
@@ -270,7 +270,7 @@ def describe_end(done: Completed) -> str:
     return f"signal {-done.code}" if done.code < 0 else f"exit status {done.code}"
 
 
-def quote(done: Completed) -> str:
+def docker_output(done: Completed) -> str:
     """Return Docker's own words, safe to print and of bounded length; they are never parsed.
 
     stdout comes after stderr because the runtime's refusals arrive there.

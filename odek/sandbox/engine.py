@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.process import Completed
-from odek.sandbox.docker import Docker, call, probe, quote
+from odek.sandbox.docker import Docker, docker_output, probe, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.podman import docker_info
 from odek.sandbox.seccomp import filter_of, takes_own_profile
@@ -76,13 +76,13 @@ def detect_engine(docker: Docker, needs: EngineRequirements, *, sleep: Callable[
 
 def query_engine(docker: Docker) -> Engine:
     """Ask the engine what it is. Raises SandboxConfigError when it does not say."""
-    done = call(docker, *INFO_ARGV)
+    done = run_docker(docker, *INFO_ARGV)
     info = read_info(done)
     if not info:
         raise SandboxConfigError(
             "the Docker engine does not describe itself",
             hint="`docker info` must answer; restart Docker",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     return read_engine(info)
 

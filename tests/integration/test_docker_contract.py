@@ -14,7 +14,7 @@ from fakes.recorded import RECORDS, Record
 from support.docker_engine import Engine
 
 from odek.sandbox.container import scripts
-from odek.sandbox.docker import PROBE_ARGV, Docker, DockerCli, call, read_probe
+from odek.sandbox.docker import PROBE_ARGV, Docker, DockerCli, read_probe, run_docker
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 
 by_name = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
@@ -22,7 +22,7 @@ by_name = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.n
 
 def check(record: Record, docker: Docker, words: Mapping[str, str]) -> None:
     args = tuple(fill(argument, words) for argument in record.args)
-    done = call(docker, *args)
+    done = run_docker(docker, *args)
     assert done.code in record.allowed, done
     assert re.fullmatch(record.stdout_like, done.stdout.text), done
     assert re.fullmatch(record.stderr_like, done.stderr.text), done
@@ -66,14 +66,14 @@ def test_probe_of_the_real_client_finds_no_daemon(address: str, docker_engine: E
     host = address.format(file=__file__)
     docker = DockerCli(docker_engine.client, dict(os.environ) | {"DOCKER_HOST": host})
     with pytest.raises(DaemonUnreachable):
-        read_probe(call(docker, *PROBE_ARGV))
+        read_probe(run_docker(docker, *PROBE_ARGV))
 
 
 def test_probe_of_a_client_that_cannot_name_its_daemon_stops(docker_engine: Engine) -> None:
     """A2: no daemon was asked, so none is unreachable: nothing falls back to the host."""
     docker = DockerCli(docker_engine.client, dict(os.environ) | {"DOCKER_HOST": "nonsense://x"})
     with pytest.raises(SandboxConfigError, match="before it could ask a daemon"):
-        read_probe(call(docker, *PROBE_ARGV))
+        read_probe(run_docker(docker, *PROBE_ARGV))
 
 
 def test_held_stdin_is_a_lease(docker_engine: Engine, words: dict[str, str]) -> None:
@@ -90,10 +90,10 @@ def test_held_stdin_is_a_lease(docker_engine: Engine, words: dict[str, str]) -> 
         while scripts.READY.encode() not in lease.stdout.data and time.monotonic() < deadline:
             lease.pump(0.1)
         assert not lease.exited
-        assert call(docker, "inspect", "--type", "container", "--", name).code == 0
+        assert run_docker(docker, "inspect", "--type", "container", "--", name).code == 0
         lease.release()
         done = lease.wait(20)
         assert (done.timed_out, done.stdout.text, done.stderr.text) == (False, f"{scripts.READY}\n", "")
-        assert call(docker, "inspect", "--type", "container", "--", name).code != 0
+        assert run_docker(docker, "inspect", "--type", "container", "--", name).code != 0
     finally:
         lease.close()

@@ -10,7 +10,7 @@ import pytest
 from fakes.fake_docker import UNSCRIPTED, FakeDockerProgram
 from support.sandboxes import Boxes, output
 
-from odek.sandbox.docker import DockerCli, call, probe
+from odek.sandbox.docker import DockerCli, probe, run_docker
 from odek.sandbox.errors import SandboxConfigError
 
 NOISE = (
@@ -74,7 +74,7 @@ def test_program_without_a_rule_for_a_call_says_so(tmp_path: Path) -> None:
     )
     docker = client(program, CANARY="7f3")
     codes = [
-        call(docker, *args, stdin=stdin).code
+        run_docker(docker, *args, stdin=stdin).code
         for args, stdin in (
             (("version",), None),
             (("version",), None),

@@ -17,7 +17,7 @@ from support.sandboxes import Boxes
 
 from odek.sandbox.argv import LABEL, exec_argv, run_argv
 from odek.sandbox.container import scripts
-from odek.sandbox.docker import DockerCli, DockerProcess, call
+from odek.sandbox.docker import DockerCli, DockerProcess, run_docker
 from odek.sandbox.spec import SandboxSpec
 
 THROUGH = "THROUGH"
@@ -129,12 +129,14 @@ class Weakened:
 
     def output(self, command: str) -> str:
         """Run a command as the product would, and return what it prints."""
-        done = call(self.docker, *weaken(exec_argv(self.name, user=self.spec.user, script=command), self.without))
+        done = run_docker(self.docker, *weaken(exec_argv(self.name, user=self.spec.user, script=command), self.without))
         return done.stdout.text
 
     def state(self) -> str:
         """Return Docker's word for the state of the container, "" when there is none."""
-        found = call(self.docker, "inspect", "--type", "container", "--format", "{{.State.Status}}", "--", self.name)
+        found = run_docker(
+            self.docker, "inspect", "--type", "container", "--format", "{{.State.Status}}", "--", self.name
+        )
         return found.stdout.text.strip()
 
     def await_state(self, *states: str) -> None:

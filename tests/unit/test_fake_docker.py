@@ -6,7 +6,7 @@ import pytest
 from fakes.docker import KILLED, FakeDocker
 
 from odek.errors import Interrupted
-from odek.sandbox.docker import call
+from odek.sandbox.docker import run_docker
 
 
 def test_unscripted_call_fails() -> None:
@@ -18,7 +18,7 @@ def test_unscripted_call_fails() -> None:
 
 def test_rules_answer_in_their_order_until_they_are_used_up() -> None:
     docker = FakeDocker().on("ps", code=1, times=1).on("ps", "-a", code=2).on("ps", code=3)
-    assert [call(docker, *args).code for args in (("ps", "-a"), ("ps", "-a"), ("ps",))] == [1, 2, 3]
+    assert [run_docker(docker, *args).code for args in (("ps", "-a"), ("ps", "-a"), ("ps",))] == [1, 2, 3]
     docker.assert_all_used()
 
 
@@ -29,7 +29,7 @@ def test_rule_that_was_never_used_is_told() -> None:
 
 def test_answer_is_whole_after_a_wait() -> None:
     docker = FakeDocker().on("x", stdout=b"\xff", stderr="e", code=7)
-    done = call(docker, "x", stdin=b"in")
+    done = run_docker(docker, "x", stdin=b"in")
     assert (done.stdout.data, done.stderr.text, done.code, done.timed_out) == (b"\xff", "e", 7, False)
     assert (docker.calls[0].stdin, docker.calls[0].hold_stdin) == (b"in", False)
 
@@ -37,7 +37,7 @@ def test_answer_is_whole_after_a_wait() -> None:
 def test_client_that_hangs_lets_time_pass_until_it_is_killed() -> None:
     docker = FakeDocker().on("x", hang=True)
     start = docker.now()
-    done = call(docker, "x", timeout_s=3)
+    done = run_docker(docker, "x", timeout_s=3)
     assert (done.timed_out, done.code, round(docker.now() - start)) == (True, KILLED, 3)
 
 

@@ -38,7 +38,7 @@ from odek.config.settings import Settings
 from odek.errors import OdekError
 from odek.host import Host, which
 from odek.sandbox.client_config import CONFIG_FILE, config_folder
-from odek.sandbox.docker import Docker, call, probe
+from odek.sandbox.docker import Docker, probe, run_docker
 from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
 from odek.sandbox.image.reference import BUSYBOX_TAG
 from odek.sandbox.image.resolve import find_image, resolve_image
@@ -81,13 +81,13 @@ def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Chec
     except OdekError as error:
         yield Check(name="daemon", verdict="fail", seen=error.message, mend=error.hint)
         return
-    asked = call(docker, *INFO_ARGV)
+    asked = run_docker(docker, *INFO_ARGV)
     info = read_info(asked)
     if not info:
         yield failed_call("info", asked, "`docker info` must answer")
         return
     engine = read_engine(info)
-    yield judge_versions(call(docker, *CLIENT_ARGV).stdout.text.strip(), server, engine)
+    yield judge_versions(run_docker(docker, *CLIENT_ARGV).stdout.text.strip(), server, engine)
     yield judge_place(host.env, info)
     yield judge_security(info)
     yield judge_engine(engine)

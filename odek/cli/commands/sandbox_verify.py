@@ -27,7 +27,7 @@ from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
 from odek.host import Host
 from odek.sandbox.container.container import Container
-from odek.sandbox.docker import Docker, call
+from odek.sandbox.docker import Docker, run_docker
 from odek.sandbox.probes import (
     Circumstances,
     Verdict,
@@ -160,7 +160,7 @@ def _gone(container: str, docker: Docker) -> Verdict:
     killed = time.monotonic()
     argv = ("ps", "--all", "--quiet", "--no-trunc", "--filter", f"id={container}")
     while time.monotonic() - killed < _GONE_WITHIN_S:
-        listed = call(docker, *argv)
+        listed = run_docker(docker, *argv)
         if listed.code == 0 and not listed.stdout.text.strip():
             return outside_verdict("host.sigkill", "ok", f"gone after {time.monotonic() - killed:.1f} s")
         time.sleep(0.05)

@@ -21,7 +21,7 @@ from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import Counters, explain_command, name_limit, needs_counters
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment, relative_path, relative_place
 from odek.sandbox.container.health import Health, lost
-from odek.sandbox.docker import Docker, DockerProcess, call
+from odek.sandbox.docker import Docker, DockerProcess, run_docker
 from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, SandboxSpec
 from odek.text import truncate, visible, visible_lines
 
@@ -183,7 +183,7 @@ class Container:
 
     def _remove(self) -> bool:
         try:
-            return call(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S).code == 0
+            return run_docker(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S).code == 0
         except ExecutableMissing:
             return False
 

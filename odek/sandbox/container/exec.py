@@ -19,7 +19,7 @@ from odek.sandbox.argv import exec_argv
 from odek.sandbox.container import scripts
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.scripts import pack_script, pack_text
-from odek.sandbox.docker import Docker, DockerProcess, quote
+from odek.sandbox.docker import Docker, DockerProcess, docker_output
 from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.sandbox.spec import SandboxSpec
 
@@ -325,7 +325,7 @@ class Commands:
                 raise SandboxGivenUp(
                     "a command could not be stopped, so the whole sandbox was taken down",
                     hint="start again; what the command had written is in the working directory",
-                    detail=quote(stopped),
+                    detail=docker_output(stopped),
                 )
         if stopped.code == 0:
             return "the command and everything it had started was stopped"

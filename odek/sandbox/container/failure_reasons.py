@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from odek.errors import ExecutableMissing
 from odek.process import Completed
 from odek.sandbox.container.verify import unseen_error
-from odek.sandbox.docker import Docker, call, quote
+from odek.sandbox.docker import Docker, docker_output, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.spec import SandboxSpec
 from odek.text import truncate, visible
@@ -69,7 +69,7 @@ def explain_no_start(
         return SandboxConfigError(
             f"Docker did not start the sandbox within {waited_s:.0f} seconds",
             hint="restart Docker, or try again when the machine is less busy",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     if any(f"{words} {spec.workdir}" in done.stderr.text for words in _NO_SUCH_FOLDER):
         return unseen_error(spec)
@@ -77,7 +77,7 @@ def explain_no_start(
         (hint for signs, hint in _START_HINTS if any(sign in done.stderr.text for sign in signs)), _UNKNOWN_START
     )
     return SandboxConfigError(
-        f'Docker did not start the sandbox from image "{visible(spec.image)}"', hint=hint, detail=quote(done)
+        f'Docker did not start the sandbox from image "{visible(spec.image)}"', hint=hint, detail=docker_output(done)
     )
 
 
@@ -143,7 +143,7 @@ def explain_unrun(done: Completed, counted: Counters, spec: SandboxSpec, *, cut:
 
     `cut`: by the wrapper's word, it did not get the whole of it.
     """
-    words = quote(done)
+    words = docker_output(done)
     limit = name_limit(done.code, words, counted, spec)
     if limit:
         return limit
@@ -186,7 +186,7 @@ def find_cause(container: str, docker: Docker, *, since_s: float, now_s: float) 
     """
     times = ("--since", str(int(since_s)), "--until", str(int(now_s) + 1))
     try:
-        done = call(
+        done = run_docker(
             docker, "events", *times, "--filter", f"container={container}", "--format", _EVENT_TEMPLATE,
             timeout_s=EVENTS_TIMEOUT_S,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from odek.sandbox.container.failure_reasons import (
     explain_unrun,
     parse_counters,
 )
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote, read_array
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, docker_output, read_array, run_docker
 from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.sandbox.spec import SandboxSpec
 
@@ -48,11 +48,11 @@ class Health:
         Raises SandboxLost when that is another one than it was, or it has ended; `done` is the client
         that ended without our wrapper's word.
         """
-        shown = call(self._docker, *inspect_argv(self._facts.id), timeout_s=CALL_TIMEOUT_S)
+        shown = run_docker(self._docker, *inspect_argv(self._facts.id), timeout_s=CALL_TIMEOUT_S)
         state = _state(shown)
         if shown.code != 0 or state.get("Running") is not True:
             self._close()
-            raise lost(quote(done) or "its container is gone")
+            raise lost(docker_output(done) or "its container is gone")
         if state.get("Restarting") is True or self._facts.started_at not in ("", state.get("StartedAt")):
             self.give_up(_RESTARTED)
         return state
@@ -69,7 +69,7 @@ class Health:
 
     def count(self) -> tuple[Counters, bool]:
         """Return what the control group has counted since it was last looked at, and whether a process can be made."""
-        counted = call(self._docker, *self._exec(COUNTERS), timeout_s=PROBE_TIMEOUT_S)
+        counted = run_docker(self._docker, *self._exec(COUNTERS), timeout_s=PROBE_TIMEOUT_S)
         before, self.counters = self.counters, parse_counters(counted.stdout.text, default=self.counters)
         return self.counters.since(before), counted.code == FORKED
 
@@ -90,7 +90,7 @@ class Health:
 
         Raises SandboxLost when that does not help.
         """
-        call(self._docker, *self._exec(scripts.STOP_ALL), timeout_s=PROBE_TIMEOUT_S)
+        run_docker(self._docker, *self._exec(scripts.STOP_ALL), timeout_s=PROBE_TIMEOUT_S)
         if not self.count()[1]:
             self.give_up(f"no command can be started in it any more: {why}")
         return _MADE_ROOM

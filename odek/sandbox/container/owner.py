@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from odek.sandbox.argv import LABEL, NONCE_LABEL, inspect_argv, list_by_label_argv, remove_argv
-from odek.sandbox.docker import Docker, call, quote
+from odek.sandbox.docker import Docker, docker_output, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.spec import WORKSPACE
 from odek.text import visible
@@ -117,19 +117,19 @@ _TRY_AGAIN = "try again; `docker ps` must list the containers"
 
 def list_containers(docker: Docker, *, me: Owner, start_of: Callable[[int], str | None]) -> tuple[OwnedContainer, ...]:
     """Return all containers with our label, running or not. Raises SandboxConfigError."""
-    listed = call(docker, *list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))
+    listed = run_docker(docker, *list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))
     if listed.code != 0:
-        raise SandboxConfigError("Docker does not list the containers", hint=_TRY_AGAIN, detail=quote(listed))
+        raise SandboxConfigError("Docker does not list the containers", hint=_TRY_AGAIN, detail=docker_output(listed))
     owners = dict(parse_listing(listed.stdout.text))
     if not owners:
         return ()
     # one that went away meanwhile makes the exit status 1; what is printed is still right
-    inspected = call(docker, *inspect_argv(*owners))
+    inspected = run_docker(docker, *inspect_argv(*owners))
     try:
         found = json.loads(inspected.stdout.data)
     except ValueError:
         raise SandboxConfigError(
-            "Docker does not tell about the containers", hint=_TRY_AGAIN, detail=quote(inspected)
+            "Docker does not tell about the containers", hint=_TRY_AGAIN, detail=docker_output(inspected)
         ) from None
     leftovers = choose_leftovers(tuple(owners.items()), me=me, start_of=start_of)
     return tuple(describe_box(raw, owners.get(raw.get("Id")), me=me, leftovers=leftovers) for raw in found)
@@ -180,12 +180,12 @@ def remove_containers(boxes: Sequence[OwnedContainer], docker: Docker) -> None:
     """Remove containers with all they hold. Raises SandboxConfigError."""
     if not boxes:
         return
-    done = call(docker, *remove_argv(*(box.id for box in boxes)))
+    done = run_docker(docker, *remove_argv(*(box.id for box in boxes)))
     if done.code != 0:
         raise SandboxConfigError(
             "Docker did not remove every container",
             hint="`odek sandbox ls` shows what is left; try again when Docker is less busy",
-            detail=quote(done),
+            detail=docker_output(done),
         )
 
 

@@ -28,7 +28,7 @@ from odek.sandbox.container.failure_reasons import explain_no_start
 from odek.sandbox.container.mount_probe import NonceFile
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
 from odek.sandbox.container.verify import nonce_of, read_inspect, verify_container
-from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, call, quote
+from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.sandbox.image.resolve import OTHER_PROCESSOR, explain_processor
 from odek.sandbox.image.volumes import probe_volumes, require_apart
@@ -137,12 +137,12 @@ def _await_ready(lease: DockerProcess, docker: Docker, world: Surroundings) -> b
     """Return whether the container runs. Raises SandboxLost when the engine has stopped answering meanwhile."""
     started = world.clock()
     if not _watch(lease, world, until=started + PATIENCE_S) and not lease.finished:
-        probed = call(docker, *PROBE_ARGV, timeout_s=_STILL_THERE_S)
+        probed = run_docker(docker, *PROBE_ARGV, timeout_s=_STILL_THERE_S)
         if probed.code != 0 or probed.timed_out:
             raise SandboxLost(
                 "the Docker daemon stopped answering while the sandbox was started",
                 hint="restart Docker; `docker version` must print a server version",
-                detail=quote(probed),
+                detail=docker_output(probed),
             )
         world.emit(Notice("Docker is still preparing the container"))
         _watch(lease, world, until=started + START_TIMEOUT_S)
@@ -176,17 +176,17 @@ def _abandon(lease: DockerProcess, docker: Docker, world: Surroundings, nonce: s
 
 def _remove_by_nonce(docker: Docker, nonce: str) -> None:
     try:
-        listed = call(docker, *list_by_label_argv(f"{NONCE_LABEL}={nonce}", "{{.ID}}"), timeout_s=5.0)
+        listed = run_docker(docker, *list_by_label_argv(f"{NONCE_LABEL}={nonce}", "{{.ID}}"), timeout_s=5.0)
         names = tuple(listed.stdout.text.split())
         if names:
-            call(docker, *remove_argv(*names), timeout_s=10.0)
+            run_docker(docker, *remove_argv(*names), timeout_s=10.0)
     except ExecutableMissing:  # no process can be started at present; the closed lease ends the container
         pass
 
 
 def _taken_by_another(name: str, docker: Docker, nonce: str) -> bool:
     """Whether a container of that name exists that we did not make (B09)."""
-    done = call(docker, *inspect_argv(name))
+    done = run_docker(docker, *inspect_argv(name))
     return done.code == 0 and nonce_of(read_inspect(done)) != nonce
 
 
@@ -199,7 +199,7 @@ def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings) -> None:
     if not leftovers:
         return
     try:
-        removed = call(docker, *remove_argv(*leftovers), timeout_s=_SWEEP_TIMEOUT_S)
+        removed = run_docker(docker, *remove_argv(*leftovers), timeout_s=_SWEEP_TIMEOUT_S)
     except ExecutableMissing:
         return
     if removed.code == 0:

@@ -20,7 +20,7 @@ from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, exec_argv, inspect_argv,
 from odek.sandbox.container import scripts
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.mount_probe import MountsOf, NonceFile, exchanged_error, prove_mounts, require_known_owner
-from odek.sandbox.docker import Docker, call, quote, read_array
+from odek.sandbox.docker import Docker, docker_output, read_array, run_docker
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import is_inside
@@ -184,12 +184,12 @@ def verify_container(
     with ExitStack() as cleanup:
         cleanup.callback(marker.remove)
         marker.make()
-        inspected = read_inspect(call(docker, *inspect_argv(name)))
+        inspected = read_inspect(run_docker(docker, *inspect_argv(name)))
         _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
         left = prove_mounts(spec, marker.folder, inspected, cleanup, mounts_of=mounts_of, mark=marker.nonce)
         arguments = (marker.name, marker.inode, *(text for volume in left for text in volume))
         asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
-        checked = call(docker, *asking, stdin=f"{spec.home}\n#{marker.name}".encode("utf-8", "surrogateescape"))
+        checked = run_docker(docker, *asking, stdin=f"{spec.home}\n#{marker.name}".encode("utf-8", "surrogateescape"))
     observed = _read_check(checked)
     _require_open(spec, observed, checked, marker)
     _require_working(spec, observed, checked, volumes=spec.volumes if left else ())
@@ -208,7 +208,7 @@ def read_inspect(done: Completed) -> dict[str, Any]:
     raise SandboxConfigError(
         "Docker does not tell the state of the container it has just started",
         hint="the image may have ended at once; `docker events` shows what happens",
-        detail=quote(done),
+        detail=docker_output(done),
     )
 
 
@@ -240,7 +240,7 @@ def _require_open(spec: SandboxSpec, observed: dict[str, str], checked: Complete
             hint=f"--sandbox-user {owner} runs the commands as its owner"
             if owner
             else "open the folder to that user, or choose another one with sandbox_user",
-            detail=quote(checked) if checked.code != scripts.CHECKED else "",
+            detail=docker_output(checked) if checked.code != scripts.CHECKED else "",
         )
 
 
@@ -257,12 +257,12 @@ def _require_working(
             raise SandboxConfigError(
                 f'`{visible(observed["broken"])}` of image "{visible(spec.image)}" does not print what it is given',
                 hint="use an image whose usual shell programs work",
-                detail=quote(checked),
+                detail=docker_output(checked),
             )
         raise SandboxConfigError(
             f'commands cannot run in image "{visible(spec.image)}" as user "{visible(spec.user)}"',
             hint="the user must exist in the image when given by name, and /workspace must be open to it",
-            detail=quote(checked),
+            detail=docker_output(checked),
         )
     if observed.get("uid") == spec.helper_user.partition(":")[0]:
         raise SandboxConfigError(

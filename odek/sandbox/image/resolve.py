@@ -12,7 +12,7 @@ from typing import Any
 from odek.events import Notice, Progress, Sink
 from odek.process import Completed
 from odek.sandbox.argv import find_image_argv, inspect_image_argv, pull_argv
-from odek.sandbox.docker import OWN_FAILURES, PROBE_ARGV, Docker, call, describe_end, quote
+from odek.sandbox.docker import OWN_FAILURES, PROBE_ARGV, Docker, describe_end, docker_output, run_docker
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.volumes import read_volumes
@@ -129,7 +129,7 @@ def look_up_choice(choice: ImageChoice, docker: Docker) -> FoundImage | None:
 
 def daemon_machine(docker: Docker) -> str:
     """Return the processor of the daemon in Docker's words: amd64, arm64, …"""
-    return call(docker, "version", "--format", "{{.Server.Arch}}").stdout.text.strip()
+    return run_docker(docker, "version", "--format", "{{.Server.Arch}}").stdout.text.strip()
 
 
 def find_image(ref: str, docker: Docker) -> str:
@@ -146,7 +146,7 @@ def look_up(ref: str, docker: Docker) -> FoundImage | None:
     SandboxLost when it does not answer in time.
     """
     # a bare name of hex digits would also match the beginning of an image ID
-    done = call(docker, *find_image_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
+    done = run_docker(docker, *find_image_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
     if done.timed_out:
         raise SandboxLost(
             "the Docker daemon stopped answering while an image was looked up",
@@ -161,7 +161,7 @@ def look_up(ref: str, docker: Docker) -> FoundImage | None:
     raise SandboxConfigError(
         f'Docker does not tell whether it has the image "{visible(ref)}" ({describe_end(done)})',
         hint=f"try again; `docker image inspect {visible(ref)}` shows what it says",
-        detail=quote(done),
+        detail=docker_output(done),
     )
 
 
@@ -177,7 +177,7 @@ def _read_found(line: str) -> FoundImage | None:
 
 def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
     """Return what Docker says of a local image, or None when there is none that it can describe."""
-    done = call(docker, *inspect_image_argv(ref))
+    done = run_docker(docker, *inspect_image_argv(ref))
     try:
         described: Any = json.loads(done.stdout.data)[0] if done.code == 0 else {}
         config: Any = described.get("Config") or {}
@@ -247,26 +247,26 @@ def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> Sandb
         return SandboxConfigError(
             f'the docker client ended before it had pulled "{visible(choice.ref)}" ({describe_end(pulled)})',
             hint="try again; short memory is a frequent cause",
-            detail=quote(pulled),
+            detail=docker_output(pulled),
         )
     if not pulled.timed_out and _NOT_ASKED.search(pulled.stderr.text):  # also when it is back by now
         return SandboxLost(
-            "the Docker daemon went away while an image was pulled", hint="try again", detail=quote(pulled)
+            "the Docker daemon went away while an image was pulled", hint="try again", detail=docker_output(pulled)
         )
-    again = call(docker, *PROBE_ARGV)
+    again = run_docker(docker, *PROBE_ARGV)
     if again.code != 0 or not again.stdout.text.strip():
         return SandboxLost("the Docker daemon went away while an image was pulled", hint="start Docker and try again")
     if not pulled.timed_out and _NOT_THE_REGISTRY.search(pulled.stderr.text):
         return SandboxConfigError(
             f'Docker could not take in the image "{visible(choice.ref)}" ({choice.origin})',
             hint="its own words stand above: the reference, or the disk of the daemon, needs a look",
-            detail=quote(pulled),
+            detail=docker_output(pulled),
         )
     why = f"within {PULL_TIMEOUT_S / 60:.0f} minutes" if pulled.timed_out else "by Docker"
     return ImageUnavailable(
         f'image "{visible(choice.ref)}" could not be pulled {why} ({choice.origin})',
         hint=_hint_without(choice),
-        detail=quote(pulled),
+        detail=docker_output(pulled),
     )
 
 

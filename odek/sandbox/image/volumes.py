@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from odek.sandbox.argv import bind_option
 from odek.sandbox.container.verify import hidden_by_image
-from odek.sandbox.docker import Docker, call, quote
+from odek.sandbox.docker import Docker, docker_output, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import is_inside
 from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
@@ -48,7 +48,7 @@ def probe_volumes(spec: SandboxSpec, docker: Docker, *, labels: Sequence[tuple[s
     point can be made there, and no program of the image runs. One that exists already is found by the proof of
     the start, and leaves nothing behind.
     """
-    done = call(
+    done = run_docker(
         docker, "run", "--rm", "--init", "--pull", "never", "--network", "none", "--cap-drop", "ALL",
         "--security-opt", "no-new-privileges", "--no-healthcheck", "--log-driver", "none",
         *(item for key, value in labels for item in ("--label", f"{key}={value}")),
@@ -62,7 +62,7 @@ def probe_volumes(spec: SandboxSpec, docker: Docker, *, labels: Sequence[tuple[s
             f"the image declares volumes ({names}), and one of them leads into {WORKSPACE}, where it would hide a "
             "folder of yours",
             hint=_HINT,
-            detail=quote(done),
+            detail=docker_output(done),
         )
 
 

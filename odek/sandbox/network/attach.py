@@ -19,7 +19,7 @@ from odek.sandbox.argv import (
     inspect_networks_argv,
     list_networks_argv,
 )
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, call, quote, read_array
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, docker_output, read_array, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network.plan import (
     PROJECT_LABEL,
@@ -161,14 +161,14 @@ def inspect_networks(request: NetworkRequest, docker: Docker) -> NetworkPlan:
     of_project = choose_of_project(request, _list(request, docker, project=project)) if project else ()
     ids = tuple(dict.fromkeys((*chosen, *of_project)))
     # a code other than 0 may only mean that a network went away meanwhile; plan_networks says which
-    inspected = _parse_array(call(docker, *inspect_networks_argv(*ids)), _subject(request)) if ids else ()
+    inspected = _parse_array(run_docker(docker, *inspect_networks_argv(*ids)), _subject(request)) if ids else ()
     return plan_networks(request, chosen=chosen, of_project=of_project, inspected=tuple(map(parse_network, inspected)))
 
 
 def connect_rest(plan: NetworkPlan, container: str, docker: Docker) -> None:
     """Connect a running container to the networks that it was not started with. Raises SandboxConfigError."""
     for network in plan.rest:
-        done = call(docker, *connect_argv(network.id, container))
+        done = run_docker(docker, *connect_argv(network.id, container))
         _require(done, f'Docker did not connect the sandbox to network "{network.name}" ({network.id})')
 
 
@@ -177,13 +177,13 @@ def explain_refusal(plan: NetworkPlan, docker: Docker) -> SandboxConfigError | N
     first = next((network for network in plan.attached if network.id == plan.first), None)
     if first is None:
         return None
-    done = call(docker, *inspect_networks_argv(first.id))
+    done = run_docker(docker, *inspect_networks_argv(first.id))
     if done.code == 0 and not done.timed_out:
         return None
     return SandboxConfigError(
         f'network "{first.name}" ({first.id}) is gone',
         hint="start odek again: it looks for the networks anew",
-        detail=quote(done),
+        detail=docker_output(done),
     )
 
 
@@ -195,16 +195,18 @@ def service_names(plan: NetworkPlan, own_id: str, docker: Docker) -> ServiceName
     if not plan.attached:
         return ServiceNames()
     subject = "network " + ", ".join(f'"{network.name}"' for network in plan.attached)
-    networks = _parse_array(call(docker, *inspect_networks_argv(*(network.id for network in plan.attached))), subject)
+    networks = _parse_array(
+        run_docker(docker, *inspect_networks_argv(*(network.id for network in plan.attached))), subject
+    )
     others = tuple(member for member in member_ids(networks) if member != own_id and is_full_id(member))
     if not others:
         return ServiceNames()
-    containers = _parse_array(call(docker, *inspect_argv(*others)), f"the containers on {subject}")
+    containers = _parse_array(run_docker(docker, *inspect_argv(*others)), f"the containers on {subject}")
     return list_services(plan, containers, own_id=own_id)
 
 
 def _list(request: NetworkRequest, docker: Docker, *, project: str = "") -> tuple[Listed, ...]:
-    listed = call(docker, *list_networks_argv(project=project))
+    listed = run_docker(docker, *list_networks_argv(project=project))
     _require(listed, f"Docker does not list its networks: {_subject(request)} cannot be found")
     return parse_listing(listed.stdout.text)
 
@@ -217,7 +219,7 @@ def _parse_array(done: Completed, subject: str) -> tuple[Mapping[str, Any], ...]
         raise SandboxConfigError(
             f"Docker does not tell about {subject}",
             hint="try again; `docker network ls` must list the networks",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     return value
 
@@ -228,7 +230,7 @@ def _require(done: Completed, message: str) -> None:
         raise SandboxConfigError(
             message,
             hint="start odek again; `docker network ls` lists the networks there are",
-            detail="\n".join(filter(None, (late, quote(done)))),
+            detail="\n".join(filter(None, (late, docker_output(done)))),
         )
 
 

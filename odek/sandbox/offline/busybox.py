@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from odek.errors import ExecutableMissing
 from odek.events import Notice, Sink
 from odek.process import run
-from odek.sandbox.docker import Docker, call, quote
+from odek.sandbox.docker import Docker, docker_output, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.resolve import daemon_machine
 from odek.text import visible
@@ -50,7 +50,7 @@ def build_busybox_image(path: str, tag: str, docker: Docker, *, env: Mapping[str
     programs = _programs(path, env)
     emit(Notice(f"making image {visible(tag)} from {visible(path)}, {len(programs)} programs"))
     archive = image_archive(data, programs)
-    done = call(
+    done = run_docker(
         docker, "import", "--change", 'CMD ["/bin/sh"]', "--change", "ENV PATH=/bin:/usr/bin",
         "--message", "odek sandbox image bootstrap", "-", tag,
         stdin=archive, timeout_s=IMPORT_TIMEOUT_S,
@@ -59,7 +59,7 @@ def build_busybox_image(path: str, tag: str, docker: Docker, *, env: Mapping[str
         raise SandboxConfigError(
             f"Docker did not import the image {visible(tag)}",
             hint="`docker system df` shows what takes Docker's room",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     return done.stdout.text.strip()
 
@@ -141,6 +141,6 @@ def _programs(path: str, env: Mapping[str, str]) -> tuple[str, ...]:
         raise SandboxConfigError(
             f'"{visible(path)}" is not a busybox with a shell: `--list` does not name `sh`',
             hint=_HINT,
-            detail=quote(done),
+            detail=docker_output(done),
         )
     return names

@@ -10,7 +10,7 @@ import time
 from odek.events import Notice, Progress, Sink
 from odek.process import Completed
 from odek.sandbox.argv import load_argv, save_argv, tag_argv
-from odek.sandbox.docker import Docker, call, quote
+from odek.sandbox.docker import Docker, docker_output, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import find_image, resolve_image
@@ -52,7 +52,7 @@ def save_image(choice: ImageChoice, path: str, docker: Docker, *, emit: Sink) ->
             raise SandboxConfigError(
                 f'Docker did not save the image to "{visible(path)}"',
                 hint="name a file where there is room and which you may write",
-                detail=quote(done),
+                detail=docker_output(done),
             )
         with open(part, "rb") as file:
             image = read_archive(file, shown=path)
@@ -107,7 +107,7 @@ def load_image(
         raise SandboxConfigError(
             f'Docker did not load "{visible(path)}"',
             hint="`docker system df` shows what takes Docker's room",
-            detail=quote(done),
+            detail=docker_output(done),
         )
     loaded = next((image_id for image_id in wanted if find_image(image_id, docker) == image_id), "")
     if not loaded or _identity(os.stat(path)) != _identity(status):
@@ -117,7 +117,7 @@ def load_image(
             detail="\n".join(["in the file:", *sorted(image.ids)]),
         )
     if name and not image.tags and not find_image(name, docker):
-        call(docker, *tag_argv(loaded, name))  # without a name the next clean-up would take it away
+        run_docker(docker, *tag_argv(loaded, name))  # without a name the next clean-up would take it away
     return loaded, image
 
 

@@ -13,7 +13,7 @@ from fakes.docker import FakeDocker, completed
 
 from odek.errors import ExecutableMissing, SpawnFailed
 from odek.process import Completed
-from odek.sandbox.docker import PROBE_ARGV, DockerCli, NoDocker, call, probe, quote, read_probe
+from odek.sandbox.docker import PROBE_ARGV, DockerCli, NoDocker, docker_output, probe, read_probe, run_docker
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 
 SOCKET = "unix:///var/run/docker.sock"
@@ -214,15 +214,15 @@ def test_words_of_docker_are_quoted_safely_and_bounded() -> None:
         stderr="\x1b[2Jwarning\r\n\n" + "\n".join(f"line {number}" for number in range(30)) + "\n" + "x" * 600,
         stdout="OCI runtime exec failed: \u202ebad\r\n",
     )
-    lines = quote(done).split("\n")
+    lines = docker_output(done).split("\n")
     assert (len(lines), lines[-1], lines[-2], lines[0]) == (
         20,
         "OCI runtime exec failed: \\u202ebad",
         "x" * 500,
         "line 12",
     )
-    assert quote(completed(stderr="\x1b[2Ja\tb\n")) == "\\x1b[2Ja\tb"
-    assert quote(completed()) == ""
+    assert docker_output(completed(stderr="\x1b[2Ja\tb\n")) == "\\x1b[2Ja\tb"
+    assert docker_output(completed()) == ""
 
 
 def test_client_gets_an_environment_in_which_calls_mean_what_they_say(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_client_gets_an_environment_in_which_calls_mean_what_they_say(tmp_path: 
     )
     dropped = dict.fromkeys(names.split(), "1")
     docker = DockerCli(str(program), kept | dropped | {"DOCKER_CLI_HINTS": "true"})
-    arguments, env = json.loads(call(docker, "a b", "--", "-c").stdout.text)
+    arguments, env = json.loads(run_docker(docker, "a b", "--", "-c").stdout.text)
     assert arguments == ["a b", "--", "-c"]
     fixed = dict.fromkeys(("BUILDX_GIT_INFO", "BUILDX_GIT_LABELS", "BUILDX_GIT_CHECK_DIRTY"), "false")
     assert env == kept | fixed | {"DOCKER_CLI_HINTS": "false", "BUILDX_NO_DEFAULT_ATTESTATIONS": "true"}
@@ -257,7 +257,7 @@ def test_client_that_is_no_program_is_missing(tmp_path: Path) -> None:
     (tmp_path / "docker").write_text("")
     for path in (tmp_path / "docker", tmp_path / "none"):
         with pytest.raises(ExecutableMissing, match="cannot run"):
-            call(DockerCli(str(path), {}), "version")
+            run_docker(DockerCli(str(path), {}), "version")
 
 
 def test_client_of_a_killed_odek_is_killed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fakes.docker import completed
 from fakes.engines import podman_inspect
 
 from odek.sandbox.container.verify import inspect_mismatches
-from odek.sandbox.docker import quote
+from odek.sandbox.docker import docker_output
 from odek.sandbox.engine import Engine
 from odek.sandbox.podman import docker_inspect
 
@@ -58,4 +58,4 @@ def test_capabilities_that_are_not_told_are_not_taken_as_dropped(missing: str) -
 
 def test_notice_of_the_wrapper_is_not_repeated() -> None:
     notice = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n"
-    assert quote(completed(stderr=f"{notice}Error: no such thing\n")) == "Error: no such thing"
+    assert docker_output(completed(stderr=f"{notice}Error: no such thing\n")) == "Error: no such thing"
