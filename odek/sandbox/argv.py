@@ -130,10 +130,6 @@ def tmpfs_options(spec: SandboxSpec) -> str:
     return f"rw,noexec,nosuid,nodev,mode=1777{_bounds(spec, spec.limits.tmp_bytes)}{owner}{group}"
 
 
-def inspect_argv(*names: str) -> tuple[str, ...]:
-    return ("inspect", "--type", "container", "--", *names)
-
-
 def remove_argv(*names: str) -> tuple[str, ...]:
     return ("rm", "--force", "--volumes", "--", *names)
 
@@ -153,10 +149,6 @@ def list_networks_argv(*, project: str = "") -> tuple[str, ...]:
     return ("network", "ls", "--no-trunc", "--format", _LISTED_NETWORK, *of_project)
 
 
-def inspect_networks_argv(*ids: str) -> tuple[str, ...]:
-    return ("network", "inspect", "--", *ids)
-
-
 def connect_argv(network_id: str, container: str) -> tuple[str, ...]:
     """Return the arguments that connect a running container, without any alias (R-54)."""
     return ("network", "connect", "--", network_id, container)
@@ -165,10 +157,6 @@ def connect_argv(network_id: str, container: str) -> tuple[str, ...]:
 def find_image_argv(ref: str) -> tuple[str, ...]:
     """Return the arguments that print the ID of a local image, and after a blank its volumes as a JSON object."""
     return ("image", "inspect", "--format", "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}", "--", ref)
-
-
-def inspect_image_argv(ref: str) -> tuple[str, ...]:
-    return ("image", "inspect", "--", ref)
 
 
 def pull_argv(ref: str) -> tuple[str, ...]:

@@ -10,19 +10,24 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from odek.errors import ExecutableMissing, SpawnFailed
-from odek.process import HELPER_LIMIT_BYTES, Completed, Output, Running, run_attached, start_watcher
+from odek.events import Progress, Sink
+from odek.process import HELPER_LIMIT_BYTES, Capture, Completed, Output, Running, run_attached, start_watcher
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.podman import NOTICE
-from odek.text import visible_lines
+from odek.text import truncate, visible, visible_lines
 
 PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
 PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
+PROGRESS_EVERY_S = 5.0
 _QUOTED_LINES = 20
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _WHEN_GONE = 'while read -r _; do :; done; exec "$@" </dev/null >/dev/null 2>&1'
 # the client has a process group of its own
 _KILL_WHEN_GONE = 'while read -r _; do :; done; kill -s KILL -- "-$1"'
@@ -175,6 +180,67 @@ def run_docker(docker: Docker, *args: str, stdin: bytes | None = None, timeout_s
     return docker.start(*args, stdin=stdin).wait(timeout_s)
 
 
+def run_long(
+    docker: Docker,
+    *args: str,
+    doing: str,
+    emit: Sink,
+    timeout_s: float,
+    every_s: float = PROGRESS_EVERY_S,
+    stdin: bytes | None = None,
+    limit_bytes: int = HELPER_LIMIT_BYTES,
+    clock: Callable[[], float] = time.monotonic,
+) -> Completed:
+    """Run one docker command that may take minutes; the client is killed with odek, or when its time is up.
+
+    Every `every_s` seconds `emit` gets `doing`, how long it has taken, and the last line that was printed:
+    some commands report on stdout, some on stderr.
+    """
+    errors = Capture(limit_bytes)
+    started = shown = clock()
+    client = docker.start(*args, stdin=stdin, limit_bytes=limit_bytes, on_stderr=errors.feed)
+    watcher = docker.kill_when_gone(client)
+    try:
+        while not client.finished and clock() - started <= timeout_s:
+            if clock() - shown >= every_s:
+                shown = clock()
+                last = _last_line(client.stdout.text) or _last_line(errors.output().text)
+                emit(Progress(f"{doing}: {shown - started:.0f} s, {last or 'waiting'}"))
+            client.pump(0.5)
+        timed_out = not client.finished
+    finally:
+        if watcher is not None:
+            watcher.close()
+        client.close()
+    return replace(client.completed(), stderr=errors.output(), timed_out=timed_out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """What an `inspect` has shown."""
+
+    done: Completed
+    objects: tuple[dict[str, Any], ...] | None
+    """those that exist, some of several may not (then the exit status is 1); None: Docker printed something else"""
+
+    @property
+    def only(self) -> dict[str, Any] | None:
+        """the one object that was asked for; None when it is not there, or that is not known"""
+        return self.objects[0] if self.done.code == 0 and self.objects is not None and len(self.objects) == 1 else None
+
+
+def inspect(docker: Docker, kind: str, *names: str, timeout_s: float = CALL_TIMEOUT_S) -> Inspected:
+    """Look at containers, images or networks by name or ID; `kind` is "container", "image" or "network"."""
+    done = run_docker(docker, *inspect_argv(kind, *names), timeout_s=timeout_s)
+    return Inspected(done=done, objects=None if done.timed_out else _read_array(done.stdout.text))
+
+
+def inspect_argv(kind: str, *names: str) -> tuple[str, ...]:
+    """Return the arguments after `docker` that show objects of one kind as JSON."""
+    head = ("inspect", "--type", kind) if kind == "container" else (kind, "inspect")
+    return (*head, "--", *names)
+
+
 def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
     """Return the version of the daemon.
 
@@ -251,12 +317,11 @@ def read_probe(done: Completed) -> str:
     )
 
 
-def read_array(done: Completed) -> tuple[dict[str, Any], ...] | None:
+def _read_array(text: str) -> tuple[dict[str, Any], ...] | None:
     """Return the objects that an `inspect` has printed, None when it printed something else.
 
     Lines before the array are a client's chatter (B25).
     """
-    text = done.stdout.text
     start = 0 if text.startswith("[") else text.find("\n[") + 1
     try:
         value = json.loads(text[start:])
@@ -278,3 +343,13 @@ def docker_output(done: Completed) -> str:
     text = visible_lines("\n".join(part for part in (done.stderr.text.strip(), done.stdout.text.strip()) if part))
     lines = [line[:500] for line in text.splitlines() if line.strip() and not line.startswith(NOTICE)]
     return "\n".join(lines[-_QUOTED_LINES:])
+
+
+def without_style(text: str) -> str:
+    """Return a client's output without its colours."""
+    return _STYLE.sub("", text)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in re.split(r"[\r\n]+", without_style(text)) if line.strip()]
+    return visible(truncate(lines[-1], 100)) if lines else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -83,7 +85,7 @@ def test_every_flag_is_in_force(boxes: Boxes) -> None:
         "65534:65534",
         ["NONE"],
     )
-    assert shown["Name"] == f"/odek-{os.getpid()}-1"
+    assert re.fullmatch(rf"/odek-{os.getpid()}-[0-9]+", shown["Name"])
     assert {"io.odek.sandbox", "io.odek.pid", "io.odek.start", "io.odek.boot", "io.odek.pidns", "io.odek.uid"} < set(
         config["Labels"]
     )
@@ -314,18 +316,21 @@ def test_daemon_that_does_not_see_the_folder_is_found_out(boxes: Boxes) -> None:
     assert (boxes.existing(os.getpid()), list(boxes.workdir.iterdir())) == ([], [])
 
 
-def test_names_of_others_are_passed_over(boxes: Boxes, docker_engine: Engine, base_image: str) -> None:
-    """R-30, B09: a stopped container of that name, and one of our own; each sandbox sees its own folder."""
-    first = f"odek-{os.getpid()}-1"
+def test_names_of_others_are_left_alone(boxes: Boxes, docker_engine: Engine, base_image: str) -> None:
+    """R-30, R-106, B09: a stopped container has the name that is next; each sandbox sees its own folder."""
+    one = boxes.start()
+    number = int(one.facts.name.rpartition("-")[2])
+    taken = f"odek-{os.getpid()}-{number + 1}"
     foreign = docker_engine.run(
-        "create", "--name", first, "--label", f"{NONCE_LABEL}=x", base_image, "true"
+        "create", "--name", taken, "--label", f"{NONCE_LABEL}=x", base_image, "true"
     ).stdout.strip()
     try:
-        one, two = boxes.start(), boxes.start()
-        assert [one.facts.name, two.facts.name] == [f"odek-{os.getpid()}-2", f"odek-{os.getpid()}-3"]
+        two, three = boxes.start(), boxes.start()
+        assert re.fullmatch(rf"{taken}-[0-9a-f]{{6}}", two.facts.name)
+        assert three.facts.name == f"odek-{os.getpid()}-{number + 2}"
         one.close()
         assert output(two, "echo mine") == "mine\n"
-        assert docker_engine.run("inspect", "--format", "{{.Id}}", first).stdout.strip() == foreign
+        assert docker_engine.run("inspect", "--format", "{{.Id}}", taken).stdout.strip() == foreign
     finally:
         docker_engine.run("rm", "--force", foreign)
 
@@ -338,7 +343,7 @@ def test_two_of_one_pid_at_the_same_moment_get_a_sandbox_each(
     for number in range(3):
         folder = tmp_path / f"work{number}"
         folder.mkdir()
-        others.append(Boxes(engine=docker_engine, image=base_image, workdir=folder))
+        others.append(Boxes(engine=docker_engine, image=base_image, workdir=folder, numbers=itertools.count(10_000)))
     together = threading.Barrier(len(others))
     seen: dict[int, str] = {}
 
@@ -354,6 +359,8 @@ def test_two_of_one_pid_at_the_same_moment_get_a_sandbox_each(
         for thread in threads:
             thread.join()
         assert seen == {number: str(number) for number in range(len(others))}
+        names = sorted(box.facts.name for other in others for box in other._open)
+        assert [len(name.split("-")) for name in names] == [3, 4, 4]
         assert len(boxes.existing(os.getpid())) == len(others)
     finally:
         for other in others:

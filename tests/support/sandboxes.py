@@ -9,7 +9,7 @@ import secrets
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class Boxes:
     image: str
     workdir: Path
     said: list[str] = field(default_factory=list)
+    numbers: Iterator[int] | None = None
+    """numbers containers as another process would; None: as this one does"""
     _open: list[Container] = field(default_factory=list)
 
     @property
@@ -87,6 +89,8 @@ class Boxes:
             emit=texts_to(self.said),
             mounts_of=mounts_of,
         )
+        if self.numbers is not None:
+            world = replace(world, next_number=self.numbers.__next__)
         box = start(self.spec(**changes), docker or self.docker, world)
         self._open.append(box)
         return box

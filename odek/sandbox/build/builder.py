@@ -18,14 +18,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from odek.events import Notice, Progress, Sink
-from odek.process import Capture, Completed
+from odek.events import Notice, Sink
+from odek.process import Completed
 from odek.sandbox.argv import build_argv
 from odek.sandbox.build.context import digest_tree
 from odek.sandbox.build.dockerfile import NAME, SWITCH, Dockerfile, names_front_end
-from odek.sandbox.docker import Docker
+from odek.sandbox.docker import Docker, run_long, without_style
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import (
@@ -49,7 +49,6 @@ _STALE_S = 86_400.0  # no build takes that long
 _OUTPUT_BYTES = 1 << 20
 _DETAIL_LINES = 20
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})\s*")
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _ADVICE = re.compile(r"^DEPRECATED: The legacy builder .*\n(?:[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE)
 
 
@@ -104,7 +103,10 @@ def build_image(
             folder, tag=dockerfile.tag, labels=labels, id_file=id_file,
             network=options.network, no_cache=options.no_cache,
         )  # fmt: skip
-        done = _run(argv, dockerfile, docker, emit, now)
+        done = run_long(
+            docker, *argv, doing=f"building {dockerfile.tag}", emit=emit, timeout_s=BUILD_TIMEOUT_S,
+            every_s=PROGRESS_EVERY_S, stdin=dockerfile.data, limit_bytes=_OUTPUT_BYTES, clock=now,
+        )  # fmt: skip
         if done.timed_out:
             raise SandboxConfigError(
                 f"{NAME} was not built within {BUILD_TIMEOUT_S / 60:.0f} minutes", hint=_HINT, detail=_detail(done)
@@ -281,41 +283,9 @@ def make_removable(folder: str) -> None:
                 os.chmod(path, 0o700)
 
 
-def _run(
-    argv: tuple[str, ...],
-    dockerfile: Dockerfile,
-    docker: Docker,
-    emit: Sink,
-    now: Callable[[], float],
-) -> Completed:
-    errors = Capture(_OUTPUT_BYTES)
-    started = shown = now()
-    pending = docker.start(*argv, stdin=dockerfile.data, limit_bytes=_OUTPUT_BYTES, on_stderr=errors.feed)
-    watcher = docker.kill_when_gone(pending)  # a build whose client has ended is ended by both builders
-    try:
-        while not pending.finished and now() - started <= BUILD_TIMEOUT_S:
-            if now() - shown >= PROGRESS_EVERY_S:
-                shown = now()
-                # one builder reports on stdout, the other on stderr
-                last = _last_line(pending.stdout.text) or _last_line(errors.output().text)
-                emit(Progress(f"building {dockerfile.tag}: {shown - started:.0f} s, {last or 'waiting'}"))
-            pending.pump(0.5)
-        timed_out = not pending.finished
-    finally:
-        if watcher is not None:
-            watcher.close()
-        pending.close()
-    return replace(pending.completed(), stderr=errors.output(), timed_out=timed_out)
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in re.split(r"[\r\n]+", _STYLE.sub("", text)) if line.strip()]
-    return visible(truncate(lines[-1], 100)) if lines else ""
-
-
 def _readable(text: str) -> list[str]:
     """Return the lines of a builder's output, safe to show, without its colours and its advertising."""
-    lines = _STYLE.sub("", _ADVICE.sub("", text)).split("\n")
+    lines = without_style(_ADVICE.sub("", text)).split("\n")
     return [visible_lines(line.rstrip("\r")) for line in lines if line.strip()]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odek.process import Completed
-from odek.sandbox.argv import exec_argv, inspect_argv
+from odek.sandbox.argv import exec_argv
 from odek.sandbox.container import scripts
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import (
@@ -20,7 +20,7 @@ from odek.sandbox.container.failure_reasons import (
     explain_unrun,
     parse_counters,
 )
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, docker_output, read_array, run_docker
+from odek.sandbox.docker import Docker, docker_output, inspect, run_docker
 from odek.sandbox.errors import SandboxGivenUp, SandboxLost
 from odek.sandbox.spec import SandboxSpec
 
@@ -48,9 +48,9 @@ class Health:
         Raises SandboxLost when that is another one than it was, or it has ended; `done` is the client
         that ended without our wrapper's word.
         """
-        shown = run_docker(self._docker, *inspect_argv(self._facts.id), timeout_s=CALL_TIMEOUT_S)
-        state = _state(shown)
-        if shown.code != 0 or state.get("Running") is not True:
+        shown = (inspect(self._docker, "container", self._facts.id).only or {}).get("State")
+        state = shown if isinstance(shown, dict) else {}
+        if state.get("Running") is not True:
             self._close()
             raise lost(docker_output(done) or "its container is gone")
         if state.get("Restarting") is True or self._facts.started_at not in ("", state.get("StartedAt")):
@@ -102,9 +102,3 @@ class Health:
 def lost(why: str) -> SandboxLost:
     """Return the error that ends a session whose container is gone."""
     return SandboxLost(f"the sandbox was lost: {why}", hint=_HINT)
-
-
-def _state(inspected: Completed) -> dict[str, Any]:
-    value = read_array(inspected)
-    state = value[0].get("State") if value else None
-    return state if isinstance(state, dict) else {}

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from odek.sandbox.argv import LABEL, NONCE_LABEL, inspect_argv, list_by_label_argv, remove_argv
-from odek.sandbox.docker import Docker, docker_output, run_docker
+from odek.sandbox.argv import LABEL, NONCE_LABEL, list_by_label_argv, remove_argv
+from odek.sandbox.docker import Docker, docker_output, inspect, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.spec import WORKSPACE
 from odek.text import visible
@@ -123,16 +123,13 @@ def list_containers(docker: Docker, *, me: Owner, start_of: Callable[[int], str 
     owners = dict(parse_listing(listed.stdout.text))
     if not owners:
         return ()
-    # one that went away meanwhile makes the exit status 1; what is printed is still right
-    inspected = run_docker(docker, *inspect_argv(*owners))
-    try:
-        found = json.loads(inspected.stdout.data)
-    except ValueError:
+    shown = inspect(docker, "container", *owners)  # one may have gone away meanwhile
+    if shown.objects is None:
         raise SandboxConfigError(
-            "Docker does not tell about the containers", hint=_TRY_AGAIN, detail=docker_output(inspected)
-        ) from None
+            "Docker does not tell about the containers", hint=_TRY_AGAIN, detail=docker_output(shown.done)
+        )
     leftovers = choose_leftovers(tuple(owners.items()), me=me, start_of=start_of)
-    return tuple(describe_box(raw, owners.get(raw.get("Id")), me=me, leftovers=leftovers) for raw in found)
+    return tuple(describe_box(raw, owners.get(str(raw.get("Id"))), me=me, leftovers=leftovers) for raw in shown.objects)
 
 
 def describe_box(raw: Mapping[str, Any], owner: Owner | None, *, me: Owner, leftovers: Sequence[str]) -> OwnedContainer:

@@ -6,6 +6,7 @@ killed outright, the lease takes it down (argv.run_argv).
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,7 +18,6 @@ from odek.process import Completed
 from odek.sandbox.argv import (
     LABEL,
     NONCE_LABEL,
-    inspect_argv,
     list_by_label_argv,
     remove_argv,
     run_argv,
@@ -27,9 +27,9 @@ from odek.sandbox.container.container import Container
 from odek.sandbox.container.failure_reasons import explain_no_start
 from odek.sandbox.container.mount_probe import NonceFile
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
-from odek.sandbox.container.verify import nonce_of, read_inspect, verify_container
+from odek.sandbox.container.verify import verify_container
 from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
-from odek.sandbox.errors import SandboxConfigError, SandboxLost
+from odek.sandbox.errors import SandboxLost
 from odek.sandbox.image.resolve import OTHER_PROCESSOR, explain_processor
 from odek.sandbox.image.volumes import probe_volumes, require_apart
 from odek.sandbox.mounts import MountPoint, read_mounts
@@ -46,13 +46,10 @@ PATIENCE_S = 15.0
 START_TIMEOUT_S = 60.0
 _STILL_THERE_S = 3.0
 _LEASE_GRACE_S = 1.0
-_MAX_NAMES = 20
+_SUFFIX_DIGITS = 6
 _LEASE_BYTES = 1 << 16
 _SWEEP_TIMEOUT_S = 5.0  # nobody is to wait for other people's leftovers
-# Another odek's container may be gone again before it can be looked at. These words may be anybody's, so
-# they buy a few more attempts and nothing else.
-_NAME_TAKEN = "already in use"
-_ATTEMPTS_ON_WORDS = 3
+_NAME_TAKEN = "already in use"  # said by Docker and podman; an image can say it as well, and gets one more start by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +60,8 @@ class Surroundings:
     start_of: Callable[[int], str | None]
     """the start of the living process with a pid, None when there is none"""
     new_nonce: Callable[[], str]
+    next_number: Callable[[], int] = itertools.count(1).__next__
+    """numbers the containers of this process; one step of the interpreter, so threads need no lock"""
     emit: Sink
     """takes a sentence for the user"""
     clock: Callable[[], float] = time.monotonic
@@ -100,9 +99,14 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
 
 
 def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> tuple[str, DockerProcess]:
+    """Return the name of a container that runs, and its lease.
+
+    The name can be taken by another odek with this pid, in another PID namespace on the same daemon, or
+    by a stranger: their container is left alone, and a random name is tried.
+    """
     labels = world.owner.labels(nonce)
-    for number in range(1, _MAX_NAMES + 1):
-        name = f"odek-{world.owner.pid}-{number}"
+    numbered = f"odek-{world.owner.pid}-{world.next_number()}"
+    for name in (numbered, f"{numbered}-{nonce[:_SUFFIX_DIGITS]}"):
         lease = docker.start(*run_argv(spec, name=name, labels=labels), hold_stdin=True, limit_bytes=_LEASE_BYTES)
         started = world.clock()
         ready = False
@@ -114,16 +118,12 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
         if ready:
             return name, lease
         done = lease.completed()
-        by_words = number <= _ATTEMPTS_ON_WORDS and _NAME_TAKEN in done.stderr.text
-        if not by_words and not _taken_by_another(name, docker, nonce):
-            late = world.clock() - started >= START_TIMEOUT_S
-            require_same_workdir(spec.workdir, spec.workdir_id)
-            raise explain_refusal(spec.plan, docker) or explain_no_start(
-                spec, done, waited_s=START_TIMEOUT_S if late else None, processor=_explain_processor(spec, done, docker)
-            )
-    raise SandboxConfigError(
-        f"the container names odek-{world.owner.pid}-1 to -{_MAX_NAMES} are all taken",
-        hint="look at `docker ps --all` and remove what is not needed",
+        if _NAME_TAKEN not in done.stderr.text:
+            break
+    late = world.clock() - started >= START_TIMEOUT_S
+    require_same_workdir(spec.workdir, spec.workdir_id)
+    raise explain_refusal(spec.plan, docker) or explain_no_start(
+        spec, done, waited_s=START_TIMEOUT_S if late else None, processor=_explain_processor(spec, done, docker)
     )
 
 
@@ -182,12 +182,6 @@ def _remove_by_nonce(docker: Docker, nonce: str) -> None:
             run_docker(docker, *remove_argv(*names), timeout_s=10.0)
     except ExecutableMissing:  # no process can be started at present; the closed lease ends the container
         pass
-
-
-def _taken_by_another(name: str, docker: Docker, nonce: str) -> bool:
-    """Whether a container of that name exists that we did not make (B09)."""
-    done = run_docker(docker, *inspect_argv(name))
-    return done.code == 0 and nonce_of(read_inspect(done)) != nonce
 
 
 def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 
 from odek.events import Notice, Sink
 from odek.process import Completed
-from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, exec_argv, inspect_argv, tmpfs_mounts
+from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, exec_argv, tmpfs_mounts
 from odek.sandbox.container import scripts
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.mount_probe import MountsOf, NonceFile, exchanged_error, prove_mounts, require_known_owner
-from odek.sandbox.docker import Docker, docker_output, read_array, run_docker
+from odek.sandbox.docker import Docker, docker_output, inspect, run_docker
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import is_inside
@@ -184,7 +184,7 @@ def verify_container(
     with ExitStack() as cleanup:
         cleanup.callback(marker.remove)
         marker.make()
-        inspected = read_inspect(run_docker(docker, *inspect_argv(name)))
+        inspected = _inspect(docker, name)
         _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
         left = prove_mounts(spec, marker.folder, inspected, cleanup, mounts_of=mounts_of, mark=marker.nonce)
         arguments = (marker.name, marker.inode, *(text for volume in left for text in volume))
@@ -200,16 +200,15 @@ def verify_container(
     return _facts(spec, inspected, observed, services, emit, marker)
 
 
-def read_inspect(done: Completed) -> dict[str, Any]:
-    """Return the one container that an `inspect` shows. Raises SandboxConfigError."""
-    value = read_array(done)
-    if done.code == 0 and value is not None and len(value) == 1:
-        return value[0]
-    raise SandboxConfigError(
-        "Docker does not tell the state of the container it has just started",
-        hint="the image may have ended at once; `docker events` shows what happens",
-        detail=docker_output(done),
-    )
+def _inspect(docker: Docker, name: str) -> dict[str, Any]:
+    shown = inspect(docker, "container", name)
+    if shown.only is None:
+        raise SandboxConfigError(
+            "Docker does not tell the state of the container it has just started",
+            hint="the image may have ended at once; `docker events` shows what happens",
+            detail=docker_output(shown.done),
+        )
+    return shown.only
 
 
 def _read_check(done: Completed) -> dict[str, str]:

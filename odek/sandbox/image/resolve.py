@@ -9,17 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from odek.events import Notice, Progress, Sink
+from odek.events import Notice, Sink
 from odek.process import Completed
-from odek.sandbox.argv import find_image_argv, inspect_image_argv, pull_argv
-from odek.sandbox.docker import OWN_FAILURES, PROBE_ARGV, Docker, describe_end, docker_output, run_docker
+from odek.sandbox.argv import find_image_argv, pull_argv
+from odek.sandbox.docker import (
+    OWN_FAILURES,
+    PROBE_ARGV,
+    Docker,
+    describe_end,
+    docker_output,
+    inspect,
+    run_docker,
+    run_long,
+)
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.volumes import read_volumes
 from odek.text import visible
 
 PULL_TIMEOUT_S = 900.0
-_PROGRESS_EVERY_S = 5.0
 # A pull that failed here and not at the registry. Docker's words are read only to refuse more.
 _NOT_THE_REGISTRY = re.compile(
     r"invalid reference format|invalid repository name|reserved name|repository name must"
@@ -94,7 +102,9 @@ def find_or_pull(
             f'no local image has the ID "{choice.ref}" ({choice.origin})',
             hint="an image named by its ID is never pulled: bring it with `odek sandbox image load FILE --id ID`",
         )
-    pulled = _pull(choice.ref, docker, emit, clock)
+    doing = f"pulling image {visible(choice.ref)}"
+    emit(Notice(doing))
+    pulled = run_long(docker, *pull_argv(choice.ref), doing=doing, emit=emit, timeout_s=PULL_TIMEOUT_S, clock=clock)
     if pulled.code != 0 or pulled.timed_out:
         raise _pull_error(choice, pulled, docker)
     found = look_up(choice.ref, docker)
@@ -177,9 +187,8 @@ def _read_found(line: str) -> FoundImage | None:
 
 def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
     """Return what Docker says of a local image, or None when there is none that it can describe."""
-    done = run_docker(docker, *inspect_image_argv(ref))
+    described: Any = inspect(docker, "image", ref).only or {}
     try:
-        described: Any = json.loads(done.stdout.data)[0] if done.code == 0 else {}
         config: Any = described.get("Config") or {}
         match = _ID.fullmatch(described.get("Id", ""))
         labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
@@ -215,31 +224,6 @@ def explain_processor(images: Sequence[tuple[str, str]], docker: Docker) -> str:
         f"{named}, which Docker's machine ({visible(machine)}) can run, but a program in it is for another processor; "
         "get or build the image again"
     )
-
-
-def _pull(ref: str, docker: Docker, emit: Sink, clock: Callable[[], float]) -> Completed:
-    emit(Notice(f"pulling image {visible(ref)}"))
-    started = shown = clock()
-    pending = docker.start(*pull_argv(ref))
-    try:
-        while not pending.finished:
-            now = clock()
-            if now - started > PULL_TIMEOUT_S:
-                break
-            if now - shown >= _PROGRESS_EVERY_S:
-                shown = now
-                last = pending.stdout.text.strip().rpartition("\n")[2]
-                emit(
-                    Progress(f"pulling image {visible(ref)}: {now - started:.0f} s, {visible(last[-80:]) or 'waiting'}")
-                )
-            pending.pump(0.5)
-    finally:
-        timed_out = not pending.finished
-        pending.close()
-    done = pending.completed()
-    return done if not timed_out else Completed(
-        argv=done.argv, code=done.code, stdout=done.stdout, stderr=done.stderr, timed_out=True
-    )  # fmt: skip
 
 
 def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> SandboxError:

@@ -15,11 +15,9 @@ from odek.process import Completed
 from odek.sandbox.argv import (
     LABEL,
     connect_argv,
-    inspect_argv,
-    inspect_networks_argv,
     list_networks_argv,
 )
-from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, docker_output, read_array, run_docker
+from odek.sandbox.docker import CALL_TIMEOUT_S, Docker, docker_output, inspect, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network.plan import (
     PROJECT_LABEL,
@@ -161,7 +159,7 @@ def inspect_networks(request: NetworkRequest, docker: Docker) -> NetworkPlan:
     of_project = choose_of_project(request, _list(request, docker, project=project)) if project else ()
     ids = tuple(dict.fromkeys((*chosen, *of_project)))
     # a code other than 0 may only mean that a network went away meanwhile; plan_networks says which
-    inspected = _parse_array(run_docker(docker, *inspect_networks_argv(*ids)), _subject(request)) if ids else ()
+    inspected = _inspect(docker, "network", *ids, subject=_subject(request)) if ids else ()
     return plan_networks(request, chosen=chosen, of_project=of_project, inspected=tuple(map(parse_network, inspected)))
 
 
@@ -177,7 +175,7 @@ def explain_refusal(plan: NetworkPlan, docker: Docker) -> SandboxConfigError | N
     first = next((network for network in plan.attached if network.id == plan.first), None)
     if first is None:
         return None
-    done = run_docker(docker, *inspect_networks_argv(first.id))
+    done = inspect(docker, "network", first.id).done
     if done.code == 0 and not done.timed_out:
         return None
     return SandboxConfigError(
@@ -195,13 +193,11 @@ def service_names(plan: NetworkPlan, own_id: str, docker: Docker) -> ServiceName
     if not plan.attached:
         return ServiceNames()
     subject = "network " + ", ".join(f'"{network.name}"' for network in plan.attached)
-    networks = _parse_array(
-        run_docker(docker, *inspect_networks_argv(*(network.id for network in plan.attached))), subject
-    )
+    networks = _inspect(docker, "network", *(network.id for network in plan.attached), subject=subject)
     others = tuple(member for member in member_ids(networks) if member != own_id and is_full_id(member))
     if not others:
         return ServiceNames()
-    containers = _parse_array(run_docker(docker, *inspect_argv(*others)), f"the containers on {subject}")
+    containers = _inspect(docker, "container", *others, subject=f"the containers on {subject}")
     return list_services(plan, containers, own_id=own_id)
 
 
@@ -211,17 +207,17 @@ def _list(request: NetworkRequest, docker: Docker, *, project: str = "") -> tupl
     return parse_listing(listed.stdout.text)
 
 
-def _parse_array(done: Completed, subject: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the objects of an `inspect`. Some of several may be missing: what was there a moment ago
+def _inspect(docker: Docker, kind: str, *ids: str, subject: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the objects that exist. Some of several may be missing: what was there a moment ago
     need not be there now."""
-    value = read_array(done)
-    if done.timed_out or value is None:
+    shown = inspect(docker, kind, *ids)
+    if shown.objects is None:
         raise SandboxConfigError(
             f"Docker does not tell about {subject}",
             hint="try again; `docker network ls` must list the networks",
-            detail=docker_output(done),
+            detail=docker_output(shown.done),
         )
-    return value
+    return shown.objects
 
 
 def _require(done: Completed, message: str) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-import time
 
-from odek.events import Notice, Progress, Sink
+from odek.events import Notice, Sink
 from odek.process import Completed
 from odek.sandbox.argv import load_argv, save_argv, tag_argv
-from odek.sandbox.docker import Docker, docker_output, run_docker
+from odek.sandbox.docker import Docker, docker_output, run_docker, run_long
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import find_image, resolve_image
@@ -18,7 +17,6 @@ from odek.sandbox.offline.archive import ArchivedImage, read_archive
 from odek.text import visible
 
 TRANSFER_TIMEOUT_S = 1800.0
-_PROGRESS_EVERY_S = 5.0
 _NAME_ONE = "name the file that `odek sandbox image save` wrote"
 _DIGEST_AT_END = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
@@ -47,7 +45,7 @@ def save_image(choice: ImageChoice, path: str, docker: Docker, *, emit: Sink) ->
     ref = name if not choice.is_id and find_image(name, docker) == image_id else image_id
     part = f"{path}.part"
     try:
-        done = _follow(save_argv(ref, part), f"saving {visible(choice.ref)}", docker, emit)
+        done = _carry(docker, *save_argv(ref, part), doing=f"saving {visible(choice.ref)}", emit=emit)
         if done.code != 0 or done.timed_out:
             raise SandboxConfigError(
                 f'Docker did not save the image to "{visible(path)}"',
@@ -102,7 +100,7 @@ def load_image(
             detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
         )
     _refuse_moved_names(image, docker)
-    done = _follow(load_argv(path), f"loading {visible(path)}", docker, emit)
+    done = _carry(docker, *load_argv(path), doing=f"loading {visible(path)}", emit=emit)
     if done.code != 0 or done.timed_out:
         raise SandboxConfigError(
             f'Docker did not load "{visible(path)}"',
@@ -147,19 +145,6 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _follow(argv: tuple[str, ...], doing: str, docker: Docker, emit: Sink) -> Completed:
-    """Run a long docker command to its end and say every few seconds that it is at work."""
+def _carry(docker: Docker, *args: str, doing: str, emit: Sink) -> Completed:
     emit(Notice(doing))
-    started = shown = time.monotonic()
-    pending = docker.start(*argv)
-    try:
-        while not pending.finished and time.monotonic() - started <= TRANSFER_TIMEOUT_S:
-            if time.monotonic() - shown >= _PROGRESS_EVERY_S:
-                shown = time.monotonic()
-                emit(Progress(f"{doing}: {shown - started:.0f} s"))
-            pending.pump(0.5)
-        timed_out = not pending.finished
-    finally:
-        pending.close()
-    done = pending.completed()
-    return Completed(argv=done.argv, code=done.code, stdout=done.stdout, stderr=done.stderr, timed_out=timed_out)
+    return run_long(docker, *args, doing=doing, emit=emit, timeout_s=TRANSFER_TIMEOUT_S)

@@ -9,6 +9,7 @@ import pytest
 
 from odek.sandbox import argv
 from odek.sandbox.container import scripts
+from odek.sandbox.docker import inspect_argv
 from odek.sandbox.engine import Engine
 from odek.sandbox.network.plan import Network
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
@@ -220,7 +221,7 @@ def test_exec_runs_the_script_as_the_user_with_positional_arguments() -> None:
 
 def test_other_lines() -> None:
     """R-38, R-54, D-12: options end before the first name."""
-    assert argv.inspect_argv("a", "b") == ("inspect", "--type", "container", "--", "a", "b")
+    assert inspect_argv("container", "a", "b") == ("inspect", "--type", "container", "--", "a", "b")
     assert argv.remove_argv("a") == ("rm", "--force", "--volumes", "--", "a")
     form = "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}"
     assert argv.find_image_argv("-x") == ("image", "inspect", "--format", form, "--", "-x")
@@ -233,5 +234,5 @@ def test_other_lines() -> None:
     assert argv.list_networks_argv(project="app") == (
         "network", "ls", "--no-trunc", "--format", form, "--filter", "label=com.docker.compose.project=app",
     )  # fmt: skip
-    assert argv.inspect_networks_argv("a", "b") == ("network", "inspect", "--", "a", "b")
+    assert inspect_argv("network", "a", "b") == ("network", "inspect", "--", "a", "b")
     assert argv.connect_argv("n", "c") == ("network", "connect", "--", "n", "c")

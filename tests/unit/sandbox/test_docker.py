@@ -10,10 +10,21 @@ from pathlib import Path
 
 import pytest
 from fakes.docker import FakeDocker, completed
+from fakes.notices import texts_to
 
 from odek.errors import ExecutableMissing, SpawnFailed
 from odek.process import Completed
-from odek.sandbox.docker import PROBE_ARGV, DockerCli, NoDocker, docker_output, probe, read_probe, run_docker
+from odek.sandbox.docker import (
+    PROBE_ARGV,
+    DockerCli,
+    NoDocker,
+    docker_output,
+    inspect,
+    probe,
+    read_probe,
+    run_docker,
+    run_long,
+)
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 
 SOCKET = "unix:///var/run/docker.sock"
@@ -277,3 +288,41 @@ def test_client_of_a_killed_odek_is_killed(tmp_path: Path) -> None:
         client.close()
         if watcher is not None:
             watcher.close()
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("args", [("pull", "--", "i:1"), ("load", "--input", "f"), ("build", "--file", "-")])
+def test_long_command_says_what_it_does_and_is_killed_when_its_time_is_up(args: tuple[str, ...], stream: str) -> None:
+    """E13: and with odek, whichever command it is; the watcher goes with the client."""
+    docker = FakeDocker().on(args[0], hang=True, **{stream: "first\n\x1b[32mlast\x1b[2J\x1b[0m\n"})  # type: ignore[arg-type]
+    said: list[str] = []
+    done = run_long(docker, *args, doing="at work", emit=texts_to(said), timeout_s=11, every_s=5, clock=docker.now)
+    assert (done.timed_out, done.code) == (True, -9)
+    assert said == ["at work: 5 s, last\\x1b[2J", "at work: 10 s, last\\x1b[2J"]
+    assert [(watcher.args[:2], watcher.closed) for watcher in docker.watchers] == [(("kill", args[0]), True)]
+    docker.assert_no_client_left()
+
+
+@pytest.mark.parametrize(
+    ("stdout", "code", "objects", "only"),
+    [
+        ('[{"Id": "a"}]', 0, ({"Id": "a"},), {"Id": "a"}),
+        ('a hint\n[{"Id": "a"}]\n', 0, ({"Id": "a"},), {"Id": "a"}),
+        ('[{"Id": "a"}]', 1, ({"Id": "a"},), None),
+        ('[{"Id": "a"}, {"Id": "b"}]', 0, ({"Id": "a"}, {"Id": "b"}), None),
+        ("[]", 1, (), None),
+        ("[1]", 0, None, None),
+        ('{"Id": "a"}', 0, None, None),
+        ("", 1, None, None),
+        ("[" * 100_000, 0, None, None),
+    ],
+)
+def test_inspect_shows_what_exists(stdout: str, code: int, objects: object, only: object) -> None:
+    """B25: a client may chatter before the array."""
+    shown = inspect(FakeDocker().on("network", "inspect", "--", "a", stdout=stdout, code=code), "network", "a")
+    assert (shown.objects, shown.only) == (objects, only)
+
+
+def test_inspect_that_does_not_end_shows_nothing() -> None:
+    docker = FakeDocker().on("inspect", "--type", "container", "--", "a", stdout="[{}]", hang=True)
+    assert inspect(docker, "container", "a").objects is None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,7 @@ class Scene:
     said: list[str] = field(default_factory=list)
     living: dict[int, str] = field(default_factory=dict)
     mounts_of: Callable[[int], tuple[MountPoint, ...]] = lambda _: ()
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def start(self) -> Container:
         nonces = iter((NONCE, MARKER, "0003", "0004"))
@@ -57,6 +60,7 @@ class Scene:
             owner=OWNER,
             start_of=self.living.get,
             new_nonce=lambda: next(nonces),
+            next_number=self.numbers.__next__,
             emit=texts_to(self.said),
             clock=self.docker.now,
             mounts_of=self.mounts_of,
@@ -569,53 +573,51 @@ def test_start_that_hangs_because_the_daemon_does_ends_within_half_a_minute(
     scene.assert_nothing_left()
 
 
-def test_name_of_another_container_is_left_alone_and_the_next_one_taken(scene: Scene) -> None:
-    """R-30, B09: a conflict is retried under a new name, never "freed" by force."""
+def test_name_of_another_container_is_left_alone_and_a_random_one_taken(scene: Scene) -> None:
+    """R-30, R-106, B09: a conflict is retried once under a random name, never "freed" by force."""
     docker = scene.docker
-    docker.on("run", has="odek-7-1", code=125, stderr=CONFLICT)
-    docker.on("run", has="odek-7-2", code=125, stderr="docker: somebody's own words\n")
-    docker.on("inspect", has="odek-7-2", stdout=shown(scene.spec, name="odek-7-2", nonce="another"))
-    docker.on("inspect", has="odek-7-3", stdout=shown(scene.spec, name="odek-7-3"))
+    other = f"odek-7-1-{NONCE}"
+    docker.on("run", has="odek-7-1", code=125, stderr=CONFLICT, times=1)
+    docker.on("inspect", has=other, stdout=shown(scene.spec, name=other))
     script(scene, "inspect", left="")
-    assert scene.start().facts.name == "odek-7-3"
+    assert scene.start().facts.name == other
     assert docker.called("rm") == []
     docker.assert_no_client_left("run")
 
 
-@pytest.mark.parametrize("labels", [None, {}, {"io.odek.nonce": "another"}, [], "x"])
-def test_foreign_container_is_told_by_its_labels(labels: object, scene: Scene) -> None:
-    """B09: whatever labels it has."""
-    docker = scene.docker
-    docker.on("run", has="odek-7-1", code=125)
-    docker.on("inspect", has="odek-7-1", stdout=shown(scene.spec, lambda value: value["Config"].update(Labels=labels)))
-    docker.on("inspect", has="odek-7-2", stdout=shown(scene.spec, name="odek-7-2"))
-    script(scene, "inspect", left="")
-    assert scene.start().facts.name == "odek-7-2"
-
-
-def test_every_name_is_taken(scene: Scene) -> None:
-    """B09: bounded."""
-    scene.docker.on("run", code=125)
-    scene.docker.on("inspect", stdout=shown(scene.spec, nonce="another"))
-    script(scene, "run", "inspect", left="")
-    scene.fails("the container names odek-7-1 to -20 are all taken")
-    assert len(scene.leases) == 20
-
-
-def test_words_of_a_conflict_buy_a_few_attempts_and_no_more(scene: Scene) -> None:
-    """B09, D-11: the other container may be gone again; the words may also be anybody's."""
+def test_second_conflict_ends_the_start_with_dockers_own_words(scene: Scene) -> None:
+    """R-106, B09, D-11: the words may be anybody's, so they buy one more attempt."""
     fail_run(scene, code=125, stderr=CONFLICT)
-    scene.fails("Docker did not start the sandbox")
-    assert len(scene.leases) == 4
+    assert "already in use" in scene.fails("Docker did not start the sandbox").detail
+    assert len(scene.leases) == 2
 
 
-def test_start_goes_on_when_the_conflict_has_gone_meanwhile(scene: Scene) -> None:
-    """B09: two odeks with one pid, in two namespaces, on one daemon."""
+def test_containers_of_a_process_are_numbered_and_each_is_started_once(scene: Scene) -> None:
+    """R-106: the n-th start is one `docker run`, however many there were before and whether they still run."""
     docker = scene.docker
-    docker.on("run", has="odek-7-1", code=125, stderr=CONFLICT)
-    docker.on("inspect", has="odek-7-2", stdout=shown(scene.spec, name="odek-7-2"))
+    for number in range(1, 31):
+        name = f"odek-7-{number}"
+        docker.on("inspect", has=name, stdout=shown(scene.spec, name=name), times=1)
     script(scene, "inspect", left="")
-    assert scene.start().facts.name == "odek-7-2"
+    names = [scene.start().facts.name for _ in range(30)]
+    assert names == [f"odek-7-{number}" for number in range(1, 31)]
+    assert len(scene.leases) == 30
+
+
+def test_process_has_one_counter_that_threads_share() -> None:
+    """R-106: no number is given out twice."""
+    worlds = [Surroundings(owner=OWNER, start_of=lambda _: None, new_nonce=str, emit=print) for _ in range(2)]
+    found: list[int] = []
+
+    def take(world: Surroundings) -> None:
+        found.extend(world.next_number() for _ in range(2000))
+
+    threads = [threading.Thread(target=take, args=(world,)) for world in (*worlds, *worlds)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == len(found) == 8000
 
 
 @pytest.mark.parametrize("step", ["run", "check", "inspect", "sweep"])
