@@ -371,7 +371,7 @@ def _commands(asked: Asked, look: Look) -> Iterator[tuple[str, ...]]:
     )
     labels = tuple((key, _PLACEHOLDERS.get(key, value)) for key, value in asked.owner.labels(NONCE))
     yield docker, *run_argv(spec, name=NAME, labels=labels)
-    for network in look.plan.rest:
+    for network in look.plan.connect_networks:
         yield docker, *connect_argv(network.id, NAME)
 
 

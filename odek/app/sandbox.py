@@ -315,8 +315,7 @@ def sandbox_spec(
     return SandboxSpec(
         image=image,
         image_id=image_id,
-        network=plan.mode,
-        attached=plan.attached,
+        networks=plan,
         workdir=host.cwd,
         workdir_id=host.cwd_id,
         readonly=settings.sandbox.readonly,

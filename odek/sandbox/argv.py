@@ -47,7 +47,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
         *(("--security-opt", f"seccomp={spec.seccomp_file}") if spec.seccomp_file else ()),
         "--pids-limit", str(limits.pids), *_memory_flags(limits.memory_bytes), *_cpu_flags(limits.nano_cpus),
-        "--network", spec.plan.first, *_sealing(spec),
+        "--network", spec.networks.run_network, *_sealing(spec),
         "--ipc", "private", "--cgroupns", "private", "--ulimit", "core=0", "--oom-score-adj", "500",
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", spec.helper_user,
@@ -201,9 +201,9 @@ def _sealing(spec: SandboxSpec) -> tuple[str, ...]:
     one listens on a loopback address (engines before 25.0.5), and resolv.conf names it. 0.0.0.0 is the
     container itself, where nobody answers; for 127.0.0.1 the client prints a warning. podman refuses it.
     """
-    if spec.plan.internet or spec.engine.podman:
+    if spec.networks.internet or spec.engine.podman:
         return ()
-    ipv6 = ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1") if spec.plan.disables_ipv6 else ()
+    ipv6 = ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1") if spec.networks.disables_ipv6 else ()
     return ("--dns", NO_RESOLVER, "--dns-search", ".", *ipv6)
 
 

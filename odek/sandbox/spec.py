@@ -9,11 +9,11 @@ never hidden behind an unreachable daemon.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odek.sandbox.engine import DOCKER, Engine
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network.plan import Network, NetworkPlan
+from odek.sandbox.network.plan import NetworkPlan
 from odek.sandbox_grammar import MIN_TMP_BYTES
 from odek.text import visible
 
@@ -76,8 +76,6 @@ class SandboxSpec:
     """the reference, for people"""
     image_id: str
     """what Docker is given: sha256:<64 hex digits>"""
-    network: str
-    """none or bridge; with attached networks none means "no other" """
     workdir: str
     """the host folder shown at /workspace: absolute, links resolved"""
     readonly: bool
@@ -96,8 +94,7 @@ class SandboxSpec:
     git_outside: bool = False
     """whether the workspace is of a git repository whose data lies outside of it"""
     umask: int = 0o022
-    attached: tuple[Network, ...] = ()
-    """existing networks, in the order in which they are connected"""
+    networks: NetworkPlan = field(default_factory=NetworkPlan)
     attachments: bool = False
     """whether there is a second tmpfs, for files from outside the workspace"""
     engine: Engine = DOCKER
@@ -106,11 +103,6 @@ class SandboxSpec:
     """odek's own filter of system calls, for the client to read; "" for the engine's"""
     workdir_id: tuple[int, int] | None = None
     """device and inode that `workdir` must still have; None: not known"""
-
-    @property
-    def plan(self) -> NetworkPlan:
-        """all its networks"""
-        return NetworkPlan(mode=self.network, attached=self.attached)
 
     @property
     def helper_user(self) -> str:

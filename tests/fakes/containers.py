@@ -14,7 +14,6 @@ NONCE = "f00d"
 SPEC = SandboxSpec(
     image="alpine:3.22",
     image_id=IMAGE_ID,
-    network="none",
     workdir="/w",
     readonly=False,
     user="1000:1000",
@@ -41,8 +40,9 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
     """Return what Docker shows of a container that is exactly as `spec` asks."""
     mounts = [(spec.workdir, WORKSPACE, not spec.readonly)]
     mounts += [(volume.source, volume.target, not volume.readonly) for volume in spec.volumes]
-    networks = {spec.network: {"NetworkID": "9" * 64}} if not spec.attached or spec.network == "bridge" else {}
-    networks |= {network.name: {"NetworkID": network.id} for network in spec.attached}
+    mode, attached = spec.networks.mode, spec.networks.attached
+    networks = {mode: {"NetworkID": "9" * 64}} if not attached or mode == "bridge" else {}
+    networks |= {network.name: {"NetworkID": network.id} for network in attached}
     return {
         "Id": CONTAINER_ID,
         "Name": f"/{name}",
@@ -50,7 +50,7 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
         "State": {"Running": True},
         "Config": {"Labels": {"io.odek.nonce": nonce}, "User": spec.helper_user},
         "HostConfig": {
-            "NetworkMode": spec.plan.first,
+            "NetworkMode": spec.networks.run_network,
             "Privileged": False,
             "CapDrop": ["ALL"],
             "CapAdd": None,
@@ -63,7 +63,7 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
             "PidMode": "",
             "IpcMode": "private",
             "SecurityOpt": ["no-new-privileges"],
-            "Dns": [] if spec.plan.internet else ["0.0.0.0"],
+            "Dns": [] if spec.networks.internet else ["0.0.0.0"],
             "Tmpfs": dict(tmpfs_mounts(spec)),
             "Mounts": [
                 {"Type": "bind", "Source": source, "Target": target, "BindOptions": {"NonRecursive": True}}

@@ -22,7 +22,7 @@ from odek.sandbox.container.start import Surroundings, start
 from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network.attach import ServiceNames, inspect_networks, service_names
-from odek.sandbox.network.checks import changed, require_unchanged, warnings
+from odek.sandbox.network.checks import network_diff, require_unchanged, warnings
 from odek.sandbox.network.plan import NetworkPlan, NetworkRequest
 from odek.sandbox.spec import Limits, SandboxSpec
 
@@ -69,8 +69,7 @@ def make_spec(plan: NetworkPlan, engine: Engine, image: str, workdir: Path) -> S
     return SandboxSpec(
         image=image,
         image_id=engine.run("image", "inspect", "--format", "{{.Id}}", image).stdout.strip(),
-        network=plan.mode,
-        attached=plan.attached,
+        networks=plan,
         workdir=str(workdir),
         readonly=False,
         user=f"{os.getuid()}:{os.getgid()}",
@@ -311,7 +310,9 @@ def test_recreated_network_is_another_network(
     project.remove_network(old)
     new = project.network("default")
     now = inspect_networks(asked(project=project.name), docker)
-    assert changed(approved, now) == (f'network "{project.name}_default" was recreated: approved as {old}, now {new}',)
+    assert network_diff(approved, now) == (
+        f'network "{project.name}_default" was recreated: approved as {old}, now {new}',
+    )
     with pytest.raises(SandboxConfigError):
         require_unchanged(approved, now)
     with pytest.raises(SandboxConfigError) as error:
@@ -326,7 +327,7 @@ def test_network_that_joins_the_project_is_a_change(project: Project, docker: Do
     approved = inspect_networks(asked(project=project.name), docker)
     late = project.network("late")
     now = inspect_networks(asked(project=project.name), docker)
-    assert changed(approved, now) == (f'network "{project.name}_late" ({late}) has joined and was not approved',)
+    assert network_diff(approved, now) == (f'network "{project.name}_late" ({late}) has joined and was not approved',)
 
 
 def test_failure_to_connect_the_rest_removes_the_container(

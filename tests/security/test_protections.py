@@ -198,11 +198,11 @@ def test_sandbox_takes_no_name_of_a_service(proof: Proof, docker_engine: Engine,
     redis = ("run", "--rm", "--network", name, base_image, "nslookup", "redis")
     try:
         wanted = NetworkRequest(mode="none", names=(name,), names_origin="test", compose_project="")
-        attached = inspect_networks(wanted, proof.boxes.docker).attached
-        box = proof.boxes.start(attached=attached)
+        networks = inspect_networks(wanted, proof.boxes.docker)
+        box = proof.boxes.start(networks=networks)
         assert docker_engine.run(*redis, check=False).returncode != 0
         box.close()
-        weak = proof.weakened("no alias", attached=attached)
+        weak = proof.weakened("no alias", networks=networks)
         assert docker_engine.run(*redis, check=False).returncode == 0
         docker_engine.run("rm", "--force", weak.name)
     finally:

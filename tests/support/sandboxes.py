@@ -65,7 +65,6 @@ class Boxes:
         spec = SandboxSpec(
             image=image,
             image_id=self.engine.run("image", "inspect", "--format", "{{.Id}}", image).stdout.strip(),
-            network="none",
             workdir=str(self.workdir),
             readonly=False,
             user=f"{os.getuid()}:{os.getgid()}",

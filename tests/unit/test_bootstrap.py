@@ -128,7 +128,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def spec_of(host: Host, **fields: object) -> SandboxSpec:
     spec = SandboxSpec(
-        image="some/image:1", image_id=IMAGE_ID, network="none", workdir=host.cwd, readonly=False,
+        image="some/image:1", image_id=IMAGE_ID, workdir=host.cwd, readonly=False,
         user=f"{host.uid}:{host.gid}", home="/tmp", limits=Limits(), umask=host.umask,
     )  # fmt: skip
     return replace(spec, **fields)  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
         cleanup.callback(listing.close)
         try:
             name, lease = _run(spec, docker, world, nonce)
-            connect_rest(spec.plan, name, docker)
+            connect_rest(spec.networks, name, docker)
             facts = verify_container(
                 spec, name, marker, docker, nonce=nonce, emit=world.emit, mounts_of=world.mounts_of
             )
@@ -122,7 +122,7 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
             break
     late = world.clock() - started >= START_TIMEOUT_S
     require_same_workdir(spec.workdir, spec.workdir_id)
-    raise explain_refusal(spec.plan, docker) or explain_no_start(
+    raise explain_refusal(spec.networks, docker) or explain_no_start(
         spec, done, waited_s=START_TIMEOUT_S if late else None, processor=_explain_processor(spec, done, docker)
     )
 

@@ -67,7 +67,7 @@ def inspect_mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce
             ("it is ours", nonce_of(inspected), nonce),
             ("image", inspected.get("Image"), spec.image_id),
             ("user of the keep-alive", _object(inspected, "Config").get("User"), spec.helper_user),
-            ("network", host.get("NetworkMode"), spec.plan.first),
+            ("network", host.get("NetworkMode"), spec.networks.run_network),
             ("privileged", host.get("Privileged"), False),
             ("dropped capabilities", host.get("CapDrop"), ["ALL"]),
             ("added capabilities", host.get("CapAdd") or [], []),
@@ -84,7 +84,7 @@ def inspect_mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce
         *_resolver(host, spec),
         *(line for target, options in tmpfs_mounts(spec) for line in _tmpfs(host, target, options, spec)),
         *_mounts(inspected, host, spec),
-        *verify_attached(spec.plan, inspected),
+        *verify_attached(spec.networks, inspected),
     )
 
 
@@ -112,7 +112,7 @@ def _security_option(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str
 
 
 def _resolver(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
-    if not spec.plan.internet and not spec.engine.podman and _list(host, "Dns") != [NO_RESOLVER]:
+    if not spec.networks.internet and not spec.engine.podman and _list(host, "Dns") != [NO_RESOLVER]:
         yield f"resolver: asked for none of this host's, found {_list(host, 'Dns')!r}"
 
 
@@ -194,7 +194,7 @@ def verify_container(
     _require_open(spec, observed, checked, marker)
     _require_working(spec, observed, checked, volumes=spec.volumes if left else ())
     require_known_owner(marker.owners, observed.get("uid", ""))
-    services = service_names(spec.plan, str(inspected.get("Id", "")), docker)
+    services = service_names(spec.networks, str(inspected.get("Id", "")), docker)
     for note in services.notes:
         emit(Notice(note))
     return _facts(spec, inspected, observed, services, emit, marker)
@@ -318,9 +318,9 @@ def _facts(
         image_id=spec.image_id,
         user=user,
         home=home,
-        network=spec.plan.label,
+        network=spec.networks.label,
         internet=_reaches_internet(spec, observed, emit),
-        networks=spec.attached,
+        networks=spec.networks.attached,
         service_names=services.names,
         shared_names=services.shared,
         pids_limit=spec.limits.pids,
@@ -374,8 +374,8 @@ def _init_start(observed: dict[str, str]) -> str:
 
 def _reaches_internet(spec: SandboxSpec, observed: dict[str, str], emit: Sink) -> bool:
     """Return whether the internet counts as reachable: by what was asked for, or by what was seen inside."""
-    if spec.plan.internet or "ipv6" not in observed:
-        return spec.plan.internet
+    if spec.networks.internet or "ipv6" not in observed:
+        return spec.networks.internet
     emit(
         Notice(
             "a network that is internal has a way out by IPv6 in the sandbox, which this engine may not filter: "

@@ -165,14 +165,14 @@ def inspect_networks(request: NetworkRequest, docker: Docker) -> NetworkPlan:
 
 def connect_rest(plan: NetworkPlan, container: str, docker: Docker) -> None:
     """Connect a running container to the networks that it was not started with. Raises SandboxConfigError."""
-    for network in plan.rest:
+    for network in plan.connect_networks:
         done = run_docker(docker, *connect_argv(network.id, container))
         _require(done, f'Docker did not connect the sandbox to network "{network.name}" ({network.id})')
 
 
 def explain_refusal(plan: NetworkPlan, docker: Docker) -> SandboxConfigError | None:
     """Return why a container could not be started with the first network of `plan`, if that was the cause."""
-    first = next((network for network in plan.attached if network.id == plan.first), None)
+    first = next((network for network in plan.attached if network.id == plan.run_network), None)
     if first is None:
         return None
     done = inspect(docker, "network", first.id).done

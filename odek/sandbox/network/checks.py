@@ -32,7 +32,7 @@ def removal_hint(plan: NetworkPlan) -> str:
     )
 
 
-def changed(approved: NetworkPlan, plan: NetworkPlan) -> tuple[str, ...]:
+def network_diff(approved: NetworkPlan, plan: NetworkPlan) -> tuple[str, ...]:
     """Return how the networks of `plan` differ from those that were approved, one sentence each (R-63).
 
     Networks are the same only if their full IDs are; a recreated one has the old name and a new ID.
@@ -46,7 +46,7 @@ def changed(approved: NetworkPlan, plan: NetworkPlan) -> tuple[str, ...]:
 
 def require_unchanged(approved: NetworkPlan, plan: NetworkPlan) -> None:
     """Raise SandboxConfigError when `plan` attaches other networks than the approved ones (R-63)."""
-    differences = changed(approved, plan)
+    differences = network_diff(approved, plan)
     if differences:
         raise SandboxConfigError(
             "the networks are no longer those that were approved",
@@ -65,7 +65,7 @@ def verify_attached(plan: NetworkPlan, inspected: Mapping[str, Any]) -> tuple[st
     entries = networks if isinstance(networks, Mapping) else {}
     wanted = {network.id: network for network in plan.attached}
     found = {str(entry.get("NetworkID")) for entry in entries.values() if isinstance(entry, Mapping)}
-    own = _OWN_NETWORKS[plan.mode] if plan.first == plan.mode else frozenset()
+    own = _OWN_NETWORKS[plan.mode] if plan.run_network == plan.mode else frozenset()
     missing = [f"{shown(network.name)} ({full_id})" for full_id, network in wanted.items() if full_id not in found]
     foreign = [
         f"{shown(str(name))} ({shown(str(entry.get('NetworkID')))})"

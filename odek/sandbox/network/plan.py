@@ -98,12 +98,12 @@ class NetworkPlan:
         return not self.internet and any(network.ipv6 for network in self.attached)
 
     @property
-    def first(self) -> str:
+    def run_network(self) -> str:
         """what the container is started with: Docker connects no container that began with none"""
         return self.attached[0].id if self.attached and self.mode == "none" else self.mode
 
     @property
-    def rest(self) -> tuple[Network, ...]:
+    def connect_networks(self) -> tuple[Network, ...]:
         """what is connected after the start"""
         return self.attached if self.mode == "bridge" else self.attached[1:]
 

@@ -11,7 +11,7 @@ from odek.sandbox import argv
 from odek.sandbox.container import scripts
 from odek.sandbox.docker import inspect_argv
 from odek.sandbox.engine import Engine
-from odek.sandbox.network.plan import Network
+from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
 
 IMAGE = f"sha256:{'a' * 64}"
@@ -19,7 +19,6 @@ NETWORK = Network(name="n", id="b" * 64, internal=True)
 PLAIN = SandboxSpec(
     image="alpine:3.22",
     image_id=IMAGE,
-    network="none",
     workdir="/w",
     readonly=False,
     user="1000:100",
@@ -29,7 +28,6 @@ PLAIN = SandboxSpec(
 FULL = SandboxSpec(
     image="alpine:3.22",
     image_id=IMAGE,
-    network="none",
     workdir='/w,s:"x"',
     readonly=True,
     user="65534",
@@ -37,7 +35,7 @@ FULL = SandboxSpec(
     limits=Limits(pids=64, memory_bytes=6291456, nano_cpus=1_500_000_000),
     env=(("SECRET", "canary-7f3"),),
     volumes=(Mount(source="/w/a", target="/data"), Mount(source="/w/b", target="/b", readonly=True)),
-    attached=(NETWORK,),
+    networks=NetworkPlan(attached=(NETWORK,)),
 )
 SHARED_MEMORY = "/dev/shm:rw,noexec,nosuid,nodev,mode=1777,size=67108864,nr_inodes=16384"
 PROXIES = (
@@ -105,7 +103,7 @@ def test_run_of_a_sandbox_with_everything() -> None:
 def test_cpus_are_written_exactly(nano: int, text: str) -> None:
     """R-32."""
     spec = SandboxSpec(
-        image="i", image_id=IMAGE, network="none", workdir="/w", readonly=False, user="0", home="/",
+        image="i", image_id=IMAGE, workdir="/w", readonly=False, user="0", home="/",
         limits=Limits(nano_cpus=nano)
     )  # fmt: skip
     line = argv.run_argv(spec, name="n", labels=())
@@ -125,9 +123,7 @@ def test_cpus_are_written_exactly(nano: int, text: str) -> None:
 )
 def test_tmpfs_belongs_to_the_user_of_the_commands(user: str, owner: str) -> None:
     """R-30: writable whatever mode the image's /tmp has."""
-    spec = SandboxSpec(
-        image="i", image_id=IMAGE, network="none", workdir="/w", readonly=False, user=user, home="/", limits=Limits()
-    )
+    spec = SandboxSpec(image="i", image_id=IMAGE, workdir="/w", readonly=False, user=user, home="/", limits=Limits())
     assert argv.tmpfs_options(spec) == f"rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144{owner}"
     podman = replace(spec, engine=Engine(podman=True))  # D-13: it refuses owners
     assert argv.tmpfs_options(podman) == "rw,noexec,nosuid,nodev,mode=1777,size=1073741824"
@@ -167,7 +163,9 @@ def test_sandbox_without_the_internet_has_no_way_to_it_by_name_or_ipv6(
     mode: str, attached: tuple[Network, ...], engine: Engine, flags: tuple[str, ...]
 ) -> None:
     """E4: the host's resolver is neither named nor asked; podman takes no resolver beside network none."""
-    line = argv.run_argv(replace(PLAIN, network=mode, attached=attached, engine=engine), name="n", labels=())
+    line = argv.run_argv(
+        replace(PLAIN, networks=NetworkPlan(mode=mode, attached=attached), engine=engine), name="n", labels=()
+    )
     start = line.index("--network") + 2
     assert line[start : line.index("--ipc")] == flags
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network.checks import changed, removal_hint, require_unchanged, verify_attached, warnings
+from odek.sandbox.network.checks import network_diff, removal_hint, require_unchanged, verify_attached, warnings
 from odek.sandbox.network.plan import Network, NetworkPlan
 
 A, B, C, D = "a" * 64, "b" * 64, "c" * 64, "d" * 64
@@ -101,8 +101,8 @@ def test_removal_hint_names_the_compose_projects(found: NetworkPlan, expected: s
     ids=["none", "another order", "joined", "first one", "gone", "recreated", "everything"],
 )
 def test_changes_are_told_by_id(approved: NetworkPlan, now: NetworkPlan, expected: tuple[str, ...]) -> None:
-    """R-63: the message says what changed."""
-    assert changed(approved, now) == expected
+    """R-63: the message says what network_diff."""
+    assert network_diff(approved, now) == expected
 
 
 def test_changed_networks_stop_the_start() -> None:

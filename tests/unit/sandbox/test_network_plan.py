@@ -384,7 +384,7 @@ def test_plan_says_what_is_in_force_and_in_which_order(
 ) -> None:
     """R-39, R-54, R-55, R-71: attached networks replace none and add to bridge."""
     plan = NetworkPlan(mode=mode, attached=attached)
-    assert (plan.label, plan.internet, plan.first, plan.rest) == (label, internet, first, rest)
+    assert (plan.label, plan.internet, plan.run_network, plan.connect_networks) == (label, internet, first, rest)
 
 
 APP = (network("app_back", A, internal=True, compose_project="app"), network("app_front", B, compose_project="app"))

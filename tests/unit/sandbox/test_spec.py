@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network.plan import Network
 from odek.sandbox.spec import (
     MAX_VARIABLE_BYTES,
     Limits,
@@ -26,7 +25,6 @@ def spec_of(user: str, **changes: object) -> SandboxSpec:
     values: dict[str, object] = {
         "image": "alpine:3.22",
         "image_id": f"sha256:{'a' * 64}",
-        "network": "none",
         "workdir": "/w",
         "readonly": False,
         "home": "/tmp",
@@ -52,13 +50,6 @@ def spec_of(user: str, **changes: object) -> SandboxSpec:
 def test_helper_is_another_user_than_the_one_of_the_commands(user: str, helper: str) -> None:
     """D-10."""
     assert spec_of(user).helper_user == helper
-
-
-def test_plan_holds_the_mode_and_the_attached_networks() -> None:
-    """R-55."""
-    network = Network(name="n", id="b" * 64, internal=False)
-    plan = spec_of("0", network="bridge", attached=(network,)).plan
-    assert (plan.mode, plan.attached) == ("bridge", (network,))
 
 
 def test_environment_is_taken_byte_for_byte() -> None:

@@ -28,7 +28,7 @@ from odek.sandbox.container.start import PATIENCE_S, START_TIMEOUT_S, Surroundin
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.sandbox.mounts import MountPoint, place_of, read_mounts
-from odek.sandbox.network.plan import Network
+from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.sandbox.spec import Mount, SandboxSpec
 
 OWNER = Owner(pid=7, start="42", boot="boot-1", pidns="pid:[1]", uid=1000)
@@ -345,7 +345,7 @@ def test_volume_that_is_not_the_one_of_the_workspace_takes_the_container_down(se
 
 def test_facts_name_the_attached_networks(scene: Scene) -> None:
     """R-54, R-71: the first at the start, verified, none of its names an alias of ours."""
-    scene.spec = replace(scene.spec, attached=(NETWORK,))
+    scene.spec = replace(scene.spec, networks=NetworkPlan(attached=(NETWORK,)))
     docker = script(scene)
     docker.on("network", "inspect", "--", NETWORK.id, stdout=json.dumps([{"Name": "back", "Id": NETWORK.id}]))
     facts = scene.start().facts
@@ -638,7 +638,7 @@ def test_interrupt_takes_down_what_was_made(step: str, at: str, scene: Scene) ->
 def test_interrupt_during_an_attach_takes_down_what_was_made(scene: Scene) -> None:
     """R-38, R-54: and removes no network."""
     second = Network(name="front", id="e" * 64, internal=False)
-    scene.spec = replace(scene.spec, attached=(NETWORK, second))
+    scene.spec = replace(scene.spec, networks=NetworkPlan(attached=(NETWORK, second)))
     scene.docker.on("network", "connect", "--", second.id, "odek-7-1", raises_in_pump=Interrupted(15), stdout="x")
     script(scene)
     with pytest.raises(Interrupted):

@@ -12,6 +12,7 @@ import pytest
 from fakes.containers import IMAGE_ID, NONCE, SPEC, inspected
 
 from odek.sandbox.container.verify import inspect_mismatches
+from odek.sandbox.network.plan import NetworkPlan
 from odek.sandbox.seccomp import profile_data
 from odek.sandbox.spec import Limits, Mount
 
@@ -39,7 +40,7 @@ def changed(value: Mapping[str, Any], path: str, new: object) -> dict[str, Any]:
         LIMITED,
         replace(SPEC, readonly=True),
         replace(SPEC, user="65534:65534"),
-        replace(SPEC, network="bridge"),
+        replace(SPEC, networks=NetworkPlan(mode="bridge")),
         replace(SPEC, workdir='/w,s:"x"\n'),
         replace(SPEC, volumes=(Mount(source="/w/a", target="/a"), Mount(source="/w/b", target="/b", readonly=True))),
     ],

@@ -75,7 +75,7 @@ class Setup:
 
     def spec(self, **changes: Any) -> SandboxSpec:
         spec = SandboxSpec(
-            image="i:1", image_id=IMAGE_ID, network="none", workdir=self.host.cwd, readonly=False,
+            image="i:1", image_id=IMAGE_ID, workdir=self.host.cwd, readonly=False,
             user=f"{self.host.uid}:{self.host.gid}", home="/tmp", limits=Limits(), umask=self.host.umask,
         )  # fmt: skip
         return replace(spec, **changes)
@@ -232,7 +232,7 @@ def test_size_of_tmp(operator_has: dict[str, object], project: dict[str, object]
         ({"sandbox_readonly": True}, {"readonly": True}),
         ({"sandbox_env": {"A": "1", "HOME": "/h"}}, {"home": "/h", "env": (("A", "1"), ("HOME", "/h"))}),
         ({"sandbox_user": "12:34"}, {"user": "12:34"}),
-        ({"sandbox_network": "bridge"}, {"network": "bridge"}),
+        ({"sandbox_network": "bridge"}, {"networks": NetworkPlan(mode="bridge")}),
         ({"sandbox_memory": "64m"}, {"limits": Limits(memory_bytes=64 << 20, tmp_bytes=32 << 20)}),
         ({"sandbox_tmp_size": "2g"}, {"limits": Limits(tmp_bytes=2 << 30)}),
     ],
@@ -378,7 +378,7 @@ def listed(network: Network) -> str:
 def script_networks(setup: Setup) -> None:
     setup.docker.on("network", "ls", stdout=listed(BACK))
     setup.docker.on("network", "inspect", stdout=shown(BACK))
-    setup.script(setup.spec(attached=(BACK,)))
+    setup.script(setup.spec(networks=NetworkPlan(attached=(BACK,))))
 
 
 def test_networks_are_looked_at_before_the_question_and_again_after_it(setup: Setup) -> None:
