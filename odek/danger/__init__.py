@@ -10,6 +10,7 @@ doubts.py       what of a command line is not understood on the host
 host/           what runs on the host without a question: a closed table, programs.txt; start at rule.py
 program.py call.py options.py    a simple command to its rule
 unparsed.py     what is held against text that cannot be parsed
+languages.py    the small grammars of sed and jq, in which a program can do no harm
 datafile.py     the data files of rules/ and host/, cut into rows
 rules/          the rules: a table, commands.txt, and code for programs that need it
 """

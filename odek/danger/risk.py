@@ -95,6 +95,10 @@ _NEAR = "talks to the sandbox itself or to a service on an attached network"
 NOTHING = Finding(level=RiskClass.SAFE, rule="empty", reason="runs nothing")
 
 
+class NotUnderstood(Exception):
+    """Says, as a clause for a person, which part of a command is not known to be harmless."""
+
+
 def summarise(
     findings: Iterable[Finding],
     *,

@@ -10,6 +10,6 @@ kinds.py      what an operand or the value of an option must be
 places.py     where a path really leads, and what lies there
 checkout.py   git: in this checkout alone
 variables.py  the variables that may be set
-languages.py awk.py    sed, find, test, jq, printf; awk
+awk.py        programs of awk
 programs.txt  the table itself
 """

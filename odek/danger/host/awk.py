@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.host.table import NotUnderstood
+from odek.danger.risk import NotUnderstood
 
 _SPACE = re.compile(r"[ \t]+|\\\n")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')

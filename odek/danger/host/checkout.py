@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odek.danger.host.table import Layout, NotUnderstood
+from odek.danger.host.table import Layout
 from odek.danger.paths import Place, is_below, resolve, writable_root
+from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
 
 if TYPE_CHECKING:

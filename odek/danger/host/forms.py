@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odek.danger.host.kinds import SETTABLE_KEY, At
-from odek.danger.host.table import Layout, NotUnderstood, Row, lay_out, rows
+from odek.danger.host.table import Layout, Row, lay_out, rows
 from odek.danger.host.variables import require_settable
+from odek.danger.risk import NotUnderstood
 from odek.danger.rules.finding import ARTEFACT, HARMLESS_FOR_FOUND
 from odek.danger.shell import abstract_text
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odek.danger.host import languages
+from odek.danger import languages
 from odek.danger.host.awk import check_awk
 from odek.danger.host.searches import changeable
-from odek.danger.host.table import NotUnderstood
 from odek.danger.host.variables import require_settable
+from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from collections.abc import Container, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from odek import trusted_files
-from odek.danger.host.table import NotUnderstood
 from odek.danger.paths import (
     Place,
     classify_read,
@@ -28,7 +27,7 @@ from odek.danger.paths import (
     trusted_name,
     writable_root,
 )
-from odek.danger.risk import RiskClass
+from odek.danger.risk import NotUnderstood, RiskClass
 from odek.danger.shell import abstract_text
 
 MAX_MATCHES = 2000  # names that one glob may give

@@ -9,10 +9,11 @@ from odek.danger.host.checkout import Checkout
 from odek.danger.host.forms import AFTER, SPECIAL
 from odek.danger.host.kinds import KINDS, At
 from odek.danger.host.places import Places
-from odek.danger.host.table import Layout, NotUnderstood, Row, lay_out, rows
+from odek.danger.host.table import Layout, Row, lay_out, rows
 from odek.danger.host.variables import require_settable
 from odek.danger.paths import Place
 from odek.danger.program import identify_program
+from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
 
 MAX_WRAPPERS = 8  # programs that run programs that run programs

@@ -11,11 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from odek.danger.datafile import read_data, rows_of
+from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
-
-
-class NotUnderstood(Exception):
-    """Says, as a clause for a person, which part of a command is not known to be harmless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

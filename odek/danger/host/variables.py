@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from odek.danger.host.table import NotUnderstood
+from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
 
 _FLAG = r"[\w.+-]*"

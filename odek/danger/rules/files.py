@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.paths import classify_write, is_block_device, is_wipe_target, resolve, trusted_name
-from odek.danger.risk import RiskClass
+from odek.danger.risk import NotUnderstood, RiskClass
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
-from odek.danger.rules.textcode import sed_effects
 from odek.danger.shell import abstract_text
 
 _REMOTE = re.compile(r"(?:[^/\s:]+@)?[^/\s:]+:(?!//)|rsync://|[a-z]+://")
+_SED_FILE = re.compile(r"(?=([wWrR])[ \t]*([^\n]+))")
+"""what may be a command of sed that names a file, or the flag of a substitution: `s/a/b/w FILE`"""
+_MAX_SED_FILES = 200
 _SPECIAL_MODE = re.compile(r"[0-7]*[2-7][0-7]{3}$")
 
 
@@ -199,13 +202,19 @@ def check_sed(call: Call) -> None:
 
 
 def _check_script(call: Call, script: str) -> None:
+    from odek.danger.languages import check_sed  # few commands need it
+
     if not abstract_text.is_exact(script):
         script = script.translate(dict.fromkeys(map(ord, abstract_text.ALL), "_"))
-    runs, writes, reads = sed_effects(script)
-    if runs:
-        call.add(EXEC, "command", "runs commands from its script")
-    call.write(*writes)
-    call.read(*reads)
+    try:
+        check_sed(script)
+    except NotUnderstood:  # what is not read completely may run commands, and name files to read and write
+        call.add(EXEC, "command", "may run commands from its script")
+        named = list(islice(_SED_FILE.finditer(script), _MAX_SED_FILES))
+        for match in named:
+            call.write(match[2]) if match[1] in "wW" else call.read(match[2])
+        if len(named) == _MAX_SED_FILES:
+            call.write(abstract_text.ANY)
 
 
 def check_tar(call: Call) -> None:

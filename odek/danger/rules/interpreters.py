@@ -8,7 +8,6 @@ from odek.danger.call import Call, Rule
 from odek.danger.options import parse_arguments
 from odek.danger.paths import names_secret
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
-from odek.danger.rules.textcode import program_runs
 from odek.danger.shell import abstract_text
 
 SHELLS = frozenset(
@@ -40,6 +39,11 @@ _WIPES = re.compile(
     r"rmtree\s*\(|remove_dir_all|rm_rf|rm_r\b|removesync|rmsync\s*\(|unlink\s+glob|shutil\.rmtree|rm\s+-[a-z]*[rf][a-z]*\s+[/~]",
     re.IGNORECASE,
 )
+_AWK_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_AWK_REGEX = re.compile(r"(?<=[~(,!&|{;\s])/(?:[^/\\\n]|\\.)*/|^/(?:[^/\\\n]|\\.)*/")
+_AWK_RUNS = re.compile(r"\bsystem\s*\(|\bgetline\b|(?<!\|)\|(?!\|)|\|&|@load|@include|\bBEGINFILE\b(?=.*/inet/)")
+_AWK_CALL = re.compile(r"@\w+\s*\(")
+_AWK_WRITES = re.compile(r"\bprintf?\b[^;}\n]*?>>?")
 
 
 def check_shell(call: Call) -> None:
@@ -107,6 +111,13 @@ def _has_script(call: Call) -> bool:
     return any(not word.startswith("-") for word in call.arguments)
 
 
+def _awk_effects(text: str) -> tuple[bool, bool]:
+    """Return whether an awk program may run commands, and whether it writes files."""
+    plain = _AWK_REGEX.sub("R", _AWK_STRING.sub('""', text))
+    runs = bool(_AWK_RUNS.search(plain) or _AWK_CALL.search(plain)) or "/inet" in text
+    return runs, bool(_AWK_WRITES.search(plain))
+
+
 def check_awk(call: Call) -> None:
     """`awk`: a program that may open pipes and files."""
     arguments = parse_arguments(
@@ -122,7 +133,7 @@ def check_awk(call: Call) -> None:
     for text in inline:
         if not abstract_text.is_exact(text):
             call.add(EXEC, "computed", "runs a program that cannot be told beforehand")
-        runs, writes = program_runs(text)
+        runs, writes = _awk_effects(text)
         if runs:
             call.add(EXEC, "command", "runs commands or opens pipes from its program")
         if writes:

@@ -8,9 +8,10 @@ import pytest
 
 from odek.danger.classify import classify
 from odek.danger.host.kinds import KINDS
-from odek.danger.host.table import NotUnderstood, lay_out, parse_rows, rows
+from odek.danger.host.table import lay_out, parse_rows, rows
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Decision, Policy, PolicyContext, decide
+from odek.danger.risk import NotUnderstood
 from odek.host_executor.look import HostLook
 
 HOST = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")

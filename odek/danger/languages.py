@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from odek.danger.host.table import NotUnderstood
+from odek.danger.risk import NotUnderstood
 
 _SED_ADDRESS = r"(?:\$|[0-9]+(?:~[0-9]+)?|/(?:[^/\\\n\[]|\\.|\[\^?[^\]/\\\n\[]+\])*/I?)"
 _SED_RANGE = re.compile(rf"(?:{_SED_ADDRESS}(?:[ ]*,[ ]*(?:{_SED_ADDRESS}|[+~][0-9]+))?)?[ ]*!?[ ]*")
