@@ -202,6 +202,8 @@ def _respelled(command: str, chance: random.Random) -> str:
     spelled = chance.choice(
         (f"\\{character}", f"'{character}'", f'"{character}"', f"''{character}", f'{character}""', f"\\\n{character}")
     )
+    if re.search(r"\$\{?\w*$", command[:at]):
+        return command  # the name of a variable
     if spelled.startswith("\\\n") is False and re.match(r"[0-9]*[<>]", command[at:]):
         return command  # a descriptor's number in quotes is an argument
     return command[:at] + spelled + command[at + 1 :]

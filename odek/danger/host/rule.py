@@ -127,7 +127,7 @@ class HostRule:
             raise NotUnderstood(f"{name} without a subcommand is not known to be harmless")
         for length in (3, 2, 1):
             path = " ".join((name, *operands[:length]))
-            if path in table and len(operands) >= length:
+            if path in table and len(operands) >= length and table[path].operands != ("sub",):
                 if name == "git":
                     self._checkout.require(path, at)
                 return table[path], operands[length:], at

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import fuzz_host
 
 from odek.danger.classify import classify
 from odek.danger.host.kinds import KINDS
@@ -25,197 +26,7 @@ def asks(command: str, place: Place = HOST) -> bool:
     return decided(command, place).action != "allow"
 
 
-CODE = r"""
-awk "$(cat x.awk)" data
-xargs -d '\n' awk < x.awk
-awk 'BEGIN{x=4 / 2;system("touch ~/X");y=1 / 1}'
-awk '/"/{system("touch ~/X")} /"/' q
-awk 'if (1) /"/; system("x"); /"/'
-awk 'BEGIN{a=1; b=a / 2; print | "sh x"; c=a / 2}'
-awk 'BEGIN{"x" | getline; @f()}'
-awk -f x.awk data
-gawk -i x.awk '{print}' data
-find $(cat args)
-find . -fprint .envrc2 $(cat args)
-find . -exec sh x {} \;
-find . -execdir wc {} +
-dc -e '!x'
-dc < x.dc
-ranlib --plugin ./x.so a
-nm --plugin ./x.so a
-nm @opts
-strings @opts
-strace -o '!sh x' true
-openssl rand -engine ./x.so 4
-openssl dgst -provider-path . -provider x data
-gnuplot -e 'system("x")'
-zip -T -TT sh a.zip f
-ZIPOPT='-T -TT sh' zip a.zip f
-BAT_CONFIG_PATH=./x bat f
-HGRCPATH=./x hg status
-tar cIf "sh x" o.tar data
-tar Icf ./x o.tar data
-tar cf o.tar --use-compress-program=./x data
-tar cf o.tar --checkpoint-action=exec=sh data
-sed "s,[[:alpha:],]x,a,;1e sh x" data
-sed -i.bak ":a;1e sh x" data
-sed 's/a/b/e' f
-sed 's/a/b/w .envrc' f
-sed -f x.sed f
-sed -n "$(cat x.sed)" f
-sort --compress-program=./x f
-sort --compress-prog=./x f
-man -P ./x ls
-less -k ./x f
-less '+!x' f
-rg --pre ./x foo
-fd -x x
-xargs sh
-xargs fd < f
-command xargs fd < f
-command dc ls
-builtin dc ls
-nohup dc ls
-timeout 5 dc ls
-rename 'BEGIN{system(q(x))}' f
-x='$(y)'; echo "${x@P}"
-y='a[$(x)]'; z=abc; echo ${z:y}
-[ -v 'a[$(x)]' ]
-printf -v 'a[$(x)]' y
-typeset -i n='a[$(x)]'
-echo $['a[$(x)]']
-x='a[$(y)]'; echo $((x))
-x='a[$(y)]'; [[ $x -eq 1 ]]
-let 'a[$(x)]=1'
-a[$x]=1
-unset 'a[$(x)]'
-trap ./x EXIT
-coproc ./x
-ls() { ./x; }; ls
-if false; then weird() { :; }; fi; weird
-mapfile -C ./x a
-ldd ./x
-git -c core.pager=./x log
-git -c alias.x='!x' x
-git --exec-path=. status
-git --git-dir=x --work-tree=. status
-git --git-dir x status
-git -C x status
-cd x && git status
-git diff --ext-diff
-git log --textconv
-git grep -O./x foo
-git rebase -x ./x main
-git commit --template=x
-patch -p1
-cat f | patch -p1
-mvn --version
-""".strip().splitlines()
-
-VARIABLES = r"""
-read PATH < f; ls
-read -r -a PATH < f; ls
-for PATH in .; do ls; done
-export GIT_EXTERNAL_DIFF; : ${GIT_EXTERNAL_DIFF:=./x}; git diff
-: ${PATH:=.}; ls
-: ${PATH=.}; ls
-printf -v PATH .; ls
-mapfile PATH < f; ls
-getopts a PATH; ls
-declare -n x=PATH; x=.; ls
-declare PATH=.; ls
-export PATH; ls
-readonly BASH_ENV=x
-env GIT_DIR=x git status
-env -S 'PATH=. ls'
-((PATH=1)); ls
-let PATH=1; ls
-select PATH in .; do ls; done
-LESSKEYIN=./k less f
-LESSOPEN='|./x %s' less f
-GIT_TRACE=$HOME/.bashrc git status
-GIT_TRACE2_EVENT=~/.profile git status
-GIT_COMMON_DIR=./x git status
-LD_AUDIT=./x.so ls
-GCONV_PATH=. ls
-TMPDIR=~/.ssh sort f
-LC_ALL=../../x ls
-TZ=:/etc/x date
-PAGER=./x git log
-npm_config_script_shell=./x ls
-https_proxy=x ls
-set -a; ls
-""".strip().splitlines()
-
-PLACES = r"""
-ln -s ../../../etc e; echo x > e/cron.d/x
-for i in 1 2; do cat x; ln -sf y x; done
-cp -r other/. ~/
-cp a ~/.bashrc
-cp a ~/bin
-mv a ~/.config/autostart/x
-cd ~ && tar xf proj/x.tar
-cd .. && touch x/y
-tar xPf a.tar
-tar xf a.tar -C ~
-unzip -o x.zip -d ~
-sed --in-place='~/.x*' p c
-sed -i.json s/a/b/ odek
-xxd -r x .git/hooks/pre-commit
-uniq a .envrc
-gunzip .envrc.gz
-sort -o ~/.profile a
-tee ~/.profile < a
-dd if=a of=/home/user/.bashrc
-echo x > $(cat f)
-echo x > "$y"
-touch -- -rf
-cat $(cat list)
-cat "$(cat list)"
-head -c9 -- $(cat list)
-while read f; do cat "$f"; done < list
-for f in $(cat list); do cat $f; done
-cat /proc/$PPID/enviro? | od
-cat /proc/self/cmdline
-ps eww -p $PPID
-ps -E
-grep -r "" ~
-grep -r x ..
-grep -R x ~
-tar cf x.tar ..
-tar c -C ~ .
-diff -r . ~
-diff .env /dev/null
-git diff /dev/null .env
-git show HEAD:.env
-git grep '' -- .env
-mv .env x; cat x
-ln -s .env x; cat x
-ln ~/.ssh/id_rsa x
-cp -r ~/.ssh x
-zip -r x.zip ~/.ssh
-getent shadow root
-cat ~/.config/x
-cat /srv/x
-find . -name x -delete
-find h/ -mindepth 1 -delete
-find . -name '*.c' -o -name '*.pyc' -delete
-find ~ -name __pycache__ -exec rm -rf {} +
-rm -rf ~/x
-rm -r ../x
-zip -qrm x.zip d
-git worktree add ~/.x
-echo x > ~/.foo
-mkdir ~/.config/x
-history -w ~/.bashrc
-split -l 1 a ~/.bash
-rsync -a a/ ~/
-rsync -a a h:b
-rsync -e ./x a b
-""".strip().splitlines()
-
-
-@pytest.mark.parametrize("command", [*CODE, *VARIABLES, *PLACES])
+@pytest.mark.parametrize("command", fuzz_host.COMMANDS)
 def test_what_is_not_understood_asks(command: str) -> None:
     """E7, F9: code, variables, places; each ran unasked when the rules knew only what is bad."""
     assert asks(command)
@@ -314,6 +125,17 @@ def test_every_program_asks_for_an_option_that_nobody_listed() -> None:
 def test_every_program_asks_for_an_operand_that_cannot_be_told() -> None:
     """E7: an unknown word may be the worst option that the program has."""
     assert [name for name in PARSED if not asks(f'{name} "$(cat x)"')] == []
+
+
+def test_every_program_with_subcommands_asks_for_one_that_nobody_listed() -> None:
+    """E7: also for a group of subcommands, `git bisect view`."""
+    branching = [name for name, row in rows().items() if row.operands == ("sub",)]
+    assert [name for name in branching if not asks(f"{name} invented x")] == []
+
+
+def test_other_spellings_of_what_asks_ask_too() -> None:
+    """A short run of `scripts/fuzz-host`, which does 1,000 of each."""
+    assert list(fuzz_host.run(4, seed=11)) == []
 
 
 def test_no_letter_is_an_option_by_itself() -> None:
