@@ -51,7 +51,6 @@ RUN = (
     "odek.danger.host.rule",
     "odek.app.danger",
     "odek.app.tools",
-    "odek.tools.registry",
     "odek.model.http",
     "odek.model.openai",
     "odek.model.profiles",

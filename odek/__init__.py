@@ -25,8 +25,8 @@ The map, lowest level first; a room imports only what stands above it here (test
     approval/          what needs the operator's word, and how it is asked
     session/           conversations on disk
     host_executor/     the executor of this host: commands, files, folders, and stopping what was started
-    agent/             the loop, the calls of a turn, the system prompt
     tools/             what the model can call
+    agent/             the loop, the calls of a turn, the system prompt
     app/               one run, from its settings to a conversation: the composition root
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits

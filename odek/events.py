@@ -8,13 +8,11 @@ stored.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from odek.model.types import Reply, ToolCall, Usage
-from odek.text import plural, truncate, visible
 
 TITLE_LENGTH = 120  # characters; a line of a wide terminal
 _TELLING_ARGUMENTS = ("command", "path", "pattern", "goal")
@@ -130,21 +128,6 @@ Sink = Callable[[Event], None]
 def ignore(event: Event) -> None:
     """A sink that shows nothing."""
     del event
-
-
-def call_title(call: ToolCall) -> str:
-    """Return one line that says what `call` is about: "shell: make test", "shell: cd src (+3 lines)"."""
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        arguments = None
-    subject = ""
-    if isinstance(arguments, dict):
-        subject = next((arguments[key] for key in _TELLING_ARGUMENTS if isinstance(arguments.get(key), str)), "")
-    first, *rest = subject.strip().split("\n")
-    title = f"{call.name}: {first}" if first else call.name
-    more = f" (+{plural(len(rest), 'line')})" if rest else ""
-    return truncate(visible(truncate(title, TITLE_LENGTH)), TITLE_LENGTH - len(more)) + more
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -11,14 +11,18 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from odek.agent.context_window import truncate_middle
 from odek.calloff import CallOff, heed
 from odek.errors import Interrupted, OdekError
-from odek.events import Sink, ToolFinished, ToolStarted, call_title
+from odek.events import Sink, ToolFinished, ToolStarted
 from odek.model.types import ToolCall, ToolSpec
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    from odek.tools.registry import PreparedCall, ToolResult
 
 T = TypeVar("T")
 
@@ -181,31 +185,22 @@ def _collapsed(value: object) -> object:
 RESULT_LIMIT_CHARACTERS = 200_000
 
 
-class ToolOutcome(Protocol):
-    """What a tool gave back."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def failed(self) -> bool: ...
-
-
 class Toolbox(Protocol):
-    """The tools of a run. Failures are outcomes; what is raised ends the run."""
+    """The tools of a run; tools.registry.Toolbox. Failures are results; what is raised ends the run."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
 
-    def is_parallel(self, call: ToolCall) -> bool:
-        """Return whether `call` may run beside others, in another thread."""
+    def prepare(self, calls: Sequence[ToolCall]) -> Sequence[PreparedCall]:
+        """Check the calls of a reply, and ask one question about what several of them need, before any runs."""
         ...
 
-    def foresee(self, calls: Sequence[ToolCall]) -> None:
-        """Ask at once about what several of the `calls` of one reply will need, before any of them runs."""
+    def authorize(self, prepared: PreparedCall) -> PreparedCall:
+        """Ask about what the call needs. Calls of this reply may be waiting for it."""
         ...
 
-    def prepare(self, call: ToolCall) -> Callable[[], ToolOutcome]:
-        """Check `call`, ask whoever must be asked, and return what carries it out."""
+    def run(self, prepared: PreparedCall) -> ToolResult:
+        """Carry out an authorized call, in any thread if it is `parallel`."""
         ...
 
 
@@ -231,8 +226,7 @@ class CallRunner:
         Raises what a tool raises, OdekError for a call that fails again and again, and Interrupted;
         `take_early_results` then has what came out of turn.
         """
-        self._tools.foresee(calls)
-        for batch in self._batches(calls):
+        for batch in self._batches(self._tools.prepare(calls)):
             if len(batch) == 1:
                 self._run_one(batch[0], on_result)
             else:
@@ -243,30 +237,31 @@ class CallRunner:
         early, self._early = self._early, {}
         return early
 
-    def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+    def _batches(self, calls: Sequence[PreparedCall]) -> Iterator[list[PreparedCall]]:
         """Yield the calls in order: neighbours that may run together as one batch, any other alone."""
-        batch: list[ToolCall] = []
-        for call in calls:
-            together = self._parallel > 1 and self._tools.is_parallel(call)
+        batch: list[PreparedCall] = []
+        for prepared in calls:
+            together = self._parallel > 1 and prepared.parallel
             if batch and not together:
                 yield batch
                 batch = []
-            batch.append(call)
+            batch.append(prepared)
             if not together:
                 yield batch
                 batch = []
         if batch:
             yield batch
 
-    def _run_one(self, call: ToolCall, on_result: Callable[[ToolCall, str], None]) -> None:
-        self._sink(ToolStarted(call=call, title=call_title(call)))
-        self._hand_out(call, self._tools.prepare(call)(), on_result)
+    def _authorize(self, prepared: PreparedCall) -> PreparedCall:
+        self._sink(ToolStarted(call=prepared.call, title=prepared.title))
+        return self._tools.authorize(prepared)
 
-    def _run_together(self, calls: Sequence[ToolCall], on_result: Callable[[ToolCall, str], None]) -> None:
-        tasks = []
-        for call in calls:
-            self._sink(ToolStarted(call=call, title=call_title(call)))
-            tasks.append(self._tools.prepare(call))
+    def _run_one(self, prepared: PreparedCall, on_result: Callable[[ToolCall, str], None]) -> None:
+        self._hand_out(prepared.call, self._tools.run(self._authorize(prepared)), on_result)
+
+    def _run_together(self, prepared: Sequence[PreparedCall], on_result: Callable[[ToolCall, str], None]) -> None:
+        calls = [each.call for each in prepared]
+        tasks = [partial(self._tools.run, self._authorize(each)) for each in prepared]
         batch = ParallelRun(tasks, limit=self._parallel)
         handed_out = 0
 
@@ -282,7 +277,7 @@ class CallRunner:
             left = sorted(place for place in batch.results if place >= handed_out)
             self._early = {calls[place].id: limited(batch.results[place].text) for place in left}
 
-    def _hand_out(self, call: ToolCall, outcome: ToolOutcome, on_result: Callable[[ToolCall, str], None]) -> None:
+    def _hand_out(self, call: ToolCall, outcome: ToolResult, on_result: Callable[[ToolCall, str], None]) -> None:
         text = limited(outcome.text)
         if hint := self._failures.hint(call.name, failed=outcome.failed, text=text):
             text = f"{text}\n{hint}"

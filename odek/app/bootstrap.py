@@ -36,7 +36,7 @@ from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
 from odek.host import Host
 from odek.host_executor.commands import HostExecutor
-from odek.model.types import Message, Model, ToolSpec
+from odek.model.types import Message, Model
 from odek.redact import Redactor
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
@@ -47,7 +47,8 @@ from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.agent.loop import Agent, Alarm
-    from odek.tools.registry import Gate, Toolbox
+    from odek.tools.registry import Toolbox
+    from odek.tools.workspace import Gate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,18 +136,16 @@ def open_session(
     place = _open_place(profile, settings, intent, layers, host, world, stack, external(attachments))
     block = _environment_block(place, host, world)
     from odek.agent.loop import Agent
-    from odek.tools.registry import RedactedToolbox
 
     refused: dict[str, int] = {}
-    toolbox = _toolbox(settings, intent, place, host, world, block, refused, redact)
-    tools = RedactedToolbox(toolbox, redact)
+    tools = _toolbox(settings, intent, place, host, world, block, refused, redact)
     new_agent = partial(
         Agent,
         model=model,
         tools=tools,
         sink=sink,
         max_iterations=settings.model.max_iterations,
-        system=redact(_system_prompt(profile, settings, place, tools.specs, host, world, block)),
+        system=redact(_system_prompt(profile, settings, place, tools.advice, host, world, block)),
         parallel_calls=settings.max_tool_parallel,
         budget=_budget(settings),
         alarm=world.alarm,
@@ -157,7 +156,7 @@ def open_session(
         settings=settings,
         executor=place.executor,
         facts=place.facts,
-        gate=toolbox.gate,
+        gate=tools.gate,
         sandbox_wanted=intent.sandboxed,
         on_host_because=place.on_host_because,
         redact=redact,
@@ -259,8 +258,7 @@ def _import_rest() -> None:
         import odek.agent.loop
         import odek.app.danger
         import odek.app.tools
-        import odek.danger.classify
-        import odek.tools.registry  # noqa: F401
+        import odek.danger.classify  # noqa: F401
 
 
 def _fall_back_or_raise(
@@ -383,7 +381,7 @@ def _system_prompt(
     profile: CommandProfile,
     settings: Settings,
     place: _Place,
-    tools: Sequence[ToolSpec],
+    tool_advice: tuple[str, ...],
     host: Host,
     world: Runtime,
     block: str,
@@ -393,7 +391,7 @@ def _system_prompt(
         cwd=place.executor.workspace,
         date=time.strftime("%A, %Y-%m-%d, %Z"),
         surface=profile.surface,
-        tools=tuple(spec.name for spec in tools),
+        tool_advice=tool_advice,
     )
     return system_prompt(
         identity=settings.system or None,

@@ -1,4 +1,4 @@
-"""Which tools there are by name, and what the settings say of them; the tools themselves take a while to load."""
+"""What the settings say of tools, by name; the tools themselves take a while to load, and most settings name none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from odek.config.settings import Settings
 from odek.errors import ConfigError
 from odek.text import truncate, visible
 
-NAMES = (
-    "parallel_shell", "read_file", "batch_read", "write_file", "patch", "batch_patch", "search_files", "glob",
-    "file_info", "tree", "diff", "config_view", "shell",
-)  # fmt: skip
-"""of all tools there are; the toolbox is made too late to tell a misspelt one before Docker is asked"""
 REMOVED = ("head_tail", "checksum", "json_query")
 """of tools that odek once had; a setting that names one is answered with what to use instead"""
 _NEAR = 0.75
@@ -23,16 +18,21 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
 
     Raises ConfigError for a name that is nearly one of a tool: what somebody counts on would not be in force (F-2).
     """
+    if not (settings.tools_enabled or settings.tools_disabled):
+        return ()
+    from odek.app.tools import TOOLS
+
+    known = [tool.name for tool in TOOLS]
     warnings: list[str] = []
     for key, names in (("tools.enabled", settings.tools_enabled or ()), ("tools.disabled", settings.tools_disabled)):
         origin = settings.origin_of(key)
         for name in names:
-            if name in NAMES:
+            if name in known:
                 continue
             if name in REMOVED:
                 warnings.append(f'the tool "{name}" was removed, the shell does its work ({origin})')
                 continue
-            near = difflib.get_close_matches(name.lower(), NAMES, n=1, cutoff=_NEAR)
+            near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_NEAR)
             unknown = f'there is no tool "{visible(truncate(name, 60))}" ({origin})'
             if near:
                 raise ConfigError(unknown, hint=f'did you mean "{near[0]}"?')

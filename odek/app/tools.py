@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from odek.app.tool_names import disabled_tools
 from odek.approval.gate import Approver
@@ -18,21 +18,26 @@ from odek.host import Host
 from odek.redact import Redactor
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.spec import WORKSPACE
-from odek.tools.batch import BatchPatchTool, BatchReadTool
-from odek.tools.config_view import ConfigViewTool
-from odek.tools.diff import DiffTool
-from odek.tools.file_info import FileInfoTool, TreeTool
-from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
-from odek.tools.glob import GlobTool
-from odek.tools.registry import Tool, Toolbox, Wrap
-from odek.tools.search import SearchFilesTool
-from odek.tools.shell import ParallelShellTool, ShellTool
+from odek.tools.batch import BATCH_PATCH, BATCH_READ
+from odek.tools.config_view import CONFIG_VIEW
+from odek.tools.diff import DIFF
+from odek.tools.file_info import FILE_INFO, TREE
+from odek.tools.files import PATCH, READ_FILE, WRITE_FILE
+from odek.tools.glob import GLOB
+from odek.tools.registry import Toolbox
+from odek.tools.search import SEARCH_FILES
+from odek.tools.shell import PARALLEL_SHELL, SHELL, shell_in
 from odek.tools.unsecret import UnsecretExecutor
-from odek.tools.workspace import AskedReads, localized
+from odek.tools.workspace import Workspace, Wrap
 
 if TYPE_CHECKING:
     from odek.danger.policy import PolicyContext
 
+TOOLS = (
+    PARALLEL_SHELL, READ_FILE, BATCH_READ, WRITE_FILE, PATCH, BATCH_PATCH, SEARCH_FILES, GLOB, FILE_INFO, TREE, DIFF,
+    CONFIG_VIEW,
+    SHELL,  # last, because its description names the container: what precedes it is the same in every run, and cached
+)  # fmt: skip
 SHARED = "in the folder that it shares with this machine"
 
 
@@ -56,44 +61,23 @@ def make_toolbox(
     are as for `make_gatekeeper`. Tools that reach the network are left to the commands that they would be: those run
     in the container, by its network, or not at all (F-64).
     """
-    gate = make_gatekeeper(settings.dangerous, facts, host, approver, trusted, refused)
-    shown = UnsecretExecutor(executor, redact)  # for tools that show something; those that write need what is there
-
-    def asked(tool: Tool) -> AskedReads:
-        return AskedReads(tool, executor=executor, gate=gate, wrap=wrap)
-
+    workspace = Workspace(
+        executor=executor,
+        shown=UnsecretExecutor(executor, redact),
+        gate=make_gatekeeper(settings.dangerous, facts, host, approver, trusted, refused),
+        wrap=wrap,
+        config=applied,
+    )
+    # on the host commands run one at a time, watched by the person who allowed it
+    shell = shell_in(environment_block, parallel=facts is not None)
     return Toolbox(
-        (
-            ParallelShellTool(executor=shown, gate=gate, wrap=wrap),
-            asked(ReadFileTool(executor=shown, wrap=wrap)),
-            asked(BatchReadTool(executor=shown, wrap=wrap)),
-            WriteFileTool(executor=executor, gate=gate, wrap=wrap),
-            PatchTool(executor=executor, gate=gate, wrap=wrap),
-            BatchPatchTool(executor=executor, gate=gate, wrap=wrap),
-            asked(SearchFilesTool(executor=shown, gate=gate, wrap=wrap)),
-            GlobTool(executor=shown, wrap=wrap),
-            FileInfoTool(executor=shown, wrap=wrap),
-            TreeTool(executor=shown, wrap=wrap),
-            asked(DiffTool(executor=shown, wrap=wrap)),
-            ConfigViewTool(applied=applied, wrap=wrap),
-            # last, because it names the container: what stands before it is the same in every run, and can be cached
-            ShellTool(
-                executor=shown,
-                gate=gate,
-                wrap=wrap,
-                environment_block=environment_block,
-                parallel=facts is not None,  # on the host, one at a time, under the eyes of whoever allowed it
-            ),
-        ),
+        [shell if tool.name == shell.name else tool for tool in TOOLS],
+        workspace,
         enabled=settings.tools_enabled,
         disabled=disabled_tools(settings),
-        gate=gate,
-        localize=partial(_localized, host.cwd, executor.workspace),
+        project=host.cwd,
+        redact=redact,
     )
-
-
-def _localized(project: str, workspace: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", localized(arguments, project, workspace))
 
 
 def make_gatekeeper(

@@ -1,4 +1,4 @@
-"""Arguments of tool calls: the model's JSON text checked against the schema it was shown.
+"""Schemas of tools' arguments, and the model's JSON text checked against the one that it was shown.
 
 Of JSON Schema only what our own tools use is understood: an object of strings, whole numbers,
 booleans, lists of strings and lists of such objects, with `required`, `minimum`, `maximum`, `enum`,
@@ -8,7 +8,7 @@ booleans, lists of strings and lists of such objects, with `required`, `minimum`
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from odek.text import plural, truncate, visible
@@ -33,13 +33,59 @@ class ArgumentError(ValueError):
     """The arguments of a call are not what the schema asks for; the text is for the model."""
 
 
-def parse_arguments(text: str, schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def string(description: str = "", *, enum: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the schema of an argument that is text, perhaps one of a few words."""
+    return {"type": "string"} | ({"enum": list(enum)} if enum else {}) | _described(description)
+
+
+def integer(description: str = "", *, minimum: int = 1, maximum: int | None = None) -> dict[str, Any]:
+    """Return the schema of a whole number."""
+    bounds = {"minimum": minimum} if maximum is None else {"minimum": minimum, "maximum": maximum}
+    return {"type": "integer", **bounds, **_described(description)}
+
+
+def boolean(description: str) -> dict[str, Any]:
+    """Return the schema of a yes or no."""
+    return {"type": "boolean", **_described(description)}
+
+
+def array(items: Mapping[str, Any], *, most: int, description: str = "") -> dict[str, Any]:
+    """Return the schema of a list of one to `most` items."""
+    return {"type": "array", "minItems": 1, "maxItems": most, **_described(description), "items": items}
+
+
+def record(properties: Mapping[str, Mapping[str, Any]], *, required: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the schema of an object; `required` are names of properties."""
+    return {"type": "object", "properties": properties} | ({"required": list(required)} if required else {})
+
+
+def _described(description: str) -> dict[str, Any]:
+    return {"description": description} if description else {}
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Return the JSON object that `text` is, {} for blank text. Raises ArgumentError."""
+    try:
+        values = json.loads(text if text.strip() else "{}", parse_constant=_refuse_constant)
+        json.dumps(values, ensure_ascii=False).encode()  # lone surrogates are valid JSON but not valid text
+    except RecursionError as error:
+        raise ArgumentError("too many nested brackets") from error
+    except UnicodeEncodeError as error:
+        raise ArgumentError("half a surrogate pair is not a character") from error
+    except ValueError as error:
+        raise ArgumentError(f"not valid JSON: {truncate(visible(str(error)), 200)}") from error
+    if not isinstance(values, dict):
+        raise ArgumentError(f"must be a JSON object, not {_shown(values)}")
+    return values
+
+
+def check_arguments(values: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the arguments that `schema` knows, and the names of those it does not.
 
     An optional argument that is null counts as absent. Raises ArgumentError.
     """
     ignored: list[str] = []
-    arguments = _checked_object("", _parse_object(text), schema, ignored)
+    arguments = _checked_object("", values, schema, ignored)
     return arguments, tuple(ignored)
 
 
@@ -58,21 +104,6 @@ def _checked_object(
         if name not in arguments:
             raise ArgumentError(f'"{place}{name}" is missing')
     return arguments
-
-
-def _parse_object(text: str) -> dict[str, Any]:
-    try:
-        values = json.loads(text if text.strip() else "{}", parse_constant=_refuse_constant)
-        json.dumps(values, ensure_ascii=False).encode()  # lone surrogates are valid JSON but no text
-    except RecursionError as error:
-        raise ArgumentError("too many nested brackets") from error
-    except UnicodeEncodeError as error:
-        raise ArgumentError("half a surrogate pair is no character") from error
-    except ValueError as error:
-        raise ArgumentError(f"no valid JSON: {truncate(visible(str(error)), 200)}") from error
-    if not isinstance(values, dict):
-        raise ArgumentError(f"a JSON object is wanted, not {_shown(values)}")
-    return values
 
 
 def _checked(name: str, value: object, rules: Mapping[str, Any], ignored: list[str]) -> object:
@@ -132,7 +163,7 @@ def _has_type(value: object, name: str) -> bool:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ArgumentError(f"{name} is no JSON number")
+    raise ArgumentError(f"{name} is not a JSON number")
 
 
 def _shown(value: object) -> str:

@@ -3,99 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from odek.executor import MAX_DEPTH, Entry, Executor
-from odek.model.types import ToolSpec
+from odek.executor import MAX_DEPTH, Entry
 from odek.text import plural, visible
-from odek.tools.looking import ORDINARY, SHOWN_LIMIT_CHARACTERS, beginning, bounded, listing_notes, look
-from odek.tools.registry import ToolResult, Unasked, Wrap, render_json
-from odek.tools.workspace import FOLDER, PATH, Workspace, inside
+from odek.tools.arguments import boolean, integer, record
+from odek.tools.listing import DEFAULT_SCAN, render_scan, scan, truncate_lines
+from odek.tools.registry import Arguments, Tool, ToolResult, render_json
+from odek.tools.workspace import FOLDER, PATH, Workspace, usable
 
 DEFAULT_DEPTH = 3
 MAX_TREE_DEPTH = 10
 MAX_CHILDREN = 1000
 
 
-class FileInfoTool(Unasked):
-    """Tells what a path is."""
-
-    def __init__(self, *, executor: Executor, wrap: Wrap) -> None:
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="file_info",
-            description="Tell size, time of change, permissions and kind of a file or folder; links are not followed.",
-            parameters={"type": "object", "properties": {"path": PATH}, "required": ["path"]},
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return the facts as JSON; nothing in it is foreign."""
-        path: str = arguments["path"]
-        entry = self._workspace.executor.stat(inside(path))
-        return ToolResult(
-            text=render_json(
-                {
-                    "path": visible(self._workspace.place(path)),
-                    "size": entry.size_bytes,
-                    "mod_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.mtime_s)),
-                    "mode": f"{entry.mode:04o}",
-                    "is_dir": entry.kind == "folder",
-                    "is_symlink": entry.kind == "link",
-                    "is_regular": entry.kind == "file",
-                }
-            )
-        )
+def _file_info(workspace: Workspace, arguments: Arguments) -> ToolResult:
+    """Return the facts as JSON; nothing in it is foreign."""
+    path: str = arguments["path"]
+    entry = workspace.shown.stat(usable(path))
+    facts = {
+        "path": visible(workspace.absolute(path)),
+        "size": entry.size_bytes,
+        "mod_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.mtime_s)),
+        "mode": f"{entry.mode:04o}",
+        "is_dir": entry.kind == "folder",
+        "is_symlink": entry.kind == "link",
+        "is_regular": entry.kind == "file",
+    }
+    return ToolResult(text=render_json(facts))
 
 
-class TreeTool(Unasked):
-    """Shows how folders are laid out."""
-
-    def __init__(self, *, executor: Executor, wrap: Wrap) -> None:
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="tree",
-            description=(
-                "Show folders and files as a tree, with sizes in bytes; a folder shows how many files lie below it and "
-                "their size. Folders that hold what tools made are not entered."
-            ),
-            parameters={
-                "type": "object",
-                "properties": {
-                    "path": FOLDER,
-                    "max_depth": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_TREE_DEPTH,
-                        "description": f"levels to show; {DEFAULT_DEPTH} unless given",
-                    },
-                    "include_hidden": {"type": "boolean", "description": "show names with a dot first as well"},
-                },
-            },
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return the tree in one fence."""
-        hidden: bool = arguments.get("include_hidden", False)
-        how = replace(ORDINARY, hidden=hidden, depth=MAX_DEPTH)
-        listing = look(self._workspace.executor, arguments.get("path", ""), how)
-        entries = [entry for entry in listing.entries if hidden or not entry.name.startswith(".")]
-        below = _Below(entries)
-        base = listing.top.path.count("/") + 1 if listing.top.path else 0
-        deepest = base + arguments.get("max_depth", DEFAULT_DEPTH)
-        lines = [_line(listing.top, 0, below), *_tree_lines(entries, base, deepest, below)]
-        place = self._workspace.place(listing.top.path)
-        fence = self._workspace.wrap(bounded(lines, SHOWN_LIMIT_CHARACTERS), source=f"tree:{place}")
-        return ToolResult(text="\n".join((*beginning(listing), fence, *listing_notes(listing, how))))
+def _tree(workspace: Workspace, arguments: Arguments) -> ToolResult:
+    """Return the tree between tags."""
+    hidden: bool = arguments.get("include_hidden", False)
+    options = replace(DEFAULT_SCAN, hidden=hidden, depth=MAX_DEPTH)
+    found = scan(workspace, arguments.get("path", ""), options)
+    entries = [entry for entry in found.entries if hidden or not entry.name.startswith(".")]
+    below = _Below(entries)
+    base = found.top.path.count("/") + 1 if found.top.path else 0
+    deepest = base + arguments.get("max_depth", DEFAULT_DEPTH)
+    lines = [_line(found.top, 0, below), *_tree_lines(entries, base, deepest, below)]
+    shown = workspace.wrap(truncate_lines(lines), source=f"tree:{workspace.absolute(found.top.path)}")
+    return ToolResult(text=render_scan(found, shown, options=options))
 
 
 class _Below:
@@ -143,3 +93,28 @@ def _line(entry: Entry, level: int, below: _Below) -> str:
         case _:
             text = f"{name}  ({entry.kind})"
     return "  " * level + text
+
+
+FILE_INFO = Tool(
+    name="file_info",
+    description="Tell size, time of change, permissions and kind of a file or folder; links are not followed.",
+    parameters=record({"path": PATH}, required=("path",)),
+    run=_file_info,
+    parallel=True,
+)
+TREE = Tool(
+    name="tree",
+    description=(
+        "Show folders and files as a tree, with sizes in bytes; a folder shows how many files lie below it and their "
+        "size. Folders that hold what tools made are not entered."
+    ),
+    parameters=record(
+        {
+            "path": FOLDER,
+            "max_depth": integer(f"levels to show; {DEFAULT_DEPTH} unless given", maximum=MAX_TREE_DEPTH),
+            "include_hidden": boolean("show names with a dot first as well"),
+        }
+    ),
+    run=_tree,
+    parallel=True,
+)

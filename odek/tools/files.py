@@ -12,18 +12,32 @@ from typing import Any
 
 from odek.approval.operation import Operation
 from odek.errors import FileAccessDenied
-from odek.executor import Executor
-from odek.model.types import ToolSpec
 from odek.redact import MARK
 from odek.text import visible
+from odek.tools.arguments import boolean, integer, record, string
 from odek.tools.edit import Change, EditError, apply_changes, find_changes, render_diff, require_no_new_marks
-from odek.tools.registry import Gate, ToolResult, Unasked, Wrap, failure, render_json
-from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, Workspace, decode_text
+from odek.tools.registry import Arguments, Tool, ToolResult, failure, render_json
+from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, Workspace, decode_text, read_operations
 
 DEFAULT_LINES = 500
 MAX_LINES = 2000
 LINE_LIMIT_CHARACTERS = 10_000
 BOM = "\ufeff"
+CONTENT_LIMIT_BYTES = 1 << 20
+SHOWN_LIMIT_CHARACTERS = 100_000  # of one read: 2000 lines of 50 characters
+DIFF_LIMIT_CHARACTERS = 20_000
+WHOLE_DIFF = 1 << 40  # characters; a file has at most 10 MiB
+
+FIRST_LINE = integer("first line, from 1")
+PATCH_PARAMETERS: Mapping[str, Any] = record(
+    {
+        "path": PATH,
+        "old_string": string("the passage as it is in the file"),
+        "new_string": string('what takes its place; "" removes it'),
+        "replace_all": boolean("replace every occurrence; false unless given"),
+    },
+    required=("path", "old_string"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +50,7 @@ class Excerpt:
     """what is to be said besides: how many lines there are, which are shown, what is odd"""
 
 
-def lines_of(text: str) -> list[str]:
+def _lines_of(text: str) -> list[str]:
     """Return the lines of `text` without their ends; a lone CR or a form feed ends no line."""
     lines = text.removeprefix(BOM).split("\n")
     if not lines[-1]:
@@ -47,7 +61,7 @@ def lines_of(text: str) -> list[str]:
 def take_excerpt(text: str, *, offset: int, count: int, limit: int) -> Excerpt | str:
     """Return at most `count` lines of `text` from line `offset` on, in about `limit` characters, at
     least one line; or, in words, that there is no such line."""
-    lines = lines_of(text)
+    lines = _lines_of(text)
     if not lines:
         return Excerpt(lines=(), notes=("total_lines: 0",))
     if offset > len(lines):
@@ -56,7 +70,7 @@ def take_excerpt(text: str, *, offset: int, count: int, limit: int) -> Excerpt |
     return Excerpt(lines=shown, notes=tuple(_notes(text, len(lines), offset, offset + len(shown) - 1)))
 
 
-def cut_line(line: str) -> str:
+def _cut_line(line: str) -> str:
     """Return `line`, or its head when it is very long."""
     omitted = len(line) - LINE_LIMIT_CHARACTERS
     return line if omitted <= 0 else f"{line[:-omitted]}[{omitted} characters left out]"
@@ -65,7 +79,7 @@ def cut_line(line: str) -> str:
 def _number_lines(lines: list[str], offset: int, count: int, limit: int) -> list[str]:
     shown: list[str] = []
     for number, line in enumerate(lines[offset - 1 : offset - 1 + count], offset):
-        text = f"{number}|{cut_line(line)}"
+        text = f"{number}|{_cut_line(line)}"
         limit -= len(text) + 1
         if limit < 0 and shown:
             break
@@ -85,154 +99,6 @@ def _notes(text: str, total: int, first: int, last: int) -> list[str]:
     if not text.endswith("\n"):
         notes.append("note: no newline at the end of the file")
     return notes
-
-
-CONTENT_LIMIT_BYTES = 1 << 20
-SHOWN_LIMIT_CHARACTERS = 100_000  # of one read: 2000 lines of 50 characters
-DIFF_LIMIT_CHARACTERS = 20_000
-WHOLE_DIFF = 1 << 40  # characters; a file has at most 10 MiB
-
-PATCH_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": PATH,
-        "old_string": {"type": "string", "description": "the passage as it is in the file"},
-        "new_string": {"type": "string", "description": 'what takes its place; "" removes it'},
-        "replace_all": {"type": "boolean", "description": "replace every occurrence; false unless given"},
-    },
-    "required": ["path", "old_string"],
-}
-
-
-class ReadFileTool(Unasked):
-    """Shows lines of a text file."""
-
-    def __init__(self, *, executor: Executor, wrap: Wrap) -> None:
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="read_file",
-            description=(
-                "Show a text file with line numbers, as NUMBER|TEXT. The number and the bar are not part of the "
-                "file. Long files come in parts: go on with offset."
-            ),
-            parameters={
-                "type": "object",
-                "properties": {
-                    "path": PATH,
-                    "offset": {"type": "integer", "minimum": 1, "description": "first line, from 1"},
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_LINES,
-                        "description": f"number of lines; {DEFAULT_LINES} unless given",
-                    },
-                },
-                "required": ["path"],
-            },
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return the lines asked for in one fence, then what there is besides them."""
-        path: str = arguments["path"]
-        offset: int = arguments.get("offset", 1)
-        excerpt = take_excerpt(
-            decode_text(self._workspace.read(path), path),
-            offset=offset,
-            count=arguments.get("limit", DEFAULT_LINES),
-            limit=SHOWN_LIMIT_CHARACTERS,
-        )
-        if isinstance(excerpt, str):
-            return failure(excerpt)
-        fenced = self._workspace.wrap("\n".join(excerpt.lines), source=self._workspace.place(path))
-        return ToolResult(text="\n".join((fenced or "(empty file)", *excerpt.notes)))
-
-
-class WriteFileTool:
-    """Makes a file or replaces its content."""
-
-    def __init__(self, *, executor: Executor, gate: Gate, wrap: Wrap) -> None:
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-        self._gate = gate
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="write_file",
-            description=(
-                "Write a file: content becomes all of it. Missing folders are made, the mode of an existing file "
-                "is kept. At most 1 MiB."
-            ),
-            parameters={
-                "type": "object",
-                "properties": {"path": PATH, "content": {"type": "string", "description": "the whole new content"}},
-                "required": ["path", "content"],
-            },
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Write exactly the bytes of `content` as UTF-8."""
-        path: str = arguments["path"]
-        data = arguments["content"].encode()
-        if len(data) > CONTENT_LIMIT_BYTES:
-            return failure(f"content has {len(data)} bytes; at most {CONTENT_LIMIT_BYTES} can be written at once")
-        try:
-            require_no_new_marks(self._present(path) if MARK.encode() in data else "", arguments["content"])
-        except EditError as error:
-            return failure(f'"{visible(path)}" is not written: {error}')
-        self._workspace.write(path, data, replacing=None, gate=self._gate, change=arguments["content"])
-        return ToolResult(text=render_json({"success": True, "path": self._workspace.place(path), "bytes": len(data)}))
-
-    def _present(self, path: str) -> str:
-        """Return what is in the file, "" when there is none that can be read."""
-        try:
-            return self._workspace.read(path).decode(errors="replace")
-        except FileAccessDenied:
-            return ""
-
-    def operations(self, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
-        """Return what a call would do; where links lead, it is asked about when it is known."""
-        path = self._workspace.within(arguments["path"])
-        return (Operation(kind="write", subject=path, change=arguments["content"]),)
-
-
-class PatchTool:
-    """Replaces a passage of a file."""
-
-    def __init__(self, *, executor: Executor, gate: Gate, wrap: Wrap) -> None:
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-        self._gate = gate
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="patch",
-            description=(
-                "Replace old_string, which must occur exactly once in the file, by new_string, and return the diff. "
-                "Give old_string as read_file shows it, without line numbers. Line ends of the file are kept."
-            ),
-            parameters=PATCH_PARAMETERS,
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Make the edit, if the file is still what was read, and return the diff in one fence."""
-        path: str = arguments["path"]
-        self._workspace.require_read(path, self._gate)  # the diff, and an error, show lines of it
-        before = self._workspace.read(path)
-        try:
-            edited = edit_file(decode_text(before, path), arguments)
-        except EditError as error:
-            return failure(f'"{visible(path)}" is unchanged: {error}')
-        diff = render_diff(edited.before, edited.changes, limit=DIFF_LIMIT_CHARACTERS)
-        whole = render_diff(edited.before, edited.changes, limit=WHOLE_DIFF)  # who is asked sees all of it
-        self._workspace.write(path, edited.after.encode(), replacing=before, gate=self._gate, change=whole)
-        fenced = self._workspace.wrap(diff, source=f"patch:{self._workspace.place(path)}")
-        return ToolResult(text=f"{fenced}\nreplaced: {len(edited.changes)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,3 +123,102 @@ def edit_file(text: str, patch: Mapping[str, Any]) -> Edited:
     if len(after.encode()) > FILE_LIMIT_BYTES:
         raise EditError(f"it would have more than {FILE_LIMIT_BYTES} bytes")
     return Edited(before=text, after=after, changes=changes)
+
+
+def _read_file(workspace: Workspace, arguments: Arguments) -> ToolResult:
+    """Return the lines asked for between tags, then the notes on them."""
+    path: str = arguments["path"]
+    excerpt = take_excerpt(
+        workspace.read_text(path),
+        offset=arguments.get("offset", 1),
+        count=arguments.get("limit", DEFAULT_LINES),
+        limit=SHOWN_LIMIT_CHARACTERS,
+    )
+    if isinstance(excerpt, str):
+        return failure(excerpt)
+    lines = workspace.wrap("\n".join(excerpt.lines), source=workspace.absolute(path))
+    return ToolResult(text="\n".join((lines or "(empty file)", *excerpt.notes)))
+
+
+def _write_file(workspace: Workspace, arguments: Arguments) -> ToolResult:
+    """Write exactly the bytes of `content` as UTF-8."""
+    path, content = arguments["path"], arguments["content"]
+    data = content.encode()
+    if len(data) > CONTENT_LIMIT_BYTES:
+        return failure(f"content has {len(data)} bytes; at most {CONTENT_LIMIT_BYTES} can be written at once")
+    try:
+        require_no_new_marks(_present_text(workspace, path) if MARK in content else "", content)
+    except EditError as error:
+        return failure(f'"{visible(path)}" is not written: {error}')
+    workspace.write(path, data, replacing=None, change=content)
+    return ToolResult(text=render_json({"success": True, "path": workspace.absolute(path), "bytes": len(data)}))
+
+
+def _present_text(workspace: Workspace, path: str) -> str:
+    """Return the text of a file, "" when there is none that can be read."""
+    try:
+        return workspace.read_bytes(path).decode(errors="replace")
+    except FileAccessDenied:
+        return ""
+
+
+def _write_operations(workspace: Workspace, arguments: Arguments) -> tuple[Operation, ...]:
+    path = workspace.relative_to_root(arguments["path"])
+    return (Operation(kind="write", subject=path, change=arguments["content"]),)
+
+
+def _patch(workspace: Workspace, arguments: Arguments) -> ToolResult:
+    """Make the edit, if the file is still what was read, and return the diff between tags."""
+    path: str = arguments["path"]
+    workspace.require_read(path)  # the diff, and an error, show lines of it
+    before = workspace.read_bytes(path)
+    try:
+        edited = edit_file(decode_text(before, path), arguments)
+    except EditError as error:
+        return failure(f'"{visible(path)}" is unchanged: {error}')
+    whole = render_diff(edited.before, edited.changes, limit=WHOLE_DIFF)  # who is asked sees all of it
+    workspace.write(path, edited.after.encode(), replacing=before, change=whole)
+    diff = render_diff(edited.before, edited.changes, limit=DIFF_LIMIT_CHARACTERS)
+    shown = workspace.wrap(diff, source=f"patch:{workspace.absolute(path)}")
+    return ToolResult(text=f"{shown}\nreplaced: {len(edited.changes)}")
+
+
+READ_FILE = Tool(
+    name="read_file",
+    description=(
+        "Show a text file with line numbers, as NUMBER|TEXT. The number and the bar are not part of the file. Long "
+        "files come in parts: go on with offset."
+    ),
+    parameters=record(
+        {
+            "path": PATH,
+            "offset": FIRST_LINE,
+            "limit": integer(f"number of lines; {DEFAULT_LINES} unless given", maximum=MAX_LINES),
+        },
+        required=("path",),
+    ),
+    run=_read_file,
+    operations=read_operations,
+    parallel=True,
+    advice="- read_file shows a file with line numbers; use it rather than cat, and in parts when it is long.",
+)
+WRITE_FILE = Tool(
+    name="write_file",
+    description=(
+        "Write a file: content becomes all of it. Missing folders are made, the mode of an existing file is kept. At "
+        "most 1 MiB."
+    ),
+    parameters=record({"path": PATH, "content": string("the whole new content")}, required=("path", "content")),
+    run=_write_file,
+    operations=_write_operations,
+)
+PATCH = Tool(
+    name="patch",
+    description=(
+        "Replace old_string, which must occur exactly once in the file, by new_string, and return the diff. Give "
+        "old_string as read_file shows it, without line numbers. Line ends of the file are kept."
+    ),
+    parameters=PATCH_PARAMETERS,
+    run=_patch,
+    advice="- patch replaces one passage of a file; prefer it to writing a whole file anew.",
+)

@@ -7,28 +7,18 @@ fnmatch never tries a second way past a star, and folders are matched as sets of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
 
-from odek.executor import MAX_DEPTH, Entry, Executor
-from odek.model.types import ToolSpec
+from odek.executor import MAX_DEPTH, Entry
 from odek.text import visible
-from odek.tools.looking import (
-    ORDINARY,
-    SHOWN_LIMIT_CHARACTERS,
-    SKIP_RULE,
-    beginning,
-    bounded,
-    left_out,
-    listing_notes,
-    look,
-    relative_to,
-)
-from odek.tools.registry import ToolResult, Unasked, Wrap, failure
+from odek.tools.arguments import integer, record, string
+from odek.tools.listing import DEFAULT_SCAN, SKIP_RULE, relative_to, render_scan, scan, truncate_lines, truncation_note
+from odek.tools.registry import Arguments, Tool, ToolResult, failure
 from odek.tools.workspace import FOLDER, Workspace
 
+DEFAULT_MATCHES = 50
+MAX_MATCHES = 1000
 MAX_ALTERNATIVES = 100
 MAX_LENGTH = 1000
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -113,66 +103,49 @@ def _matches(names: list[str], parts: list[str]) -> bool:
     return len(names) in positions
 
 
-DEFAULT_MATCHES = 50
-MAX_MATCHES = 1000
-
-
-class GlobTool(Unasked):
-    """Lists paths that a wildcard describes."""
-
-    def __init__(self, *, executor: Executor, wrap: Wrap) -> None:
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="glob",
-            description=(
-                "List files and folders whose paths fit a wildcard (*, ?, [a-z], {a,b}; ** for any folders), newest "
-                f"first, as SIZE PATH; a folder ends with /, a link with @. {SKIP_RULE}"
-            ),
-            parameters={
-                "type": "object",
-                "properties": {
-                    "pattern": {"type": "string", "description": "relative to path: src/**/*.py, docs/*.md"},
-                    "path": FOLDER,
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_MATCHES,
-                        "description": f"paths to return; {DEFAULT_MATCHES} unless given",
-                    },
-                },
-                "required": ["pattern"],
-            },
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return the paths in one fence, then how many there are."""
-        limit: int = arguments.get("limit", DEFAULT_MATCHES)
-        path: str = arguments.get("path", "")
-        try:
-            wildcard = Wildcard(arguments["pattern"])
-        except WildcardError as error:
-            return failure(str(error))
-        start = "/".join(part for part in (path, wildcard.folder) if part)
-        levels = wildcard.depth
-        depth = MAX_DEPTH if levels is None else levels - len(wildcard.folder.split("/")) * bool(wildcard.folder)
-        how = replace(ORDINARY, depth=min(depth, MAX_DEPTH))
-        listing = look(self._workspace.executor, start, how)
-        prefix = f"{wildcard.folder}/" if wildcard.folder else ""
-        found = [entry for entry in listing.entries if wildcard.matches(prefix + relative_to(entry, listing.top))]
-        found.sort(key=lambda entry: -entry.mtime_s)
-        fence = self._workspace.wrap(
-            bounded([_sized(entry) for entry in found[:limit]], SHOWN_LIMIT_CHARACTERS),
-            source=f"glob:{self._workspace.place(path)}",
-        )
-        endings = [f"matches: {len(found)}", *left_out(len(found), limit), *listing_notes(listing, how)]
-        return ToolResult(text="\n".join((*beginning(listing), fence or "(no match)", *endings)))
+def _glob(workspace: Workspace, arguments: Arguments) -> ToolResult:
+    """Return the paths between tags, then how many there are."""
+    limit: int = arguments.get("limit", DEFAULT_MATCHES)
+    path: str = arguments.get("path", "")
+    try:
+        wildcard = Wildcard(arguments["pattern"])
+    except WildcardError as error:
+        return failure(str(error))
+    folder, levels = wildcard.folder, wildcard.depth
+    depth = MAX_DEPTH if levels is None else levels - len(folder.split("/")) * bool(folder)
+    options = replace(DEFAULT_SCAN, depth=min(depth, MAX_DEPTH))
+    found = scan(workspace, "/".join(part for part in (path, folder) if part), options)
+    prefix = f"{folder}/" if folder else ""
+    matching = [entry for entry in found.entries if wildcard.matches(prefix + relative_to(entry, found.top))]
+    matching.sort(key=lambda entry: -entry.mtime_s)
+    lines = truncate_lines([_sized(entry) for entry in matching[:limit]])
+    shown = workspace.wrap(lines, source=f"glob:{workspace.absolute(path)}") or "(no match)"
+    endings = (f"matches: {len(matching)}", *truncation_note(len(matching), limit))
+    return ToolResult(text=render_scan(found, shown, endings, options=options))
 
 
 def _sized(entry: Entry) -> str:
     size = str(entry.size_bytes) if entry.kind == "file" else "-"
     mark = {"file": "", "folder": "/", "link": "@", "other": "?"}[entry.kind]
     return f"{size} {visible(entry.path)}{mark}"
+
+
+GLOB = Tool(
+    name="glob",
+    description=(
+        "List files and folders whose paths fit a wildcard (*, ?, [a-z], {a,b}; ** for any folders), newest first, as "
+        f"SIZE PATH; a folder ends with /, a link with @. {SKIP_RULE}"
+    ),
+    parameters=record(
+        {
+            "pattern": string("relative to path: src/**/*.py, docs/*.md"),
+            "path": FOLDER,
+            "limit": integer(f"paths to return; {DEFAULT_MATCHES} unless given", maximum=MAX_MATCHES),
+        },
+        required=("pattern",),
+    ),
+    run=_glob,
+    parallel=True,
+    title_arguments=("path", "pattern"),
+    advice="- glob lists files whose paths fit a wildcard; use it before find.",
+)

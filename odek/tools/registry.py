@@ -1,108 +1,90 @@
-"""The tools of a run: which are offered, how a call is checked, what happens to a broken one.
+"""The tools of a run: a row for each, and the way of a call through them.
 
-A tool gets arguments that fit its schema and answers with a ToolResult; a file or a command that
-fails is a result. FileAccessDenied becomes one too. Any other OdekError means that there is nothing to
-work with any more (the sandbox is gone) and ends the run.
+A call is parsed and checked once, into a PreparedCall, and goes through three steps: `prepare` for all calls of a
+reply, then for each `authorize`, which may ask the user, and `run`, which may happen in another thread.
+
+What goes wrong with a file or a command is a result, and so is FileAccessDenied. Any other OdekError means that there
+is nothing left to work with (the sandbox is gone) and ends the run.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from odek.approval.operation import Operation
 from odek.errors import FileAccessDenied, OdekError
 from odek.model.types import ToolCall, ToolSpec
-from odek.text import truncate, visible
-from odek.tools.arguments import ArgumentError, parse_arguments
+from odek.text import plural, truncate, visible
+from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
+from odek.tools.workspace import Gate, Workspace, localized
 
-T = TypeVar("T")
+TITLE_LENGTH = 120  # characters; a line of a wide terminal
+Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What the model gets to read about a call."""
+    """The result of a call, for the model."""
 
     text: str
     failed: bool = False
 
 
-Work = Callable[[], ToolResult]
+def _no_operations(_: Workspace, __: Arguments) -> tuple[Operation, ...]:
+    return ()
 
 
-class Tool(Protocol):
-    """Something the model can call."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One thing that the model can call: all that odek knows of it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON Schema of the arguments, as arguments.py checks it"""
+    run: Callable[[Workspace, Arguments], ToolResult]
+    """carries a call out; its arguments fit `parameters`, absent ones have no key"""
+    operations: Callable[[Workspace, Arguments], Sequence[Operation]] = _no_operations
+    """what a call will do, as far as it is known before. Commands and reads must be allowed before it runs; writes are
+    checked by Workspace.write, where the executor knows the place that links lead to. Raises ArgumentError when the
+    arguments, though they fit, make no sense, and FileAccessDenied"""
+    explain_refusal: Callable[[int, str], str] = lambda _, refusal: refusal
+    """the place of the refused operation, and the refusal → the error for the model"""
+    parallel: bool = False
+    """whether calls of one reply may run at the same time, in other threads"""
+    title_arguments: tuple[str, ...] = ("path",)
+    """arguments that say what a call is about, the first that is there"""
+    advice: str = ""
+    """for the system prompt: when to use it"""
 
     @property
-    def spec(self) -> ToolSpec: ...
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Carry out one call; `arguments` fit `spec.parameters`, absent ones have no key."""
-        ...
+    def spec(self) -> ToolSpec:
+        """the tool as the model sees it"""
+        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters)
 
 
-@runtime_checkable
-class ParallelTool(Tool, Protocol):
-    """A tool whose calls may run beside others."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCall:
+    """A call of the model on its way: parsed, checked, and what it will do."""
+
+    call: ToolCall
+    title: str
+    """one safe line for people: the tool and what it is called for"""
+    tool: Tool | None = None
+    arguments: Arguments = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    """names of arguments that the tool does not know"""
+    operations: tuple[Operation, ...] = ()
+    result: ToolResult | None = None
+    """set as soon as the call cannot run: no such tool, wrong arguments, refused"""
 
     @property
     def parallel(self) -> bool:
-        """whether they may here and now; the work then happens in another thread and asks nobody"""
-        ...
-
-    def prepare(self, arguments: Mapping[str, Any]) -> Work:
-        """Check one call, ask whoever must be asked, and return what carries it out."""
-        ...
-
-
-class Unasked:
-    """Base of tools that change nothing and ask nobody: their calls may run beside others."""
-
-    parallel = True
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """See Tool."""
-        raise NotImplementedError
-
-    def prepare(self, arguments: Mapping[str, Any]) -> Work:
-        """Return what carries the call out."""
-        return partial(self.call, arguments)
-
-
-class Gate(Protocol):
-    """Says what may happen; approval.gatekeeper.Gatekeeper."""
-
-    def check(self, operation: Operation) -> str | None:
-        """Return None to let `operation` happen, else what the model is told. May ask somebody and wait."""
-        ...
-
-    def is_denied(self, operation: Operation) -> str | None:
-        """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""
-        ...
-
-    def allows(self, operation: Operation) -> bool:
-        """Return whether `operation` happens without a question; asks nobody."""
-        ...
-
-    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
-        """Ask at once about what several calls of a turn will do, as far as one question can cover it."""
-        ...
-
-
-@runtime_checkable
-class Foreseeable(Tool, Protocol):
-    """A tool that can tell beforehand what a call of it needs a word for."""
-
-    def operations(self, arguments: Mapping[str, Any]) -> Sequence[Operation]: ...
-
-
-class Wrap(Protocol):
-    """Fences foreign text off (agent.untrusted, with its nonce bound)."""
-
-    def __call__(self, text: str, *, source: str) -> str: ...
+        """whether it may run at the same time as others"""
+        return self.tool is not None and self.tool.parallel
 
 
 class Toolbox:
@@ -111,99 +93,106 @@ class Toolbox:
     def __init__(
         self,
         tools: Sequence[Tool],
+        workspace: Workspace,
         *,
         enabled: Collection[str] | None = None,
         disabled: Collection[str] = (),
-        gate: Gate | None = None,
-        localize: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda arguments: arguments,
+        project: str | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
         """Offer those of `tools` that are in `enabled` (None: all) and not in `disabled`.
 
-        `localize` puts paths in arguments right before anything looks at them.
-        `gate` is the one that stands before the tools; with none, nothing is asked beforehand.
+        `project` is the folder on this machine that the workspace is in the sandbox; results go through `redact`.
         """
-        self._gate = gate
-        self._localize = localize
+        self._workspace = workspace
+        self._project = project
+        self._redact = redact
         self._tools = {
-            tool.spec.name: tool
-            for tool in tools
-            if (enabled is None or tool.spec.name in enabled) and tool.spec.name not in disabled
+            tool.name: tool for tool in tools if (enabled is None or tool.name in enabled) and tool.name not in disabled
         }
 
     @property
-    def gate(self) -> Gate | None:
-        """the gate that stands before the tools"""
-        return self._gate
+    def gate(self) -> Gate:
+        """the gate before the tools"""
+        return self._workspace.gate
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """the tools on offer, in a fixed order"""
         return tuple(tool.spec for tool in self._tools.values())
 
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """lines for the system prompt"""
+        return tuple(tool.advice for tool in self._tools.values() if tool.advice)
+
     def call(self, call: ToolCall) -> ToolResult:
-        """Carry out `call`. Failures are results; an OdekError other than FileAccessDenied passes through."""
-        return self.prepare(call)()
+        """Carry out one `call`, all steps of it."""
+        (prepared,) = self.prepare([call])
+        return self.run(self.authorize(prepared))
 
-    def is_parallel(self, call: ToolCall) -> bool:
-        """Return whether `call` may run beside others, in another thread."""
+    def prepare(self, calls: Sequence[ToolCall]) -> tuple[PreparedCall, ...]:
+        """Check the `calls` of a reply, and ask one question about what several of them need (R-72)."""
+        prepared = tuple(map(self._prepare, calls))
+        self.gate.foresee([each.operations for each in prepared])
+        return prepared
+
+    def _prepare(self, call: ToolCall) -> PreparedCall:
         tool = self._tools.get(call.name)
-        return isinstance(tool, ParallelTool) and tool.parallel
-
-    def foresee(self, calls: Sequence[ToolCall]) -> None:
-        """Ask in one question about what several of the `calls` of a turn will need (R-72)."""
-        if self._gate is not None:
-            self._gate.foresee([self._operations(call) for call in calls])
-
-    def _operations(self, call: ToolCall) -> Sequence[Operation]:
-        tool = self._tools.get(call.name)
-        if not isinstance(tool, Foreseeable):
-            return ()
-        try:
-            return tool.operations(self._localize(parse_arguments(call.arguments, tool.spec.parameters)[0]))
-        except (ArgumentError, FileAccessDenied):  # the call will say so itself
-            return ()
-
-    def prepare(self, call: ToolCall) -> Work:
-        """Check `call`, ask whoever must be asked, and return what carries it out; errors as for `call`."""
-        tool = self._tools.get(call.name)
+        prepared = PreparedCall(call=call, tool=tool, title=_title(call.name, ""))
         if tool is None:
             offered = ", ".join(self._tools) or "none"
-            return _said(failure(f'tool "{visible(truncate(call.name, 64))}" not found; the tools are: {offered}'))
+            unknown = f'tool "{visible(truncate(call.name, 64))}" not found; the tools are: {offered}'
+            return replace(prepared, result=failure(unknown))
         try:
-            arguments, ignored = parse_arguments(call.arguments, tool.spec.parameters)
+            values = parse_arguments(call.arguments)
+            subject = next((values[key] for key in tool.title_arguments if isinstance(values.get(key), str)), "")
+            prepared = replace(prepared, title=_title(call.name, subject))
+            arguments, ignored = check_arguments(values, tool.parameters)
         except ArgumentError as error:
-            return _said(failure(f"invalid arguments: {error}"))
-        given = self._localize(arguments)
-        work: Work = partial(tool.call, given)
-        if isinstance(tool, ParallelTool) and tool.parallel:
-            prepared = _guarded(call.name, partial(tool.prepare, given))
-            work = _said(prepared) if isinstance(prepared, ToolResult) else prepared
-        return partial(_carry_out, call.name, work, ignored)
+            return replace(prepared, result=failure(f"invalid arguments: {error}"))
+        if self._project is not None:
+            arguments = localized(arguments, self._project, self._workspace.executor.workspace)
+        try:
+            operations = tuple(tool.operations(self._workspace, arguments))
+        except (ArgumentError, FileAccessDenied) as error:
+            return replace(prepared, result=failure(str(error)))
+        return replace(prepared, arguments=arguments, ignored=ignored, operations=operations)
+
+    def authorize(self, prepared: PreparedCall) -> PreparedCall:
+        """Return the call with the gate's answer: its result, if it was refused. May ask the user and wait."""
+        if prepared.tool is None or prepared.result is not None:
+            return prepared
+        operations = [(place, each) for place, each in enumerate(prepared.operations) if each.kind != "write"]
+        if len(operations) > 1:  # no question about a call that is refused anyway
+            operations.sort(key=lambda entry: self.gate.is_denied(entry[1]) is None)
+        for place, operation in operations:
+            refusal = self.gate.check(operation)
+            if refusal is not None:
+                return replace(prepared, result=failure(prepared.tool.explain_refusal(place, refusal)))
+        return prepared
+
+    def run(self, prepared: PreparedCall) -> ToolResult:
+        """Carry out a call that was authorized. No known secret leaves it, in a result or in an error (F-50)."""
+        result = prepared.result or _carry_out(prepared, self._workspace)
+        note = ""
+        if prepared.ignored:
+            names = ", ".join(f'"{visible(truncate(name, 64))}"' for name in prepared.ignored)
+            note = f"\nnote: unknown arguments were ignored: {names}"
+        return replace(result, text=self._redact(result.text + note))
 
 
-def _carry_out(name: str, work: Work, ignored: Sequence[str]) -> ToolResult:
-    result = _guarded(name, work)
-    if not ignored:
-        return result
-    names = ", ".join(f'"{visible(truncate(name, 64))}"' for name in ignored)
-    return ToolResult(text=f"{result.text}\nnote: unknown arguments were ignored: {names}", failed=result.failed)
-
-
-def _guarded(name: str, step: Callable[[], T]) -> T | ToolResult:
-    """Return what `step` does, or a failure in its place."""
+def _carry_out(prepared: PreparedCall, workspace: Workspace) -> ToolResult:
+    assert prepared.tool is not None
     try:
-        return step()
+        return prepared.tool.run(workspace, prepared.arguments)
     except FileAccessDenied as error:
         return failure(error.message)
     except OdekError:
         raise
     except Exception as error:  # a bug of ours: this call is lost, the run need not be
-        return failure(f"bug in tool {name}: {type(error).__name__}: {truncate(visible(str(error)), 500)}")
-
-
-def _said(result: ToolResult) -> Work:
-    """Return work that is done already."""
-    return lambda: result
+        reason = f"{type(error).__name__}: {truncate(visible(str(error)), 500)}"
+        return failure(f"bug in tool {prepared.tool.name}: {reason}")
 
 
 def failure(message: str) -> ToolResult:
@@ -216,36 +205,9 @@ def render_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class RedactedToolbox:
-    """A Toolbox whose results have gone through `redact`."""
-
-    def __init__(self, tools: Toolbox, redact: Callable[[str], str]) -> None:
-        self._tools = tools
-        self._redact = redact
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """the tools on offer, in a fixed order"""
-        return self._tools.specs
-
-    def call(self, call: ToolCall) -> ToolResult:
-        """Carry out `call`; see Toolbox.call."""
-        return self.prepare(call)()
-
-    def is_parallel(self, call: ToolCall) -> bool:
-        """Return whether `call` may run beside others; see Toolbox.is_parallel."""
-        return self._tools.is_parallel(call)
-
-    def foresee(self, calls: Sequence[ToolCall]) -> None:
-        """Ask at once about several calls; see Toolbox.foresee."""
-        self._tools.foresee(calls)
-
-    def prepare(self, call: ToolCall) -> Work:
-        """Check `call` and return what carries it out; see Toolbox.prepare."""
-        work = self._tools.prepare(call)
-
-        def redacted() -> ToolResult:
-            result = work()
-            return replace(result, text=self._redact(result.text))
-
-        return redacted
+def _title(name: str, subject: str) -> str:
+    """Return "shell: make test", or "shell: cd src (+3 lines)"."""
+    first, *rest = subject.strip().split("\n")
+    title = f"{name}: {first}" if first else name
+    more = f" (+{plural(len(rest), 'line')})" if rest else ""
+    return truncate(visible(truncate(title, TITLE_LENGTH)), TITLE_LENGTH - len(more)) + more

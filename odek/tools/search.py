@@ -1,38 +1,26 @@
 """The tool `search_files`: finding lines and files, in the sandbox and on the host alike.
 
 Names are chosen and contents matched here, by one set of rules, whatever the place has for a grep;
-the executor only lists folders and hands out contents, many files a call.
+the executor only lists folders and reads contents, many files a call.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
 
 from odek.approval.operation import Operation
 from odek.errors import FileAccessDenied
-from odek.executor import DirScan, Entry, Executor
-from odek.model.types import ToolSpec
+from odek.executor import DirScan, Entry
 from odek.text import plural, truncate, visible
+from odek.tools.arguments import integer, record, string
 from odek.tools.glob import Wildcard, WildcardError
-from odek.tools.looking import (
-    LISTED,
-    ORDINARY,
-    SHOWN_LIMIT_CHARACTERS,
-    SKIP_RULE,
-    beginning,
-    bounded,
-    left_out,
-    listing_notes,
-    look,
-    relative_to,
-)
+from odek.tools.listing import LISTED, SKIP_RULE, relative_to, render_scan, scan, truncate_lines, truncation_note
 from odek.tools.regex_worker import Match, MatchResult, find_matches
-from odek.tools.registry import Gate, ToolResult, Unasked, Wrap, failure
-from odek.tools.workspace import FOLDER, Workspace
+from odek.tools.registry import Arguments, Tool, ToolResult, failure
+from odek.tools.workspace import Workspace, read_operations
 
 FILE_LIMIT_BYTES = 1 << 20
 BATCH_LIMIT_BYTES = 8 << 20
@@ -41,12 +29,6 @@ TOTAL_LIMIT_BYTES = 64 << 20
 TIME_LIMIT_S = 30.0
 DEFAULT_MATCHES = 50
 MAX_MATCHES = 500
-
-
-class Search(Protocol):
-    """Tries a regular expression on texts; see matching.search_texts."""
-
-    def __call__(self, pattern: str, texts: Sequence[bytes], *, limit: int, timeout_s: float) -> MatchResult: ...
 
 
 @dataclass(slots=True)
@@ -65,144 +47,126 @@ class _Skipped:
         return shown
 
 
-class SearchFilesTool(Unasked):
-    """Finds lines in files, or files by name."""
+def search_files(
+    workspace: Workspace,
+    arguments: Arguments,
+    *,
+    find: Callable[..., MatchResult] = find_matches,
+    clock: Callable[[], float] = time.monotonic,
+) -> ToolResult:
+    """Return what was found between tags, then what was skipped and what is left.
+
+    What the gate would ask about is not searched, unless the call names it as its path: that was asked before.
+    """
+    deadline = clock() + TIME_LIMIT_S
+    pattern: str = arguments["pattern"]
+    limit: int = arguments.get("limit", DEFAULT_MATCHES)
+    by_name = arguments.get("target") == "files"
+    try:
+        accepts = _name_filter(pattern if by_name else arguments.get("file_glob", ""))
+    except WildcardError as error:
+        return failure(str(error))
+    found = scan(workspace, arguments.get("path", ""))
+    files = [entry for entry in (found.top, *found.entries) if entry.kind == "file"]
+    chosen = [entry for entry in files if accepts(relative_to(entry, found.top))]
+    if by_name:
+        return _report_files(workspace, chosen, found, limit)
+    shown, held_back = _sort_out(workspace, chosen, found.top)
+    search = _Search(workspace, find, clock, deadline)
+    problem = search.run(pattern, shown, limit)
+    return failure(problem) if problem else ToolResult(text=search.render(found, held_back))
+
+
+def _sort_out(workspace: Workspace, chosen: Sequence[Entry], top: Entry) -> tuple[list[Entry], list[Entry]]:
+    """Return those of `chosen` whose lines may be shown, and those that would have to be asked about.
+
+    A `top` that had to be asked about has been, and covers all that is in it.
+    """
+
+    def may_show(entry: Entry) -> bool:
+        return workspace.gate.allows(Operation(kind="read", subject=entry.path))
+
+    if top.path and not may_show(top):
+        return list(chosen), []
+    judged = [(entry, may_show(entry)) for entry in chosen]
+    return [entry for entry, may in judged if may], [entry for entry, may in judged if not may]
+
+
+def _report_files(workspace: Workspace, chosen: Sequence[Entry], found: DirScan, limit: int) -> ToolResult:
+    shown = _tagged(workspace, [visible(entry.path) for entry in chosen[:limit]], found) or "(no file)"
+    endings = (f"files: {len(chosen)}", *truncation_note(len(chosen), limit))
+    return ToolResult(text=render_scan(found, shown, endings))
+
+
+def _tagged(workspace: Workspace, lines: Sequence[str], found: DirScan) -> str:
+    return workspace.wrap(truncate_lines(lines), source=f"search_files:{workspace.absolute(found.top.path)}")
+
+
+class _Search:
+    """One search through the contents of files."""
 
     def __init__(
-        self,
-        *,
-        executor: Executor,
-        gate: Gate,
-        wrap: Wrap,
-        search: Search = find_matches,
-        clock: Callable[[], float] = time.monotonic,
+        self, workspace: Workspace, find: Callable[..., MatchResult], clock: Callable[[], float], deadline: float
     ) -> None:
-        """What `gate` would ask about is not searched, unless a call names it as its path."""
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-        self._gate = gate
-        self._search = search
+        self._workspace = workspace
+        self._find = find
         self._clock = clock
+        self._deadline = deadline
+        self._skipped = _Skipped()
+        self._incomplete: list[str] = []
+        self._lines: list[str] = []
+        self._count = self._searched = 0
 
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return ToolSpec(
-            name="search_files",
-            description=(
-                "Find the lines of files that match a regular expression (Python's, tried on each line by itself), as "
-                "NUMBER|LINE below the path of each file; or, with target files, find files by a wildcard for their "
-                f"name or, if it holds a slash, their path. {SKIP_RULE}"
-            ),
-            parameters={
-                "type": "object",
-                "properties": {
-                    "pattern": {"type": "string", "description": "regular expression; wildcard if target is files"},
-                    "target": {"type": "string", "enum": ["content", "files"], "description": "content unless given"},
-                    "path": {**FOLDER, "description": "folder or file to look in; the workspace unless given"},
-                    "file_glob": {"type": "string", "description": "only files like this: *.py, src/**/*.{ts,tsx}"},
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_MATCHES,
-                        "description": f"matches to return; {DEFAULT_MATCHES} unless given",
-                    },
-                },
-                "required": ["pattern"],
-            },
-        )
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return what was found in one fence, then what was skipped and what is left."""
-        deadline = self._clock() + TIME_LIMIT_S
-        pattern: str = arguments["pattern"]
-        limit: int = arguments.get("limit", DEFAULT_MATCHES)
-        by_name = arguments.get("target") == "files"
-        wanted = pattern if by_name else arguments.get("file_glob", "")
-        try:
-            accepts = _name_filter(wanted)
-        except WildcardError as error:
-            return failure(str(error))
-        listing = look(self._workspace.executor, arguments.get("path", ""), ORDINARY)
-        files = [entry for entry in (listing.top, *listing.entries) if entry.kind == "file"]
-        chosen = [entry for entry in files if accepts(relative_to(entry, listing.top))]
-        if by_name:
-            return self._report_files(chosen, listing, limit)
-        shown, held_back = self._sort_out(chosen, listing.top)
-        result = self._search_contents(pattern, shown, listing, limit, deadline)
-        return replace(result, text="\n".join((result.text, *_held_back(held_back))))
-
-    def _sort_out(self, chosen: Sequence[Entry], top: Entry) -> tuple[list[Entry], list[Entry]]:
-        """Return those of `chosen` whose lines may be shown, and those that would have to be asked about.
-
-        A `top` that had to be asked about has been (AskedReads), and stands for all that is in it.
-        """
-        if top.path and not self._may_show(top):
-            return list(chosen), []
-        judged = [(entry, self._may_show(entry)) for entry in chosen]
-        return [entry for entry, may in judged if may], [entry for entry, may in judged if not may]
-
-    def _may_show(self, entry: Entry) -> bool:
-        return self._gate.allows(Operation(kind="read", subject=entry.path))
-
-    def _report_files(self, chosen: Sequence[Entry], listing: DirScan, limit: int) -> ToolResult:
-        fence = self._fence([visible(entry.path) for entry in chosen[:limit]], listing)
-        endings = [f"files: {len(chosen)}", *left_out(len(chosen), limit), *listing_notes(listing)]
-        return ToolResult(text="\n".join((*beginning(listing), fence or "(no file)", *endings)))
-
-    def _search_contents(
-        self, pattern: str, chosen: Sequence[Entry], listing: DirScan, limit: int, deadline: float
-    ) -> ToolResult:
-        skipped = _Skipped()
-        notes: list[str] = []
-        lines: list[str] = []
-        count = searched = 0
-        for batch in _batches(chosen, skipped, notes):
-            left_s = deadline - self._clock()
+    def run(self, pattern: str, chosen: Sequence[Entry], limit: int) -> str:
+        """Search `chosen` until there are `limit` matches; return why the pattern cannot be used, else ""."""
+        for batch in _batches(chosen, self._skipped, self._incomplete):
+            left_s = self._deadline - self._clock()
             if left_s <= 0:
-                notes.append(f"stopped after {TIME_LIMIT_S:.0f} s; name a folder or a file_glob to search less")
-                break
-            places, texts = self._read(batch, skipped)
-            found = self._search(pattern, texts, limit=limit - count, timeout_s=left_s)
-            if found.error:
-                return failure(f"the pattern cannot be used: {found.error}")
-            count += len(found.hits)
-            searched += len(places)
-            lines += _render_hits(found.hits, places)
-            if found.stuck_at is not None:
-                notes.append(f"the pattern takes too long in {visible(places[found.stuck_at])}; make it simpler")
-                break
-            if found.more or (count == limit and searched < len(chosen)):
-                notes.append(f"stopped after {count} matches; there may be more: raise limit, or be more precise")
-                break
-        fence = self._fence(lines, listing)
-        endings = (f"matches: {count}, files searched: {searched}", *skipped.lines(), *listing_notes(listing))
-        return ToolResult(text="\n".join((*beginning(listing, *notes), fence or "(no match)", *endings)))
+                return self._stop(f"stopped after {TIME_LIMIT_S:.0f} s; name a folder or a file_glob to search less")
+            paths, texts = self._read(batch)
+            result = self._find(pattern, texts, limit=limit - self._count, timeout_s=left_s)
+            if result.error:
+                return f"the pattern cannot be used: {result.error}"
+            self._count += len(result.hits)
+            self._searched += len(paths)
+            self._lines += _render_hits(result.hits, paths)
+            if result.stuck_at is not None:
+                return self._stop(f"the pattern takes too long in {visible(paths[result.stuck_at])}; make it simpler")
+            if result.more or (self._count == limit and self._searched < len(chosen)):
+                why = "there may be more: raise limit, or be more precise"
+                return self._stop(f"stopped after {self._count} matches; {why}")
+        return ""
 
-    def _read(self, batch: Sequence[Entry], skipped: _Skipped) -> tuple[list[str], list[bytes]]:
+    def render(self, found: DirScan, held_back: Sequence[Entry]) -> str:
+        shown = _tagged(self._workspace, self._lines, found) or "(no match)"
+        endings = (f"matches: {self._count}, files searched: {self._searched}", *self._skipped.lines())
+        text = render_scan(found, shown, endings, incomplete=self._incomplete)
+        return "\n".join((text, *_held_back(held_back)))
+
+    def _stop(self, reason: str) -> str:
+        self._incomplete.append(reason)
+        return ""
+
+    def _read(self, batch: Sequence[Entry]) -> tuple[list[str], list[bytes]]:
         """Return the paths and the contents of those of `batch` that hold text."""
-        paths = [entry.path for entry in batch]
-        contents = self._workspace.executor.read_many(
-            paths, limit_bytes=FILE_LIMIT_BYTES, total_bytes=2 * BATCH_LIMIT_BYTES
+        found = self._workspace.shown.read_many(
+            [entry.path for entry in batch], limit_bytes=FILE_LIMIT_BYTES, total_bytes=2 * BATCH_LIMIT_BYTES
         )
-        places: list[str] = []
+        paths: list[str] = []
         texts: list[bytes] = []
-        for path, content in zip(paths, contents, strict=True):
+        for entry, content in zip(batch, found, strict=True):
             if isinstance(content, FileAccessDenied):
-                skipped.reasons.append(content.message)
+                self._skipped.reasons.append(content.message)
             elif b"\0" in content:
-                skipped.binary += 1
+                self._skipped.binary += 1
             else:
-                places.append(path)
+                paths.append(entry.path)
                 texts.append(content)
-        return places, texts
-
-    def _fence(self, lines: Sequence[str], listing: DirScan) -> str:
-        source = f"search_files:{self._workspace.place(listing.top.path)}"
-        return self._workspace.wrap(bounded(lines, SHOWN_LIMIT_CHARACTERS), source=source)
+        return paths, texts
 
 
 def _held_back(entries: Sequence[Entry]) -> list[str]:
-    """Return the line that names files which were not searched, because reading them needs a word."""
+    """Return the line that names files which were not searched, because reading them needs an approval."""
     if not entries:
         return []
     names = truncate(", ".join(visible(entry.path) for entry in entries[:LISTED]), 1000)
@@ -248,3 +212,28 @@ def _render_hits(hits: Sequence[Match], places: Sequence[str]) -> list[str]:
         lines.append(visible(places[index]))
         lines += [f"{hit.line}|{hit.text}" for hit in group]
     return lines
+
+
+SEARCH_FILES = Tool(
+    name="search_files",
+    description=(
+        "Find the lines of files that match a regular expression (Python's, tried on each line by itself), as "
+        "NUMBER|LINE below the path of each file; or, with target files, find files by a wildcard for their name or, "
+        f"if it holds a slash, their path. {SKIP_RULE}"
+    ),
+    parameters=record(
+        {
+            "pattern": string("regular expression; wildcard if target is files"),
+            "target": string("content unless given", enum=("content", "files")),
+            "path": string("folder or file to look in; the workspace unless given"),
+            "file_glob": string("only files like this: *.py, src/**/*.{ts,tsx}"),
+            "limit": integer(f"matches to return; {DEFAULT_MATCHES} unless given", maximum=MAX_MATCHES),
+        },
+        required=("pattern",),
+    ),
+    run=search_files,
+    operations=read_operations,
+    parallel=True,
+    title_arguments=("path", "pattern"),
+    advice="- search_files finds lines by a regular expression, or files by name; use it before grep.",
+)

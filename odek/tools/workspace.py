@@ -1,87 +1,144 @@
-"""What all file tools share: how a path is taken, how bytes become text, and the gate before a write."""
+"""What the tools of a session work with: the executor, the gate before it, and how a path or bytes are taken."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from odek.approval.operation import Operation
 from odek.errors import FileAccessDenied
 from odek.executor import Executor
-from odek.model.types import ToolSpec
 from odek.text import visible
-from odek.tools.registry import Gate, Tool, ToolResult, Work, Wrap, failure
+from odek.tools.arguments import string
 
 FILE_LIMIT_BYTES = 10 << 20
-
+TOTAL_LIMIT_BYTES = 32 << 20
+"""of the files that one call reads"""
 PATH_KEYS = ("path", "path_a", "path_b")
 """arguments that name a file or a folder, in whatever tool"""
-PATH: Mapping[str, Any] = {
-    "type": "string",
-    "description": "a file in the workspace",
-}
-FOLDER: Mapping[str, Any] = {
-    "type": "string",
-    "description": "a folder in the workspace; all of it unless given",
-}
+PATH: Mapping[str, Any] = string("a file in the workspace")
+FOLDER: Mapping[str, Any] = string("a folder in the workspace; all of it unless given")
+
+
+class Gate(Protocol):
+    """Decides what may happen; approval.gatekeeper.Gatekeeper."""
+
+    def check(self, operation: Operation) -> str | None:
+        """Return None to let `operation` happen, else the refusal for the model. May ask the user and wait."""
+        ...
+
+    def is_denied(self, operation: Operation) -> str | None:
+        """Return the refusal of an `operation` that is refused without a question, else None; never asks."""
+        ...
+
+    def allows(self, operation: Operation) -> bool:
+        """Return whether `operation` happens without a question; never asks."""
+        ...
+
+    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
+        """Ask one question about what several calls of a turn will do, as far as one question can cover it."""
+        ...
+
+
+class Wrap(Protocol):
+    """Puts foreign text between untrusted_content tags (agent.untrusted, with its nonce bound)."""
+
+    def __call__(self, text: str, *, source: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """Reads and writes files as tools name them."""
+    """Reads and writes files as tools name them, and runs commands."""
 
     executor: Executor
+    """for tools that write: they need the bytes that are there"""
+    shown: Executor
+    """for tools that show something: the same without secrets"""
+    gate: Gate
     wrap: Wrap
+    config: Callable[[], Mapping[str, object]] = dict
+    """returns the settings in force: fit for JSON, without secrets"""
 
-    def place(self, path: str) -> str:
+    def absolute(self, path: str) -> str:
         """Return the absolute form of `path`, for labels and results; it decides nothing."""
         return posixpath.normpath(posixpath.join(self.executor.workspace, path))
 
-    def within(self, path: str) -> str:
-        """Return `path` relative to the workspace as its letters say. Raises FileAccessDenied when it leaves it."""
-        relative = posixpath.relpath(self.place(inside(path)), self.executor.workspace)
+    def relative_to_root(self, path: str) -> str:
+        """Return `path` relative to the workspace, without following links. Raises FileAccessDenied outside it."""
+        relative = posixpath.relpath(self.absolute(usable(path)), self.executor.workspace)
         if relative == ".." or relative.startswith("../"):
             raise FileAccessDenied(f'"{visible(path)}" leaves the workspace')
         return relative
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a file of at most FILE_LIMIT_BYTES. Raises FileAccessDenied."""
-        return self.executor.read(inside(path), limit_bytes=FILE_LIMIT_BYTES)
+    def read_text(self, path: str) -> str:
+        """Return the text of a file, without secrets. Raises FileAccessDenied."""
+        return decode_text(self.shown.read(usable(path), limit_bytes=FILE_LIMIT_BYTES), path)
 
-    def require_read(self, path: str, gate: Gate) -> None:
-        """Ask `gate` about a file of which something will be shown. Raises FileAccessDenied."""
-        denial = gate.check(Operation(kind="read", subject=self.within(path)))
+    def read_bytes(self, path: str) -> bytes:
+        """Return the bytes that are in a file, to be edited. Raises FileAccessDenied."""
+        return self.executor.read(usable(path), limit_bytes=FILE_LIMIT_BYTES)
+
+    def require_read(self, path: str) -> None:
+        """Ask the gate about a file of which something will be shown. Raises FileAccessDenied."""
+        denial = self.gate.check(Operation(kind="read", subject=self.relative_to_root(path)))
         if denial is not None:
             raise FileAccessDenied(denial)
 
-    def write(self, path: str, data: bytes, *, replacing: bytes | None, gate: Gate, change: str) -> None:
-        """Write a file if `gate` lets it through, to which `change` shows what is written. Raises FileAccessDenied."""
-        guard = partial(_require, gate, change)
-        self.executor.write(inside(path), data, replacing=replacing, guard=guard)
+    def write(self, path: str, data: bytes, *, replacing: bytes | None, change: str) -> None:
+        """Write a file if the gate lets it through, to which `change` is shown. Raises FileAccessDenied."""
+        self.executor.write(usable(path), data, replacing=replacing, guard=partial(_require_write, self.gate, change))
 
 
-def localized(value: object, project: str, workspace: str) -> object:
+def read_operations(workspace: Workspace, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
+    """Return what a call reads of the workspace that names its files by PATH_KEYS, or by `path` in each of `files`.
+
+    The executor refuses what lies outside.
+    """
+    named = [arguments[key] for key in PATH_KEYS if key in arguments]
+    paths: dict[str, None] = {}
+    for path in (*named, *(entry["path"] for entry in arguments.get("files", ()))):
+        try:
+            paths[workspace.relative_to_root(path)] = None
+        except FileAccessDenied:
+            continue
+    return tuple(Operation(kind="read", subject=path) for path in paths)
+
+
+def read_all(executor: Executor, paths: Sequence[str]) -> list[bytes | FileAccessDenied]:
+    """Return the bytes of each file, or why they cannot be read."""
+    results: list[bytes | FileAccessDenied | None] = []
+    accepted: list[str] = []
+    for path in paths:
+        try:
+            accepted.append(usable(path))
+            results.append(None)
+        except FileAccessDenied as refusal:
+            results.append(refusal)
+    contents = iter(executor.read_many(accepted, limit_bytes=FILE_LIMIT_BYTES, total_bytes=TOTAL_LIMIT_BYTES))
+    return [next(contents) if known is None else known for known in results]
+
+
+def localized(arguments: Mapping[str, Any], project: str, workspace: str) -> dict[str, Any]:
     """Return the arguments of a call with paths of the project as this machine has them named as commands see them.
 
     A model that has read the path of the project somewhere (in a message of a compiler, in the user's words) means
     the same file (B112). `project` is the folder on this machine that `workspace` is in the sandbox.
     """
-    if isinstance(value, list):
-        return [localized(item, project, workspace) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _local(inner, project, workspace)
-        if key in PATH_KEYS and isinstance(inner, str)
-        else localized(inner, project, workspace)
-        for key, inner in value.items()
-    }
+
+    def local(key: str, value: object) -> object:
+        if isinstance(value, str):
+            return _local_path(value, project, workspace) if key in PATH_KEYS else value
+        if isinstance(value, list):
+            return [local("", item) for item in value]
+        return localized(value, project, workspace) if isinstance(value, dict) else value
+
+    return {key: local(key, value) for key, value in arguments.items()}
 
 
-def _local(path: str, project: str, workspace: str) -> str:
+def _local_path(path: str, project: str, workspace: str) -> str:
     whole = posixpath.normpath(path)
     if whole == workspace or whole.startswith(workspace + "/"):
         return path
@@ -90,8 +147,8 @@ def _local(path: str, project: str, workspace: str) -> str:
     return workspace + whole[len(project.rstrip("/")) :] + "/" * path.endswith("/")
 
 
-def inside(path: str) -> str:
-    """Return `path` for the executor; `~` is the shell's word for a place outside (F-61)."""
+def usable(path: str) -> str:
+    """Return `path` for the executor; `~` is expanded by shells only, to a place outside (F-61)."""
     if not path.strip():
         raise FileAccessDenied("the path is empty")
     if path == "~" or path.startswith("~/"):
@@ -100,7 +157,7 @@ def inside(path: str) -> str:
 
 
 def decode_text(data: bytes, path: str) -> str:
-    """Return `data` as text. Raises FileAccessDenied for a NUL byte or bytes that are no UTF-8 (F-66)."""
+    """Return `data` as text. Raises FileAccessDenied for a NUL byte or bytes that are not UTF-8 (F-66)."""
     shown = f'"{visible(path)}"'
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FileAccessDenied(f"{shown} looks like UTF-16, not UTF-8; convert it with iconv in the shell")
@@ -112,57 +169,12 @@ def decode_text(data: bytes, path: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FileAccessDenied(
-            f"{shown} is no UTF-8 text: byte 0x{data[error.start]:02x} on line {line}. It is binary or in an older "
+            f"{shown} is not UTF-8 text: byte 0x{data[error.start]:02x} on line {line}. It is binary or in an older "
             "encoding such as Latin-1; convert it with iconv in the shell"
         ) from error
 
 
-def _require(gate: Gate, change: str, path: str) -> None:
+def _require_write(gate: Gate, change: str, path: str) -> None:
     denial = gate.check(Operation(kind="write", subject=path, change=change))
     if denial is not None:
         raise FileAccessDenied(denial)
-
-
-class AskedReads:
-    """A tool that shows contents of files, each of which the gate has to let through first."""
-
-    parallel = True
-
-    def __init__(self, tool: Tool, *, executor: Executor, gate: Gate, wrap: Wrap) -> None:
-        """`tool` names files by `path`, `path_a`, `path_b`, or by the `path` of each of `files`."""
-        self._tool = tool
-        self._gate = gate
-        self._workspace = Workspace(executor=executor, wrap=wrap)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """what the model is told"""
-        return self._tool.spec
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """See Tool."""
-        return self.prepare(arguments)()
-
-    def prepare(self, arguments: Mapping[str, Any]) -> Work:
-        """Ask about every file, and return what reads them; one refusal refuses the call."""
-        for operation in self.operations(arguments):
-            refusal = self._gate.check(operation)
-            if refusal is not None:
-                return partial(failure, refusal)
-        return partial(self._tool.call, arguments)
-
-    def operations(self, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
-        """Return what a call would read in the workspace; the executor refuses what lies outside."""
-        paths = dict.fromkeys(self._within(path) for path in _paths(arguments))
-        return tuple(Operation(kind="read", subject=path) for path in paths if path)
-
-    def _within(self, path: str) -> str:
-        try:
-            return self._workspace.within(path)
-        except FileAccessDenied:
-            return ""
-
-
-def _paths(arguments: Mapping[str, Any]) -> Sequence[str]:
-    named = [arguments[key] for key in PATH_KEYS if key in arguments]
-    return [*named, *(entry["path"] for entry in arguments.get("files", ()))]

@@ -17,7 +17,6 @@ from odek.events import (
     ToolFinished,
     ToolStarted,
     WarningIssued,
-    call_title,
     to_json,
 )
 from odek.model.types import Message, Reply, ToolCall, Usage
@@ -78,28 +77,3 @@ def test_to_json_gives_each_event_its_object(event: Event, expected: dict[str, A
     """R-81: events for machines."""
     assert to_json(event) == expected
     assert json.loads(json.dumps(to_json(event))) == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "title"),
-    [
-        ('{"command":"make test"}', "shell: make test"),
-        ('{"description":"d","path":"a.py"}', "shell: a.py"),
-        ('{"command":5,"path":"a.py"}', "shell: a.py"),
-        ("{}", "shell"),
-        ("[1]", "shell"),
-        ("{half", "shell"),
-        ("[" * 100_000, "shell"),
-        ('{"command":"a\\u001b[2Jb\\u202e"}', "shell: a\\x1b[2Jb\\u202e"),
-        ('{"command":"\\ncd src\\nmake\\nls\\n"}', "shell: cd src (+2 lines)"),
-        ('{"command":"cd \\rsrc\\nmake"}', "shell: cd \\rsrc (+1 line)"),
-    ],
-)
-def test_call_title_is_one_safe_line(arguments: str, title: str) -> None:
-    """R-64: what a model chose cannot move the cursor of the person who reads the title."""
-    assert call_title(ToolCall(id="1", name="shell", arguments=arguments)) == title
-
-
-def test_call_title_is_short() -> None:
-    call = ToolCall(id="1", name="shell", arguments=json.dumps({"command": "\x1b" * 3_000_000}))
-    assert len(call_title(call)) == 120

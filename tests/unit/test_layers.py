@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "model": GROUND,
     "session": GROUND | {"operator_home", "safefile", "state", "strict_json", "model"},
     "host_executor": GROUND | {"process", "secret_names", "executor"},
-    "agent": GROUND | {"events", "model", "calloff"},
+    "agent": GROUND | {"events", "model", "tools", "calloff"},
     "tools": GROUND | {"redact", "process", "model", "danger", "approval", "executor"},
     "demo": set(),
 }

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from fakes.tools import FakeToolbox
 
 from odek.agent.calls import CallRunner
 from odek.errors import OdekError
 from odek.events import Event, ToolFinished, ToolStarted
-from odek.model.types import ToolCall, ToolSpec
+from odek.model.types import ToolCall
+from odek.tools.registry import ToolResult
 
 PATIENCE_S = 20
 
 
-@dataclass(frozen=True)
-class Outcome:
-    text: str
-    failed: bool = False
-
-
-Work = Callable[[], Outcome]
-
-
-@dataclass
-class Tools:
-    """Calls named r… may run together, calls named w… may not; what they do stands in `work`."""
-
-    work: dict[str, Work]
-    log: list[str] = field(default_factory=list)
-    specs: tuple[ToolSpec, ...] = ()
-
-    def is_parallel(self, call: ToolCall) -> bool:
-        return call.id.startswith("r")
-
-    def foresee(self, calls: Sequence[ToolCall]) -> None:
-        self.log.append(f"foreseen {' '.join(call.id for call in calls)}")
-
-    def prepare(self, call: ToolCall) -> Work:
-        self.log.append(f"asked {call.id}")
-        assert threading.current_thread() is threading.main_thread()
-        return self.work[call.id]
+Work = Callable[[], ToolResult]
 
 
 @dataclass
 class Bench:
     runner: CallRunner
-    tools: Tools
+    tools: FakeToolbox
     results: list[tuple[str, str]] = field(default_factory=list)
 
     def run(self, *ids: str) -> list[tuple[str, str]]:
@@ -58,7 +34,12 @@ class Bench:
 
 
 def bench(work: dict[str, Work], *, parallel: int = 4) -> Bench:
-    tools = Tools(work)
+    """Calls named r… may run together, calls named w… may not; `work` is what they do."""
+
+    def carry_out(call: ToolCall) -> ToolResult:
+        return work[call.id]()
+
+    tools = FakeToolbox(carry_out, parallel=lambda call: call.id.startswith("r"))
 
     def sink(event: Event) -> None:
         assert threading.current_thread() is threading.main_thread()
@@ -71,21 +52,21 @@ def bench(work: dict[str, Work], *, parallel: int = 4) -> Bench:
 
 
 def gives(text: str) -> Work:
-    return lambda: Outcome(text)
+    return lambda: ToolResult(text=text)
 
 
 def after(event: threading.Event, text: str) -> Work:
-    def work() -> Outcome:
+    def work() -> ToolResult:
         assert event.wait(PATIENCE_S)
-        return Outcome(text)
+        return ToolResult(text=text)
 
     return work
 
 
 def before(event: threading.Event, text: str) -> Work:
-    def work() -> Outcome:
+    def work() -> ToolResult:
         event.set()
-        return Outcome(text)
+        return ToolResult(text=text)
 
     return work
 
@@ -96,7 +77,7 @@ def test_results_come_in_the_order_of_the_calls() -> None:
     b = bench({"r1": after(last, "one"), "r2": gives("two"), "r3": before(last, "three")})
     assert b.run("r1", "r2", "r3") == [("r1", "one"), ("r2", "two"), ("r3", "three")]
     assert b.tools.log == [
-        "foreseen r1 r2 r3",
+        "prepared r1 r2 r3",
         *("started r1", "asked r1", "started r2", "asked r2", "started r3", "asked r3"),
         *("finished r1", "finished r2", "finished r3"),
     ]
@@ -106,9 +87,9 @@ def test_calls_that_may_not_run_together_run_alone_and_in_between() -> None:
     """A write between two reads stays between them; what a card did not cover is not asked before its turn."""
     meeting = threading.Barrier(2, timeout=PATIENCE_S)
 
-    def meet() -> Outcome:
+    def meet() -> ToolResult:
         meeting.wait()
-        return Outcome("met")
+        return ToolResult(text="met")
 
     b = bench({"r1": meet, "r2": meet, "w1": gives("written"), "w2": gives("written"), "r3": meet, "r4": meet})
     assert [id_ for id_, _ in b.run("r1", "r2", "w1", "w2", "r3", "r4")] == ["r1", "r2", "w1", "w2", "r3", "r4"]
@@ -122,9 +103,9 @@ def test_calls_that_may_not_run_together_run_alone_and_in_between() -> None:
 def test_a_single_call_runs_in_the_main_thread(parallel: int, ids: tuple[str, ...]) -> None:
     threads: list[threading.Thread] = []
 
-    def work() -> Outcome:
+    def work() -> ToolResult:
         threads.append(threading.current_thread())
-        return Outcome("")
+        return ToolResult(text="")
 
     bench(dict.fromkeys(ids, work), parallel=parallel).run(*ids)
     assert threads == [threading.main_thread()] * len(ids)
@@ -134,7 +115,7 @@ def test_results_out_of_turn_are_kept_when_a_call_ends_the_run() -> None:
     """B44: what is finished is not thrown away. One of the two threads begins r4 when r3 is done."""
     later = threading.Event()
 
-    def fail() -> Outcome:
+    def fail() -> ToolResult:
         assert later.wait(PATIENCE_S)
         raise OdekError("the sandbox is gone")
 
@@ -154,6 +135,6 @@ def test_nothing_is_left_over_after_a_run_that_ended_well() -> None:
 
 
 def test_failures_are_counted_over_calls_that_ran_together() -> None:
-    b = bench(dict.fromkeys(("r1", "r2", "r3"), lambda: Outcome("no", failed=True)))
+    b = bench(dict.fromkeys(("r1", "r2", "r3"), lambda: ToolResult(text="no", failed=True)))
     texts = [text for _, text in b.run("r1", "r2", "r3")]
     assert [text.count("hint: t failed 3 times in a row.") for text in texts] == [0, 0, 1]

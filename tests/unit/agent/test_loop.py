@@ -3,12 +3,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from fakes.model import NO_USAGE, ScriptedModel, text_reply
+from fakes.tools import FakeToolbox
 
 from odek.agent.budget import Budget
 from odek.agent.calls import RESULT_LIMIT_CHARACTERS
@@ -27,6 +27,7 @@ from odek.events import (
 )
 from odek.model.errors import ModelError, ModelRejected
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
+from odek.tools.registry import ToolResult
 
 SPECS = (ToolSpec(name="echo", description="", parameters={"type": "object", "properties": {}}),)
 SYSTEM = Message(role="system", content="system text")
@@ -36,29 +37,16 @@ CUT = "[odek] The reply was cut off here: the turn ended before it was complete.
 INTERRUPTED = '{"error":"interrupted: the run was stopped before this call had a result; it may have had effects"}'
 
 
-@dataclass(frozen=True)
-class Outcome:
-    text: str
-    failed: bool = False
-
-
-@dataclass
-class Tools:
+class Tools(FakeToolbox):
     """Answers calls by id; an exception is raised."""
 
-    outcomes: dict[str, Outcome | BaseException]
-    specs: tuple[ToolSpec, ...] = SPECS
+    def __init__(
+        self, outcomes: dict[str, ToolResult | BaseException], parallel: Callable[[ToolCall], bool] = lambda _: False
+    ) -> None:
+        super().__init__(self.answer, parallel=parallel, specs=SPECS)
+        self.outcomes = outcomes
 
-    def is_parallel(self, call: ToolCall) -> bool:  # noqa: ARG002  part of the protocol
-        return False
-
-    def foresee(self, calls: Sequence[ToolCall]) -> None:
-        """Nothing needs a word."""
-
-    def prepare(self, call: ToolCall) -> Callable[[], Outcome]:
-        return partial(self._call, call)
-
-    def _call(self, call: ToolCall) -> Outcome:
+    def answer(self, call: ToolCall) -> ToolResult:
         outcome = self.outcomes.pop(call.id)
         if isinstance(outcome, BaseException):
             raise outcome
@@ -95,7 +83,7 @@ class Bench:
 
 def bench(
     *replies: Reply | BaseException,
-    outcomes: dict[str, Outcome | BaseException] | None = None,
+    outcomes: dict[str, ToolResult | BaseException] | None = None,
     max_iterations: int = 10,
     history: Sequence[Message] = (),
     window: int | None = None,
@@ -125,7 +113,7 @@ def test_run_returns_the_answer_of_a_model_that_needs_no_tool() -> None:
 def test_run_answers_every_call_in_the_order_of_the_calls() -> None:
     """R-80: one tool message per call, with the id of the call."""
     reply = asks_for("x", "y", text="looking")
-    b = bench(reply, says("done"), outcomes={"y": Outcome("second"), "x": Outcome("first")})
+    b = bench(reply, says("done"), outcomes={"y": ToolResult(text="second"), "x": ToolResult(text="first")})
     b.agent.run("task")
     assert b.requests[1][0] == (SYSTEM, TASK, reply.message, result("x", "first"), result("y", "second"))
 
@@ -133,7 +121,7 @@ def test_run_answers_every_call_in_the_order_of_the_calls() -> None:
 def test_run_tells_everything_that_happens_in_order() -> None:
     first = asks_for("x", text="hm", usage=Usage(input_tokens=5, output_tokens=1))
     last = says("done", usage=Usage(input_tokens=7, output_tokens=2, cached_tokens=5))
-    b = bench(first, last, outcomes={"x": Outcome("no", failed=True)})
+    b = bench(first, last, outcomes={"x": ToolResult(text="no", failed=True)})
     b.agent.run("task")
     (call,) = calls("x")
     assert b.events == [
@@ -167,7 +155,7 @@ def test_history_keeps_its_messages_and_loses_its_system_message() -> None:
 
 def test_run_keeps_reasoning_in_the_messages() -> None:
     message = Message(role="assistant", content="", tool_calls=calls("x"), reasoning="because")
-    b = bench(Reply(message=message), says("done"), outcomes={"x": Outcome("r")})
+    b = bench(Reply(message=message), says("done"), outcomes={"x": ToolResult(text="r")})
     b.agent.run("task")
     assert b.agent.messages[2] == message
 
@@ -188,7 +176,7 @@ def test_run_fails_when_the_answer_is_empty_twice() -> None:
 
 
 def test_an_empty_answer_counts_again_after_work_was_done() -> None:
-    b = bench(says(""), asks_for("x"), says(""), says("done"), outcomes={"x": Outcome("r")})
+    b = bench(says(""), asks_for("x"), says(""), says("done"), outcomes={"x": ToolResult(text="r")})
     assert b.agent.run("task") == "done"
 
 
@@ -198,7 +186,7 @@ def test_run_ends_with_a_summary_when_the_iterations_are_used_up() -> None:
         asks_for("x"),
         asks_for("y"),
         says("half done"),
-        outcomes={"x": Outcome("1"), "y": Outcome("2")},
+        outcomes={"x": ToolResult(text="1"), "y": ToolResult(text="2")},
         max_iterations=2,
     )
     with pytest.raises(OdekError) as caught:
@@ -217,14 +205,14 @@ def test_run_ends_with_a_summary_when_the_iterations_are_used_up() -> None:
 
 
 def test_the_summary_may_not_call_tools() -> None:
-    b = bench(asks_for("x"), asks_for("z", text="more"), outcomes={"x": Outcome("1")}, max_iterations=1)
+    b = bench(asks_for("x"), asks_for("z", text="more"), outcomes={"x": ToolResult(text="1")}, max_iterations=1)
     with pytest.raises(OdekError, match="max iterations") as caught:
         b.agent.run("task")
     assert (caught.value.detail, b.agent.messages[-1]) == ("more", Message(role="assistant", content="more"))
 
 
 def test_a_failed_summary_does_not_hide_the_limit() -> None:
-    b = bench(asks_for("x"), OdekError("no connection"), outcomes={"x": Outcome("1")}, max_iterations=1)
+    b = bench(asks_for("x"), OdekError("no connection"), outcomes={"x": ToolResult(text="1")}, max_iterations=1)
     with pytest.raises(OdekError) as caught:
         b.agent.run("task")
     assert (caught.value.message, caught.value.detail) == ("reached max iterations (1) without final answer", "")
@@ -256,7 +244,7 @@ def test_an_answer_that_was_cut_off_is_returned_with_a_warning() -> None:
 @pytest.mark.parametrize("ending", [Interrupted(2), OdekError("the sandbox is gone"), RuntimeError("bug")])
 def test_what_ends_a_run_in_a_tool_leaves_complete_pairs(ending: BaseException) -> None:
     """R-85, F-58: every call has a result, also those that were not reached."""
-    b = bench(asks_for("x", "y", "z"), outcomes={"x": Outcome("1"), "y": ending, "z": Outcome("3")})
+    b = bench(asks_for("x", "y", "z"), outcomes={"x": ToolResult(text="1"), "y": ending, "z": ToolResult(text="3")})
     with pytest.raises(type(ending)):
         b.agent.run("task")
     assert b.agent.messages[3:] == [
@@ -298,7 +286,7 @@ def test_whatever_ends_a_turn_the_models_word_is_last(
     before = [asks_for("x")] if work_before else []
     kind = BreakingModel if speaks else ScriptedModel
     model = kind([*before, ending, says("done")])
-    tools = Tools({"x": Outcome("1")})
+    tools = Tools({"x": ToolResult(text="1")})
     agent = Agent(model=model, tools=tools, sink=lambda _: None, max_iterations=5, system="system text")
     with pytest.raises(BudgetExhausted if isinstance(ending, TimeLimitReached) else type(ending)):
         agent.run("task")
@@ -333,7 +321,7 @@ def test_reply_that_a_filter_stopped_is_an_error(stop: str, text: str, *, calls_
 def test_same_failing_call_ends_the_task_after_a_few() -> None:
     """E16: also when two are made in turn, and when the model is warned before."""
     ids = [f"{letter}{number}" for number in range(9) for letter in "ab"]
-    failing: dict[str, Outcome | BaseException] = {id_: Outcome("no", failed=True) for id_ in ids}
+    failing: dict[str, ToolResult | BaseException] = {id_: ToolResult(text="no", failed=True) for id_ in ids}
 
     def ask(id_: str) -> Reply:
         call = ToolCall(id=id_, name="echo", arguments=f'{{"command": "{id_[0]}{" " * int(id_[1])} b"}}')
@@ -348,12 +336,12 @@ def test_same_failing_call_ends_the_task_after_a_few() -> None:
 
 def test_failures_between_new_successes_are_work() -> None:
     """E16: tests that fail after each of many edits do not end a task; another task begins anew."""
-    replies, outcomes = [], dict[str, Outcome | BaseException]()
+    replies, outcomes = [], dict[str, ToolResult | BaseException]()
     for number in range(12):
         edit = ToolCall(id=f"e{number}", name="echo", arguments=f'{{"path": "{number}"}}')
         check = ToolCall(id=f"t{number}", name="echo", arguments="{}")
         replies.append(Reply(message=Message(role="assistant", tool_calls=(edit, check)), stop="tool_calls"))
-        outcomes |= {edit.id: Outcome("ok"), check.id: Outcome("exit code: 1", failed=True)}
+        outcomes |= {edit.id: ToolResult(text="ok"), check.id: ToolResult(text="exit code: 1", failed=True)}
     b = bench(*replies, says("done"), outcomes=outcomes, max_iterations=20)
     assert b.agent.run("task") == "done"
 
@@ -363,14 +351,14 @@ def test_refusals_of_a_turn_are_counted() -> None:
     tally = {"network_egress": 3}
 
     class Refusing(Tools):
-        def _call(self, call: ToolCall) -> Outcome:
+        def answer(self, call: ToolCall) -> ToolResult:
             tally.update(network_egress=5, destructive=1)
-            return super()._call(call)
+            return super().answer(call)
 
     events: list[Event] = []
     agent = Agent(
         model=ScriptedModel([asks_for("x"), says("done"), says("more")]),
-        tools=Refusing({"x": Outcome("denied", failed=True)}),
+        tools=Refusing({"x": ToolResult(text="denied", failed=True)}),
         sink=events.append,
         max_iterations=5,
         system="system text",
@@ -385,7 +373,7 @@ def test_refusals_of_a_turn_are_counted() -> None:
 
 
 def test_an_interrupt_after_the_last_result_adds_a_word_of_the_model_alone() -> None:
-    b = bench(asks_for("x", "y"), Interrupted(2), outcomes={"x": Outcome("1"), "y": Outcome("2")})
+    b = bench(asks_for("x", "y"), Interrupted(2), outcomes={"x": ToolResult(text="1"), "y": ToolResult(text="2")})
     with pytest.raises(Interrupted):
         b.agent.run("task")
     assert b.agent.messages[3:] == [result("x", "1"), result("y", "2"), NO_REPLY]
@@ -402,7 +390,7 @@ def test_the_conversation_can_go_on_after_an_interrupt() -> None:
 
 def test_messages_are_complete_whenever_the_model_is_asked() -> None:
     """F-49: whoever stores the session at a RequestStarted stores something that can be continued."""
-    b = bench(asks_for("x", "y"), says("done"), outcomes={"x": Outcome("1"), "y": Outcome("2")})
+    b = bench(asks_for("x", "y"), says("done"), outcomes={"x": ToolResult(text="1"), "y": ToolResult(text="2")})
     b.agent.run("task")
     for messages, _ in b.requests:
         wanted = [call.id for message in messages for call in message.tool_calls]
@@ -411,7 +399,7 @@ def test_messages_are_complete_whenever_the_model_is_asked() -> None:
 
 def test_the_third_failure_in_a_row_carries_a_hint() -> None:
     ids = ("a", "b", "c")
-    outcomes: dict[str, Outcome | BaseException] = {id_: Outcome("no", failed=True) for id_ in ids}
+    outcomes: dict[str, ToolResult | BaseException] = {id_: ToolResult(text="no", failed=True) for id_ in ids}
     b = bench(*(asks_for(id_) for id_ in ids), says("done"), outcomes=outcomes)
     b.agent.run("task")
     texts = [message.content for message in b.agent.messages if message.role == "tool"]
@@ -422,38 +410,40 @@ def test_the_third_failure_in_a_row_carries_a_hint() -> None:
 def test_a_huge_result_is_cut_in_the_middle() -> None:
     """F-51: the safety cap counts characters, and says what is missing."""
     side = RESULT_LIMIT_CHARACTERS // 2
-    b = bench(asks_for("x"), says("done"), outcomes={"x": Outcome("ä" * side + "MIDDLE" + "ö" * side)})
+    b = bench(asks_for("x"), says("done"), outcomes={"x": ToolResult(text="ä" * side + "MIDDLE" + "ö" * side)})
     b.agent.run("task")
     assert b.agent.messages[3].content == "ä" * side + "\n[6 characters left out]\n" + "ö" * side
 
 
 def test_a_result_at_the_cap_is_whole() -> None:
-    b = bench(asks_for("x"), says("done"), outcomes={"x": Outcome("ä" * RESULT_LIMIT_CHARACTERS)})
+    b = bench(asks_for("x"), says("done"), outcomes={"x": ToolResult(text="ä" * RESULT_LIMIT_CHARACTERS)})
     b.agent.run("task")
     assert b.agent.messages[3].content == "ä" * RESULT_LIMIT_CHARACTERS
 
 
-@dataclass
 class TogetherTools(Tools):
     """All calls may run together; y ends the run once z is at work, after x and w are done."""
 
-    later: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, outcomes: dict[str, ToolResult | BaseException]) -> None:
+        super().__init__(outcomes, lambda _: True)
+        self.later = threading.Event()
 
-    def is_parallel(self, call: ToolCall) -> bool:  # noqa: ARG002  part of the protocol
-        return True
-
-    def _call(self, call: ToolCall) -> Outcome:
+    def answer(self, call: ToolCall) -> ToolResult:
         if call.id == "z":
             self.later.set()
         if call.id == "y":
             assert self.later.wait(20)
-        return super()._call(call)
+        return super().answer(call)
 
 
 def test_results_of_calls_that_ran_together_are_kept_when_one_ends_the_run() -> None:
     """B44: finished results are stored, in the order of the calls; the rest is marked interrupted."""
     model = ScriptedModel([asks_for("x", "y", "w", "z")])
-    outcomes: dict[str, Outcome | BaseException] = {"x": Outcome("1"), "y": OdekError("gone"), "w": Outcome("3")}
+    outcomes: dict[str, ToolResult | BaseException] = {
+        "x": ToolResult(text="1"),
+        "y": OdekError("gone"),
+        "w": ToolResult(text="3"),
+    }
     tools = TogetherTools({**outcomes, "z": OdekError("gone too")})
     agent = Agent(
         model=model, tools=tools, sink=lambda _: None, max_iterations=5, system="system text", parallel_calls=2
@@ -473,10 +463,10 @@ TOO_LONG = ModelRejected("answered 400", status=400, detail="maximum context len
 SIZE = 8000
 
 
-def steps(count: int) -> tuple[list[Reply], dict[str, Outcome | BaseException]]:
+def steps(count: int) -> tuple[list[Reply], dict[str, ToolResult | BaseException]]:
     """Return replies with one call each, and results of SIZE characters."""
     ids = [f"s{number}" for number in range(count)]
-    return [asks_for(id_, text=id_) for id_ in ids], {id_: Outcome("x" * SIZE) for id_ in ids}
+    return [asks_for(id_, text=id_) for id_ in ids], {id_: ToolResult(text="x" * SIZE) for id_ in ids}
 
 
 def sent(b: Bench, place: int) -> list[str]:
@@ -607,7 +597,7 @@ def test_short_request_is_not_tried_with_less() -> None:
 )
 def test_call_that_is_written_as_text_is_asked_for_once_more(text: str) -> None:
     """B110: a model that can do it does; nothing is run from the text."""
-    b = bench(says(text), asks_for("a"), says("done"), outcomes={"a": Outcome("ok")})
+    b = bench(says(text), asks_for("a"), says("done"), outcomes={"a": ToolResult(text="ok")})
     assert b.agent.run("task") == "done"
     asked_again = b.requests[1][0][-1]
     assert (asked_again.role, "holds a call of echo as text" in asked_again.content) == ("user", True)
@@ -664,7 +654,7 @@ def test_overflow_by_the_users_own_words_is_an_error_at_once() -> None:
 
 def test_overflow_by_one_result_cuts_the_result() -> None:
     """B42 (1)"""
-    b = bench(asks_for("x"), TOO_LONG, says("done"), outcomes={"x": Outcome("x" * 100_000)})
+    b = bench(asks_for("x"), TOO_LONG, says("done"), outcomes={"x": ToolResult(text="x" * 100_000)})
     b.agent.run("task")
     assert b.requests[2][0][3].content == "x" * 25_000 + "\n[50000 characters left out]\n" + "x" * 25_000
     assert b.agent.messages[3].content == "x" * 100_000
@@ -691,7 +681,7 @@ def test_calls_beyond_the_limit_are_not_run() -> None:
         asks_for("x", usage=used),
         asks_for("y", "z", usage=used),
         says("half done", usage=used),
-        outcomes={"x": Outcome("1"), "y": Outcome("2")},
+        outcomes={"x": ToolResult(text="1"), "y": ToolResult(text="2")},
         budget=Budget(tool_calls=2),
         now=lambda: 5.0,
     )
@@ -709,7 +699,7 @@ def test_calls_beyond_the_limit_are_not_run() -> None:
 
 
 def test_a_model_may_answer_with_the_last_call_that_it_had() -> None:
-    b = bench(asks_for("x"), says("done"), outcomes={"x": Outcome("1")}, budget=Budget(tool_calls=1))
+    b = bench(asks_for("x"), says("done"), outcomes={"x": ToolResult(text="1")}, budget=Budget(tool_calls=1))
     assert b.agent.run("task") == "done"
 
 
@@ -724,7 +714,7 @@ def test_tokens_that_are_used_up_end_the_task(budget: Budget, limit: str) -> Non
     """No further request for a summary: the model's last words stand in."""
     usage = Usage(input_tokens=50, output_tokens=4)
     replies = (asks_for("x", text="first I look", usage=usage), asks_for("y", usage=usage))
-    b = bench(*replies, outcomes={"x": Outcome("1"), "y": Outcome("2")}, budget=budget, now=lambda: 5.0)
+    b = bench(*replies, outcomes={"x": ToolResult(text="1"), "y": ToolResult(text="2")}, budget=budget, now=lambda: 5.0)
     error = exhausted(b)
     assert error.message == f"the task has used up its limit of {limit}"
     assert error.detail == "first I look\nused: 2 model calls, 2 tool calls, 100 tokens in, 8 out, 0 s"
@@ -734,7 +724,7 @@ def test_tokens_that_are_used_up_end_the_task(budget: Budget, limit: str) -> Non
 def test_tokens_are_estimated_for_a_server_that_counts_none() -> None:
     b = bench(
         *(asks_for("x"), asks_for("y")),
-        outcomes={"x": Outcome("1" * 4000), "y": Outcome("2")},
+        outcomes={"x": ToolResult(text="1" * 4000), "y": ToolResult(text="2")},
         budget=Budget(input_tokens=1000),
     )
     assert exhausted(b).message == "the task has used up its limit of 1000 input tokens"
@@ -750,7 +740,7 @@ def test_an_answer_beyond_the_limit_is_still_an_answer() -> None:
 def test_every_task_has_its_own_budget() -> None:
     b = bench(
         *(asks_for("x"), says("one"), asks_for("y"), says("two")),
-        outcomes={"x": Outcome("1"), "y": Outcome("2")},
+        outcomes={"x": ToolResult(text="1"), "y": ToolResult(text="2")},
         budget=Budget(tool_calls=1),
     )
     assert [b.agent.run("task"), b.agent.run("more")] == ["one", "two"]
@@ -758,7 +748,9 @@ def test_every_task_has_its_own_budget() -> None:
 
 def test_time_that_is_over_ends_the_task_before_the_next_request() -> None:
     clock = iter([0.0, 0.0, 10.0, 60.0, 60.0])
-    b = bench(asks_for("x"), outcomes={"x": Outcome("1")}, budget=Budget(runtime_s=60), now=lambda: next(clock, 60.0))
+    b = bench(
+        asks_for("x"), outcomes={"x": ToolResult(text="1")}, budget=Budget(runtime_s=60), now=lambda: next(clock, 60.0)
+    )
     assert exhausted(b).message == "the task has used up its limit of 60 seconds"
 
 
@@ -797,7 +789,7 @@ def test_no_alarm_without_a_limit() -> None:
 def test_words_of_an_earlier_task_are_no_summary_of_this_one() -> None:
     b = bench(
         *(says("one", usage=Usage(output_tokens=1)), asks_for("x", usage=Usage(output_tokens=9))),
-        outcomes={"x": Outcome("1")},
+        outcomes={"x": ToolResult(text="1")},
         budget=Budget(output_tokens=5),
         now=lambda: 0.0,
     )

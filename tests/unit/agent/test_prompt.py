@@ -11,7 +11,7 @@ FACTS = PromptFacts(
     cwd="/workspace",
     date="Friday, 2025-03-14, CET",
     surface="a terminal",
-    tools=("shell", "read_file"),
+    tool_advice=("- shell runs commands.", "- read_file shows a file."),
 )
 HEAD = (
     "System: Linux 6.1\n"
@@ -77,18 +77,9 @@ def test_system_prompt_says_nothing_about_missing_project_instructions(project: 
     assert "AGENTS.md" not in prompt(project=project)
 
 
-def test_system_prompt_names_only_tools_that_are_offered() -> None:
-    def advice(tools: tuple[str, ...]) -> list[str]:
-        text = prompt(facts=replace(FACTS, tools=tools))
-        return [
-            line.split(" ")[1]
-            for part in text.split("\n\n")
-            if part.startswith("Tools")
-            for line in part.split("\n")[1:]
-        ]
-
-    assert advice(("patch", "shell", "unknown")) == ["shell", "patch"]
-    assert advice(()) == []
+def test_system_prompt_has_the_advice_of_the_tools_that_are_offered() -> None:
+    assert "\n\nTools\n- x does this.\n\n" in prompt(facts=replace(FACTS, tool_advice=("- x does this.",)))
+    assert "Tools" not in prompt(facts=replace(FACTS, tool_advice=()))
 
 
 def test_system_prompt_keeps_a_hostile_folder_name_on_its_line() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from fakes.homes import operator_home
 from fakes.model import ScriptedModel, call_reply, text_reply
 from fakes.sessions import FIRST_ID, Sessions
 from fakes.terminals import Screen
+from fakes.tools import FakeToolbox
 
 from odek.agent.loop import Agent
 from odek.cli.console import StreamingRenderer
@@ -28,10 +29,10 @@ from odek.cli.prompt_input import (
 )
 from odek.errors import Interrupted, StateFileError, UsageError
 from odek.events import Event, Finished, ModelReplied, RequestStarted, TextDelta
-from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
+from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.session.groups import history
 from odek.state import StateFolder
-from odek.tools.registry import ToolResult, Work
+from odek.tools.registry import ToolResult
 
 
 @pytest.mark.parametrize("entry", ["plain", "two\nlines", "back\\slash", "\\n is no line end", "ü 🙂", "tab\there"])
@@ -152,28 +153,16 @@ def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
     assert not narrator.was_shown("other")
 
 
-class OneTool:
-    """A toolbox whose tool does what a test says."""
-
-    specs: tuple[ToolSpec, ...] = ()
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-
-    def is_parallel(self, _: ToolCall) -> bool:
-        return False
-
-    def foresee(self, _: Sequence[ToolCall]) -> None:
-        """Nothing needs a word."""
-
-    def prepare(self, _: ToolCall) -> Work:
-        return self._work
-
-
-def start(sessions: Sessions, work: Work, *replies: Reply) -> tuple[Keeper, list[str], Agent]:
+def start(sessions: Sessions, work: Callable[[], ToolResult], *replies: Reply) -> tuple[Keeper, list[str], Agent]:
     warnings: list[str] = []
     keeper = Keeper(lambda _: None, warnings.append)
-    agent = Agent(model=ScriptedModel(replies), tools=OneTool(work), sink=keeper, max_iterations=9, system="be brief")
+    agent = Agent(
+        model=ScriptedModel(replies),
+        tools=FakeToolbox(lambda _: work()),
+        sink=keeper,
+        max_iterations=9,
+        system="be brief",
+    )
     return keeper, warnings, agent
 
 

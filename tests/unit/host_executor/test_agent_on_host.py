@@ -8,16 +8,16 @@ import os
 from functools import partial
 from pathlib import Path
 
-from fakes.gates import FakeGate
 from fakes.model import ScriptedModel, call_reply, text_reply
+from fakes.tools import workspace
 
 from odek.agent.loop import Agent
 from odek.agent.untrusted import wrap_untrusted
 from odek.events import Event
 from odek.host_executor.commands import HostExecutor
-from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
+from odek.tools.files import PATCH, READ_FILE, WRITE_FILE
 from odek.tools.registry import Toolbox
-from odek.tools.shell import ShellTool
+from odek.tools.shell import SHELL
 
 
 def toolbox(root: Path) -> Toolbox:
@@ -25,14 +25,7 @@ def toolbox(root: Path) -> Toolbox:
     numbers = itertools.count(1)
     wrap = partial(wrap_untrusted, nonce=lambda: f"{next(numbers):016x}")
     host = HostExecutor(cwd=os.path.realpath(root), env={"PATH": "/usr/bin:/bin"})
-    return Toolbox(
-        [
-            ShellTool(executor=host, gate=FakeGate(), wrap=wrap, environment_block=""),
-            ReadFileTool(executor=host, wrap=wrap),
-            WriteFileTool(executor=host, gate=FakeGate(), wrap=wrap),
-            PatchTool(executor=host, gate=FakeGate(), wrap=wrap),
-        ]
-    )
+    return Toolbox((SHELL, READ_FILE, WRITE_FILE, PATCH), workspace(host, wrap=wrap))
 
 
 def test_agent_works_on_files_and_commands_of_the_host(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from fakes.model_server import Step, calls, text
+from fakes.tools import FakeToolbox
 from fakes.zoo import ZOO, Keeper, Kind
 
 from odek.agent.calls import Toolbox
@@ -20,6 +20,7 @@ from odek.model.http import HttpModel
 from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
 from odek.session.transcript import decode_message, encode_message
+from odek.tools.registry import ToolResult
 
 ANSWER_WAYS = pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
 SHELL = ToolSpec(
@@ -29,30 +30,10 @@ MOST_LESSONS = 4
 """requests that a server may refuse before it has all that it wants"""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    text: str
-    failed: bool = False
-
-
-class Tools:
-    """Carries out nothing, and refuses what is dangerous."""
-
-    specs = (SHELL,)
-    gate = None
-
-    def call(self, call: ToolCall) -> Outcome:
-        return self.prepare(call)()
-
-    def is_parallel(self, call: ToolCall) -> bool:  # noqa: ARG002  part of the protocol
-        return False
-
-    def foresee(self, calls: Sequence[ToolCall]) -> None:
-        del calls
-
-    def prepare(self, call: ToolCall) -> Any:
-        refused = "rm -rf" in call.arguments
-        return lambda: Outcome('{"error":"refused"}' if refused else "ok", failed=refused)
+def carry_out(call: ToolCall) -> ToolResult:
+    """Carry out nothing, and refuse what is dangerous."""
+    refused = "rm -rf" in call.arguments
+    return ToolResult(text='{"error":"refused"}' if refused else "ok", failed=refused)
 
 
 def run(*commands: str) -> Step:
@@ -91,7 +72,7 @@ def client(server: Keeper) -> HttpModel:
 
 
 def agent(server: Keeper, history: Sequence[Message], *, max_iterations: int = 20) -> Agent:
-    tools: Any = Tools()
+    tools: Any = FakeToolbox(carry_out, specs=(SHELL,))
     box: Toolbox = tools
     return Agent(
         model=client(server),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fakes.layering import make_host, make_layers
+from fakes.tools import workspace
 
 from odek.app.effective_config import effective_config, settings_of_a_run
 from odek.app.isolation import SandboxDecision
@@ -21,7 +22,7 @@ from odek.config.view import render_view
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.state import StateFolder
-from odek.tools.config_view import ConfigViewTool
+from odek.tools.config_view import CONFIG_VIEW
 from odek.tools.registry import ToolResult
 
 ID = "a" * 64
@@ -182,13 +183,9 @@ def test_address_of_the_model_is_shown_by_its_host(url: str, host: str) -> None:
     assert effective_config(settings, EXPLICIT, None)["base_url"] == host
 
 
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>{text}</>"
-
-
 def test_tool_returns_the_json_fenced_off() -> None:
     """R-19, R-83: names in it were chosen by a project or Docker."""
-    tool = ConfigViewTool(applied=lambda: {"model": "é", "sandbox": {"networks": ["<b>"]}}, wrap=wrap)
-    expected = '<config_view>{"model":"é","sandbox":{"networks":["<b>"]}}</>'
-    assert tool.call({}) == ToolResult(text=expected)
-    assert (tool.spec.name, list(tool.spec.parameters["properties"])) == ("config_view", ["part"])
+    place = workspace(config=lambda: {"model": "é", "sandbox": {"networks": ["<b>"]}})
+    expected = '<config_view>\n{"model":"é","sandbox":{"networks":["<b>"]}}\n</>'
+    assert CONFIG_VIEW.run(place, {}) == ToolResult(text=expected)
+    assert (CONFIG_VIEW.name, list(CONFIG_VIEW.parameters["properties"])) == ("config_view", ["part"])

@@ -14,9 +14,10 @@ from fakes.approver import Answers
 from fakes.containers import FACTS
 from fakes.executor import FakeExecutor, command_result
 from fakes.layering import bare_host, make_layers
+from fakes.tools import workspace, wrap
 
-from odek.app.tool_names import NAMES, validate_tool_names
-from odek.app.tools import make_gatekeeper, make_toolbox, real_path
+from odek.app.tool_names import validate_tool_names
+from odek.app.tools import TOOLS, make_gatekeeper, make_toolbox, real_path
 from odek.approval.operation import Operation
 from odek.config.danger import DangerSettings
 from odek.config.resolve import resolve
@@ -25,12 +26,10 @@ from odek.model.types import ToolCall
 from odek.redact import Redactor
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.network.plan import Network
-from odek.tools.config_view import ConfigViewTool
+from odek.tools.config_view import CONFIG_VIEW
 from odek.tools.registry import Toolbox, ToolResult
 
-
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>\n{text}\n</>" if text else ""
+NAMES = tuple(tool.name for tool in TOOLS)
 
 
 def toolbox(
@@ -74,6 +73,13 @@ def test_operator_chooses_among_them() -> None:
     """R-83."""
     tools = toolbox(operator={"tools": {"enabled": ["shell", "glob", "tree"], "disabled": ["tree"]}})
     assert [spec.name for spec in tools.specs] == ["glob", "shell"]
+
+
+def test_advice_is_given_on_tools_that_are_offered() -> None:
+    """The system prompt mentions no tool that was taken away; every line names its own."""
+    assert [line.split()[1] for line in toolbox().advice] == ["read_file", "patch", "search_files", "glob", "shell"]
+    tools = toolbox(operator={"tools": {"enabled": ["glob", "tree"]}})
+    assert [line.split()[1] for line in tools.advice] == ["glob"]
 
 
 @pytest.mark.parametrize(
@@ -166,10 +172,10 @@ def test_path_of_the_project_is_asked_about_as_the_file_that_it_is() -> None:
 
 def test_settings_can_be_seen_in_part() -> None:
     """B117: so that no tool is without an argument."""
-    tool = ConfigViewTool(applied=lambda: {"model": "m", "limits": {"runtime_s": 5}}, wrap=wrap)
-    assert tool.call({}).text == '<config_view>\n{"model":"m","limits":{"runtime_s":5}}\n</>'
-    assert tool.call({"part": "limits"}).text == '<config_view>\n{"limits":{"runtime_s":5}}\n</>'
-    missing = tool.call({"part": "net\x1b"})
+    place = workspace(config=lambda: {"model": "m", "limits": {"runtime_s": 5}})
+    assert CONFIG_VIEW.run(place, {}).text == '<config_view>\n{"model":"m","limits":{"runtime_s":5}}\n</>'
+    assert CONFIG_VIEW.run(place, {"part": "limits"}).text == '<config_view>\n{"limits":{"runtime_s":5}}\n</>'
+    missing = CONFIG_VIEW.run(place, {"part": "net\x1b"})
     assert (missing.failed, missing.text) == (
         True,
         '{"error":"there is no part \\"net\\\\x1b\\"; there are model, limits"}',

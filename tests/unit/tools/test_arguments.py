@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odek.tools.arguments import ArgumentError, parse_arguments
+from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -35,11 +35,11 @@ def test_parse_arguments_returns_what_the_schema_knows(
     given: str, arguments: dict[str, Any], unknown: tuple[str, ...]
 ) -> None:
     """R-83: names are the contract; null is absent, unknown names are told apart."""
-    assert parse_arguments(given, SCHEMA) == (arguments, unknown)
+    assert check_arguments(parse_arguments(given), SCHEMA) == (arguments, unknown)
 
 
 def test_parse_arguments_takes_no_text_for_no_arguments() -> None:
-    assert parse_arguments("", {"type": "object", "properties": {}}) == ({}, ())
+    assert check_arguments(parse_arguments(""), {"type": "object", "properties": {}}) == ({}, ())
 
 
 @pytest.mark.parametrize(
@@ -59,38 +59,38 @@ def test_parse_arguments_takes_no_text_for_no_arguments() -> None:
         ('{"text":"x","mode":"c"}', '"mode" must be one of a, b, not "c"'),
         ('{"text":"x","names":"n"}', '"names" must be a list, not "n"'),
         ('{"text":"x","names":[1]}', '"names[0]" must be text, not 1'),
-        ("[]", "a JSON object is wanted, not []"),
-        ('"{}"', 'a JSON object is wanted, not "{}"'),
-        ("null", "a JSON object is wanted, not null"),
-        ('{"text":"x"', "no valid JSON: Expecting ',' delimiter: line 1 column 12 (char 11)"),
-        ('{"text":NaN}', "no valid JSON: NaN is no JSON number"),
-        ('{"text":"\\ud800"}', "half a surrogate pair is no character"),
-        ('{"other":["\\udfff"]}', "half a surrogate pair is no character"),
+        ("[]", "must be a JSON object, not []"),
+        ('"{}"', 'must be a JSON object, not "{}"'),
+        ("null", "must be a JSON object, not null"),
+        ('{"text":"x"', "not valid JSON: Expecting ',' delimiter: line 1 column 12 (char 11)"),
+        ('{"text":NaN}', "not valid JSON: NaN is not a JSON number"),
+        ('{"text":"\\ud800"}', "half a surrogate pair is not a character"),
+        ('{"other":["\\udfff"]}', "half a surrogate pair is not a character"),
         ("[" * 200_000, "too many nested brackets"),
     ],
 )
 def test_parse_arguments_refuses_what_the_schema_does_not_allow(given: str, message: str) -> None:
     """R-83: an error that the model can act on, never a crash."""
     with pytest.raises(ArgumentError) as caught:
-        parse_arguments(given, SCHEMA)
+        check_arguments(parse_arguments(given), SCHEMA)
     assert str(caught.value) == message
 
 
 def test_parse_arguments_shows_only_the_beginning_of_a_wrong_value() -> None:
     with pytest.raises(ArgumentError) as caught:
-        parse_arguments('{"text":["' + "x" * 1000 + '"]}', SCHEMA)
+        check_arguments(parse_arguments('{"text":["' + "x" * 1000 + '"]}'), SCHEMA)
     assert str(caught.value) == '"text" must be text, not ["' + "x" * 57 + "…"
 
 
 def test_parse_arguments_stops_at_numbers_that_python_will_not_parse() -> None:
-    with pytest.raises(ArgumentError, match="no valid JSON"):
-        parse_arguments('{"text":' + "9" * 5000 + "}", SCHEMA)
+    with pytest.raises(ArgumentError, match="not valid JSON"):
+        check_arguments(parse_arguments('{"text":' + "9" * 5000 + "}"), SCHEMA)
 
 
 def test_parse_arguments_fails_on_rules_it_does_not_know() -> None:
     """A schema must not promise the model a check that is not made."""
     with pytest.raises(KeyError):
-        parse_arguments('{"text":"x"}', {"properties": {"text": {"type": "string", "pattern": "a"}}})
+        check_arguments(parse_arguments('{"text":"x"}'), {"properties": {"text": {"type": "string", "pattern": "a"}}})
 
 
 NESTED: dict[str, Any] = {
@@ -121,7 +121,7 @@ NESTED: dict[str, Any] = {
 )
 def test_parse_arguments_takes_lists_of_objects(given: str, files: list[Any], unknown: tuple[str, ...]) -> None:
     """R-83: a bare text stands for the object of which it is the only required part."""
-    assert parse_arguments(f'{{"files":{given}}}', NESTED) == ({"files": files}, unknown)
+    assert check_arguments(parse_arguments(f'{{"files":{given}}}'), NESTED) == ({"files": files}, unknown)
 
 
 @pytest.mark.parametrize(
@@ -139,5 +139,5 @@ def test_parse_arguments_takes_lists_of_objects(given: str, files: list[Any], un
 def test_parse_arguments_says_which_item_is_wrong(given: str, message: str) -> None:
     """R-83."""
     with pytest.raises(ArgumentError) as caught:
-        parse_arguments(f'{{"files":{given}}}', NESTED)
+        check_arguments(parse_arguments(f'{{"files":{given}}}'), NESTED)
     assert str(caught.value) == message

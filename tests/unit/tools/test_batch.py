@@ -5,24 +5,21 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate, WriteGate
+from fakes.tools import run_tool
 
 from odek.approval.operation import Operation
-from odek.tools.arguments import ArgumentError, parse_arguments
-from odek.tools.batch import BatchPatchTool, BatchReadTool
+from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
+from odek.tools.batch import BATCH_PATCH, BATCH_READ
 from odek.tools.registry import ToolResult
 
 
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>\n{text}\n</>" if text else ""
-
-
 def read(executor: FakeExecutor, *files: dict[str, Any]) -> ToolResult:
-    return BatchReadTool(executor=executor, wrap=wrap).call({"files": list(files)})
+    return run_tool(BATCH_READ, executor, files=list(files))
 
 
 def patch(executor: FakeExecutor, *patches: tuple[str, str, str], gate: FakeGate | None = None) -> ToolResult:
-    tool = BatchPatchTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
-    return tool.call({"patches": [{"path": p, "old_string": old, "new_string": new} for p, old, new in patches]})
+    entries = [{"path": path, "old_string": old, "new_string": new} for path, old, new in patches]
+    return run_tool(BATCH_PATCH, executor, gate, patches=entries)
 
 
 def test_batch_read_shows_all_files_in_one_fence_by_one_call() -> None:
@@ -63,9 +60,8 @@ def test_batch_read_shares_its_room_between_long_files() -> None:
 
 @pytest.mark.parametrize("files", ["[]", "[" + ",".join(['"a"'] * 11) + "]", '[{"path":"a","offset":0}]'])
 def test_batch_read_arguments_have_bounds(files: str) -> None:
-    schema = BatchReadTool(executor=FakeExecutor(), wrap=wrap).spec.parameters
     with pytest.raises(ArgumentError):
-        parse_arguments(f'{{"files":{files}}}', schema)
+        check_arguments(parse_arguments(f'{{"files":{files}}}'), BATCH_READ.parameters)
 
 
 def test_batch_patch_changes_all_files_in_order() -> None:
@@ -143,7 +139,7 @@ def test_batch_patch_does_not_overwrite_what_changed_meanwhile() -> None:
 
 def test_batch_patch_has_the_parameters_of_patch() -> None:
     """R-83."""
-    items = BatchPatchTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap).spec.parameters["properties"]["patches"]
+    items = BATCH_PATCH.parameters["properties"]["patches"]
     assert list(items["items"]["properties"]) == ["path", "old_string", "new_string", "replace_all"]
     assert (items["minItems"], items["maxItems"]) == (1, 10)
 

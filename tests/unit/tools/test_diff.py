@@ -4,18 +4,15 @@ import json
 
 import pytest
 from fakes.executor import FakeExecutor
+from fakes.tools import run_tool
 
 from odek.errors import FileAccessDenied
-from odek.tools.diff import DiffTool
+from odek.tools.diff import DIFF
 from odek.tools.registry import ToolResult
 
 
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>\n{text}\n</>" if text else ""
-
-
 def diff(files: dict[str, bytes], **arguments: str) -> ToolResult:
-    return DiffTool(executor=FakeExecutor(files=files), wrap=wrap).call(arguments)
+    return run_tool(DIFF, FakeExecutor(files=files), **arguments)
 
 
 def test_diff_of_two_files() -> None:
@@ -68,15 +65,13 @@ def test_diff_of_what_has_nothing_in_common_is_refused_when_long() -> None:
 def test_places_outside_are_refused(path: str) -> None:
     """R-44, F-61, F-63."""
     for tool, arguments in (
-        (DiffTool, {"path": path, "content": ""}),
-        (DiffTool, {"path_a": path, "path_b": path}),
+        (DIFF, {"path": path, "content": ""}),
+        (DIFF, {"path_a": path, "path_b": path}),
     ):
         with pytest.raises(FileAccessDenied, match="leaves the workspace"):
-            tool(executor=FakeExecutor(), wrap=wrap).call(arguments)
+            run_tool(tool, **arguments)
 
 
 def test_parameters_have_their_public_names() -> None:
     """R-83."""
-    assert " ".join(DiffTool(executor=FakeExecutor(), wrap=wrap).spec.parameters["properties"]) == (
-        "path_a path_b path content"
-    )
+    assert " ".join(DIFF.parameters["properties"]) == ("path_a path_b path content")

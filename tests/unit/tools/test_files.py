@@ -6,30 +6,19 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate, WriteGate
+from fakes.tools import run_tool, workspace
 
 from odek.errors import FileAccessDenied
 from odek.model.types import ToolCall
 from odek.redact import Redactor
-from odek.tools.arguments import ArgumentError, parse_arguments
-from odek.tools.files import PatchTool, ReadFileTool, WriteFileTool
-from odek.tools.registry import RedactedToolbox, Toolbox, ToolResult
-
-
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>\n{text}\n</>" if text else ""
-
-
-def write_tool(executor: FakeExecutor, gate: FakeGate | None = None) -> WriteFileTool:
-    return WriteFileTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
-
-
-def patch_tool(executor: FakeExecutor, gate: FakeGate | None = None) -> PatchTool:
-    return PatchTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
+from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
+from odek.tools.files import PATCH, READ_FILE, WRITE_FILE
+from odek.tools.registry import Tool, Toolbox, ToolResult
 
 
 def read(data: bytes, **arguments: Any) -> ToolResult:
     executor = FakeExecutor(files={"a.txt": data})
-    return ReadFileTool(executor=executor, wrap=wrap).call({"path": "a.txt", **arguments})
+    return run_tool(READ_FILE, executor, path="a.txt", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +89,7 @@ def test_read_file_cuts_endless_lines_and_long_parts() -> None:
         (b"ab\0c", '"a.txt" is binary: NUL byte at offset 2'),
         (
             b"ok\ngr\xfcn\n",
-            '"a.txt" is no UTF-8 text: byte 0xfc on line 2. It is binary or in an older encoding such as Latin-1; '
+            '"a.txt" is not UTF-8 text: byte 0xfc on line 2. It is binary or in an older encoding such as Latin-1; '
             "convert it with iconv in the shell",
         ),
         (b"\xff\xfea\0", '"a.txt" looks like UTF-16, not UTF-8; convert it with iconv in the shell'),
@@ -110,9 +99,9 @@ def test_what_is_no_text_is_refused_by_read_and_patch(data: bytes, message: str)
     """B54, F-66: binary and Latin-1 files are told apart and left alone."""
     executor = FakeExecutor(files={"a.txt": data})
     with pytest.raises(FileAccessDenied) as from_read:
-        ReadFileTool(executor=executor, wrap=wrap).call({"path": "a.txt"})
+        run_tool(READ_FILE, executor, path="a.txt")
     with pytest.raises(FileAccessDenied) as from_patch:
-        patch_tool(executor).call({"path": "a.txt", "old_string": "a", "new_string": "b"})
+        run_tool(PATCH, executor, path="a.txt", old_string="a", new_string="b")
     assert (from_read.value.message, from_patch.value.message) == (message, message)
     assert executor.files == {"a.txt": data}
 
@@ -133,12 +122,12 @@ def test_all_file_tools_refuse_the_same_paths(path: str, message: str) -> None:
     executor = FakeExecutor()
     refusals = []
     for tool, arguments in (
-        (ReadFileTool(executor=executor, wrap=wrap), {}),
-        (write_tool(executor), {"content": "x"}),
-        (patch_tool(executor), {"old_string": "a", "new_string": "b"}),
+        (READ_FILE, {}),
+        (WRITE_FILE, {"content": "x"}),
+        (PATCH, {"old_string": "a", "new_string": "b"}),
     ):
         with pytest.raises(FileAccessDenied) as caught:
-            tool.call({"path": path, **arguments})
+            run_tool(tool, executor, path=path, **arguments)
         refusals.append(caught.value.message)
     assert (refusals, executor.files) == ([message] * 3, {})
 
@@ -146,14 +135,14 @@ def test_all_file_tools_refuse_the_same_paths(path: str, message: str) -> None:
 @pytest.mark.parametrize("path", ["d/a.txt", "/workspace/d/a.txt", "d//x/../a.txt"])
 def test_absolute_paths_of_the_workspace_are_taken(path: str) -> None:
     executor = FakeExecutor(files={"d/a.txt": b"x\n"})
-    result = ReadFileTool(executor=executor, wrap=wrap).call({"path": path})
+    result = run_tool(READ_FILE, executor, path=path)
     assert result.text == "</workspace/d/a.txt>\n1|x\n</>\ntotal_lines: 1"
 
 
 @pytest.mark.parametrize("content", ["", "a\n", "a\r\nb\rc\ufeff", "no newline ä\0"])
 def test_write_file_writes_exactly_the_content(content: str) -> None:
     executor = FakeExecutor(files={"a.txt": b"old"})
-    result = write_tool(executor).call({"path": "a.txt", "content": content})
+    result = run_tool(WRITE_FILE, executor, path="a.txt", content=content)
     assert executor.files == {"a.txt": content.encode()}
     expected = {"success": True, "path": "/workspace/a.txt", "bytes": len(content.encode())}
     assert (json.loads(result.text), result.failed) == (expected, False)
@@ -161,13 +150,13 @@ def test_write_file_writes_exactly_the_content(content: str) -> None:
 
 def test_write_file_refuses_more_than_a_mebibyte() -> None:
     executor = FakeExecutor()
-    result = write_tool(executor).call({"path": "a", "content": "ä" * (512 * 1024) + "x"})
+    result = run_tool(WRITE_FILE, executor, path="a", content="ä" * (512 * 1024) + "x")
     assert result.text == '{"error":"content has 1048577 bytes; at most 1048576 can be written at once"}'
     assert (result.failed, executor.files) == (True, {})
 
 
 def patch(executor: FakeExecutor, **arguments: Any) -> ToolResult:
-    return patch_tool(executor).call({"path": "a.txt", **arguments})
+    return run_tool(PATCH, executor, path="a.txt", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -253,31 +242,29 @@ def test_files_above_ten_mebibytes_are_refused() -> None:
 @pytest.mark.parametrize(
     ("tool", "required", "optional"),
     [
-        (ReadFileTool(executor=FakeExecutor(), wrap=wrap), ["path"], ["offset", "limit"]),
-        (write_tool(FakeExecutor()), ["path", "content"], []),
-        (patch_tool(FakeExecutor()), ["path", "old_string"], ["new_string", "replace_all"]),
+        (READ_FILE, ["path"], ["offset", "limit"]),
+        (WRITE_FILE, ["path", "content"], []),
+        (PATCH, ["path", "old_string"], ["new_string", "replace_all"]),
     ],
 )
-def test_parameters_have_their_public_names(tool: Any, required: list[str], optional: list[str]) -> None:
+def test_parameters_have_their_public_names(tool: Tool, required: list[str], optional: list[str]) -> None:
     """R-83: names are the contract."""
-    parameters = tool.spec.parameters
+    parameters = tool.parameters
     assert (list(parameters["properties"]), parameters["required"]) == ([*required, *optional], required)
 
 
 @pytest.mark.parametrize("arguments", ['"offset":0', '"limit":0', '"limit":2001', '"offset":"1"'])
 def test_read_file_arguments_have_bounds(arguments: str) -> None:
     with pytest.raises(ArgumentError):
-        parse_arguments(
-            '{"path":"a",' + arguments + "}", ReadFileTool(executor=FakeExecutor(), wrap=wrap).spec.parameters
-        )
+        check_arguments(parse_arguments('{"path":"a",' + arguments + "}"), READ_FILE.parameters)
 
 
 def test_gate_sees_what_would_be_written_and_where_links_lead() -> None:
     """D-6, B55: a link inside the workspace hides no file that this machine trusts."""
     executor = FakeExecutor(files={"notes": b"a\nb\n"}, links={"x": ".git/hooks/pre-commit"})
     gate = WriteGate()
-    write_tool(executor, gate).call({"path": "x", "content": "run me"})
-    patch_tool(executor, gate).call({"path": "./notes", "old_string": "b", "new_string": "c"})
+    run_tool(WRITE_FILE, executor, gate, path="x", content="run me")
+    run_tool(PATCH, executor, gate, path="./notes", old_string="b", new_string="c")
     assert [(operation.kind, operation.subject, operation.change) for operation in gate.asked] == [
         ("write", "x", "run me"),
         ("write", ".git/hooks/pre-commit", "run me"),
@@ -290,11 +277,11 @@ def test_file_that_the_gate_refuses_is_not_written() -> None:
     """D-6."""
     executor = FakeExecutor(files={"a": b"x"})
     for tool, arguments in (
-        (write_tool(executor, FakeGate(answer="no")), {"content": "y"}),
-        (patch_tool(executor, FakeGate(answer="no")), {"old_string": "x", "new_string": "y"}),
+        (WRITE_FILE, {"content": "y"}),
+        (PATCH, {"old_string": "x", "new_string": "y"}),
     ):
         with pytest.raises(FileAccessDenied, match=r"^no$"):
-            tool.call({"path": "a", **arguments})
+            run_tool(tool, executor, FakeGate(answer="no"), path="a", **arguments)
     assert executor.files == {"a": b"x"}
 
 
@@ -316,7 +303,7 @@ def error_of(result: ToolResult) -> str:
 def test_mark_of_a_secret_is_not_written_in_the_place_of_the_secret(path: str) -> None:
     """F-50: a model that writes back what it was shown would destroy what was taken out; nobody is asked about it."""
     executor, gate = FakeExecutor(files={"a.txt": SECRET}), FakeGate()
-    result = write_tool(executor, gate).call({"path": path, "content": MARKED})
+    result = run_tool(WRITE_FILE, executor, gate, path=path, content=MARKED)
     assert error_of(result) == f'"{path}" is not written: {WHY}'
     assert (executor.files, gate.asked) == ({"a.txt": SECRET}, [])
 
@@ -332,7 +319,7 @@ def test_mark_of_a_secret_is_not_written_in_the_place_of_the_secret(path: str) -
 )
 def test_word_that_the_file_holds_already_may_stay(before: bytes, content: str) -> None:
     executor = FakeExecutor(files={"a.txt": before})
-    assert not write_tool(executor).call({"path": "a.txt", "content": content}).failed
+    assert not run_tool(WRITE_FILE, executor, path="a.txt", content=content).failed
     assert executor.files == {"a.txt": content.encode()}
 
 
@@ -340,32 +327,29 @@ def test_mark_that_the_file_holds_once_is_not_written_twice() -> None:
     """F-50: one is the word itself, the other stands for a secret."""
     executor = FakeExecutor(files={"a.txt": b"# [REDACTED] is our mark\n" + SECRET})
     assert "is not written" in error_of(
-        write_tool(executor).call({"path": "a.txt", "content": "# [REDACTED] is our mark\n" + MARKED})
+        run_tool(WRITE_FILE, executor, path="a.txt", content="# [REDACTED] is our mark\n" + MARKED)
     )
 
 
 def test_patch_keeps_its_hands_off_what_was_taken_out() -> None:
     """F-50: neither by its new text nor by an old text that was never in the file; beside it, it works."""
     executor = FakeExecutor(files={"a.txt": SECRET})
-    tool = patch_tool(executor)
     new = {"path": "a.txt", "old_string": "user: me", "new_string": "user: you\ntoken: [REDACTED]"}
-    assert error_of(tool.call(new)) == f'"a.txt" is unchanged: {WHY}'
+    assert error_of(run_tool(PATCH, executor, **new)) == f'"a.txt" is unchanged: {WHY}'
     old = {"path": "a.txt", "old_string": MARKED, "new_string": "x"}
-    assert error_of(tool.call(old)) == (
+    assert error_of(run_tool(PATCH, executor, **old)) == (
         '"a.txt" is unchanged: old_string was not found: [REDACTED] stands for a secret that is in the file and is not '
         "shown; choose a passage beside it"
     )
     assert executor.files == {"a.txt": SECRET}
-    assert not tool.call({"path": "a.txt", "old_string": "user: me", "new_string": "user: you"}).failed
+    assert not run_tool(PATCH, executor, path="a.txt", old_string="user: me", new_string="user: you").failed
     assert executor.files == {"a.txt": b"user: you\npassword: hunter2hunter2\n"}
 
 
 def test_what_a_model_was_shown_of_a_secret_does_not_come_back_into_the_file() -> None:
     """F-50: the way round: read through the redaction, write the very same lines."""
     executor = FakeExecutor(files={"a.txt": SECRET})
-    tools = RedactedToolbox(
-        Toolbox((ReadFileTool(executor=executor, wrap=wrap), write_tool(executor))), Redactor(["hunter2hunter2"])
-    )
+    tools = Toolbox((READ_FILE, WRITE_FILE), workspace(executor), redact=Redactor(["hunter2hunter2"]))
     shown = tools.call(ToolCall(id="1", name="read_file", arguments=json.dumps({"path": "a.txt"}))).text
     lines = [line.partition("|")[2] for line in shown.split("\n") if "|" in line]
     assert lines == MARKED.splitlines()
@@ -383,6 +367,6 @@ def test_patch_shows_no_line_of_a_file_that_may_not_be_read(path: str, old: str)
     executor = FakeExecutor(files={".env": b"KEY=secret\n"})
     gate = FakeGate({".env": "not that file"})
     with pytest.raises(FileAccessDenied, match="not that file"):
-        patch_tool(executor, gate).call({"path": path, "old_string": old, "new_string": "K"})
+        run_tool(PATCH, executor, gate, path=path, old_string=old, new_string="K")
     assert executor.files == {".env": b"KEY=secret\n"}
     assert executor.reads == []

@@ -6,20 +6,16 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor, command_result
 from fakes.gates import FakeGate
+from fakes.tools import call_tool
 
 from odek.process import Output
-from odek.tools.arguments import ArgumentError, parse_arguments
+from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
 from odek.tools.registry import ToolResult
-from odek.tools.shell import ParallelShellTool
-
-
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>\n{text.rstrip()}\n</>" if text else ""
+from odek.tools.shell import PARALLEL_SHELL
 
 
 def run(executor: FakeExecutor, *commands: Any, gate: FakeGate | None = None) -> ToolResult:
-    tool = ParallelShellTool(executor=executor, gate=gate or FakeGate(), wrap=wrap)
-    return tool.call({"commands": [{"command": entry} if isinstance(entry, str) else entry for entry in commands]})
+    return call_tool(PARALLEL_SHELL, executor, gate, commands=commands)
 
 
 def test_each_command_has_its_own_streams_code_and_time() -> None:
@@ -53,7 +49,7 @@ def test_result_is_no_failure_when_all_commands_succeed() -> None:
     [
         (("a", "b", "c"), "command 1: not b\\nNone of the commands was run.", ["a", "b"]),
         (("a", "b", " "), "command 2: the command is empty\\nNone of the commands was run.", []),
-        (("b", "a", "f"), "command 2: forbidden\\nNone of the commands was run.", []),
+        (("b", "a", "f"), "command 2: forbidden\\nNone of the commands was run.", ["f"]),
         (
             ("x\0", "a"),
             "command 0: the command holds a NUL character, which no shell can take\\nNone of the commands was run.",
@@ -62,7 +58,7 @@ def test_result_is_no_failure_when_all_commands_succeed() -> None:
     ],
 )
 def test_one_refusal_refuses_all(commands: tuple[str, ...], text: str, asked: list[str]) -> None:
-    """R-83, runtime 4.8: all are checked before any runs, and before anybody is asked."""
+    """R-83, runtime 4.8: all are checked before any runs; what is refused without a question comes first."""
     gate = FakeGate({"b": "not b"}, {"f": "forbidden"})
     assert run(FakeExecutor(), *commands, gate=gate) == ToolResult(text=f'{{"error":"{text}"}}', failed=True)
     assert gate.subjects == asked
@@ -98,6 +94,5 @@ def test_long_outputs_share_the_room_of_one_result() -> None:
 )
 def test_arguments_have_bounds(arguments: str) -> None:
     """R-83: one to eight commands, at most 30 minutes each."""
-    schema = ParallelShellTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap).spec.parameters
     with pytest.raises(ArgumentError):
-        parse_arguments(f'{{"commands":{arguments}}}', schema)
+        check_arguments(parse_arguments(f'{{"commands":{arguments}}}'), PARALLEL_SHELL.parameters)

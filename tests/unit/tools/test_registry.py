@@ -1,50 +1,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
 from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate
+from fakes.tools import workspace
 
 from odek.approval.operation import Operation
 from odek.errors import FileAccessDenied, Interrupted, OdekError, StateFileError
-from odek.model.types import ToolCall, ToolSpec
-from odek.tools.files import WriteFileTool
-from odek.tools.registry import Toolbox, ToolResult, Work, failure, render_json
-from odek.tools.shell import ParallelShellTool, ShellTool
+from odek.model.types import ToolCall
+from odek.tools.files import READ_FILE, WRITE_FILE
+from odek.tools.registry import Arguments, Tool, Toolbox, ToolResult, failure, render_json
+from odek.tools.search import SEARCH_FILES
+from odek.tools.shell import PARALLEL_SHELL, SHELL
+from odek.tools.workspace import Workspace
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
-@dataclass
 class Probe:
     """A tool that records its arguments and answers, or raises."""
 
-    name: str = "probe"
-    answer: ToolResult | BaseException = ToolResult(text="ok")  # noqa: RUF009 - frozen
-    seen: list[Mapping[str, Any]] = field(default_factory=list)
+    def __init__(self, answer: ToolResult | BaseException | None = None, **row: Any) -> None:
+        self.seen: list[Mapping[str, Any]] = []
+        self.tool = Tool(**{"name": "probe", "description": "", "parameters": SCHEMA, "run": self._run, **row})
+        self._answer = answer or ToolResult(text="ok")
 
-    @property
-    def spec(self) -> ToolSpec:
-        return ToolSpec(name=self.name, description="", parameters=SCHEMA)
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    def _run(self, _: Workspace, arguments: Arguments) -> ToolResult:
         self.seen.append(arguments)
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
+        if isinstance(self._answer, BaseException):
+            raise self._answer
+        return self._answer
+
+
+def toolbox(*probes: Probe, gate: FakeGate | None = None, **options: Any) -> Toolbox:
+    return Toolbox([probe.tool for probe in probes], workspace(gate=gate), **options)
 
 
 def call(arguments: str = '{"text":"x"}', name: str = "probe") -> ToolCall:
     return ToolCall(id="1", name=name, arguments=arguments)
-
-
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>{text}</>"
 
 
 def error(message: str) -> ToolResult:
@@ -52,47 +49,47 @@ def error(message: str) -> ToolResult:
 
 
 def test_call_gives_the_tool_its_arguments_and_returns_its_result() -> None:
-    probe = Probe(answer=ToolResult(text="r", failed=True))
-    assert Toolbox([probe]).call(call()) == ToolResult(text="r", failed=True)
+    probe = Probe(ToolResult(text="r", failed=True))
+    assert toolbox(probe).call(call()) == ToolResult(text="r", failed=True)
     assert probe.seen == [{"text": "x"}]
 
 
 def test_call_names_the_tools_when_there_is_no_such_tool() -> None:
     """R-80: a structured error, with the name shown safely."""
-    toolbox = Toolbox([Probe(), Probe(name="other")])
-    assert toolbox.call(call(name="ba\x1bsh")) == error('tool "ba\\x1bsh" not found; the tools are: probe, other')
-    assert Toolbox([]).call(call()) == error('tool "probe" not found; the tools are: none')
+    tools = toolbox(Probe(), Probe(name="other"))
+    assert tools.call(call(name="ba\x1bsh")) == error('tool "ba\\x1bsh" not found; the tools are: probe, other')
+    assert toolbox().call(call()) == error('tool "probe" not found; the tools are: none')
 
 
 @pytest.mark.parametrize("arguments", ["", "{half", "[]", '{"text":1}', '{"text":"\\ud800"}'])
 def test_call_does_not_reach_the_tool_with_wrong_arguments(arguments: str) -> None:
     probe = Probe()
-    result = Toolbox([probe]).call(call(arguments))
+    result = toolbox(probe).call(call(arguments))
     assert (json.loads(result.text)["error"].partition(":")[0], result.failed) == ("invalid arguments", True)
     assert probe.seen == []
 
 
 def test_call_says_which_arguments_were_ignored() -> None:
-    result = Toolbox([Probe()]).call(call('{"text":"x","cwd":"/","\\n":1}'))
+    result = toolbox(Probe()).call(call('{"text":"x","cwd":"/","\\n":1}'))
     assert result == ToolResult(text='ok\nnote: unknown arguments were ignored: "cwd", "\\n"')
 
 
 def test_call_turns_a_refused_file_into_a_result() -> None:
-    probe = Probe(answer=FileAccessDenied('"x" leaves the workspace'))
-    assert Toolbox([probe]).call(call()) == error('"x" leaves the workspace')
+    probe = Probe(FileAccessDenied('"x" leaves the workspace'))
+    assert toolbox(probe).call(call()) == error('"x" leaves the workspace')
 
 
 def test_call_reports_a_bug_as_a_failed_call() -> None:
     """R-80: a crash in one tool does not end the run."""
-    probe = Probe(answer=ZeroDivisionError("division\x07by zero"))
-    assert Toolbox([probe]).call(call()) == error("bug in tool probe: ZeroDivisionError: division\\x07by zero")
+    probe = Probe(ZeroDivisionError("division\x07by zero"))
+    assert toolbox(probe).call(call()) == error("bug in tool probe: ZeroDivisionError: division\\x07by zero")
 
 
 @pytest.mark.parametrize("ending", [Interrupted(2), OdekError("the sandbox is gone"), StateFileError("x")])
 def test_call_lets_pass_what_ends_the_run(ending: BaseException) -> None:
     """R-42: a broken executor ends the run, it does not become text."""
     with pytest.raises(type(ending)):
-        Toolbox([Probe(answer=ending)]).call(call())
+        toolbox(Probe(ending)).call(call())
 
 
 @pytest.mark.parametrize(
@@ -108,9 +105,9 @@ def test_call_lets_pass_what_ends_the_run(ending: BaseException) -> None:
 def test_toolbox_offers_the_enabled_tools_that_are_not_disabled(
     enabled: Collection[str] | None, disabled: Collection[str], offered: list[str]
 ) -> None:
-    toolbox = Toolbox([Probe(name=name) for name in "abc"], enabled=enabled, disabled=disabled)
-    assert [spec.name for spec in toolbox.specs] == offered
-    assert [toolbox.call(call(name=name)).failed for name in "abc"] == [name not in offered for name in "abc"]
+    tools = toolbox(*(Probe(name=name) for name in "abc"), enabled=enabled, disabled=disabled)
+    assert [spec.name for spec in tools.specs] == offered
+    assert [tools.call(call(name=name)).failed for name in "abc"] == [name not in offered for name in "abc"]
 
 
 def test_results_are_compact_json_that_stays_readable() -> None:
@@ -119,71 +116,121 @@ def test_results_are_compact_json_that_stays_readable() -> None:
     assert failure("x<y") == ToolResult(text='{"error":"x<y"}', failed=True)
 
 
-@dataclass
-class Reader(Probe):
-    """A tool whose calls may run together."""
-
-    parallel: bool = True
-    asked: list[Mapping[str, Any]] = field(default_factory=list)
-
-    def prepare(self, arguments: Mapping[str, Any]) -> Work:
-        self.asked.append(arguments)
-        if arguments["text"] == "refused":
-            raise FileAccessDenied("no")
-        return partial(self.call, arguments)
+READ = Operation(kind="read", subject="x")
 
 
-@pytest.mark.parametrize(
-    ("tool", "parallel"),
-    [(Reader(), True), (Reader(parallel=False), False), (Probe(), False)],
-    ids=["yes", "no", "never"],
-)
-def test_only_tools_that_say_so_run_beside_others(tool: Probe, parallel: bool) -> None:
+def reads(_: Workspace, arguments: Arguments) -> Sequence[Operation]:
+    if arguments["text"] == "outside":
+        raise FileAccessDenied("outside")
+    return (READ,)
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_only_tools_whose_row_says_so_run_at_the_same_time(parallel: bool) -> None:
     """Runtime 3.3"""
-    assert Toolbox([tool]).is_parallel(call()) is parallel
+    (prepared,) = toolbox(Probe(parallel=parallel)).prepare([call()])
+    assert prepared.parallel is parallel
 
 
-def test_a_tool_that_is_not_there_runs_beside_nothing() -> None:
-    assert Toolbox([]).is_parallel(call()) is False
+def test_a_tool_that_does_not_exist_runs_with_no_other() -> None:
+    (prepared,) = toolbox().prepare([call()])
+    assert prepared.parallel is False
 
 
-def test_prepare_asks_and_does_not_yet_act() -> None:
-    tool = Reader(answer=ToolResult(text="r"))
-    work = Toolbox([tool]).prepare(call())
-    assert (tool.asked, tool.seen) == ([{"text": "x"}], [])
-    assert (work(), tool.seen) == (ToolResult(text="r"), [{"text": "x"}])
-
-
-def test_a_tool_that_runs_alone_is_asked_nothing_before_its_turn() -> None:
-    tool = Reader(parallel=False)
-    Toolbox([tool]).prepare(call())
-    assert (tool.asked, tool.seen) == ([], [])
+def test_nothing_is_asked_before_a_call_is_authorized_and_nothing_done_before_it_is_run() -> None:
+    gate = FakeGate()
+    probe = Probe(operations=reads)
+    tools = toolbox(probe, gate=gate)
+    (prepared,) = tools.prepare([call()])
+    assert (gate.asked, probe.seen) == ([], [])
+    authorized = tools.authorize(prepared)
+    assert (gate.asked, probe.seen) == ([READ], [])
+    assert (tools.run(authorized), probe.seen) == (ToolResult(text="ok"), [{"text": "x"}])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "answer"),
+    ("arguments", "refusals", "result"),
     [
-        ('{"text":"refused"}', error("no")),
-        ("{half", None),
-        ('{"text":"x","more":1}', ToolResult(text='ok\nnote: unknown arguments were ignored: "more"')),
+        ('{"text":"x"}', {"x": "no"}, error("no")),
+        ('{"text":"outside"}', {}, error("outside")),
+        ("{half", {}, None),
+        ('{"text":1}', {}, error('invalid arguments: "text" must be text, not 1')),
     ],
 )
-def test_what_is_wrong_with_a_call_is_its_result_when_it_is_prepared_too(
-    arguments: str, answer: ToolResult | None
+def test_a_call_that_was_not_authorized_is_not_run(
+    arguments: str, refusals: dict[str, str], result: ToolResult | None
 ) -> None:
-    tool = Reader()
-    result = Toolbox([tool]).prepare(call(arguments))()
-    assert result == (answer or Toolbox([Probe()]).call(call(arguments)))
+    """R-84: what a call will do could not be told, or was refused; whatever comes after, nothing runs."""
+    probe = Probe(operations=reads)
+    tools = toolbox(probe, gate=FakeGate(refusals))
+    (prepared,) = tools.prepare([call(arguments)])
+    found = tools.run(tools.authorize(prepared))
+    assert (found.failed, probe.seen) == (True, [])
+    assert result in (None, found)
+
+
+def test_results_errors_and_bugs_go_through_the_redactor() -> None:
+    """F-50: every channel, not just the one of success."""
+
+    def redact(text: str) -> str:
+        return text.replace("hunter2", "[REDACTED]")
+
+    answers = (ToolResult(text="x hunter2"), failure("no hunter2"), ValueError("hunter2"), FileAccessDenied("hunter2"))
+    texts = [toolbox(Probe(answer), redact=redact).call(call()).text for answer in answers]
+    refused = toolbox(Probe(operations=reads), gate=FakeGate(answer="never hunter2"), redact=redact).call(call()).text
+    unknown = toolbox(redact=redact).call(call(name="hunter2")).text
+    assert [*texts, refused, unknown] == [
+        "x [REDACTED]",
+        '{"error":"no [REDACTED]"}',
+        '{"error":"bug in tool probe: ValueError: [REDACTED]"}',
+        '{"error":"[REDACTED]"}',
+        '{"error":"never [REDACTED]"}',
+        '{"error":"tool \\"[REDACTED]\\" not found; the tools are: none"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        ('{"command":"make test"}', "shell: make test"),
+        ('{"command":"make test","timeout":"x"}', "shell: make test"),
+        ('{"description":"d"}', "shell"),
+        ('{"command":5}', "shell"),
+        ("{}", "shell"),
+        ("[1]", "shell"),
+        ("{half", "shell"),
+        ("[" * 100_000, "shell"),
+        ('{"command":"a\\u001b[2Jb\\u202e"}', "shell: a\\x1b[2Jb\\u202e"),
+        ('{"command":"\\ncd src\\nmake\\nls\\n"}', "shell: cd src (+2 lines)"),
+        ('{"command":"cd \\rsrc\\nmake"}', "shell: cd \\rsrc (+1 line)"),
+    ],
+)
+def test_title_of_a_call_is_one_safe_line(arguments: str, title: str) -> None:
+    """R-64: what a model chose cannot move the cursor of the person who reads the title."""
+    (prepared,) = Toolbox((SHELL,), workspace()).prepare([call(arguments, "shell")])
+    assert prepared.title == title
+
+
+def test_title_of_a_call_is_short_and_takes_the_first_argument_that_is_there() -> None:
+    tools = Toolbox((SHELL, SEARCH_FILES, READ_FILE), workspace())
+    long = json.dumps({"command": "x" * 500 + "\nmore"})
+    prepared = tools.prepare(
+        [
+            call(long, "shell"),
+            call('{"pattern":"p"}', "search_files"),
+            call('{"pattern":"p","path":"src"}', "search_files"),
+            call('{"path":"a.py"}', "read_file"),
+        ]
+    )
+    assert len(prepared[0].title) == 120
+    assert [each.title for each in prepared[1:]] == ["search_files: p", "search_files: src", "read_file: a.py"]
 
 
 def test_gate_sees_beforehand_what_all_calls_of_a_turn_will_do() -> None:
     """R-72: per call; what a call cannot say (a broken one, a tool that does nothing of note) is empty."""
-    gate, executor = FakeGate(), FakeExecutor()
-    shell = ShellTool(executor=executor, gate=gate, wrap=wrap, environment_block="")
-    parallel = ParallelShellTool(executor=executor, gate=gate, wrap=wrap)
-    write = WriteFileTool(executor=executor, gate=gate, wrap=wrap)
-    toolbox = Toolbox([shell, parallel, write, Probe()], gate=gate)
-    toolbox.foresee(
+    gate = FakeGate()
+    tools = Toolbox([SHELL, PARALLEL_SHELL, WRITE_FILE, Probe().tool], workspace(gate=gate))
+    tools.prepare(
         [
             call('{"command":"ls","description":"look"}', "shell"),
             call('{"command":" "}', "shell"),
@@ -205,9 +252,7 @@ def test_gate_sees_beforehand_what_all_calls_of_a_turn_will_do() -> None:
 
 def test_what_was_foreseen_is_what_is_asked() -> None:
     """R-72: only then does an answer on a card count for the call."""
-    gate, executor = FakeGate(), FakeExecutor()
-    toolbox = Toolbox([WriteFileTool(executor=executor, gate=gate, wrap=wrap)], gate=gate)
+    gate = FakeGate()
     one = call('{"path":"/workspace/sub/../a","content":"text"}', "write_file")
-    toolbox.foresee([one])
-    toolbox.call(one)
+    Toolbox([WRITE_FILE], workspace(FakeExecutor(), gate)).call(one)
     assert gate.asked == list(gate.foreseen[0][0])

@@ -6,31 +6,23 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor, entry
 from fakes.gates import FakeGate
+from fakes.tools import run_tool, workspace
 
 from odek.errors import FileAccessDenied
-from odek.tools.arguments import ArgumentError, parse_arguments
-from odek.tools.file_info import TreeTool
-from odek.tools.glob import GlobTool
+from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
+from odek.tools.file_info import TREE
+from odek.tools.glob import GLOB
 from odek.tools.regex_worker import Match, MatchResult
-from odek.tools.registry import ToolResult
-from odek.tools.search import BATCH_FILES, SearchFilesTool
-
-
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>\n{text}\n</>" if text else ""
+from odek.tools.registry import Tool, ToolResult
+from odek.tools.search import BATCH_FILES, SEARCH_FILES, search_files
 
 
 def search(executor: FakeExecutor, pattern: str, **arguments: Any) -> ToolResult:
-    return SearchFilesTool(executor=executor, gate=FakeGate(), wrap=wrap).call({"pattern": pattern, **arguments})
-
-
-def made(tool: Any) -> Any:
-    more = {"gate": FakeGate()} if tool is SearchFilesTool else {}
-    return tool(executor=FakeExecutor(), wrap=wrap, **more)
+    return run_tool(SEARCH_FILES, executor, pattern=pattern, **arguments)
 
 
 def glob(executor: FakeExecutor, pattern: str, **arguments: Any) -> ToolResult:
-    return GlobTool(executor=executor, wrap=wrap).call({"pattern": pattern, **arguments})
+    return run_tool(GLOB, executor, pattern=pattern, **arguments)
 
 
 PROJECT = {
@@ -172,10 +164,8 @@ def scripted(*results: MatchResult) -> Any:
 
 def test_search_gives_up_on_a_pattern_that_takes_too_long() -> None:
     found = MatchResult(hits=(Match(index=0, line=1, text="y"),), stuck_at=1)
-    tool = SearchFilesTool(
-        executor=FakeExecutor(files={"a": b"y", "b": b"y"}), gate=FakeGate(), wrap=wrap, search=scripted(found)
-    )
-    assert tool.call({"pattern": "y"}).text == (
+    place = workspace(FakeExecutor(files={"a": b"y", "b": b"y"}))
+    assert search_files(place, {"pattern": "y"}, find=scripted(found)).text == (
         "not all was searched: the pattern takes too long in b; make it simpler\n"
         "<search_files:/workspace>\na\n1|y\n</>\nmatches: 1, files searched: 2"
     )
@@ -183,14 +173,9 @@ def test_search_gives_up_on_a_pattern_that_takes_too_long() -> None:
 
 def test_search_gives_up_when_its_time_is_over() -> None:
     times = iter((0.0, 1.0, 31.0))
-    tool = SearchFilesTool(
-        executor=FakeExecutor(files={f"f{n:04}": b"y" for n in range(1500)}),
-        gate=FakeGate(),
-        wrap=wrap,
-        search=scripted(MatchResult(hits=())),
-        clock=lambda: next(times),
-    )
-    assert tool.call({"pattern": "y"}).text == (
+    place = workspace(FakeExecutor(files={f"f{n:04}": b"y" for n in range(1500)}))
+    find = scripted(MatchResult(hits=()))
+    assert search_files(place, {"pattern": "y"}, find=find, clock=lambda: next(times)).text == (
         "not all was searched: stopped after 30 s; name a folder or a file_glob to search less\n"
         "(no match)\nmatches: 0, files searched: 1000"
     )
@@ -208,7 +193,7 @@ def test_search_gives_up_when_its_time_is_over() -> None:
     ],
 )
 def test_search_explains_a_wrong_pattern(arguments: dict[str, Any], error: str | None) -> None:
-    result = SearchFilesTool(executor=FakeExecutor(files={"a": b"x"}), gate=FakeGate(), wrap=wrap).call(arguments)
+    result = run_tool(SEARCH_FILES, FakeExecutor(files={"a": b"x"}), **arguments)
     assert result.text == (f'{{"error":"{error}"}}' if error else "<search_files:/workspace>\na\n</>\nfiles: 1")
 
 
@@ -295,25 +280,25 @@ def test_glob_refuses_patterns_that_leave_the_folder(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("tool", "text"),
     [
-        (SearchFilesTool, '{"pattern":"x","limit":501}'),
-        (SearchFilesTool, '{"pattern":"x","target":"names"}'),
-        (SearchFilesTool, '{"target":"files"}'),
-        (GlobTool, '{"pattern":"x","limit":1001}'),
-        (GlobTool, "{}"),
+        (SEARCH_FILES, '{"pattern":"x","limit":501}'),
+        (SEARCH_FILES, '{"pattern":"x","target":"names"}'),
+        (SEARCH_FILES, '{"target":"files"}'),
+        (GLOB, '{"pattern":"x","limit":1001}'),
+        (GLOB, "{}"),
     ],
 )
-def test_arguments_have_bounds(tool: Any, text: str) -> None:
+def test_arguments_have_bounds(tool: Tool, text: str) -> None:
     with pytest.raises(ArgumentError):
-        parse_arguments(text, made(tool).spec.parameters)
+        check_arguments(parse_arguments(text), tool.parameters)
 
 
 @pytest.mark.parametrize(
     ("tool", "names"),
-    [(SearchFilesTool, "pattern target path file_glob limit"), (GlobTool, "pattern path limit")],
+    [(SEARCH_FILES, "pattern target path file_glob limit"), (GLOB, "pattern path limit")],
 )
-def test_parameters_have_their_public_names(tool: Any, names: str) -> None:
+def test_parameters_have_their_public_names(tool: Tool, names: str) -> None:
     """R-83."""
-    assert " ".join(made(tool).spec.parameters["properties"]) == names
+    assert " ".join(tool.parameters["properties"]) == names
 
 
 def test_files_that_may_hold_secrets_are_not_searched_unless_they_are_named() -> None:
@@ -323,8 +308,7 @@ def test_files_that_may_hold_secrets_are_not_searched_unless_they_are_named() ->
     gate = FakeGate(secret)
 
     def found(**arguments: Any) -> str:
-        tool = SearchFilesTool(executor=FakeExecutor(files=files), gate=gate, wrap=wrap)
-        return tool.call({"pattern": "KEY", **arguments}).text
+        return run_tool(SEARCH_FILES, FakeExecutor(files=files), gate, pattern="KEY", **arguments).text
 
     told = "\nnot searched, as they may hold secrets (name one as path to ask for it): "
     for arguments in ({}, {"path": "sub"}, {"file_glob": ".env*"}, {"file_glob": "**/.env*"}, {"path": "."}):
@@ -334,7 +318,7 @@ def test_files_that_may_hold_secrets_are_not_searched_unless_they_are_named() ->
     assert "KEY=3" in found(path="sub")
     assert "KEY=1" in found(path=".env")
     assert "KEY=4" in found(path="sub/keys"), "a folder that was asked about stands for what is in it"
-    assert gate.asked == [], "searching asks nobody: AskedReads has"
+    assert gate.asked == [], "searching asks nobody: Toolbox.authorize has"
 
 
 def test_other_looks_around_say_first_that_they_did_not_see_all() -> None:
@@ -342,8 +326,8 @@ def test_other_looks_around_say_first_that_they_did_not_see_all() -> None:
     executor = FakeExecutor(files={f"f{n:03}": b"x" for n in range(20)}, count=5)
     first = "not all was searched: there are too many files here to look at all of them; name a folder\n"
     for tool, arguments in (
-        (GlobTool(executor=executor, wrap=wrap), {"pattern": "zzz"}),
-        (TreeTool(executor=executor, wrap=wrap), {}),
-        (SearchFilesTool(executor=executor, gate=FakeGate(), wrap=wrap), {"pattern": "zzz", "target": "files"}),
+        (GLOB, {"pattern": "zzz"}),
+        (TREE, {}),
+        (SEARCH_FILES, {"pattern": "zzz", "target": "files"}),
     ):
-        assert tool.call(arguments).text.startswith(first)
+        assert run_tool(tool, executor, **arguments).text.startswith(first)

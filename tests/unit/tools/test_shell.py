@@ -3,27 +3,21 @@ from __future__ import annotations
 import pytest
 from fakes.executor import FakeExecutor, command_result
 from fakes.gates import FakeGate
+from fakes.tools import call_tool, workspace
 
 from odek.approval.operation import Operation
+from odek.model.types import ToolCall
 from odek.process import CommandResult, Output
-from odek.tools.arguments import ArgumentError, parse_arguments
-from odek.tools.registry import ToolResult
-from odek.tools.shell import ShellTool
+from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
+from odek.tools.registry import Toolbox, ToolResult
+from odek.tools.shell import SHELL, shell_in
 
 BLOCK = "## Execution environment\n- Network: none"
 
 
-def wrap(text: str, *, source: str) -> str:
-    return f"<{source}>\n{text.rstrip()}\n</>" if text else ""
-
-
-def shell(executor: FakeExecutor, gate: FakeGate | None = None) -> ShellTool:
-    return ShellTool(executor=executor, gate=gate or FakeGate(), wrap=wrap, environment_block=BLOCK)
-
-
 def run(result: CommandResult, command: str = "cmd") -> ToolResult:
     executor = FakeExecutor(commands={command: result})
-    return shell(executor).call({"command": command})
+    return call_tool(SHELL, executor, command=command)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +72,14 @@ def test_call_labels_the_output_with_the_beginning_of_the_command() -> None:
 @pytest.mark.parametrize(("arguments", "timeout_s"), [({}, 300), ({"timeout": 7}, 7)])
 def test_call_runs_the_command_with_its_timeout(arguments: dict[str, int], timeout_s: int) -> None:
     executor = FakeExecutor(commands={" ls -l\n": command_result()})
-    shell(executor).call({"command": " ls -l\n", **arguments})
+    call_tool(SHELL, executor, command=" ls -l\n", **arguments)
     assert executor.runs == [(" ls -l\n", timeout_s)]
 
 
 def test_call_asks_the_gate_and_runs_nothing_when_it_says_no() -> None:
     """R-84: a refusal is a result that names the way out."""
     executor, gate = FakeExecutor(), FakeGate(answer="not allowed; set dangerous.action")
-    result = shell(executor, gate).call({"command": "rm -rf /", "description": "clean"})
+    result = call_tool(SHELL, executor, gate, command="rm -rf /", description="clean")
     assert result == ToolResult(text='{"error":"not allowed; set dangerous.action"}', failed=True)
     assert (gate.asked, executor.runs) == ([Operation(kind="command", subject="rm -rf /")], [])
     assert gate.asked[0].reason == "clean"
@@ -101,49 +95,50 @@ def test_call_asks_the_gate_and_runs_nothing_when_it_says_no() -> None:
 )
 def test_call_refuses_what_is_no_command(command: str, message: str) -> None:
     gate = FakeGate()
-    assert shell(FakeExecutor(), gate).call({"command": command}) == ToolResult(
-        text='{"error":"' + message + '"}', failed=True
-    )
+    assert call_tool(SHELL, gate=gate, command=command) == ToolResult(text='{"error":"' + message + '"}', failed=True)
     assert gate.asked == []
 
 
 @pytest.mark.parametrize("timeout", ["0", "1801", '"5"', "1.5"])
 def test_timeout_is_a_whole_number_of_seconds_up_to_half_an_hour(timeout: str) -> None:
     with pytest.raises(ArgumentError):
-        parse_arguments(f'{{"command":"x","timeout":{timeout}}}', shell(FakeExecutor()).spec.parameters)
+        check_arguments(parse_arguments(f'{{"command":"x","timeout":{timeout}}}'), SHELL.parameters)
 
 
 def test_description_ends_with_the_execution_environment() -> None:
     """R-70: the tool itself says where its commands run."""
-    spec = shell(FakeExecutor()).spec
-    assert (spec.name, spec.description.endswith("\n\n" + BLOCK)) == ("shell", True)
+    spec = shell_in(BLOCK, parallel=False).spec
+    assert (spec.name, spec.description) == ("shell", f"{SHELL.description}\n\n{BLOCK}")
     assert list(spec.parameters["properties"]) == ["command", "description", "timeout"]
 
 
 def test_description_stands_alone_without_an_environment() -> None:
-    tool = ShellTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap, environment_block="")
-    assert tool.spec.description + "\n\n" + BLOCK == shell(FakeExecutor()).spec.description
+    assert shell_in("", parallel=False) == SHELL
 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_model_is_told_when_commands_run_at_the_same_time(parallel: bool) -> None:
-    tool = ShellTool(executor=FakeExecutor(), gate=FakeGate(), wrap=wrap, environment_block=BLOCK, parallel=parallel)
-    assert ("Calls of one reply run at the same time" in tool.spec.description) is parallel
+    tool = shell_in(BLOCK, parallel=parallel)
+    assert ("Calls of one reply run at the same time" in tool.description) is parallel
     assert tool.parallel is parallel
-    assert tool.spec.description.endswith(BLOCK)
+    assert tool.description.endswith(BLOCK)
 
 
-def test_prepare_asks_before_anything_runs() -> None:
+def test_authorizing_a_call_asks_before_anything_runs() -> None:
     """Approvals stay in the main thread, one after the other."""
     executor, gate = FakeExecutor(commands={"cmd": command_result(b"out")}), FakeGate()
-    work = shell(executor, gate).prepare({"command": "cmd", "description": "why", "timeout": 7})
+    tools = Toolbox((SHELL,), workspace(executor, gate))
+    arguments = '{"command": "cmd", "description": "why", "timeout": 7}'
+    (prepared,) = tools.prepare([ToolCall(id="1", name="shell", arguments=arguments)])
+    assert (gate.asked, executor.runs) == ([], [])
+    authorized = tools.authorize(prepared)
     assert (gate.asked, executor.runs) == ([Operation(kind="command", subject="cmd")], [])
     assert gate.asked[0].reason == "why"
-    assert work() == ToolResult(text="<$ cmd>\nout\n</>\nexit code: 0")
+    assert tools.run(authorized) == ToolResult(text="<$ cmd>\nout\n</>\nexit code: 0")
     assert executor.runs == [("cmd", 7)]
 
 
-def test_refusal_is_the_result_of_what_was_prepared() -> None:
-    assert shell(FakeExecutor(), FakeGate(answer="denied")).prepare({"command": "cmd"})() == ToolResult(
+def test_refusal_is_the_result_of_the_call() -> None:
+    assert call_tool(SHELL, gate=FakeGate(answer="denied"), command="cmd") == ToolResult(
         text='{"error":"denied"}', failed=True
     )

@@ -15,7 +15,7 @@ from odek.config.resolve import resolve
 from odek.model.types import ToolCall
 from odek.process import Capture, CommandResult, Output
 from odek.redact import MARK, Redactor
-from odek.tools.registry import RedactedToolbox
+from odek.tools.registry import Toolbox
 from odek.tools.shell import render_output
 from odek.tools.unsecret import redact_output
 from tests.fakes.executor import FakeExecutor, command_result, whole
@@ -76,8 +76,8 @@ def test_sizes_are_of_what_remains() -> None:
     assert redact_output(whole(data), REDACT) == whole(f"a {MARK}\n".encode())
 
 
-def tools_with(files: dict[str, bytes], commands: dict[str, CommandResult]) -> RedactedToolbox:
-    tools = make_toolbox(
+def tools_with(files: dict[str, bytes], commands: dict[str, CommandResult]) -> Toolbox:
+    return make_toolbox(
         resolve(make_layers(operator={"dangerous": {"action": "allow"}})),
         FakeExecutor(files=files, commands=commands),
         None,
@@ -88,10 +88,9 @@ def tools_with(files: dict[str, bytes], commands: dict[str, CommandResult]) -> R
         environment_block="",
         applied=dict,
     )
-    return RedactedToolbox(tools, REDACT)
 
 
-def call(tools: RedactedToolbox, name: str, **arguments: object) -> str:
+def call(tools: Toolbox, name: str, **arguments: object) -> str:
     return tools.call(ToolCall(id="1", name=name, arguments=json.dumps(arguments))).text
 
 
