@@ -27,7 +27,8 @@ from odek.app.model import make_model as make_model
 from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
 from odek.app.secrets import collect_secrets
 from odek.app.tool_names import validate_tool_names
-from odek.approval.gate import Approver
+from odek.approval.card import Person
+from odek.approval.gate import Operator
 from odek.config.layers import Layer
 from odek.config.options import Source
 from odek.config.resolve import project_overrides, resolve
@@ -70,8 +71,10 @@ class Runtime:
 
     docker: Docker
     new_model: Callable[[Settings], Model]
-    approver: Approver | None
-    """None where nobody can be asked"""
+    operator: Operator | None
+    """answers what a project asks for: the terminal or nothing, never a page (R-103)"""
+    person: Person | None
+    """decides on the operations of the model; None where there is none to ask"""
     emit: Sink
     random_hex: Callable[[int], str]
     """random lower-case hex digits, twice as many as the bytes asked for"""
@@ -235,7 +238,7 @@ def _open_place(
             project_overrides(layers),
             host,
             docker=world.docker,
-            approver=world.approver,
+            operator=world.operator,
             emit=world.emit,
             new_nonce=partial(world.random_hex, 16),
             sleep=world.sleep,
@@ -349,7 +352,7 @@ def _toolbox(
         place.executor,
         place.facts,
         host,
-        approver=world.approver,
+        person=world.person,
         wrap=partial(wrap_untrusted, nonce=partial(world.random_hex, 8)),
         redact=redact,
         environment_block=block,

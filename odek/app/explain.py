@@ -8,7 +8,8 @@ from typing import Literal, cast
 
 from odek.app.isolation import FallbackPolicy, SandboxDecision, decide, explain_stop
 from odek.app.sandbox import SandboxRequest, sandbox_spec
-from odek.approval.request import ApprovalRequest, describe_plainly
+from odek.approval.description import describe_plainly
+from odek.approval.request import ApprovalRequest
 from odek.approval.store import approval_key, short_id
 from odek.config.layers import Layer
 from odek.config.settings import Settings

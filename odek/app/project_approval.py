@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from odek.approval.gate import Approver, require_approval
+from odek.approval.gate import Operator, require_approval
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.approval.store import ApprovalStore
 from odek.config.resolve import Override
@@ -53,12 +53,12 @@ def approval_request(
 
 
 def require_project_approval(
-    request: ApprovalRequest, settings: Settings, host: Host, approver: Approver | None, emit: Sink
+    request: ApprovalRequest, settings: Settings, host: Host, operator: Operator | None, emit: Sink
 ) -> None:
     """Return when `request` may be granted. Raises ApprovalDenied and StateFileError."""
     require_approval(
         replace(request, build_network=settings.build_network),
-        approver=approver,
+        operator=operator,
         store=ApprovalStore(StateFolder(host.operator_home)),
         approved_by_environment=settings.approve_project_sandbox,
         emit=emit,

@@ -15,7 +15,7 @@ from odek.app.openings import below_workdir, git_data_outside, is_folder, requir
 from odek.app.project_approval import approval_request, require_project_approval
 from odek.app.sandbox_image import choose_image, ensure_image, make_image, require_buildable
 from odek.app.seccomp_file import profile_file, profile_path
-from odek.approval.gate import Approver
+from odek.approval.gate import Operator
 from odek.approval.request import ApprovalRequest
 from odek.config.options import Source
 from odek.config.resolve import Override
@@ -147,7 +147,7 @@ def start_sandbox(
     host: Host,
     *,
     docker: Docker,
-    approver: Approver | None,
+    operator: Operator | None,
     emit: Sink,
     new_nonce: Callable[[], str],
     sleep: Callable[[float], None],
@@ -165,7 +165,7 @@ def start_sandbox(
         for note in service_names(plan, "", docker).notes:
             emit(Notice(note))  # two checkouts behind one name are pointed out before the question
     request = approval_request(overrides, plan, host, draft.dockerfile, readonly=settings.sandbox.readonly)
-    require_project_approval(request, settings, host, approver, emit)
+    require_project_approval(request, settings, host, operator, emit)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
     require_small_env(env, origin=settings.origin_of("sandbox_env"))
     if not draft.networks.attaches:
@@ -280,7 +280,7 @@ def build_sandbox_image(
     *,
     no_cache: bool,
     docker: Docker,
-    approver: Approver | None,
+    operator: Operator | None,
     emit: Sink,
     sleep: Callable[[float], None],
 ) -> Build:
@@ -294,7 +294,7 @@ def build_sandbox_image(
     request = ApprovalRequest(
         project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256, ignore_sha256=dockerfile.ignore_sha256
     )
-    require_project_approval(request, settings, host, approver, emit)
+    require_project_approval(request, settings, host, operator, emit)
     probe(docker, sleep=sleep)
     options = BuildOptions(network=settings.build_network, no_cache=no_cache)
     return make_image(dockerfile, host, options, docker=docker, emit=emit)

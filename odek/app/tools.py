@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odek.app.tool_names import disabled_tools
-from odek.approval.gate import Approver
+from odek.approval.card import Person
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
-from odek.approval.question import ApprovalPrompt
 from odek.config.danger import DangerSettings
 from odek.config.settings import Settings
 from odek.executor import Executor
@@ -47,7 +46,7 @@ def make_toolbox(
     facts: ContainerFacts | None,
     host: Host,
     *,
-    approver: Approver | None,
+    person: Person | None,
     wrap: Wrap,
     redact: Redactor,
     environment_block: str,
@@ -64,7 +63,7 @@ def make_toolbox(
     workspace = Workspace(
         executor=executor,
         shown=UnsecretExecutor(executor, redact),
-        gate=make_gatekeeper(settings.dangerous, facts, host, approver, trusted, refused),
+        gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused),
         wrap=wrap,
         config=applied,
     )
@@ -84,7 +83,7 @@ def make_gatekeeper(
     danger: DangerSettings,
     facts: ContainerFacts | None,
     host: Host,
-    approver: Approver | None,
+    person: Person | None,
     trusted: dict[str, set[str]] | None = None,
     refused: dict[str, int] | None = None,
 ) -> Gatekeeper:
@@ -96,7 +95,7 @@ def make_gatekeeper(
     """
     boundary = f"sandbox {_networks(facts)}" if facts else HOST
     return Gatekeeper(
-        load=partial(_load_regime, danger, facts, host, interactive=approver is not None),
+        load=partial(_load_regime, danger, facts, host, interactive=person is not None),
         surroundings=Surroundings(
             place=f"sandbox {facts.name}, {_networks(facts)}" if facts else HOST,
             boundary=boundary,
@@ -104,7 +103,7 @@ def make_gatekeeper(
             shared=SHARED if facts else "",
             real_path=partial(real_path, host.cwd),
         ),
-        question=ApprovalPrompt(approver) if approver else None,
+        person=person,
         trusted=None if trusted is None else trusted.setdefault(boundary, set()),
         refused=refused,
     )

@@ -1,58 +1,48 @@
-"""Nothing that a project asks for is applied before this gate has let it through (R-60, R-61).
+"""The gate for what a project asks for: nothing of it is applied before this has let it through (R-60, R-61).
 
-Order: the operator's switch, the remembered approvals, the person at the terminal. Whoever cannot
-be asked has not approved.
+In this order: the operator's switch, the remembered approvals, the operator. Without an operator to ask, the
+request is refused.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
+from odek.approval.description import describe_plainly
 from odek.approval.display import value
-from odek.approval.pages import PromptPage, prompt_choice
-from odek.approval.request import (
-    CONSEQUENCE,
-    FIT_ROWS,
-    SWITCH,
-    ApprovalRequest,
-    describe_plainly,
-    describe_request,
-    heading_of,
-    render_request,
-)
+from odek.approval.request import SWITCH, ApprovalRequest
 from odek.approval.store import ApprovalRecord, ApprovalStore, changed_parts
 from odek.errors import ApprovalDenied
 from odek.events import Notice, Sink
 
 MAX_ENTRIES = 64  # what one can be expected to read before saying yes
-_ONCE = ("y", "yes")
-_TRUST = ("t", "trust")
-_NO = ("", "n", "no")
+
+ProjectAnswer = Literal["once", "trust", "no"]
 
 
-class Approver(Protocol):
-    """Somebody who can be asked."""
+class Operator(Protocol):
+    """The person whose machine this is: the terminal that odek was started from, or nothing.
 
-    def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
-        """Return the one of `choices` (lower case; "" is a bare Enter) that was answered to `prompt`.
+    A role of its own, apart from `card.Person`: a page or an MCP client may decide on what the model does, and never
+    on what a project's files widen (R-103).
+    """
 
-        The last line of `prompt` is the question. None: no answer, which is a no. Input given
-        before the question was shown never counts.
-        """
+    def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
+        """Return the answer to all of `request`; no answer is a no. Input given before the question never counts."""
         ...
 
 
 def require_approval(
     request: ApprovalRequest,
     *,
-    approver: Approver | None,
+    operator: Operator | None,
     store: ApprovalStore,
     approved_by_environment: bool,
     emit: Sink,
 ) -> None:
     """Return when `request` is empty or approved.
 
-    `approver` is None where nobody can be asked; `approved_by_environment` says whether the
+    `operator` is None where there is no terminal; `approved_by_environment` says whether the
     operator set ODEK_APPROVE_PROJECT_SANDBOX; `emit` takes notices for the user. Raises
     ApprovalDenied, and StateFileError when the remembered approvals cannot be trusted or written.
     """
@@ -66,7 +56,7 @@ def require_approval(
     earlier = store.earlier(request.project_dir)
     if earlier is not None:
         emit(Notice(_asked_anew(earlier, request)))
-    if approver is None:
+    if operator is None:
         raise _denied(request, "need an approval, and there is no terminal to ask for it")
     if request.entries > MAX_ENTRIES:
         raise ApprovalDenied(
@@ -74,28 +64,12 @@ def require_approval(
             "can be asked about",
             hint="put variables into the image, and mount one folder instead of its parts",
         )
-    answer = _ask(request, approver)
-    if answer in _TRUST:
+    answer = operator.approve_project(request)
+    if answer == "trust":
         store.remember(request)
         emit(Notice(_trusted(request, store.path)))
-    elif answer not in _ONCE:
+    elif answer != "once":
         raise _denied(request, "were not approved")
-
-
-def _ask(request: ApprovalRequest, approver: Approver) -> str:
-    """Return the answer, "" for a no or none. A yes counts when all has been on the screen, the end of it last."""
-    rows = tuple(describe_request(request).split("\n"))
-    if len(rows) <= FIT_ROWS:
-        return approver.ask(render_request(request), _ONCE + _TRUST + _NO) or ""
-    pages = PromptPage(
-        heading=heading_of(request),
-        rows=rows,
-        words=_ONCE + _TRUST,
-        offer="",
-        question=CONSEQUENCE,
-        page_rows=FIT_ROWS,
-    )
-    return prompt_choice(approver, pages)
 
 
 def _asked_anew(earlier: ApprovalRecord, request: ApprovalRequest) -> str:

@@ -1,40 +1,75 @@
-"""May this happen? One gatekeeper a session, for its commands and for the files that its tools use (R-84, D-6).
+"""The gatekeeper of a session: decides on the commands and files of its tools (R-84, D-6).
 
-It asks the classifier, then, if need be, the person. A refusal is text for the model and the person; it
-names the class, the reason and the setting with which the operator can lift it. What was answered on a
-card holds for exactly the operations on it, once each, until the next turn.
+It asks the classifier, then, if need be, the person. A refusal is text for the model and the person; it names the
+class, the reason and the setting with which the operator can lift it. What several calls of a turn need is asked on
+one card beforehand; the answer is a `Grant` for each call, which holds for exactly the operations on the card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odek.approval.card import Answer, Card, PendingOperation, Person
 from odek.approval.operation import Operation
-from odek.approval.question import ApprovalPrompt, PendingOperation
 from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.danger.policy import Decision, PolicyContext
 
 HOST = "HOST – no sandbox"
-QUESTION_LIMIT = 256 << 10  # characters: more than anybody reads before saying yes
+QUESTION_LIMIT = 256 << 10  # characters: more than can be read before saying yes
+FRICTION_COUNT = 3
+FRICTION_WINDOW_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a gatekeeper knows of the place of its session."""
+    """Where the operations of a session happen."""
 
     place: str
-    """told to the person: "sandbox odek-1-1, network=none" """
+    """shown to the person: "sandbox odek-1-1, network=none" """
     boundary: str
-    """the same for a card: "sandbox network=none", or HOST"""
+    """the same for several operations at once: "sandbox network=none", or HOST"""
     sandboxed: bool
     shared: str = ""
-    """said of files in the sandbox that the host sees: "in the folder that …"; "" on the host"""
+    """added for files in the sandbox that the host sees: "in the folder that …"; "" on the host"""
     real_path: Callable[[str], str]
     """a path relative to the workspace, absolute or not → the same free of links, as far as can be told"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The answer that a person has given beforehand about operations of one call."""
+
+    operations: frozenset[Operation] = frozenset()
+    """those that were on the card; the rest of the call is asked about when it comes"""
+    allowed: bool = False
+
+
+NO_GRANT = Grant()
+
+
+class Friction:
+    """Slows haste down: after three approvals of a class within a minute, the next one is harder to give."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds and never runs backwards."""
+        self._clock = clock
+        self._approved: list[tuple[float, str]] = []
+
+    def applies(self, classes: Iterable[str]) -> bool:
+        """Return whether one of `classes` was approved that often lately."""
+        since = self._clock() - FRICTION_WINDOW_S
+        self._approved = [(moment, name) for moment, name in self._approved if moment > since]
+        names = [name for _, name in self._approved]
+        return any(names.count(name) >= FRICTION_COUNT for name in classes)
+
+    def count(self, classes: Iterable[str]) -> None:
+        """Note one approval of each of `classes`."""
+        self._approved += [(self._clock(), name) for name in classes]
 
 
 class Gatekeeper:
@@ -45,30 +80,35 @@ class Gatekeeper:
         *,
         load: Callable[[], PolicyContext],
         surroundings: Surroundings,
-        question: ApprovalPrompt | None,
+        person: Person | None,
         trusted: set[str] | None = None,
         refused: dict[str, int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`load` imports the classifier; it is called when something has to be decided for the first time.
 
-        `question` is None where nobody can be asked; the policy of the regime says so, too. `trusted`
-        are the classes that somebody trusts until odek ends: the next gatekeeper gets the same set. In `refused`
-        it counts, by class, what it has refused.
+        `person` is None where there is none to ask; the policy says so, too. `trusted` are the classes that the person
+        trusts until odek ends: the next gatekeeper gets the same set. `refused` counts refusals by class.
         """
         self._refused = {} if refused is None else refused
         self._trusted = set() if trusted is None else trusted
         self._load = load
-        self._regime: PolicyContext | None = None
+        self._context: PolicyContext | None = None
         self._around = surroundings
-        self._question = question
+        self._person = person
+        self._friction = Friction(clock)
         self._decided: dict[Operation, Decision] = {}
-        self._answered: dict[Operation, list[bool]] = {}
+        self._granted: dict[Operation, list[bool]] = {}
 
-    def check(self, operation: Operation) -> str | None:
-        """Return None to let `operation` happen, else what the model is told. May ask and wait."""
+    def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
+        """Return None to let `operation` happen, else the refusal for the model. May ask and wait.
+
+        `grant` is the one that `preapprove` gave for the call that `operation` belongs to. It answers a question, and
+        lifts no refusal of the policy.
+        """
         decision = self._decide(operation)
         if decision.action == "prompt":
-            why = self._ask(operation, decision)
+            why = self._ask(operation, decision, grant)
             refusal = why and self._refusal(f"operation denied {why}", operation, decision)
         else:
             refusal = self._forbidden(operation, decision)
@@ -77,34 +117,63 @@ class Gatekeeper:
         return refusal
 
     def is_denied(self, operation: Operation) -> str | None:
-        """Return what the model is told when `operation` is refused whatever anybody says; asks nobody."""
+        """Return the refusal for the model when the policy refuses `operation` without a question; does not ask."""
         return self._forbidden(operation, self._decide(operation))
 
     def allows(self, operation: Operation) -> bool:
-        """Return whether `operation` happens without a question; asks nobody."""
+        """Return whether `operation` happens without a question; does not ask."""
         return self._classify(operation).action == "allow"
 
-    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
-        """Put on one card what several operations of a turn need (R-72); `check` then follows the answer.
+    def preapprove(self, calls: Sequence[Sequence[Operation]]) -> tuple[Grant, ...]:
+        """Ask on one card about what several operations of a turn need (R-72); return a grant for each call.
 
-        Each of `calls` holds what one call will do; it does nothing at all if one of that is refused. What
-        is destructive, unknown or matches the denylist is not covered: it is asked about by itself.
+        Each of `calls` holds the operations of one call; one of which the policy refuses an operation is left out.
+        What is destructive, unknown or matches the denylist is not covered: it is asked about by itself.
         """
-        self._answered, self._decided = {}, {}
-        allowed = (call for call in calls if not any(self.is_denied(operation) for operation in call))
-        card = tuple(
-            _asked(operation, decision)
-            for call in allowed
-            for operation in call
-            if (decision := self._decide(operation)).action == "prompt" and decision.batchable
+        self._decided = {}
+        pending = [self._batchable(call) for call in calls]
+        items = tuple(item for call in pending for item in call)
+        size = sum(len(item.operation.text) for item in items)
+        answer: Answer = "singly"
+        if self._person is not None and len(items) > 1 and size <= QUESTION_LIMIT:
+            answer = self._put(items, self._around.boundary, ("all", "singly", "none"))
+        if answer == "singly":
+            return (NO_GRANT,) * len(calls)
+        return tuple(Grant(frozenset(item.operation for item in call), answer == "all") for call in pending)
+
+    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
+        """Do what `preapprove` does and keep the grants here, for tools whose calls do not carry them yet."""
+        self._granted = {}
+        for grant, call in zip(self.preapprove(calls), calls, strict=True):
+            for operation in call:
+                if operation in grant.operations:
+                    self._granted.setdefault(operation, []).append(grant.allowed)
+
+    def _batchable(self, call: Sequence[Operation]) -> tuple[PendingOperation, ...]:
+        """Return the operations of `call` that a card can ask about."""
+        if any(self.is_denied(operation) for operation in call):
+            return ()
+        decided = [(operation, self._decide(operation)) for operation in call]
+        return tuple(
+            _pending(operation, decision)
+            for operation, decision in decided
+            if decision.action == "prompt" and decision.batchable
         )
-        size = sum(len(asked.operation.text) for asked in card)
-        if self._question is None or len(card) < 2 or size > QUESTION_LIMIT:
-            return
-        answer = self._question.ask_together(card, boundary=self._around.boundary)
-        if answer != "singly":
-            for asked in card:
-                self._answered.setdefault(asked.operation, []).append(answer == "all")
+
+    def _put(self, items: tuple[PendingOperation, ...], place: str, answers: tuple[Answer, ...]) -> Answer:
+        """Let the person decide on `items`; an answer that was not offered is the refusal."""
+        assert self._person is not None
+        classes = tuple(dict.fromkeys(name for item in items for name in item.classes))
+        hasty = self._friction.applies(classes)
+        if hasty:
+            answers = tuple(answer for answer in answers if answer != "trust")
+        card = Card(items=items, place=place, answers=answers, hasty=hasty)
+        answer = self._person.decide(card)
+        if answer not in answers:
+            return card.refusal
+        if answer in ("once", "trust", "all"):
+            self._friction.count(classes)
+        return answer
 
     def _decide(self, operation: Operation) -> Decision:
         if operation not in self._decided:
@@ -112,37 +181,43 @@ class Gatekeeper:
         return self._decided[operation]
 
     def _classify(self, operation: Operation) -> Decision:
-        if self._regime is None:
-            self._regime = self._load().trusting(tuple(sorted(self._trusted)))
+        if self._context is None:
+            self._context = self._load().trusting(tuple(sorted(self._trusted)))
         match operation.kind:
             case "command":
-                return self._regime.decide_command(operation.subject)
+                return self._context.decide_command(operation.subject)
             case "read":
-                return self._regime.decide_read(self._around.real_path(operation.subject))
+                return self._context.decide_read(self._around.real_path(operation.subject))
             case "write":
-                return self._regime.decide_write(operation.subject)
+                return self._context.decide_write(operation.subject)
 
-    def _ask(self, operation: Operation, decision: Decision) -> str | None:
+    def _ask(self, operation: Operation, decision: Decision, grant: Grant) -> str | None:
         """Return None for a yes, else why not."""
-        answers = self._answered.get(operation)
-        if answers:
-            return None if answers.pop(0) else "by user"
+        if operation in grant.operations:
+            return None if grant.allowed else "by user"
+        if granted := self._granted.get(operation):
+            return None if granted.pop(0) else "by user"
         if len(operation.text) > QUESTION_LIMIT:
             return f"(longer than the {QUESTION_LIMIT} characters that can be asked about)"
-        if self._question is None:
+        if self._person is None:
             return "(non-interactive mode)"
         place = self._around.place
         if operation.kind == "write" and self._around.shared:
             place = f"{place}, {self._around.shared}"
-        answer = self._question.ask(_asked(operation, decision), place=place)
-        if answer == "trust" and self._regime is not None:
-            if decision.exact:
-                self._regime = self._regime.trusting_command(operation.subject)
-            else:
-                self._trusted.update(decision.classes_to_approve)
-                self._regime = self._regime.trusting(decision.classes_to_approve)
-            self._decided = {}
-        return "by user" if answer == "no" else None
+        answers: tuple[Answer, ...] = ("once", "trust", "deny") if decision.rememberable else ("once", "deny")
+        answer = self._put((_pending(operation, decision),), place, answers)
+        if answer == "trust":
+            self._trust(operation, decision)
+        return "by user" if answer == "deny" else None
+
+    def _trust(self, operation: Operation, decision: Decision) -> None:
+        assert self._context is not None
+        if decision.exact:
+            self._context = self._context.trusting_command(operation.subject)
+        else:
+            self._trusted.update(decision.classes_to_approve)
+            self._context = self._context.trusting(decision.classes_to_approve)
+        self._decided = {}
 
     def _forbidden(self, operation: Operation, decision: Decision) -> str | None:
         if decision.action != "deny":
@@ -159,14 +234,14 @@ class Gatekeeper:
             lines.append("It would happen on the host, without a sandbox.")
         if (
             decision.denied_non_interactively
-            and self._regime is not None
-            and self._regime.policy.non_interactive == "allow"
+            and self._context is not None
+            and self._context.policy.non_interactive == "allow"
         ):
             lines.append("dangerous.non_interactive does not cover that class.")
         return "\n".join((*lines, _remedy(decision.setting)))
 
 
-def _asked(operation: Operation, decision: Decision) -> PendingOperation:
+def _pending(operation: Operation, decision: Decision) -> PendingOperation:
     return PendingOperation(
         operation=operation,
         classes=_classes(decision),

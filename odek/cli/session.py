@@ -11,9 +11,9 @@ from odek.app.attachments import Attachment
 from odek.app.bootstrap import CommandProfile, Runtime, Session, make_model, open_session
 from odek.app.docker_client import ClientFolder
 from odek.cli import signals
+from odek.cli.approval_prompt import find_terminal_user
 from odek.cli.console import print_notice
 from odek.cli.terminal import Terminal
-from odek.cli.terminal_approver import find_approver
 from odek.config.layers import Layer
 from odek.config.settings import Settings
 from odek.events import Sink
@@ -39,10 +39,12 @@ def session(
     trusted: dict[str, set[str]] | None = None,
 ) -> Iterator[Session]:
     """Open a session in the real world; its container ends with the block, however that ends."""
+    user = find_terminal_user(alone=terminal.suspended)
     world = Runtime(
         docker=real_docker(host),
         new_model=new_model or partial(make_model, host=host, notify=terminal.aside),
-        approver=find_approver(alone=terminal.suspended),
+        operator=user,
+        person=user,
         emit=partial(print_notice, terminal),
         random_hex=random_hex,
         sleep=time.sleep,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from odek.cli.approval_prompt import TerminalUser
 
-class Answers:
-    """Satisfies approval.gate.Approver: `Answers("y", None)` says yes once, then gives no answer.
+
+class Answers(TerminalUser):
+    """A person at a terminal, as Operator and as Person: `Answers("y", None)` says yes once, then gives no answer.
 
     Fails when asked once too often, and when an answer is not among the choices offered (a real
     terminal would ask again).
     """
 
     def __init__(self, *answers: str | None) -> None:
+        super().__init__(self.ask, sleep=lambda _: None)
         self._answers = list(answers)
         self.prompts: list[str] = []
         self.choices: list[tuple[str, ...]] = []

@@ -249,7 +249,7 @@ def test_changed_file_and_moved_base_are_said_and_a_new_build_takes_them(project
         ]
         made = build_sandbox_image(
             dockerfile, resolve(make_layers()), project.host, no_cache=False, docker=project.docker,
-            approver=Answers("y"), emit=project.notices, sleep=time.sleep,
+            operator=Answers("y"), emit=project.notices, sleep=time.sleep,
         )  # fmt: skip
         project.images.add(made.image_id)
         assert project.output(made.image_id, "cat", "/t") == "two!"

@@ -39,7 +39,7 @@ def caller(executor: Executor, box: Container | None) -> Call:
         executor,
         box.facts if box else None,
         bare_host(executor.workspace),
-        approver=None,
+        person=None,
         wrap=wrap,
         redact=Redactor(),
         environment_block="",

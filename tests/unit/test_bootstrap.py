@@ -21,6 +21,10 @@ from fakes.model import ScriptedModel, text_reply
 
 from odek.app.bootstrap import CommandProfile, Runtime, Session, make_model, open_session, startup_line
 from odek.app.environment import render_host, render_sandbox
+from odek.approval.card import Answer, Card
+from odek.approval.gate import ProjectAnswer
+from odek.approval.request import ApprovalRequest
+from odek.cli.approval_prompt import TerminalUser
 from odek.config.layers import Layer
 from odek.config.resolve import resolve
 from odek.config.settings import Settings
@@ -99,7 +103,8 @@ class Bench:
         return Runtime(
             docker=self.docker,
             new_model=self._new_model,
-            approver=self if self.answers else None,
+            operator=TerminalUser(self.ask) if self.answers else None,
+            person=TerminalUser(self.ask) if self.answers else None,
             emit=self.notices,
             random_hex=lambda size: "ab" * size,
             sleep=self.docker.sleep,
@@ -452,3 +457,30 @@ def test_tools_and_loop_are_not_loaded_before_docker_is_asked() -> None:
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+class EagerPage:
+    """A person who is no operator, as a page is: says yes to all it is asked."""
+
+    def __init__(self) -> None:
+        self.cards: list[Card] = []
+
+    def decide(self, card: Card) -> Answer:
+        self.cards.append(card)
+        return card.answers[0]
+
+    def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
+        raise AssertionError(request)
+
+
+@pytest.mark.parametrize(
+    "project", [{"sandbox_image": "evil"}, {"sandbox_network": "bridge"}, {"sandbox_env": {"A": "1"}}]
+)
+def test_person_who_is_no_operator_never_approves_a_project(bench: Bench, project: dict[str, object]) -> None:
+    """R-103: what a project's files widen is asked of the operator; a page that answers for all else is not asked."""
+    page = EagerPage()
+    world = replace(bench.world, operator=None, person=page)
+    layers = make_layers(operator=IMAGE, project=project)
+    with pytest.raises(ApprovalDenied, match="there is no terminal to ask for it"):
+        open_session(RUN, layers, bench.host, world, bench.stack, sink=nothing)
+    assert (page.cards, bench.docker.calls) == ([], [])

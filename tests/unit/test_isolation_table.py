@@ -38,7 +38,7 @@ class Started(BaseException):
 def outcome(cell: Cell, host: Host) -> str:
     operator, project, env = files_and_variables(cell)
     world = Runtime(
-        docker=docker_of(cell), new_model=lambda _: ScriptedModel([text_reply("done")]), approver=None,
+        docker=docker_of(cell), new_model=lambda _: ScriptedModel([text_reply("done")]), operator=None, person=None,
         emit=Notes(), random_hex=lambda size: "ab" * size, sleep=lambda _: None,
     )  # fmt: skip
     try:

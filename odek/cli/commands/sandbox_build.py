@@ -7,11 +7,11 @@ import time
 from functools import partial
 
 from odek.app.sandbox import build_sandbox_image
+from odek.cli.approval_prompt import find_terminal_user
 from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
-from odek.cli.terminal_approver import find_approver
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.host import Host
@@ -47,7 +47,7 @@ def build(arguments: list[str], host: Host, terminal: Terminal) -> int:
         host,
         no_cache=parsed.no_cache,
         docker=real_docker(host),
-        approver=find_approver(),
+        operator=find_terminal_user(),
         emit=partial(print_notice, terminal),
         sleep=time.sleep,
     )

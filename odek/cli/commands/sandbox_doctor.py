@@ -131,7 +131,7 @@ def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal)
             (),
             host,
             docker=docker,
-            approver=None,
+            operator=None,
             emit=partial(print_notice, terminal),
             new_nonce=partial(random_hex, 16),
             sleep=time.sleep,

@@ -22,7 +22,7 @@ from odek.cli.explain_view import explanation_to_json, render_explanation
 from odek.cli.parser import CommandParser
 from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
-from odek.cli.terminal_approver import find_approver
+from odek.cli.tty_prompt import find_tty_prompt
 from odek.config.layers import Layer, read_layers
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
@@ -146,7 +146,7 @@ def _approval(asked: Asked, request: ApprovalRequest | None) -> ApprovalState:
         return "given by the environment"
     if ApprovalStore(StateFolder(asked.host.operator_home)).holds(request):
         return "remembered"
-    return "asked for" if find_approver() else "impossible"
+    return "asked for" if find_tty_prompt() else "impossible"
 
 
 def _env_failure(asked: Asked) -> ConfigError | None:

@@ -8,11 +8,11 @@ from functools import partial
 
 from odek.app.bootstrap import startup_line
 from odek.app.sandbox import build_request, start_sandbox
+from odek.cli.approval_prompt import find_terminal_user
 from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.session import random_hex, real_docker
 from odek.cli.terminal import Terminal
-from odek.cli.terminal_approver import find_approver
 from odek.config.layers import read_layers
 from odek.config.resolve import project_overrides, resolve
 from odek.host import Host
@@ -42,7 +42,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             project_overrides(layers),
             host,
             docker=docker,
-            approver=find_approver(),
+            operator=find_terminal_user(),
             emit=partial(print_notice, terminal),
             new_nonce=partial(random_hex, 16),
             sleep=time.sleep,

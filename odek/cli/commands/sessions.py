@@ -10,7 +10,7 @@ from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.session_view import listing_json, render_listing, render_session
 from odek.cli.terminal import Terminal
-from odek.cli.terminal_approver import find_approver
+from odek.cli.tty_prompt import find_tty_prompt
 from odek.errors import ApprovalDenied, UsageError
 from odek.host import Host
 from odek.session.store import CleanupPlan, SessionStore, plan_cleanup
@@ -144,7 +144,7 @@ def _cleanup(store: SessionStore, terminal: Terminal, text: str, *, sure: bool, 
 
 def _require_word(plan: CleanupPlan) -> None:
     """Ask before a clean up that a wrong clock may have planned (B48). Raises ApprovalDenied."""
-    approver = find_approver()
+    prompt = find_tty_prompt()
     question = f"{plan.doubt}\nDelete {plural(len(plan.sessions), 'session')}? [y / N]"
-    if approver is None or approver.ask(question, ("y", "yes", "n", "no", "")) not in ("y", "yes"):
+    if prompt is None or prompt.ask(question, ("y", "yes", "n", "no", "")) not in ("y", "yes"):
         raise ApprovalDenied(f"nothing is deleted: {plan.doubt}", hint="if that is right: odek session cleanup --yes")

@@ -11,9 +11,11 @@ from fakes.approver import Answers
 from fakes.homes import operator_home
 from fakes.notices import texts_to
 
-from odek.approval.gate import require_approval
-from odek.approval.request import ApprovalRequest, EnvOverride, describe_plainly, render_request
+from odek.approval.description import describe_plainly
+from odek.approval.gate import ProjectAnswer, require_approval
+from odek.approval.request import ApprovalRequest, EnvOverride
 from odek.approval.store import ApprovalStore
+from odek.cli.approval_prompt import render_request
 from odek.errors import ApprovalDenied, StateFileError
 from odek.state import StateFolder
 
@@ -30,7 +32,7 @@ def gate(
 ) -> list[str]:
     """Return the notices; raises what the gate raises."""
     notices: list[str] = []
-    require_approval(request, approver=approver, store=store, approved_by_environment=switch, emit=texts_to(notices))
+    require_approval(request, operator=approver, store=store, approved_by_environment=switch, emit=texts_to(notices))
     return notices
 
 
@@ -112,7 +114,7 @@ def test_question_after_trust_says_what_is_different(tmp_path: Path, changed: di
         notices: list[str] = []
         with pytest.raises(ApprovalDenied):
             require_approval(
-                replace(ASKED, **changed), approver=approver, store=store, approved_by_environment=False,
+                replace(ASKED, **changed), operator=approver, store=store, approved_by_environment=False,
                 emit=texts_to(notices),
             )  # fmt: skip
         told = f"this project was trusted on 1970-01-01T00:00:00Z; what it asks for has changed since: {said}"
@@ -166,3 +168,17 @@ def test_request_longer_than_anybody_reads_is_refused_in_words(store: ApprovalSt
     with pytest.raises(ApprovalDenied, match="asks for 65 variables, volumes and networks; at most 64"):
         gate(store, Answers(), request=many)
     assert len(gate(store, Answers(), request=many, switch=True)) == 1
+
+
+@pytest.mark.parametrize("answer", ["y", "all", "yes", "", None, True])
+def test_answer_of_an_operator_that_is_not_a_known_one_is_a_no(store: ApprovalStore, answer: ProjectAnswer) -> None:
+    """R-104: only "once" and "trust" let a project's wishes through."""
+
+    class Broken:
+        def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
+            del request
+            return answer
+
+    with pytest.raises(ApprovalDenied, match="were not approved"):
+        require_approval(ASKED, operator=Broken(), store=store, approved_by_environment=False, emit=texts_to([]))
+    assert not store.holds(ASKED)

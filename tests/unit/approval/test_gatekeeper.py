@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 from fakes.approver import Answers
 
-from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Gatekeeper, Surroundings
+from odek.approval.card import Answer, Card, Person
+from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Friction, Gatekeeper, Surroundings
 from odek.approval.operation import Operation
-from odek.approval.question import ApprovalPrompt
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Action, Policy, PolicyContext, sandbox_table
 
@@ -34,8 +37,9 @@ class Loader:
 
 
 def keeper(
-    approver: Answers | None = None,
+    approver: Person | None = None,
     *,
+    clock: Callable[[], float] | None = None,
     sandboxed: bool = True,
     loads: list[Loader] | None = None,
     trusted: set[str] | None = None,
@@ -63,9 +67,8 @@ def keeper(
             shared="in the shared folder" if sandboxed else "",
             real_path=lambda path: {"link": ".env"}.get(path, path),
         ),
-        question=ApprovalPrompt(approver, clock=lambda: float(next(moments)), sleep=lambda _: None)
-        if approver
-        else None,
+        person=approver,
+        clock=clock or (lambda: float(next(moments))),
         trusted=trusted,
     )
 
@@ -286,8 +289,8 @@ def test_card_answers_for_all_that_is_on_it(answer: str | None, allowed: list[bo
     """R-72, runtime 5.8: one question; calls that need none are not on it."""
     approver = Answers(answer)
     gate = keeper(approver)
-    gate.foresee([[LS], [CURL], [MAKE], [PUSH]])
-    assert [gate.check(operation) is None for operation in (LS, CURL, MAKE, PUSH)] == [
+    calls = [[LS], [CURL], [MAKE], [PUSH]]
+    assert [gate.check(*call, grant) is None for call, grant in zip(calls, gate.preapprove(calls), strict=True)] == [
         True,
         allowed[0],
         True,
@@ -380,3 +383,125 @@ def test_nobody_to_ask_gets_no_card() -> None:
     gate = keeper()
     gate.foresee([[CURL], [PUSH]])
     assert gate.check(CURL) is not None
+
+
+def test_grant_holds_for_what_was_on_the_card_and_for_its_own_call() -> None:
+    """R-72: an answer belongs to the call that carries it; what was not on the card is asked about."""
+    approver = Answers("a", "n", "n")
+    gate = keeper(approver)
+    grants = gate.preapprove([[CURL], [PUSH], [LS]])
+    assert [grant.operations for grant in grants] == [{CURL}, {PUSH}, set()]
+    assert gate.check(CURL, grants[0]) is None
+    assert gate.check(CURL, grants[1]) is not None
+    assert gate.check(Operation(kind="command", subject="git push "), grants[1]) is not None
+    approver.assert_all_used()
+
+
+@pytest.mark.parametrize("operation", [BOMB, WEIRD])
+def test_grant_lifts_no_refusal_of_the_policy(operation: Operation) -> None:
+    """F-96: a forged or stale grant lets nothing through that the policy denies."""
+    gate = keeper(Answers("a"), sandboxed=False)
+    (granted, _) = gate.preapprove([[CURL], [MAKE]])
+    forged = replace(granted, operations=frozenset((operation,)))
+    assert gate.check(operation, forged) is not None
+
+
+class Stubborn:
+    """A person who gives an answer that was not offered, as a broken or hostile page might."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.cards: list[Card] = []
+
+    def decide(self, card: Card) -> Answer:
+        self.cards.append(card)
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", ["all", "singly", "none", "yes", "", None])
+def test_answer_that_was_not_offered_is_a_no(answer: Answer) -> None:
+    """R-104: whoever answers, only an answer on the card counts."""
+    assert keeper(Stubborn(answer)).check(CURL) is not None
+
+
+def test_trust_that_was_not_offered_is_neither_remembered_nor_a_yes() -> None:
+    """R-104, runtime 5.6: trust is limited here and not where the card is shown."""
+    trusted: set[str] = set()
+    person = Stubborn("trust")
+    gate = keeper(person, trusted=trusted)
+    assert (gate.check(WIPE) is None, trusted, person.cards[0].answers) == (False, set(), ("once", "deny"))
+    assert gate.preapprove([[CURL], [PUSH]])[0].allowed is False
+
+
+def test_card_has_the_facts_and_raw_texts() -> None:
+    """R-104: a value that any surface can show."""
+    person = Stubborn("deny")
+    operation = Operation(kind="command", subject="curl https://a\x1b[2J", reason="why\r")
+    keeper(person).check(operation)
+    (card,) = person.cards
+    assert (card.place, card.hasty, card.answers, card.refusal) == (
+        "sandbox odek-7-1, network=bridge", False, ("once", "trust", "deny"), "deny",
+    )  # fmt: skip
+    (item,) = card.items
+    assert (item.operation, item.classes, item.trustable) == (operation, ("network_egress",), True)
+
+
+class Clock:
+    """Seconds that pass only when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_fourth_approval_of_a_class_within_a_minute_is_hasty() -> None:
+    """F-95: three are quick, then haste is slowed down until the minute is over; trust is not offered then."""
+    clock, person = Clock(), Stubborn("once")
+    gate = keeper(person, clock=clock)
+    for _ in range(3):
+        clock.now += 10
+        assert gate.check(CURL) is None
+    assert gate.check(CURL) is None
+    clock.now += 61
+    assert gate.check(CURL) is None
+    assert [card.hasty for card in person.cards] == [False, False, False, True, False]
+    assert [("trust" in card.answers) for card in person.cards] == [True, True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("approved", "classes", "hasty"),
+    [
+        ((("x",), ("y",), ("x", "y"), ("z",)), ("z", "x"), False),
+        ((("x",), ("x", "y"), ("x",)), ("z", "x"), True),
+        ((("x",), ("x",), ("x",)), ("y",), False),
+    ],
+)
+def test_haste_is_counted_for_each_class(
+    approved: tuple[tuple[str, ...], ...], classes: tuple[str, ...], hasty: bool
+) -> None:
+    """Runtime 5.6: three of the same class."""
+    friction = Friction(Clock())
+    for names in approved:
+        friction.count(names)
+    assert friction.applies(classes) is hasty
+
+
+@pytest.mark.parametrize("answer", ["deny", "singly"])
+def test_refusals_and_single_questions_are_no_haste(answer: Answer) -> None:
+    person = Stubborn(answer)
+    gate = keeper(person, clock=Clock())
+    for _ in range(8):
+        gate.check(CURL)
+        gate.preapprove([[CURL], [PUSH]])
+    assert not any(card.hasty for card in person.cards)
+
+
+def test_card_counts_as_one_approval_of_each_class() -> None:
+    """Runtime 5.8."""
+    person = Stubborn("all")
+    gate = keeper(person, clock=Clock())
+    for _ in range(5):
+        gate.preapprove([[CURL], [PUSH]])
+    assert [card.hasty for card in person.cards] == [False, False, False, True, True]

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
+from odek.approval.description import describe_plainly, describe_request
 from odek.approval.request import (
     ApprovalRequest,
     ApprovedNetwork,
     EnvOverride,
-    describe_plainly,
-    describe_request,
     digest,
     fingerprint,
     fingerprint_covers,
-    render_request,
 )
+from odek.cli.approval_prompt import render_request
 from odek.text import visible_lines
 
 A, B = "a" * 64, "b" * 64

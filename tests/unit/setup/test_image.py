@@ -153,7 +153,7 @@ def test_refused_build_asks_docker_nothing(answer: str | None, project: Project)
     draft = build_request(project.settings(), project.host, project.notices)
     with pytest.raises(ApprovalDenied, match=r"\./Dockerfile\.odek were not approved"):
         start_sandbox(
-            draft, project.settings(), (), project.host, docker=FakeDocker(), approver=approver,
+            draft, project.settings(), (), project.host, docker=FakeDocker(), operator=approver,
             emit=project.notices, new_nonce=lambda: "0", sleep=lambda _: None,
         )  # fmt: skip
     assert DOCKERFILE.sha256 in "".join(approver.prompts[0].replace("+", "").split())
@@ -520,7 +520,7 @@ def test_ignore_file_that_changed_after_it_was_approved_stops_the_build(project:
 def project_build(project: Project, approver: Answers | None, docker: FakeDocker, *, data: bytes = TEXT) -> Build:
     docker.on("version", stdout="20.10.24")
     return build_sandbox_image(
-        Dockerfile(data=data), project.settings(), project.host, no_cache=False, docker=docker, approver=approver,
+        Dockerfile(data=data), project.settings(), project.host, no_cache=False, docker=docker, operator=approver,
         emit=project.notices, sleep=lambda _: None,
     )  # fmt: skip
 

@@ -67,7 +67,7 @@ class Setup:
             project_overrides(self.layers),
             self.host,
             docker=self.docker,
-            approver=answers,
+            operator=answers,
             emit=self,
             new_nonce=lambda: NONCE,
             sleep=self.docker.sleep,

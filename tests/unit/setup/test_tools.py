@@ -45,7 +45,7 @@ def toolbox(
         executor or FakeExecutor(),
         FACTS if sandboxed else None,
         bare_host(project),
-        approver=approver,
+        person=approver,
         wrap=wrap,
         redact=Redactor(),
         environment_block="BLOCK",

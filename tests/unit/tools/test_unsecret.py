@@ -82,7 +82,7 @@ def tools_with(files: dict[str, bytes], commands: dict[str, CommandResult]) -> T
         FakeExecutor(files=files, commands=commands),
         None,
         bare_host("/workspace"),
-        approver=None,
+        person=None,
         wrap=lambda text, *, source: f"<{source}>\n{text}\n</>" if text else "",
         redact=REDACT,
         environment_block="",

@@ -22,8 +22,9 @@ from typing import Any
 
 import pytest
 
-from odek.approval.request import ApprovalRequest, EnvOverride, render_request
-from odek.cli.terminal_approver import ATTEMPTS, TerminalApprover, find_approver
+from odek.approval.request import ApprovalRequest, EnvOverride
+from odek.cli.approval_prompt import render_request
+from odek.cli.tty_prompt import ATTEMPTS, TtyPrompt, find_tty_prompt
 
 ROOT = Path(__file__).resolve().parents[3]
 CHOICES = ("y", "yes", "t", "trust", "", "n", "no")
@@ -34,7 +35,7 @@ PATIENCE_S = 20.0
 
 CHILD = """
 import json, os, signal, sys
-from odek.cli.terminal_approver import TerminalApprover, find_approver
+from odek.cli.tty_prompt import TtyPrompt, find_tty_prompt
 from odek.errors import Interrupted
 
 def interrupt(number, frame):
@@ -48,7 +49,7 @@ if handled:
 else:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # like nohup: a closed terminal shows as a failing read
 os.read(0, 1)
-approver = TerminalApprover(quiet_s=quiet_s) if quiet_s else find_approver()
+approver = TtyPrompt(quiet_s=quiet_s) if quiet_s else find_tty_prompt()
 answers = []
 try:
     for prompt in prompts:
@@ -318,10 +319,10 @@ def test_without_a_controlling_terminal_nobody_can_be_asked() -> None:
 def test_file_is_no_terminal(tmp_path: Path) -> None:
     """B33: answers waiting in a file are not a person's."""
     (tmp_path / "tty").write_bytes(b"y\n")
-    assert find_approver(str(tmp_path / "tty")) is None
-    assert find_approver(str(tmp_path / "missing")) is None
-    assert TerminalApprover(str(tmp_path / "tty")).ask(PROMPT, CHOICES) is None
-    assert TerminalApprover(str(tmp_path / "missing")).ask(PROMPT, CHOICES) is None
+    assert find_tty_prompt(str(tmp_path / "tty")) is None
+    assert find_tty_prompt(str(tmp_path / "missing")) is None
+    assert TtyPrompt(str(tmp_path / "tty")).ask(PROMPT, CHOICES) is None
+    assert TtyPrompt(str(tmp_path / "missing")).ask(PROMPT, CHOICES) is None
     assert (tmp_path / "tty").read_bytes() == b"y\n"
 
 
@@ -391,5 +392,5 @@ def test_asks_within_what_keeps_others_from_writing(tmp_path: Path) -> None:
             told.append("ends")
 
     (tmp_path / "tty").touch()
-    assert TerminalApprover(str(tmp_path / "tty"), alone=alone).ask(PROMPT, CHOICES) is None
+    assert TtyPrompt(str(tmp_path / "tty"), alone=alone).ask(PROMPT, CHOICES) is None
     assert told == ["begins", "ends"]

@@ -1,4 +1,4 @@
-"""The person at the controlling terminal, asked through /dev/tty (R-64, B32, B33).
+"""Questions to the person at the controlling terminal, asked through /dev/tty (R-64, B32, B33).
 
 Never through stdin, stdout or stderr: `yes | odek run` approves nothing, and a question does not
 end up in a pipe. What was typed, pasted or sent by the terminal itself before the question is
@@ -30,8 +30,8 @@ _REPLY = re.compile(
 )
 
 
-class TerminalApprover:
-    """Satisfies approval.gate.Approver. One question at a time; nothing stays open in between."""
+class TtyPrompt:
+    """Asks at the controlling terminal. One question at a time; nothing stays open in between."""
 
     def __init__(
         self,
@@ -67,17 +67,17 @@ class TerminalApprover:
             os.close(descriptor)
 
 
-def find_approver(
+def find_tty_prompt(
     path: str = TERMINAL, *, alone: Callable[[], AbstractContextManager[None]] = nullcontext
-) -> TerminalApprover | None:
-    """Return an approver when there is a terminal to ask at, else None. `alone` as for TerminalApprover."""
+) -> TtyPrompt | None:
+    """Return a prompt when there is a terminal to ask at, else None. `alone` as for TtyPrompt."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return None
     is_terminal = os.isatty(descriptor)
     os.close(descriptor)
-    return TerminalApprover(path, alone=alone) if is_terminal else None
+    return TtyPrompt(path, alone=alone) if is_terminal else None
 
 
 def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...], quiet_s: float) -> str | None:

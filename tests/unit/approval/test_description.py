@@ -8,10 +8,11 @@ import pytest
 from fakes.approver import Answers
 from fakes.homes import operator_home
 
+from odek.approval.description import describe_request, reaches_out, steers
 from odek.approval.gate import require_approval
-from odek.approval.request import CONSEQUENCE, ApprovalRequest, EnvOverride, describe_request
+from odek.approval.request import ApprovalRequest, EnvOverride
 from odek.approval.store import ApprovalStore
-from odek.approval.widening import reaches_out, steers
+from odek.cli.approval_prompt import CONSEQUENCE
 from odek.errors import ApprovalDenied
 from odek.state import StateFolder
 
@@ -30,7 +31,7 @@ def wishes(*volumes: str) -> ApprovalRequest:
 
 def ask(tmp_path: Path, approver: Answers, request: ApprovalRequest) -> None:
     store = ApprovalStore(StateFolder(operator_home(tmp_path)))
-    require_approval(request, approver=approver, store=store, approved_by_environment=False, emit=lambda _: None)
+    require_approval(request, operator=approver, store=store, approved_by_environment=False, emit=lambda _: None)
 
 
 def test_what_widens_most_is_last() -> None:

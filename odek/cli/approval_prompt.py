@@ -1,0 +1,225 @@
+"""Approvals asked for at the terminal: how a question is laid out and how an answer is read (R-64, R-72, B34).
+
+A text that does not fit the screen is shown by its two ends, and a yes is not among the choices until the rest has
+been paged through. The layout is for a terminal of 24 rows and 80 columns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from odek.approval.card import FRICTION_PAUSE_S, Answer, Card, PendingOperation
+from odek.approval.description import FIT_ROWS as REQUEST_FIT_ROWS
+from odek.approval.description import describe_request, heading_of
+from odek.approval.display import command_rows, field, readable
+from odek.approval.gate import ProjectAnswer
+from odek.approval.request import ApprovalRequest
+from odek.cli.tty_prompt import find_tty_prompt
+from odek.text import plural, truncate, visible
+
+FIT_ROWS = 12  # what a terminal of 24 rows holds besides the heading, the reasons and the question
+TAIL_ROWS = 4
+PAGE_ROWS = 20
+REASON_LIMIT = 300
+RISK_LIMIT = 130
+CONSEQUENCE = (
+    "\nAllowing this means code in the sandbox can read workspace files and,\n"
+    "depending on network mode, contact external hosts.\n\n"
+    "Approve? [y = once / t = trust this project / N]"
+)
+
+_NO = ("", "n", "no", "d", "deny")
+_MORE = ("?", "context")
+_ALL = "all"
+_WHOLE_WORD = ("approve",)
+_YES = ("y", "yes", "a", *_WHOLE_WORD)
+_TRUST = ("t", "trust")
+_SINGLY = ("s", "single")
+_PROJECT_YES = ("y", "yes")
+
+Ask = Callable[[str, tuple[str, ...]], str | None]
+"""(prompt, choices) → the choice that was typed, None for no answer; see TtyPrompt.ask"""
+
+
+class TerminalUser:
+    """The person at the terminal, in both roles: operator of this machine (Operator) and user of the agent (Person)."""
+
+    def __init__(self, ask: Ask, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._ask = ask
+        self._sleep = sleep
+
+    def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
+        """See Operator. A yes counts when all has been on the screen, the end of it last."""
+        rows = tuple(describe_request(request).split("\n"))
+        if len(rows) <= REQUEST_FIT_ROWS:
+            answer = self._ask(render_request(request), _PROJECT_YES + _TRUST + ("", "n", "no")) or ""
+        else:
+            answer = prompt_choice(
+                self._ask,
+                PromptPage(
+                    heading=heading_of(request),
+                    rows=rows,
+                    words=_PROJECT_YES + _TRUST,
+                    offer="",
+                    question=CONSEQUENCE,
+                    page_rows=REQUEST_FIT_ROWS,
+                ),
+            )
+        return "trust" if answer in _TRUST else "once" if answer in _PROJECT_YES else "no"
+
+    def decide(self, card: Card) -> Answer:
+        """See Person. Trust is not offered for a text that does not fit the screen."""
+        if card.hasty:
+            self._sleep(FRICTION_PAUSE_S)
+        page = _batch_page(card) if "singly" in card.answers else _single_page(card)
+        answer = prompt_choice(self._ask, page)
+        if not answer:
+            return card.refusal
+        return "trust" if answer in _TRUST else "singly" if answer in _SINGLY else card.answers[0]
+
+
+def find_terminal_user(*, alone: Callable[[], AbstractContextManager[None]] = nullcontext) -> TerminalUser | None:
+    """Return the person at the controlling terminal, None where there is none; `alone` as for TtyPrompt."""
+    prompt = find_tty_prompt(alone=alone)
+    return TerminalUser(prompt.ask) if prompt else None
+
+
+def render_request(request: ApprovalRequest) -> str:
+    """Return the question about a project's request; its last line asks, without an end of line."""
+    return f"{heading_of(request)}\n{describe_request(request)}\n{CONSEQUENCE}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptPage:
+    """One choice about a text that must be read first, part by part when it does not fit the screen."""
+
+    heading: str
+    rows: tuple[str, ...]
+    """the text as rows of the screen, see display.command_rows"""
+    details: tuple[str, ...] = ()
+    """rows that are shown with the text on request"""
+    words: tuple[str, ...]
+    """the answers that are not a no"""
+    offer: str
+    """how the question names `words`: "y = once" """
+    refusal: str = "N = deny"
+    question: str = ""
+    """what is asked when everything was seen, if it is not made of `offer` and `refusal`"""
+    page_rows: int = PAGE_ROWS
+    room: int = FIT_ROWS
+    """rows that fit the screen below the heading"""
+
+    @property
+    def fits(self) -> bool:
+        """whether all of the text is in sight at once"""
+        return len(self.rows) <= self.room
+
+
+def prompt_choice(ask: Ask, page: PromptPage) -> str:
+    """Return the one of `page.words` that was answered, "" for a no or no answer."""
+    shown = "\n".join((page.heading, *_first_view(page.rows, page.room)))
+    parts = _parts(page)
+    number = 0
+    all_seen = page.fits
+    while True:
+        choices = (*_NO, *_MORE, *page.words) if all_seen else (*_NO, *_MORE, _ALL)
+        answer = ask(f"{shown}\n{_question(page, number, len(parts), all_seen=all_seen)}", choices)
+        if answer in _MORE:
+            shown = parts[number]
+            number = (number + 1) % len(parts)
+        elif answer == _ALL and not all_seen:
+            shown = "\n".join(parts[number:])
+            number = 0
+        else:
+            return answer if answer in page.words else ""
+        all_seen = all_seen or number == 0
+
+
+def _first_view(rows: tuple[str, ...], room: int) -> tuple[str, ...]:
+    if len(rows) <= room:
+        return rows
+    head = room - TAIL_ROWS - 1
+    between = len(rows) - head - TAIL_ROWS
+    return (*rows[:head], f"  * [{plural(between, 'row')} between, not shown yet]", *rows[-TAIL_ROWS:])
+
+
+def _parts(page: PromptPage) -> tuple[str, ...]:
+    if page.fits:
+        return ("\n".join((page.heading, *page.details, *page.rows)),)
+    size = page.page_rows
+    parts = [page.rows[start : start + size] for start in range(0, len(page.rows), size)]
+    return ("\n".join((*page.details, *parts[0])), *("\n".join(part) for part in parts[1:]))
+
+
+def _question(page: PromptPage, number: int, count: int, *, all_seen: bool) -> str:
+    part = f"part {number + 1} of {count}"
+    if not all_seen:
+        return f"Read it first: [? = {part} / all = the rest of it / {page.refusal}]"
+    if page.question:
+        return page.question
+    more = "details" if page.fits else part
+    return f"Approve? [{page.offer} / ? = {more} / {page.refusal}]"
+
+
+def _single_page(card: Card) -> PromptPage:
+    (item,) = card.items
+    words, offer = (_WHOLE_WORD, "approve = once, the whole word") if card.hasty else (_YES, "y = once")
+    rows = command_rows(item.operation.text)
+    if "trust" in card.answers and len(rows) <= FIT_ROWS:
+        what = "this exact command" if item.exact else "these classes" if len(item.classes) > 1 else "this class"
+        words, offer = (*words, *_TRUST), f"{offer} / t = trust {what}"
+    return PromptPage(heading=_heading(item, card.place), rows=rows, details=_details(item), words=words, offer=offer)
+
+
+def _batch_page(card: Card) -> PromptPage:
+    every = "approve = all, the whole word" if card.hasty else "y = all"
+    return PromptPage(
+        heading=f"{len(card.items)} operations need approval ({visible(card.place)})",
+        rows=tuple(row for number, item in enumerate(card.items, 1) for row in _item(number, item)),
+        details=tuple(row for number, item in enumerate(card.items, 1) for row in _details(item, number)),
+        words=(*(_WHOLE_WORD if card.hasty else _YES), *_SINGLY),
+        offer=f"{every} / s = one by one",
+        refusal="N = none",
+        room=PAGE_ROWS,
+    )
+
+
+def _heading(item: PendingOperation, place: str) -> str:
+    operation = item.operation
+    lines = operation.text.count("\n") + 1
+    return "\n".join(
+        (
+            f"Approval needed (class {_classes(item)})",
+            *field("runs on", visible(place)),
+            *field("risk", truncate(readable(item.risk), RISK_LIMIT)),
+            *field("reason", truncate(readable(operation.reason), REASON_LIMIT) or "(none given)"),
+            *field(operation.kind, f"{plural(lines, 'line')}, {plural(len(operation.text), 'character')}"),
+        )
+    )
+
+
+def _item(number: int, item: PendingOperation) -> tuple[str, ...]:
+    """Return the rows of one operation on a card; rows of foreign text begin with a mark of their own."""
+    reason = truncate(readable(item.operation.reason), REASON_LIMIT)
+    return (
+        *field(str(number), f"{_classes(item)}: {truncate(readable(item.risk), RISK_LIMIT)}"),
+        *(field("reason", reason) if reason else ()),
+        *command_rows(item.operation.text),
+    )
+
+
+def _details(item: PendingOperation, number: int | None = None) -> tuple[str, ...]:
+    rows = (*field("rule", readable(item.rule)), *field("setting", readable(item.setting)))
+    if number is not None:
+        return (*field(str(number), _classes(item)), *rows)
+    trust = "trust lasts until odek ends, for everything of these classes"
+    if item.exact:
+        trust = "trust lasts until the session ends, for this command as it is written"
+    return (*rows, *field("trust", trust)) if item.trustable else rows
+
+
+def _classes(item: PendingOperation) -> str:
+    return ", ".join(map(readable, item.classes))
