@@ -1,7 +1,7 @@
-"""Where the operator's files are, and whether what lies there is the operator's: decided here and nowhere else.
+"""Where the operator's files are, and whether they are the operator's: decided here and nowhere else.
 
 What they hold rules a run: where the key is sent, what a project may do, which commands need no
-question. So they count only where nobody else can have written them: never inside the working
+question. So they count only where no other user can have written them: never inside the working
 directory or a repository around it, and only below folders in which no other user can exchange
 anything. Every path is walked from / by descriptors, each folder is checked as it is entered, and a
 link is obeyed only where the folder that holds it passes the same checks.
@@ -29,12 +29,12 @@ _WAY_OUT = f"let {VARIABLE} name a folder of your own outside of every project"
 
 
 class NoHome(StateFileError):
-    """There is no folder to keep the operator's files in."""
+    """The operator's files have no folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorHome:
-    """Where the operator's files are, and what can make them somebody else's."""
+    """Where the operator's files are, and which places make them a project's."""
 
     folder: str
     """absolute: ~/.odek, or what ODEK_HOME names; "" when there is neither"""
@@ -145,7 +145,7 @@ def read_config_file(where: OperatorHome, *, shown: str, limit_bytes: int) -> by
     """Return the bytes of the operator's settings, None when there are none.
 
     The file may be a link, as dotfiles are, to one that lies outside of every workspace. Others may read it;
-    nobody but the operator may write it. Raises StateFileError for what is not the operator's, and OSError for
+    only the operator may write it. Raises StateFileError for what is not the operator's, and OSError for
     what cannot be read.
     """
     if where.config_file:
@@ -214,7 +214,7 @@ class _Walk:
         return name
 
     def require_trusted(self, *, sticky_is_enough: bool) -> None:
-        """Raise StateFileError unless nobody else can exchange what the folder on top holds.
+        """Raise StateFileError if another user can exchange what the folder on top holds.
 
         A folder above may be writable by all if it is sticky, as /tmp is; the one on top only with `sticky_is_enough`.
         """
@@ -326,7 +326,7 @@ def _replaceable(path: str, why: str, shown: str, *, mode_is_it: bool = False) -
 
 
 def _writers(status: os.stat_result) -> str:
-    """Return who but the owner can write, for a sentence; a group counts, whoever is in it now."""
+    """Return who but the owner can write, for a sentence; a group counts, even an empty one."""
     mode = f"(mode {stat.S_IMODE(status.st_mode):04o})"
     if status.st_mode & stat.S_IWOTH:
         return f"all users {mode}"

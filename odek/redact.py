@@ -22,7 +22,7 @@ MARK = "[REDACTED]"
 MIN_LENGTH = 8  # a shorter value would be found in innocent words
 _LINE_LENGTH = 16  # a line of a secret of several lines that counts alone
 
-# Values that protect nothing and stand in every project: masked by value, its code could be neither read nor patched.
+# Values that protect nothing and occur in every project: masked by value, its code could be neither read nor patched.
 _COMMON = frozenset(
     (
         *("password", "passwords", "password1", "password123", "passw0rd", "passphrase", "mypassword", "yourpassword"),
@@ -97,7 +97,7 @@ _CUT_KEY = re.compile(
     r"(?:(?<![A-Za-z0-9])(?:sk-|gsk_|xai-|hf_|gh[oprsu]_|npm_|AKIA|ASIA|AIza|hv[bs]\.|SG\.|eyJ)|github_pat_|glpat-|pypi-AgE|"
     r"xox[abeprs]-|xapp-|[rs]k_live_|[rs]k_test_|whsec_)[A-Za-z0-9_+/=.-]{2,}\Z"
 )
-_PART_LENGTH = 4  # of a known secret beside a cut; fewer characters tell little, and occur in every text
+_PART_LENGTH = 4  # of a known secret next to a cut; fewer characters reveal little, and occur in every text
 _LONGEST_KEY = 512  # characters looked at for such a beginning
 _REACH = 24 << 10  # characters: as many as what _FORMATS finds can have, but for a key that has no limit
 
@@ -175,7 +175,7 @@ class Redactor:
 
 
 def _overlap(after: str, before: str) -> int:
-    """Return how long a beginning of `after` stands at the end of `before`, if it counts as a part of a secret."""
+    """Return how long a beginning of `after` ends `before`, if it counts as a part of a secret."""
     sizes = range(min(len(after), len(before)), _PART_LENGTH - 1, -1)
     return next((size for size in sizes if before.endswith(after[:size])), 0)
 

@@ -1,4 +1,4 @@
-"""Opening a file that others may exchange while it is looked at: one way for all of odek.
+"""Opening a file that others may exchange at the same time: one implementation for all of odek.
 
 Only a regular file is ever opened for reading, through no link, by a name in an open folder; a FIFO
 or a device cannot make odek wait or act. Whatever the file system answers is an OSError, which the
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class NotRegular(OSError):
-    """Something else than a regular file has the name."""
+    """The name is that of something other than a regular file."""
 
     def __init__(self) -> None:
         super().__init__(errno.EINVAL, "not a regular file")
@@ -87,7 +87,7 @@ def read_inside(folder: str, name: str, *, limit_bytes: int) -> bytes:
 
 
 class Inside:
-    """A folder that is looked into by paths which cannot lead out of it, whatever is exchanged meanwhile.
+    """A folder in which files are opened by paths that cannot lead out of it, whatever others exchange.
 
     Every folder on the way is opened by a name that is not followed; what a link says is walked in the
     same manner from the folder that holds it. All methods raise OSError, LeavesFolder among them.

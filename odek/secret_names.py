@@ -1,7 +1,7 @@
 """Which variables hold a secret, by their names alone (F-7). Pure.
 
 The one list of the redactor, of the environment of commands on the host, and of the classifier. A name is
-taken apart at `_`, `-`, `.` and where a capital follows a lower-case letter; one telling part is enough.
+taken apart at `_`, `-`, `.` and where a capital follows a lower-case letter; one such part is enough.
 """
 
 from __future__ import annotations

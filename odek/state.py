@@ -1,9 +1,9 @@
-"""Files below ~/.odek: read with suspicion, written whole, locked (R-61, B30, B46).
+"""Files below ~/.odek: checked before they are read, written whole, locked (R-61, B30, B46).
 
 What lies there decides what a project may do, so a file counts only if it is a regular file of the
-invoking user that nobody else can read or change, reached through no link. Every path is walked
+invoking user that no other user can read or change, reached through no link. Every path is walked
 from an open folder, component by component, so that nothing can be swapped between check and use.
-Writing goes to a temporary file beside the old one; a full disk leaves the old one as it was.
+Writing goes to a temporary file next to the old one; a full disk leaves the old one as it was.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class StateFolder:
         folder = self._folder()
         try:
             return self._open_file(folder, f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError as error:  # the folder was removed meanwhile
+        except FileNotFoundError as error:  # the folder was removed since then
             raise self._failed(name, "locked", error) from error
         finally:
             os.close(folder)

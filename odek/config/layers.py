@@ -91,7 +91,7 @@ def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
 
 
 def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: SecretFile) -> tuple[Layer, ...]:
-    """Return `layers` above the weakest one: variables of other programs, asked when nobody says anything.
+    """Return `layers` above the weakest one: variables of other programs, read where no other layer has a value.
 
     They depend on the rest: a key counts only where the API that it belongs to is spoken.
     """
@@ -106,8 +106,8 @@ def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: Sec
 def _without_foreign_key(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """Drop the operator's `api_key` where a variable or flag names another provider, which brings its own address.
 
-    The file's key is for the server that the file leads to (D-26). An address that is said keeps it: who says where to
-    send it means it.
+    The file's key is for the server that the file leads to (D-26). An address that is set keeps the key: an operator
+    who names the address means it.
     """
     if any("base_url" in layer.values for layer in layers):
         return tuple(layers)

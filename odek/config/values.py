@@ -362,7 +362,7 @@ def expand_marked(
     """Return `pairs` with the values of the names in `marked` expanded and the others as they are.
 
     The operator's values were expanded when they were read; doing it twice would read variables
-    that nobody named.
+    that no text names.
     """
     chosen = frozenset(marked)
     return tuple(

@@ -1,4 +1,4 @@
-"""The folder of sessions and the growing file: the effects, without any idea of what is inside.
+"""The folder of sessions and its append-only files: the effects, whatever the content.
 
 What is appended is on the disk when `append` returns. What cannot be appended as a whole is cut
 away again, so that a full disk costs the new part and nothing of the old (B46).
@@ -76,7 +76,7 @@ class AppendOnlyFile:
 
 
 class SessionFolder(StateFolder):
-    """~/.odek/sessions: what a StateFolder can do, and names, growing files and removal."""
+    """~/.odek/sessions: what a StateFolder can do, and names, append-only files and removal."""
 
     def __init__(self, where: OperatorHome) -> None:
         super().__init__(where, parts=(FOLDER,))

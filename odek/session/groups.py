@@ -1,6 +1,6 @@
 """Keeping calls and their results together: after an interrupt, and when a session is shortened. Pure.
 
-Providers refuse a conversation for ever in which a call lacks its result, or a result its call
+Providers refuse every further request of a conversation in which a call lacks its result, or a result its call
 (B44). A group is an assistant message with its results, or any other single message.
 """
 
@@ -33,7 +33,7 @@ def pair_results(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def split_groups(entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Return `entries` cut into groups. A result without a call before it stands alone.
+    """Return `entries` cut into groups. A result without a call before it is a group of its own.
 
     Earlier tools put system messages between and behind results; these belong to the group.
     """
@@ -82,12 +82,12 @@ def _take_result(call: ToolCall, results: list[Entry]) -> Entry:
 
 
 def _heads(groups: Sequence[tuple[Entry, ...]]) -> list[tuple[Entry, ...]]:
-    """Return what must stand before each group: nothing, or the beginning of its turn."""
+    """Return what must precede each group: nothing, or the beginning of its turn."""
     heads: list[tuple[Entry, ...]] = []
     asked: tuple[Entry, ...] = ()
     for group in groups:
         first = group[0]
-        # a note that odek itself put in is no task, unless there is nothing better
+        # a note that odek itself put in is not a task, unless there is nothing better
         task = first.starts_turn or (first.message.role == "user" and not asked)
         heads.append(() if task else asked)
         asked = group if task else asked

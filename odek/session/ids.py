@@ -20,7 +20,7 @@ _TIME = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST_S = 253402300799.0  # the end of the year 9999, where datetime ends as well
-RESERVED = frozenset({"index"})  # index.json is the cache of another tool, no session
+RESERVED = frozenset({"index"})  # index.json is the cache of another tool, not a session
 
 
 def new_id(now_s: float, nonce: str) -> str:
@@ -46,7 +46,7 @@ def parse_time(text: str) -> float:
     """Return the seconds since 1970 of an RFC 3339 time. Raises ValueError."""
     found = _TIME.fullmatch(text)
     if not found:
-        raise ValueError(f'"{visible(text[:40])}" is no time')
+        raise ValueError(f'"{visible(text[:40])}" is not a time')
     year, month, day, hour, minute, second = (int(group) for group in found.groups()[:6])
     fraction, zone = found.group(7) or "0", found.group(8)
     # a leap second has no place in Python's calendar

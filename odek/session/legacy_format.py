@@ -1,4 +1,4 @@
-"""The form in which earlier tools keep a session: one JSON object, `<id>.json`. Pure.
+"""The format in which earlier tools keep a session: one JSON object, `<id>.json`. Pure.
 
 odek reads it and exports to it; its field names are a contract. Fields that are unknown here
 (`auth_token` and others) are kept in both directions.
@@ -7,12 +7,7 @@ odek reads it and exports to it; its field names are a contract. Fields that are
 from __future__ import annotations
 
 from odek import strict_json
-from odek.session.transcript import (
-    Entry,
-    Header,
-    State,
-    Transcript,
-    count_turns,
+from odek.session.codec import (
     decode_message,
     encode_message,
     read_object,
@@ -23,6 +18,7 @@ from odek.session.transcript import (
     to_line,
     usage_fields,
 )
+from odek.session.transcript import Entry, Header, State, Transcript, count_turns
 
 _FIELDS = frozenset({"id", "created_at", "updated_at", "model", "turns", "task", "sandbox", "cwd", "usage", "messages"})
 
@@ -51,7 +47,7 @@ def encode_object(transcript: Transcript) -> bytes:
 def parse_object(data: bytes) -> Transcript:
     """Return the session in a single JSON object. Raises ValueError, its text fit for the user.
 
-    Turns are counted anew: earlier tools miscounted them (F-98).
+    Turns are counted again: earlier tools miscounted them (F-98).
     """
     fields = read_object(strict_json.parse(data))
     raw = fields.get("messages")

@@ -1,8 +1,8 @@
-"""A session that is being used: what is said is appended, nothing else is touched.
+"""A session in use: what is new is appended, nothing else is touched.
 
 The conversation is one list that grows; `record` is given the whole list, as often as the caller
 likes, and stores what it has not stored yet. So no message can be stored twice (F-98) and a write
-that failed is made up for by the next. Given after each reply and each result, a killed process
+that failed is repeated with the next. Given after each reply and each result, a killed process
 loses at most the call that was running (B44).
 """
 
@@ -13,16 +13,8 @@ from dataclasses import dataclass, replace
 
 from odek.errors import StateFileError
 from odek.model.types import Message, Usage
-from odek.session.files import LIMIT_BYTES, AppendOnlyFile, SessionFolder
-from odek.session.groups import keep_newest
-from odek.session.ids import format_time
-from odek.session.transcript import (
-    Entry,
-    GivenFile,
+from odek.session.codec import (
     Redact,
-    State,
-    Transcript,
-    count_turns,
     encode_file,
     entry_line,
     parse_file,
@@ -31,12 +23,16 @@ from odek.session.transcript import (
     system_line,
     undo_line,
 )
+from odek.session.files import LIMIT_BYTES, AppendOnlyFile, SessionFolder
+from odek.session.groups import keep_newest
+from odek.session.ids import format_time
+from odek.session.transcript import Entry, GivenFile, State, Transcript, count_turns
 from odek.text import plural, visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a recorder gets from outside."""
+    """What a recorder needs besides its file."""
 
     folder: SessionFolder
     clock: Callable[[], float]
@@ -102,7 +98,7 @@ class Recorder:
         self._now = replace(self._now, turn_pending=True)
         self._usage_before = self._now.state.usage
         self._model, self._cwd = model, cwd
-        # a path that holds a secret is found no more, and that is told when the session goes on
+        # a path that holds a secret is not found again, which is a warning when the session goes on
         self._files = tuple(replace(file, path=self._around.redact(file.path)) for file in files)
 
     def record(self, messages: Sequence[Message], usage: Usage) -> None:
@@ -210,7 +206,7 @@ class Recorder:
             )
         try:
             self._around.folder.write(self._name, data)
-        finally:  # whichever file stands there now is the one to go on with
+        finally:  # the file that is there now is the one to go on with
             old, self._file = self._file, self._around.folder.grow(self._name)
             old.close()
         self._now = replace(self._now, state=replace(self._now.state, turns=state.turns))

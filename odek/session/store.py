@@ -1,7 +1,11 @@
-"""Writing sessions: make, open, shorten and delete them (R-2, R-85).
+"""All sessions of one user: read, make, open, shorten and delete them (R-2, R-85).
 
-Whoever writes to a session holds its lock for as long as it is in use, against every other process;
-a second one is told whose it is (B45). The lock of a process that died holds nobody up.
+The writer of a session holds its lock for as long as it is in use, against every other process; a second one gets an
+error that names the holder (B45). The lock of a process that died is free. A reader needs no lock, for what is written
+is never changed, only added to or replaced as a whole.
+
+There is no index that could be wrong (F-105): a list reads the files themselves, the two ends of each. One damaged
+file is one line in the list and hides no other (B46).
 """
 
 from __future__ import annotations
@@ -12,30 +16,23 @@ from dataclasses import dataclass, replace
 
 from odek.errors import StateFileError, UsageError
 from odek.model.types import Usage
+from odek.session.codec import Parsed, Redact, encode_file, parse_ends, parse_file
 from odek.session.files import SessionFolder
 from odek.session.groups import keep_newest, pair_results
 from odek.session.ids import RESERVED, check_id, format_time, new_id, parse_time
 from odek.session.legacy_format import encode_object, parse_object
 from odek.session.recorder import Recorder, Surroundings
-from odek.session.transcript import (
-    Entry,
-    Header,
-    Parsed,
-    Redact,
-    State,
-    Summary,
-    Transcript,
-    count_turns,
-    encode_file,
-    parse_ends,
-    parse_file,
-)
+from odek.session.transcript import Entry, Header, State, Summary, Transcript, count_turns
 from odek.text import plural, truncate, visible
 
-GROWING = ".jsonl"
-SINGLE = ".json"  # of earlier tools
+JSON_LINES = ".jsonl"
+LEGACY = ".json"  # of earlier tools
+TASK_LENGTH = 500  # characters of the first task that are kept as a label
 _HEAD_BYTES = 16 << 10
 _TAIL_BYTES = 16 << 10
+_LOCK_WAIT_S = 0.2  # for a holder that has just come and needs a moment to write who it is; not for a turn to end
+_DAY_S = 86_400
+_MOST_DAYS = 36_500
 _DAMAGED = "look at it, then repair or delete it"
 
 
@@ -57,16 +54,47 @@ class SessionList:
     damaged: tuple[Unreadable, ...]
 
 
-class SessionCatalog:
-    """All sessions of one user, to read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlan:
+    """What a cleanup would delete."""
 
-    def __init__(self, folder: SessionFolder) -> None:
+    sessions: tuple[Summary, ...]
+    doubt: str
+    """why a person should be asked first; "" for no reason"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What a cleanup did."""
+
+    deleted: tuple[str, ...]
+    kept: tuple[Unreadable, ...]
+    """sessions that could not be deleted, with the reason"""
+
+
+class SessionStore:
+    """All sessions of one user, to read and to write."""
+
+    def __init__(
+        self,
+        folder: SessionFolder,
+        *,
+        clock: Callable[[], float],
+        nonce: Callable[[], str],
+        redact: Redact,
+        warn: Callable[[str], None],
+    ) -> None:
+        """`clock` gives seconds since 1970, `nonce` 32 random hex digits; `redact` takes secrets out
+        of what is stored; `warn` gets sentences for the user."""
         self._folder = folder
+        self._clock = clock
+        self._nonce = nonce
+        self._around = Surroundings(folder=folder, clock=clock, redact=redact, warn=warn)
 
     def read(self, session_id: str) -> Transcript:
         """Return a session, calls and results paired, whether or not it is in use. Raises StateFileError."""
         self.require(session_id)
-        return paired(self.load(session_id)[0].transcript)
+        return _paired(self._load(session_id)[0].transcript)
 
     def export(self, session_id: str) -> bytes:
         """Return a session as the single JSON object of earlier tools. Raises StateFileError."""
@@ -81,7 +109,7 @@ class SessionCatalog:
         damaged: list[Unreadable] = []
         for name in _session_files(self._folder.names()):
             try:
-                summary = self.summary(name)
+                summary = self._summary(name)
             except StateFileError as error:
                 damaged.append(Unreadable(name=name, reason=error.message))
             else:
@@ -89,188 +117,15 @@ class SessionCatalog:
         sessions.sort(key=_recency, reverse=True)
         return SessionList(sessions=tuple(sessions), damaged=tuple(damaged))
 
-    def latest(self) -> Summary | None:
-        """Return the session that was used last, passing over damaged ones; None without any."""
-        sessions = self.list().sessions
-        return sessions[0] if sessions else None
-
-    def load(self, session_id: str) -> tuple[Parsed, str]:
-        """Return what the file of a session holds, and the file's name."""
-        name = self.find(session_id) or ""
-        data = self._folder.read_all(name) if name else None
-        if data is None:
-            raise unknown(session_id)
-        try:
-            if name.endswith(GROWING):
-                parsed = parse_file(data)
-            else:
-                parsed = Parsed(transcript=parse_object(data), size_bytes=len(data), torn_bytes=0)
-            _check_owner(parsed.transcript.header, session_id)
-        except ValueError as error:
-            raise self._damaged(name, error) from error
-        return parsed, name
-
-    def summary(self, name: str) -> Summary | None:
-        """Return what a list shows of a file, None when it is gone by now. Raises StateFileError."""
-        session_id, growing = _split(name)
-        check_id(session_id)
-        try:
-            summary = self._summary_of_ends(name) if growing else None
-            if summary is None:
-                data = self._folder.read_all(name)
-                if data is None:
-                    return None
-                whole = parse_file(data).transcript if growing else parse_object(data)
-                summary = Summary(header=whole.header, state=whole.state)
-            _check_owner(summary.header, session_id)
-        except ValueError as error:
-            raise self._damaged(name, error) from error
-        return summary
-
     def find(self, session_id: str) -> str | None:
         """Return the name of the file that counts for a session, None without any."""
-        return next((name for name in file_names(session_id) if self._folder.holds(name)), None)
+        return next((name for name in _file_names(session_id) if self._folder.holds(name)), None)
 
     def require(self, session_id: str) -> None:
         """Raise StateFileError unless there is something of that id, damaged or not."""
         check_id(session_id)
         if self.find(session_id) is None:
-            raise unknown(session_id)
-
-    def _summary_of_ends(self, name: str) -> Summary | None:
-        ends = self._folder.read_ends(name, head_bytes=_HEAD_BYTES, tail_bytes=_TAIL_BYTES)
-        if ends is None:
-            return None
-        first_line, end, _ = ends[0].partition(b"\n")
-        if not end and first_line.startswith(b"{"):  # a long header
-            return None
-        return parse_ends(first_line, ends[1])
-
-    def _damaged(self, name: str, error: ValueError) -> StateFileError:
-        return StateFileError(f'"{visible(self._folder.path(name))}" is damaged: {error}', hint=_DAMAGED)
-
-
-def unknown(session_id: str) -> StateFileError:
-    """Return the error for a session that does not exist."""
-    return StateFileError(f'there is no session "{visible(session_id)}"', hint="see `odek session list`")
-
-
-def paired(transcript: Transcript) -> Transcript:
-    """Return `transcript` with one result for each call."""
-    return replace(transcript, entries=pair_results(transcript.entries))
-
-
-def file_names(session_id: str) -> tuple[str, str]:
-    """Return the names that a session's file may have, the one that counts first."""
-    return session_id + GROWING, session_id + SINGLE
-
-
-def _check_owner(header: Header, session_id: str) -> None:
-    """Refuse a file that says it is another session: whoever renamed it has mixed up two (B46)."""
-    if header.id != session_id:
-        raise ValueError(f'it says that its id is "{visible(truncate(header.id, 100))}"')
-
-
-def _split(name: str) -> tuple[str, bool]:
-    """Return the id in the name of a file, and whether it is a growing one."""
-    growing = name.endswith(GROWING)
-    return name.removesuffix(GROWING if growing else SINGLE), growing
-
-
-def _session_files(names: tuple[str, ...]) -> Iterator[str]:
-    """Yield what claims to be a session; the growing file stands for both forms."""
-    present = frozenset(names)
-    for name in names:
-        session_id, growing = _split(name)
-        hidden = name.startswith(".") or session_id in RESERVED
-        if name.endswith((GROWING, SINGLE)) and not hidden and (growing or session_id + GROWING not in present):
-            yield name
-
-
-def _recency(summary: Summary) -> tuple[float, str, str]:
-    return parse_time(summary.state.updated_at), summary.header.created_at, summary.header.id
-
-
-_DAY_S = 86_400
-_MOST_DAYS = 36_500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupPlan:
-    """What a cleanup would delete."""
-
-    sessions: tuple[Summary, ...]
-    doubt: str
-    """why a person should be asked first; "" when there is no reason"""
-
-
-def plan_cleanup(summaries: Sequence[Summary], *, days: int, now_s: float) -> CleanupPlan:
-    """Return the plan to delete the sessions that were last used more than `days` days before `now_s`.
-
-    0 days means all, and is no mistake of a clock. A plan is doubtful when the clock is behind a
-    session, or when nothing but what was used today would be left: so it looks after a jump of the
-    clock. Raises UsageError for a negative number of days.
-    """
-    if days < 0:
-        raise UsageError(f"the age in days cannot be negative: {days}")
-    if days == 0 or not summaries:
-        return CleanupPlan(sessions=tuple(summaries), doubt="")
-    limit = now_s - min(days, _MOST_DAYS) * _DAY_S
-    old = tuple(summary for summary in summaries if _used(summary) < limit)
-    return CleanupPlan(sessions=old, doubt=_doubt(summaries, old, now_s))
-
-
-def _doubt(summaries: Sequence[Summary], old: Sequence[Summary], now_s: float) -> str:
-    newest = max(_used(summary) for summary in summaries)
-    dates = f"the clock says {_date(now_s)}, the newest session was used on {_date(newest)}"
-    if newest > now_s + _DAY_S:
-        return f"the clock seems to be wrong: {dates}"
-    today = sum(_used(summary) > now_s - _DAY_S for summary in summaries)
-    if old and len(old) + today == len(summaries):
-        return f"every session from before today would be deleted: {dates}"
-    return ""
-
-
-def _used(summary: Summary) -> float:
-    return parse_time(summary.state.updated_at)
-
-
-def _date(seconds: float) -> str:
-    return format_time(seconds)[:10]
-
-
-# Nobody waits for a turn to end; but a holder that has just come needs a moment to say who it is.
-_LOCK_WAIT_S = 0.2
-TASK_LENGTH = 500  # characters of the first task that are kept as a label
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
-    """What a cleanup did."""
-
-    deleted: tuple[str, ...]
-    kept: tuple[Unreadable, ...]
-    """sessions that could not be deleted, with the reason"""
-
-
-class SessionStore(SessionCatalog):
-    """All sessions of one user, to read and to write."""
-
-    def __init__(
-        self,
-        folder: SessionFolder,
-        *,
-        clock: Callable[[], float],
-        nonce: Callable[[], str],
-        redact: Redact,
-        warn: Callable[[str], None],
-    ) -> None:
-        """`clock` gives seconds since 1970, `nonce` 32 random hex digits; `redact` takes secrets out
-        of what is stored; `warn` gets sentences for the user."""
-        super().__init__(folder)
-        self._clock = clock
-        self._nonce = nonce
-        self._around = Surroundings(folder=folder, clock=clock, redact=redact, warn=warn)
+            raise _unknown(session_id)
 
     @contextmanager
     def create(self, *, task: str, model: str, sandbox: bool, cwd: str) -> Iterator[Recorder]:
@@ -287,7 +142,7 @@ class SessionStore(SessionCatalog):
         with self._held(session_id):
             if self.find(session_id) is not None:
                 raise StateFileError(f'there is a session "{session_id}" already', hint="try again")
-            self._folder.write(session_id + GROWING, encode_file(transcript))
+            self._folder.write(session_id + JSON_LINES, encode_file(transcript))
             with self._recorder(transcript, None) as recorder:
                 yield recorder
 
@@ -300,10 +155,10 @@ class SessionStore(SessionCatalog):
         """
         self.require(session_id)
         with self._held(session_id):
-            parsed, name = self.load(session_id)
-            transcript = paired(parsed.transcript)
-            if name == session_id + SINGLE:
-                self._folder.write(session_id + GROWING, encode_file(transcript))
+            parsed, name = self._load(session_id)
+            transcript = _paired(parsed.transcript)
+            if name == session_id + LEGACY:
+                self._folder.write(session_id + JSON_LINES, encode_file(transcript))
                 self._folder.remove(name)  # all that it held is in the new file
                 with self._recorder(transcript, None) as recorder:
                     yield recorder
@@ -329,7 +184,7 @@ class SessionStore(SessionCatalog):
             whole = recorder.transcript
             entries = keep_newest(whole.entries, budget=keep - 1, cost=_one)
             state = replace(whole.state, turns=count_turns(entries))
-            self._folder.write(session_id + GROWING, encode_file(replace(whole, state=state, entries=entries)))
+            self._folder.write(session_id + JSON_LINES, encode_file(replace(whole, state=state, entries=entries)))
         return len(whole.entries) - len(entries)
 
     def cleanup(self, plan: CleanupPlan) -> Cleaned:
@@ -341,8 +196,8 @@ class SessionStore(SessionCatalog):
             try:
                 with self._held(session_id):
                     name = self.find(session_id)
-                    if name is not None and self.summary(name) != planned:
-                        raise StateFileError("it was used meanwhile")
+                    if name is not None and self._summary(name) != planned:
+                        raise StateFileError("it was used since then")
                     self._remove(session_id)
             except StateFileError as error:
                 kept.append(Unreadable(name=session_id, reason=error.message))
@@ -365,8 +220,8 @@ class SessionStore(SessionCatalog):
 
     @contextmanager
     def _recorder(self, transcript: Transcript, parsed: Parsed | None) -> Iterator[Recorder]:
-        """Open the growing file; when it was read as `parsed`, what is missing is put right."""
-        name = transcript.header.id + GROWING
+        """Open the file for appending; when it was read as `parsed`, what is missing is put right."""
+        name = transcript.header.id + JSON_LINES
         file = self._folder.grow(name, size_bytes=parsed.size_bytes if parsed else None)
         recorder = Recorder(transcript, name, file, self._around)
         try:
@@ -391,9 +246,134 @@ class SessionStore(SessionCatalog):
             )
 
     def _remove(self, session_id: str) -> None:
-        removed = [self._folder.remove(name) for name in file_names(session_id)]
+        removed = [self._folder.remove(name) for name in _file_names(session_id)]
         if not any(removed):
-            raise unknown(session_id)
+            raise _unknown(session_id)
+
+    def _load(self, session_id: str) -> tuple[Parsed, str]:
+        """Return what the file of a session holds, and the file's name."""
+        name = self.find(session_id) or ""
+        data = self._folder.read_all(name) if name else None
+        if data is None:
+            raise _unknown(session_id)
+        try:
+            if name.endswith(JSON_LINES):
+                parsed = parse_file(data)
+            else:
+                parsed = Parsed(transcript=parse_object(data), size_bytes=len(data), torn_bytes=0)
+            _check_owner(parsed.transcript.header, session_id)
+        except ValueError as error:
+            raise self._damaged(name, error) from error
+        return parsed, name
+
+    def _summary(self, name: str) -> Summary | None:
+        """Return what a list shows of a file, None when it is gone by now. Raises StateFileError."""
+        session_id, is_json_lines = _split(name)
+        check_id(session_id)
+        try:
+            summary = self._summary_of_ends(name) if is_json_lines else None
+            if summary is None:
+                data = self._folder.read_all(name)
+                if data is None:
+                    return None
+                whole = parse_file(data).transcript if is_json_lines else parse_object(data)
+                summary = Summary(header=whole.header, state=whole.state)
+            _check_owner(summary.header, session_id)
+        except ValueError as error:
+            raise self._damaged(name, error) from error
+        return summary
+
+    def _summary_of_ends(self, name: str) -> Summary | None:
+        ends = self._folder.read_ends(name, head_bytes=_HEAD_BYTES, tail_bytes=_TAIL_BYTES)
+        if ends is None:
+            return None
+        first_line, end, _ = ends[0].partition(b"\n")
+        if not end and first_line.startswith(b"{"):  # a long header
+            return None
+        return parse_ends(first_line, ends[1])
+
+    def _damaged(self, name: str, error: ValueError) -> StateFileError:
+        return StateFileError(f'"{visible(self._folder.path(name))}" is damaged: {error}', hint=_DAMAGED)
+
+
+def plan_cleanup(summaries: Sequence[Summary], *, days: int, now_s: float) -> CleanupPlan:
+    """Return the plan to delete the sessions that were last used more than `days` days before `now_s`.
+
+    0 days means all, and does not depend on the clock. A plan is doubtful when the clock is behind a
+    session, or when nothing but what was used today would be left: so it looks after a jump of the
+    clock. Raises UsageError for a negative number of days.
+    """
+    if days < 0:
+        raise UsageError(f"the age in days cannot be negative: {days}")
+    if days == 0 or not summaries:
+        return CleanupPlan(sessions=tuple(summaries), doubt="")
+    limit = now_s - min(days, _MOST_DAYS) * _DAY_S
+    old = tuple(summary for summary in summaries if _used(summary) < limit)
+    return CleanupPlan(sessions=old, doubt=_doubt(summaries, old, now_s))
+
+
+def _unknown(session_id: str) -> StateFileError:
+    """Return the error for a session that does not exist."""
+    return StateFileError(f'there is no session "{visible(session_id)}"', hint="see `odek session list`")
+
+
+def _paired(transcript: Transcript) -> Transcript:
+    """Return `transcript` with one result for each call."""
+    return replace(transcript, entries=pair_results(transcript.entries))
+
+
+def _file_names(session_id: str) -> tuple[str, str]:
+    """Return the names that a session's file may have, the one that counts first."""
+    return session_id + JSON_LINES, session_id + LEGACY
+
+
+def _check_owner(header: Header, session_id: str) -> None:
+    """Refuse a file that says it is another session: its name was mixed up with another's (B46)."""
+    if header.id != session_id:
+        raise ValueError(f'it says that its id is "{visible(truncate(header.id, 100))}"')
+
+
+def _split(name: str) -> tuple[str, bool]:
+    """Return the id in the name of a file, and whether it is in JSON lines."""
+    is_json_lines = name.endswith(JSON_LINES)
+    return name.removesuffix(JSON_LINES if is_json_lines else LEGACY), is_json_lines
+
+
+def _session_files(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield what claims to be a session; where both forms are there, the one in JSON lines."""
+    present = frozenset(names)
+    for name in names:
+        session_id, is_json_lines = _split(name)
+        hidden = name.startswith(".") or session_id in RESERVED
+        if (
+            name.endswith((JSON_LINES, LEGACY))
+            and not hidden
+            and (is_json_lines or session_id + JSON_LINES not in present)
+        ):
+            yield name
+
+
+def _recency(summary: Summary) -> tuple[float, str, str]:
+    return parse_time(summary.state.updated_at), summary.header.created_at, summary.header.id
+
+
+def _doubt(summaries: Sequence[Summary], old: Sequence[Summary], now_s: float) -> str:
+    newest = max(_used(summary) for summary in summaries)
+    dates = f"the clock says {_date(now_s)}, the newest session was used on {_date(newest)}"
+    if newest > now_s + _DAY_S:
+        return f"the clock seems to be wrong: {dates}"
+    today = sum(_used(summary) > now_s - _DAY_S for summary in summaries)
+    if old and len(old) + today == len(summaries):
+        return f"every session from before today would be deleted: {dates}"
+    return ""
+
+
+def _used(summary: Summary) -> float:
+    return parse_time(summary.state.updated_at)
+
+
+def _date(seconds: float) -> str:
+    return format_time(seconds)[:10]
 
 
 def _one(_entry: Entry) -> int:

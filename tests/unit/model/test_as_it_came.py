@@ -13,7 +13,7 @@ from fakes.model_server import Answer, ModelServer, ServedRequest, delta, events
 from odek.model.http import HttpModel, ProviderName
 from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
-from odek.session.transcript import decode_message, encode_message
+from odek.session.codec import decode_message, encode_message
 
 ASK = Message(role="user", content="go")
 SHELL = ToolSpec(

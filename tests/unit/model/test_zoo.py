@@ -19,7 +19,7 @@ from odek.errors import OdekError
 from odek.model.http import HttpModel
 from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
-from odek.session.transcript import decode_message, encode_message
+from odek.session.codec import decode_message, encode_message
 from odek.tools.registry import ToolResult
 
 ANSWER_WAYS = pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])

@@ -8,15 +8,8 @@ import pytest
 from fakes.sessions import NOON_TEXT, calls, check_pairing, interrupted, result, said, user
 
 from odek.model.types import Message, ToolCall, Usage
-from odek.session.groups import history, pair_results
-from odek.session.transcript import (
-    Entry,
-    GivenFile,
-    Header,
+from odek.session.codec import (
     Parsed,
-    State,
-    Summary,
-    Transcript,
     encode_file,
     entry_line,
     header_line,
@@ -26,6 +19,8 @@ from odek.session.transcript import (
     system_line,
     undo_line,
 )
+from odek.session.groups import history, pair_results
+from odek.session.transcript import Entry, GivenFile, Header, State, Summary, Transcript
 
 HEADER = Header(id="s", created_at=NOON_TEXT, task="look", sandbox=True)
 
@@ -192,10 +187,10 @@ def test_damage_before_the_last_write_is_reported_with_its_line(tail: bytes) -> 
         (b"\0" * 100 + b"\n", "it does not begin as a session does"),
         (b'{"kind":"session",\n', "line 1, column "),
         (b'{"kind":"session","format":2}\n', "its format is unknown; it may come from a newer odek"),
-        (b'{"kind":"session","format":1,"id":3}\n', 'its field "id" is no text'),
-        (b'{"kind":"session","format":1,"id":"s","created_at":"today"}\n', 'its field "created_at" is no time'),
+        (b'{"kind":"session","format":1,"id":3}\n', 'its field "id" is not a text'),
+        (b'{"kind":"session","format":1,"id":"s","created_at":"today"}\n', 'its field "created_at" is not a time'),
         (header_line(HEADER).replace(b"true", b'"no"'), 'its field "sandbox" is neither true nor false'),
-        (header_line(HEADER).replace(b"true", b'true,"extra":[]'), "it is no JSON object"),
+        (header_line(HEADER).replace(b"true", b'true,"extra":[]'), "it is not a JSON object"),
     ],
 )
 def test_file_without_a_header_is_damaged(first: bytes, reason: str) -> None:
