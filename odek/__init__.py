@@ -5,7 +5,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     errors.py          what a user can see go wrong, and exit codes
     text.py            foreign text made safe to look at
     sandbox_grammar.py how values of the sandbox's settings are written: the one grammar
-    calloff.py         stopping the work of other threads
+    cancel.py          cancelling work, in any thread
     secret_names.py    which variables hold a secret, by their names
     redact.py          secrets taken out of text
     process.py         child processes: the only subprocess

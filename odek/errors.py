@@ -68,12 +68,16 @@ class BudgetExhausted(OdekError):
     exit_code = EXIT_BUDGET
 
 
-class Interrupted(BaseException):
-    """A signal asked this process to end (or, in a conversation, the present turn).
+class Cancelled(BaseException):
+    """The work that is under way is to end (cancel.py).
 
     Derives from BaseException, as KeyboardInterrupt does, so that no handler of ordinary errors
     swallows it.
     """
+
+
+class Interrupted(Cancelled):
+    """A signal asked this process to end (or, in a conversation, the present turn)."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -84,5 +88,5 @@ class Interrupted(BaseException):
         return EXIT_SIGNAL_BASE + self.signal_number
 
 
-class TimeLimitReached(Interrupted):
-    """The time that a task was given is over; sent by the same means, stops what a signal would."""
+class TimeLimitReached(Cancelled):
+    """The time that a task was given is over."""

@@ -95,7 +95,7 @@ class Executor(Protocol):
     """the workspace as commands see it: "/workspace" in the sandbox, the working directory on the host"""
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
-        """Run a shell command to its end or its limit; on Interrupted, stop it and re-raise."""
+        """Run a shell command to its end or its limit; on a cancel of this thread's token, stop it and re-raise."""
         ...
 
     def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:

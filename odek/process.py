@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from odek import calloff
+from odek.cancel import current_token
 from odek.errors import ExecutableMissing, SpawnFailed
 
 READ_CHUNK = 1 << 16
@@ -173,9 +173,9 @@ class Running:
     def pump(self, timeout_s: float) -> None:
         """Move what can be moved, waiting at most `timeout_s` (and never long) for the first byte.
 
-        Raises Interrupted in a thread whose work was called off (calloff.py).
+        A cancel of this thread's token is raised (cancel.py).
         """
-        calloff.check()
+        current_token().raise_if_cancelled()
         if not self._selector.get_map():
             self._await_exit(min(max(timeout_s, 0), _SLICE_S))
             return

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from odek import safefile, strict_json
+from odek import cancel, safefile, strict_json
 from odek.errors import StateFileError
 from odek.operator_home import OperatorHome, enter_folder, open_home
 from odek.strict_json import JsonError
@@ -96,7 +96,7 @@ class StateFolder:
         *,
         wait_s: float = LOCK_WAIT_S,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = cancel.sleep,
     ) -> Iterator[None]:
         """Hold the lock of `name` against every other process and thread.
 

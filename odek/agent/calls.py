@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from odek.agent.context_window import truncate_middle
-from odek.calloff import CallOff, heed
-from odek.errors import Interrupted, OdekError
+from odek.cancel import POLL_S, CancelToken, current_token, use_token
+from odek.errors import OdekError
 from odek.events import Sink, ToolFinished, ToolStarted
 from odek.model.types import ToolCall, ToolSpec
 from odek.text import truncate, visible
@@ -31,7 +31,11 @@ _STOP_PATIENCE_S = 35.0
 
 
 class ParallelRun(Generic[T]):
-    """Work done by a bounded number of threads."""
+    """Work done by a bounded number of threads for the one that waits for it.
+
+    Whatever ends the waiting cancels the rest and waits until it has stopped, so that no command outlives
+    the turn that asked for it.
+    """
 
     def __init__(self, tasks: Sequence[Callable[[], T]], *, limit: int) -> None:
         """Prepare to do `tasks`, at most `limit` at once, begun in their order."""
@@ -42,42 +46,54 @@ class ParallelRun(Generic[T]):
         self._begun = iter(range(len(tasks)))
         self._begin = threading.Lock()
         self._ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        self._call_off = CallOff()
+        self._cancel = CancelToken(current_token())
 
     def run(self, on_result: Callable[[], None]) -> None:
         """Do the work; `on_result` is called, in this thread, whenever a result has been added.
 
-        What a task or `on_result` raises ends everything and is raised here, as is what the waiting is
-        ended by. `results` may then hold more than `on_result` was told of.
+        What a task or `on_result` raises ends everything and is raised here, as is a cancel of this
+        thread's token. `results` may then hold more than `on_result` was called for.
         """
         threads = [threading.Thread(target=self._work, daemon=True) for _ in self._tasks[: self._limit]]
         try:
             for thread in threads:
                 thread.start()
             for _ in self._tasks:
-                error = self._ended.get()
-                if error is not None:
-                    raise error
+                self._wait_for_one()
                 on_result()
-        except BaseException as error:
-            self._call_off.call(error.signal_number if isinstance(error, Interrupted) else 0)
+        except BaseException:
+            if not self._cancel.cancelled:  # else they have heard it already, and are stopping their commands
+                self._cancel.cancel()
             raise
         finally:
             _join(threads)
 
-    def _work(self) -> None:
-        heed(self._call_off)
-        while self._call_off.signal_number is None:
-            with self._begin:
-                place = next(self._begun, None)
-            if place is None:
-                return
+    def _wait_for_one(self) -> None:
+        """Return when one more task has its result; raise what a task or this thread's token raises."""
+        while True:
+            current_token().raise_if_cancelled()
             try:
-                self.results[place] = self._tasks[place]()
-            except BaseException as error:  # raised again in the thread that waits
-                self._ended.put(error)
-                return
-            self._ended.put(None)
+                error = self._ended.get(timeout=POLL_S)
+            except queue.Empty:
+                continue
+            if error is not None:
+                current_token().raise_if_cancelled()  # a task may have heard of the same cancel first
+                raise error
+            return
+
+    def _work(self) -> None:
+        with use_token(CancelToken(self._cancel)):
+            while not self._cancel.cancelled:
+                with self._begin:
+                    place = next(self._begun, None)
+                if place is None:
+                    return
+                try:
+                    self.results[place] = self._tasks[place]()
+                except BaseException as error:  # raised again in the thread that waits
+                    self._ended.put(error)
+                    return
+                self._ended.put(None)
 
 
 def _join(threads: Sequence[threading.Thread]) -> None:
@@ -223,10 +239,11 @@ class CallRunner:
     def run(self, calls: Sequence[ToolCall], on_result: Callable[[ToolCall, str], None]) -> None:
         """Carry out `calls`; `on_result` gets each result, in the order of the calls, as soon as may be.
 
-        Raises what a tool raises, OdekError for a call that fails again and again, and Interrupted;
+        Raises what a tool raises, OdekError for a call that fails again and again, and a cancel;
         `take_early_results` then has what came out of turn.
         """
         for batch in self._batches(self._tools.prepare(calls)):
+            current_token().raise_if_cancelled()
             if len(batch) == 1:
                 self._run_one(batch[0], on_result)
             else:

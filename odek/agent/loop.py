@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from odek.agent.budget import NO_BUDGET, Budget, Spending, allowed_calls, exceeded_limit, render_spending
 from odek.agent.calls import CallRunner, Toolbox
 from odek.agent.context_window import ODEK_NOTE, UNTRIMMED, TrimState, estimate_tokens, trim_further, trim_to, trimmed
 from odek.agent.stops import is_filtered
+from odek.cancel import CancelToken, current_token, time_limit, use_token
 from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
 from odek.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
 from odek.model.errors import ModelError
@@ -50,9 +50,6 @@ _NO_REPLY = f"{ODEK_NOTE} The turn ended before there was a reply."
 _INTERRUPTED = "interrupted: the run was stopped before this call had a result; it may have had effects"
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
-Alarm = Callable[[float], AbstractContextManager[None]]
-"""raises TimeLimitReached in its block when so many seconds have passed"""
-
 
 class Agent:
     """One conversation; `run` may be called again for the next task."""
@@ -69,7 +66,6 @@ class Agent:
         parallel_calls: int = 1,
         budget: Budget = NO_BUDGET,
         now: Callable[[], float] = time.monotonic,
-        alarm: Alarm = lambda _: nullcontext(),
         refused: Mapping[str, int] | None = None,
     ) -> None:
         """Begin a conversation, or go on with `history` (its own system message is replaced).
@@ -90,7 +86,6 @@ class Agent:
         self._max_iterations = max_iterations
         self._budget = budget
         self._now = now
-        self._alarm = alarm
         self._refused = {} if refused is None else refused
         self._refused_before: Mapping[str, int] = dict(self._refused)
         self._arrived = ""
@@ -101,13 +96,13 @@ class Agent:
         self._task_place = len(self.messages)
         self._spent = Spending()
 
-    def run(self, task: str) -> str:
-        """Work on `task` and return the final answer.
+    def run(self, task: str, *, cancel: CancelToken | None = None) -> str:
+        """Work on `task` and return the final answer; `cancel` ends the work at any time (None: the thread's token).
 
         Raises OdekError when there is none: the limit of iterations or of the budget (BudgetExhausted),
         two empty answers, one that a filter stopped, the same failing call again and again, a model or a sandbox
-        that is gone. Interrupted passes through. `messages` is well formed in any case, and ends with words of the
-        model or a note in their place.
+        that is gone. What `cancel` raises passes through. `messages` is well formed in any case, and ends with
+        words of the model or a note in their place.
         """
         self._task_place = len(self.messages)
         self.messages.append(Message(role="user", content=task))
@@ -117,7 +112,7 @@ class Agent:
         self._refused_before = dict(self._refused)
         self._runner.begin_task()
         try:
-            with self._alarm(self._budget.runtime_s) if self._budget.runtime_s else nullcontext():
+            with use_token(CancelToken(cancel or current_token())) as token, time_limit(token, self._budget.runtime_s):
                 answer, iterations = self._converse()
         except TimeLimitReached as error:
             self._close_turn()
@@ -137,6 +132,7 @@ class Agent:
         empty_before = False
         written_before = False
         for iteration in range(1, self._max_iterations + 1):
+            current_token().raise_if_cancelled()
             self._require_budget()
             reply = self._ask(iteration, self._tools.specs)
             if is_filtered(reply.stop):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from odek import trusted_files
+from odek import cancel, trusted_files
 from odek.agent.budget import Budget
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
@@ -47,7 +47,7 @@ from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.text import visible
 
 if TYPE_CHECKING:
-    from odek.agent.loop import Agent, Alarm
+    from odek.agent.loop import Agent
     from odek.tools.registry import Toolbox
     from odek.tools.workspace import Gate
 
@@ -78,8 +78,7 @@ class Runtime:
     emit: Sink
     random_hex: Callable[[int], str]
     """random lower-case hex digits, twice as many as the bytes asked for"""
-    sleep: Callable[[float], None] = time.sleep
-    alarm: Alarm = lambda _: nullcontext()
+    sleep: Callable[[float], None] = cancel.sleep
     trusted: dict[str, set[str]] = field(default_factory=dict)
     """boundary → classes of danger that the person trusts there until odek ends; outlives a conversation's sessions"""
 
@@ -151,7 +150,6 @@ def open_session(
         system=redact(_system_prompt(profile, settings, place, tools.advice, host, world, block)),
         parallel_calls=settings.max_tool_parallel,
         budget=_budget(settings),
-        alarm=world.alarm,
         refused=refused,
     )
     return Session(

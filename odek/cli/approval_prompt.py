@@ -6,11 +6,11 @@ been paged through. The layout is for a terminal of 24 rows and 80 columns.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from odek import cancel
 from odek.approval.card import FRICTION_PAUSE_S, Answer, Card, PendingOperation
 from odek.approval.description import FIT_ROWS as REQUEST_FIT_ROWS
 from odek.approval.description import describe_request, heading_of
@@ -47,7 +47,7 @@ Ask = Callable[[str, tuple[str, ...]], str | None]
 class TerminalUser:
     """The person at the terminal, in both roles: operator of this machine (Operator) and user of the agent (Person)."""
 
-    def __init__(self, ask: Ask, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, ask: Ask, *, sleep: Callable[[float], None] = cancel.sleep) -> None:
         self._ask = ask
         self._sleep = sleep
 

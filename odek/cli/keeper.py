@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odek.agent.loop import Agent
+from odek.cancel import CancelToken
 from odek.errors import StateFileError
 from odek.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted
 
@@ -54,13 +55,15 @@ class Keeper:
                 self._warn(f"this step is not saved: {error.message}")
             self._failure = error
 
-    def take_turn(self, task: str, *, model: str, cwd: str, files: tuple[GivenFile, ...] = ()) -> str:
+    def take_turn(
+        self, task: str, *, cancel: CancelToken, model: str, cwd: str, files: tuple[GivenFile, ...] = ()
+    ) -> str:
         """Let the agent work on `task` as a turn of its own and return the answer; saved, however it ends."""
         assert self._agent is not None
         if self._recorder is not None:
             self._recorder.begin_turn(model=model, cwd=cwd, files=files)
         try:
-            return self._agent.run(task)
+            return self._agent.run(task, cancel=cancel)
         finally:
             self.save()
 

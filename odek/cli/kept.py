@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from odek.cli import signals
 from odek.cli.box import Box
 from odek.cli.conversation import tell_where_it_is
 from odek.cli.keeper import Keeper
@@ -56,7 +57,8 @@ class Kept:
                 )
             )
         self.follow(box)
-        return self._keeper.take_turn(whole, model=model, cwd=self._cwd)
+        with signals.turn() as cancel:
+            return self._keeper.take_turn(whole, cancel=cancel, model=model, cwd=self._cwd)
 
     def undo(self, box: Box) -> None:
         """Take the last turn back. Raises StateFileError when there is none."""

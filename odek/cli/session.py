@@ -10,7 +10,6 @@ from functools import partial
 from odek.app.attachments import Attachment
 from odek.app.bootstrap import CommandProfile, Runtime, Session, make_model, open_session
 from odek.app.docker_client import ClientFolder
-from odek.cli import signals
 from odek.cli.approval_prompt import find_terminal_user
 from odek.cli.console import print_notice
 from odek.cli.terminal import Terminal
@@ -47,8 +46,6 @@ def session(
         person=user,
         emit=partial(print_notice, terminal),
         random_hex=random_hex,
-        sleep=time.sleep,
-        alarm=signals.alarm,
         trusted={} if trusted is None else trusted,
     )
     hide_variables(is_secret_name)

@@ -1,7 +1,7 @@
-"""Signals become one exception in the main thread, so that every `finally` and ExitStack does its work.
+"""Signals: during a turn they cancel its token, otherwise they are an exception in the main thread.
 
-A second signal while those are at it ends the process at once. That is safe: the container's lease
-is a pipe of this process, and the kernel closes it (R-38).
+Either way every `finally` and ExitStack does its work. A second signal meanwhile ends the process at once.
+That is safe: the container's lease is a pipe of this process, and the kernel closes it (R-38).
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
-from odek.errors import EXIT_SIGNAL_BASE, Interrupted, TimeLimitReached
+from odek.cancel import CancelToken
+from odek.errors import EXIT_SIGNAL_BASE, Interrupted
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A terminal's Ctrl-C can arrive twice, at a wrapper and at its child, within a millisecond; a
@@ -23,6 +25,12 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWINS_S = 0.1
 _SAME_KEYPRESS_S = 0.5 if getattr(sys, "frozen", False) else _TWINS_S
 
+# Every wait of a turn looks at its token within a fraction of a second. What does not, such as a write into a
+# pipe that nobody reads, must not make odek immune to a SIGTERM.
+_UNHEARD_S = 5.0
+
+_turn: CancelToken | None = None
+"""cancels the turn that is under way"""
 _first: float | None = None
 """when the signal came that is ending what is at work; None: nothing is being ended"""
 _latest = (0, 0.0)
@@ -34,6 +42,19 @@ def install() -> None:
     for number in HANDLED:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+
+
+@contextmanager
+def turn() -> Iterator[CancelToken]:
+    """Yield the token that a signal cancels within the block; the last cancel is raised at its end."""
+    global _turn
+    token = CancelToken()
+    _turn = token
+    try:
+        yield token
+    finally:
+        _turn = None
+        token.raise_if_cancelled()
 
 
 def rearm() -> None:
@@ -55,9 +76,19 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     _latest = (number, now)
     if _first is None:
         _first = now
-        raise Interrupted(number)
+        if _turn is None:
+            raise Interrupted(number)
+        _turn.cancel(partial(Interrupted, number))
+        signal.signal(signal.SIGALRM, _leave_unheard)
+        signal.setitimer(signal.ITIMER_REAL, _UNHEARD_S)
+        return
     if now - _first > _SAME_KEYPRESS_S:
         _leave(number)
+
+
+def _leave_unheard(_number: int, _frame: FrameType | None) -> None:
+    if _turn is not None and not _turn.heard:
+        _leave(_latest[0])
 
 
 def _leave(number: int) -> None:
@@ -70,18 +101,6 @@ def _leave(number: int) -> None:
     except OSError:
         pass  # the terminal is gone
     os._exit(EXIT_SIGNAL_BASE + number)
-
-
-@contextmanager
-def alarm(seconds: float) -> Iterator[None]:
-    """Raise TimeLimitReached in the block when it has taken `seconds`, unless a signal is ending it already."""
-    before = signal.signal(signal.SIGALRM, _out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class Resumed(Exception):
@@ -101,8 +120,3 @@ def resumption() -> Iterator[None]:
 def _resumed(_number: int, _frame: FrameType | None) -> None:
     if _first is None:
         raise Resumed
-
-
-def _out_of_time(number: int, _frame: FrameType | None) -> None:
-    if _first is None:
-        raise TimeLimitReached(number)

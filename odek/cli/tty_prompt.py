@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import termios
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from odek.cancel import wait_readable
 from odek.text import visible, visible_lines
 
 TERMINAL = "/dev/tty"
@@ -136,8 +136,7 @@ def _discard_input(descriptor: int, quiet_s: float) -> bool:
     """Throw away pending input until the terminal is quiet; False when it does not become so."""
     for _ in range(_QUIET_ROUNDS):
         termios.tcflush(descriptor, termios.TCIFLUSH)
-        readable, _, _ = select.select([descriptor], [], [], quiet_s)
-        if not readable:
+        if not wait_readable(descriptor, quiet_s):
             termios.tcflush(descriptor, termios.TCIFLUSH)  # half a line does not make it readable
             return True
     return False
@@ -145,6 +144,7 @@ def _discard_input(descriptor: int, quiet_s: float) -> bool:
 
 def _read_line(descriptor: int) -> bytes | None:
     """Return one line without its end; None for end of file, also in the middle of a line."""
+    wait_readable(descriptor)
     line = os.read(descriptor, _LINE_LIMIT)
     return line[:-1] if line.endswith(b"\n") else None
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from odek.cancel import current_token
 from odek.errors import FileAccessDenied
 from odek.executor import DirScan, Entry, ScanOptions
 from odek.host_executor.files import WorkspaceFiles
@@ -126,6 +127,7 @@ class HostExecutor:
         """Return the bytes of several files; see `executor.Executor.read_many`."""
         found: list[bytes | FileAccessDenied] = []
         for path in paths:
+            current_token().raise_if_cancelled()
             try:
                 data = self._files.read(path, limit_bytes=limit_bytes)
             except FileAccessDenied as refusal:
@@ -164,7 +166,7 @@ class HostExecutor:
                 jobs.append(self._start(request, script))
             for index, ended in wait_all({i: (job.running, self._follow(job)) for i, job in enumerate(jobs)}):
                 results[index] = self._result(jobs[index], ended=ended)
-        except BaseException:  # Interrupted above all: no command outlives the turn that asked for it
+        except BaseException:  # a cancel above all: no command outlives the turn that asked for it
             for index, job in enumerate(jobs):
                 if index not in results:
                     job.stop()

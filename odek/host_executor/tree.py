@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
+from odek.cancel import current_token
 from odek.errors import FileAccessDenied
 from odek.executor import DirScan, Entry, Kind, ScanOptions, kind_of, sorted_entries
 from odek.host_executor.files import PathWalk, access_reason
@@ -96,6 +97,7 @@ class _Scan:
 
     def _read(self, descriptor: int, place: str) -> list[Entry]:
         """Return the entries of one folder, as far as the limits allow, sorted by name."""
+        current_token().raise_if_cancelled()
         room = self._how.count - len(self.entries)
         if room <= 0 or self._clock() > self._deadline:
             self.complete = False

@@ -2,8 +2,7 @@
 
 What has been promised about time: 30 s for the connection, 120 s (or the profile's time) without a
 byte, 600 s for the whole call, retries and their waits included; app/model.py grants servers of
-one's own more. A signal handler that raises
-(errors.Interrupted) ends every wait at once; connections are closed on the way out.
+one's own more. A cancel of the thread's token (cancel.py) ends every wait within a second.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from functools import partial
 from typing import Literal
 from urllib.parse import urlsplit
 
+from odek import cancel
 from odek.model.endpoint import Endpoint, base_path, checked_key, choose_proxy, other_path, parse_base_url
 from odek.model.errors import EmptyResponse, ModelError
 from odek.model.http_errors import (
@@ -66,7 +66,7 @@ class HttpModel:
         env: Mapping[str, str],
         on_notice: Callable[[str], None],
         limits: Limits = DEFAULT_LIMITS,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = cancel.sleep,
         now: Callable[[], float] = time.monotonic,
         epoch_now: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
@@ -214,14 +214,11 @@ class HttpModel:
         """Return the JSON of the server's list of models, None when it is not JSON. Raises ModelError."""
         with_limits = replace(_LOOKUP_LIMITS, total_s=min(_LOOKUP_LIMITS.total_s, self._limits.total_s))
         endpoint = self._place(place=lambda _: self._api.models_path(self._base_path))
-        exchange = self._exchange(endpoint, with_limits)
-        try:
+        with self._exchange(endpoint, with_limits) as exchange:
             response = exchange.send(self._headers("application/json"), None)
             if response.status != http.client.OK:
                 raise self._status_error(exchange, response)
             text = b"".join(exchange.chunks()).decode("utf-8", errors="replace")
-        finally:
-            exchange.close()
         try:
             payload: object = json.loads(text)
         except (ValueError, RecursionError):
@@ -233,14 +230,11 @@ class HttpModel:
         return HttpExchange(endpoint, self._proxy, self._tls, limits, self._now, end)
 
     def _attempt(self, body: bytes, on_text: Callable[[str], None], deadline_s: float) -> Reply:
-        exchange = self._exchange(self._endpoint, self._limits, deadline_s)
-        try:
+        with self._exchange(self._endpoint, self._limits, deadline_s) as exchange:
             response = exchange.send(self._headers("text/event-stream, application/json"), body)
             if response.status != http.client.OK:
                 raise self._status_error(exchange, response)
             return read_response(exchange, self._api, self._new_id, on_text)
-        finally:
-            exchange.close()
 
     def _headers(self, accept: str) -> dict[str, str]:
         return {

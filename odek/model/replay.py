@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from odek.cancel import current_token
 from odek.model.errors import ModelError
 from odek.model.tool_call_stream import is_object
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
@@ -72,6 +73,7 @@ class ReplayModel:
         on_text: Callable[[str], None],
     ) -> Reply:
         """Return the next recorded reply. Raises ModelError when none is left, or when it does not fit."""
+        current_token().raise_if_cancelled()
         if self._next == len(self._replies):
             count = f"{self._next} {'reply' if self._next == 1 else 'replies'}"
             raise ModelError(

@@ -9,14 +9,17 @@ from __future__ import annotations
 import http.client
 import io
 import os
+import queue
 import re
 import socket
 import ssl
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
+from odek.cancel import POLL_S, current_token
 from odek.errors import ConfigError
 from odek.model.endpoint import Endpoint, Proxy
 from odek.model.errors import ModelError, ModelProtocolError, ModelUnreachable
@@ -91,7 +94,11 @@ DEFAULT_LIMITS = Limits()
 
 
 class HttpExchange:
-    """One request and its answer, on a connection of their own."""
+    """One request and its answer, on a connection of their own; closed at the end of its block.
+
+    A cancel of the thread's token is raised within a fraction of a second, whatever is waited for: it shuts the
+    socket down, and an attempt to connect is left to a thread whose outcome is dropped.
+    """
 
     def __init__(
         self,
@@ -110,9 +117,21 @@ class HttpExchange:
         self._deadline_s = deadline_s
         self._connect_until_s = min(now() + limits.connect_s, deadline_s)
         self._connected = False
+        self._connecting = False
+        self._closed = False
+        self._token = current_token()
+        self._blocks = ExitStack()
         self._connection = _connection(endpoint, proxy, tls, self._connect_until_s - now(), self._response_on)
         self._socket: socket.socket | None = None
         self._response: http.client.HTTPResponse | None = None
+
+    def __enter__(self) -> HttpExchange:
+        self._blocks.enter_context(self._token.on_cancel(self._shut_down))
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        self._blocks.close()
+        self._close()
 
     def peer_description(self, status: int) -> str:
         """Return whom to blame in a message."""
@@ -130,8 +149,9 @@ class HttpExchange:
             target = self._endpoint.url
             headers = headers | self._proxy.headers()
         with self._explained(f"no connection within {self._limits.connect_s:g} s"):
-            self._connection.connect()
+            self._connect()
         self._socket, self._connected = self._connection.sock, True
+        self._token.raise_if_cancelled()  # from now on a cancel finds a socket to shut down
         with self._explained(f"nothing came for {self._idle_s:g} s"):
             self._arm(self._socket)
             # a server that wants no more of the request may have answered nevertheless
@@ -148,6 +168,7 @@ class HttpExchange:
         while not self._response.isclosed():
             with self._explained(f"nothing came for {self._idle_s:g} s", broken=True):
                 chunk = self._response.read1(_READ_BYTES)
+            self._token.raise_if_cancelled()  # what looks like the end of the answer may be that of the socket
             if not chunk:
                 return
             yield from decoder.feed(chunk)
@@ -161,11 +182,49 @@ class HttpExchange:
         if self._response is not None and self._response.length:
             raise ModelUnreachable(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
 
-    def close(self) -> None:
-        """Let go of the connection, whatever state it is in."""
+    def _connect(self) -> None:
+        """Connect in a thread, because looking up a name and greeting a server cannot be interrupted."""
+        "".encode("idna")  # what a look-up imports is imported here: an interpreter must not end while a thread imports
+        ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                self._connection.connect()
+                error = None
+            except Exception as raised:  # raised again in the thread that waits, if it still does
+                error = raised
+            self._connecting = False
+            if self._closed:
+                self._connection.close()
+            ended.put(error)
+
+        self._connecting = True
+        threading.Thread(target=work, name="connect", daemon=True).start()
+        while True:
+            self._token.raise_if_cancelled()
+            try:
+                error = ended.get(timeout=POLL_S)
+            except queue.Empty:
+                if self._now() >= self._connect_until_s:
+                    raise TimeoutError from None
+                continue
+            if error is not None:
+                raise error
+            return
+
+    def _shut_down(self) -> None:
+        """Wake the thread that reads or writes; to close the socket would not."""
+        if self._socket is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # a TLS socket's own would disturb that thread
+
+    def _close(self) -> None:
+        """Let go of the connection, whatever state it is in; of one that is being made, its thread does."""
+        self._closed = True
         if self._response is not None:
             self._response.close()
-        self._connection.close()
+        if not self._connecting:
+            self._connection.close()
 
     def _response_on(self, sock: socket.socket, *arguments: object, **options: object) -> http.client.HTTPResponse:
         """Return the response that is read from `sock`; before each read the time that is left is looked at."""
@@ -191,20 +250,24 @@ class HttpExchange:
         """Turn what the network can raise into a ModelError; `broken`: the answer had already begun."""
         try:
             yield
-        except TimeoutError as error:
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            self._token.raise_if_cancelled()  # then the error is that of a socket that was shut down
+            raise self._as_model_error(error, on_timeout, broken=broken) from error
+
+    def _as_model_error(self, error: Exception, on_timeout: str, *, broken: bool) -> ModelError:
+        if isinstance(error, TimeoutError):
             if self._now() >= self._deadline_s:
-                raise self._too_long() from error
+                return self._too_long()
             if self._socket is not None and not broken:
                 silent = f"the model's server {self._endpoint.authority} is silent: {on_timeout}"
-                raise ModelUnreachable(silent, retryable=True) from error
-            raise self._unreachable(on_timeout, broken=broken) from error
-        except ssl.SSLCertVerificationError as error:
-            raise ModelUnreachable(
+                return ModelUnreachable(silent, retryable=True)
+            return self._unreachable(on_timeout, broken=broken)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return ModelUnreachable(
                 f"the certificate of {self._endpoint.authority} is not trusted: {visible(error.verify_message)}",
                 hint="if the server has a CA of its own, name its file in SSL_CERT_FILE",
-            ) from error
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
-            raise self._tunnel_error(error) or self._unreachable(_reason(error), broken=broken) from error
+            )
+        return self._tunnel_error(error) or self._unreachable(_reason(error), broken=broken)
 
     def _unreachable(self, reason: str, *, broken: bool) -> ModelError:
         if broken:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from odek.app.bootstrap import CommandProfile
 from odek.app.secrets import collect_secrets
+from odek.cli import signals
 from odek.cli.console import choose_sink, print_session_event, print_session_header
 from odek.cli.conversation import (
     earlier_files,
@@ -96,9 +97,10 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         stack.callback(tell_refused, opened.agent, terminal)
         whole = earlier.told(render(task, attachments, opened, terminal))
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=opened.on_host_because)
-        with unread_stdin(words, settings.ctx, terminal):
+        with unread_stdin(words, settings.ctx, terminal), signals.turn() as cancel:
             answer = keeper.take_turn(
                 whole,
+                cancel=cancel,
                 model=opened.settings.model.model,
                 cwd=before.state.cwd or host.cwd,
                 files=given_files(attachments),

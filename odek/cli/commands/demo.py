@@ -11,6 +11,7 @@ from functools import partial
 
 from odek.app.bootstrap import CommandProfile
 from odek.app.sandbox_image import default_choice
+from odek.cli import signals
 from odek.cli.commands.sandbox_images import bootstrap_image
 from odek.cli.console import ConsoleRenderer, JsonSink, print_notice
 from odek.cli.main import COMMANDS
@@ -50,8 +51,11 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
         sink = JsonSink(terminal) if parsed.json else ConsoleRenderer(terminal, verbose=True)
         layers = (*read_layers(there, flags), _attacks_allowed())
-        with session(CommandProfile(command="run"), layers, there, terminal, sink=sink) as opened:
-            answer = opened.agent.run(TASK)
+        with (
+            session(CommandProfile(command="run"), layers, there, terminal, sink=sink) as opened,
+            signals.turn() as cancel,
+        ):
+            answer = opened.agent.run(TASK, cancel=cancel)
         terminal.line()
         if not parsed.json:
             terminal.answer(answer)

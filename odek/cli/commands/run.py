@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from odek.app.bootstrap import CommandProfile
+from odek.cli import signals
 from odek.cli.console import choose_sink, print_session_event, print_session_header
 from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
@@ -74,9 +75,10 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             print_session_header(settings, terminal, session_id)
             tell_where_it_is(stack, recorder, keeper, terminal)
         print_session_event(settings, terminal, session_id, on_host_because=opened.on_host_because)
-        with unread_stdin(words, settings.ctx, terminal):
+        with unread_stdin(words, settings.ctx, terminal), signals.turn() as cancel:
             answer = keeper.take_turn(
                 whole,
+                cancel=cancel,
                 model=settings.model.model,
                 cwd=host.cwd,
                 files=given_files(attachments) if parsed.session else (),

@@ -81,7 +81,7 @@ class Container:
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with `sh` in /workspace.
 
-        Stops its whole process tree when `timeout_s` have passed, or on Interrupted, which is then
+        Stops its whole process tree when `timeout_s` have passed, or on a cancel, which is then
         raised again. Raises SandboxLost when the container is gone or cannot stop the command.
         """
         (result,) = self._run_all((CommandRequest(command=command, timeout_s=timeout_s),), apart=False)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from odek.errors import ExecutableMissing, Interrupted
+from odek.errors import Cancelled, ExecutableMissing
 from odek.process import Capture, CommandResult, Completed, Follower, Output, wait_all
 from odek.sandbox.argv import exec_argv
 from odek.sandbox.container import scripts
@@ -220,7 +220,7 @@ class Commands:
                 jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
             for index, ended in wait_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
                 results[index] = self._result(jobs[index], unfinished(), ended=ended)
-        except (Interrupted, ExecutableMissing):
+        except (Cancelled, ExecutableMissing):
             self._stop_all(unfinished())
             raise
         finally:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from odek.agent.budget import Budget
 from odek.agent.calls import RESULT_LIMIT_CHARACTERS
 from odek.agent.context_window import estimate_tokens
 from odek.agent.loop import Agent
+from odek.cancel import CancelToken, current_token, use_token
 from odek.errors import BudgetExhausted, Interrupted, OdekError, TimeLimitReached
 from odek.events import (
     Event,
@@ -267,7 +268,7 @@ class BreakingModel(ScriptedModel):
 
 ENDINGS = (
     Interrupted(2),
-    TimeLimitReached(14),
+    TimeLimitReached(),
     ModelRejected("answered 401", status=401),
     ModelRejected("answered 402", status=402),
     ModelError("answered 500"),
@@ -297,7 +298,7 @@ def test_whatever_ends_a_turn_the_models_word_is_last(
 
 
 def test_words_that_time_has_cut_off_are_told() -> None:
-    model = BreakingModel([TimeLimitReached(14)])
+    model = BreakingModel([TimeLimitReached()])
     agent = Agent(model=model, tools=Tools({}), sink=lambda _: None, max_iterations=5, system="system text")
     with pytest.raises(BudgetExhausted) as caught:
         agent.run("task")
@@ -755,20 +756,12 @@ def test_time_that_is_over_ends_the_task_before_the_next_request() -> None:
 
 
 def test_time_that_is_over_stops_what_is_running() -> None:
-    """The alarm is set for the task's time, and what it raises is the end of the task, not of odek."""
-    set_for: list[float] = []
-
-    @contextmanager
-    def alarm(seconds: float) -> Iterator[None]:
-        set_for.append(seconds)
-        yield
-
+    """R-102: the end of the time is that of the task, not of odek, and needs no signal."""
     b = bench(
         asks_for("x", "y", text="I wait", usage=Usage(input_tokens=10, output_tokens=1)),
-        outcomes={"x": TimeLimitReached(14)},
+        outcomes={"x": TimeLimitReached()},
         budget=Budget(runtime_s=60),
         now=lambda: 0.0,
-        alarm=alarm,
     )
     error = exhausted(b)
     assert (error.message, error.detail) == (
@@ -776,14 +769,94 @@ def test_time_that_is_over_stops_what_is_running() -> None:
         "I wait\nused: 1 model call, 0 tool calls, 10 tokens in, 1 out, 0 s",
     )
     assert b.agent.messages[3:] == [result("x", INTERRUPTED), result("y", INTERRUPTED), NO_REPLY]
-    assert set_for == [60]
 
 
-def test_no_alarm_without_a_limit() -> None:
-    def alarm(seconds: float) -> Any:
-        raise AssertionError(f"an alarm was set for {seconds} s")
+class WaitingTools(Tools):
+    """Calls that wait until a cancel ends them."""
 
-    assert bench(says("done"), alarm=alarm).agent.run("task") == "done"
+    def __init__(self) -> None:
+        super().__init__({})
+        self.begun = threading.Event()
+
+    def answer(self, call: ToolCall) -> ToolResult:
+        del call
+        self.begun.set()
+        current_token().wait(600)
+        raise AssertionError("nothing has cancelled the call")
+
+
+@pytest.mark.parametrize("in_thread", [False, True], ids=["main thread", "another thread"])
+def test_time_limit_ends_a_task_in_any_thread(*, in_thread: bool) -> None:
+    """R-102: by a timer; the next task has a time of its own."""
+    model = ScriptedModel([asks_for("x"), says("done")])
+    agent = Agent(
+        model=model,
+        tools=WaitingTools(),
+        sink=lambda _: None,
+        max_iterations=5,
+        system="system text",
+        budget=Budget(runtime_s=1),
+        now=lambda: 0.0,
+    )
+    raised: list[str] = []
+
+    def work() -> None:
+        try:
+            agent.run("task")
+        except BudgetExhausted as error:
+            raised.append(error.message)
+
+    if in_thread:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(30)
+    else:
+        work()
+    assert raised == ["the task has used up its limit of 1 second"]
+    assert agent.messages[3:] == [result("x", INTERRUPTED), NO_REPLY]
+    assert agent.run("again") == "done"
+
+
+def test_one_of_two_conversations_is_cancelled_and_the_other_goes_on() -> None:
+    """R-100: each in a thread of its own; the cancelled one may go on with its next task."""
+    tools = WaitingTools()
+    first = Agent(
+        model=ScriptedModel([asks_for("x"), says("later")]),
+        tools=tools,
+        sink=lambda _: None,
+        max_iterations=5,
+        system="system text",
+    )
+    token = CancelToken()
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            first.run("task", cancel=token)
+        except Interrupted as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert tools.begun.wait(30)
+    second = bench(asks_for("x"), says("done"), outcomes={"x": ToolResult(text="1")})
+    token.cancel(partial(Interrupted, 15))
+    assert second.agent.run("task", cancel=CancelToken()) == "done"
+    thread.join(30)
+    assert [type(error) for error in raised] == [Interrupted]
+    assert first.messages[3:] == [result("x", INTERRUPTED), NO_REPLY]
+    assert first.run("again") == "later"
+
+
+@pytest.mark.parametrize("given", ["as parameter", "as the thread's"])
+def test_nothing_is_begun_once_a_task_is_cancelled(given: str) -> None:
+    token = CancelToken()
+    token.cancel(partial(Interrupted, 2))
+    b = bench()
+    with pytest.raises(Interrupted), use_token(token if given == "as the thread's" else CancelToken()):
+        b.agent.run("task", cancel=token if given == "as parameter" else None)
+    assert b.agent.messages[1:] == [Message(role="user", content="task"), NO_REPLY]
+    assert b.requests == []
 
 
 def test_words_of_an_earlier_task_are_no_summary_of_this_one() -> None:

@@ -14,6 +14,7 @@ from fakes.terminals import Screen
 from fakes.tools import FakeToolbox
 
 from odek.agent.loop import Agent
+from odek.cancel import CancelToken
 from odek.cli.console import StreamingRenderer
 from odek.cli.keeper import Keeper
 from odek.cli.prompt_input import (
@@ -180,7 +181,7 @@ def test_every_step_is_on_the_disk_before_the_next(tmp_path: Path) -> None:
     )
     with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
         keeper.keep(agent, recorder)
-        assert keeper.take_turn("task", model="small", cwd="/w") == "answer"
+        assert keeper.take_turn("task", cancel=CancelToken(), model="small", cwd="/w") == "answer"
     # the results that are still to come are told as interrupted
     assert seen[0] == ["user", "assistant", "tool", "tool"]
     assert len(seen[2]) == len(seen[0]) + 2
@@ -202,7 +203,7 @@ def test_turn_that_was_ended_is_kept(ending: BaseException, tmp_path: Path) -> N
     with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
         keeper.keep(agent, recorder)
         with pytest.raises(type(ending)):
-            keeper.take_turn("task", model="small", cwd="/w")
+            keeper.take_turn("task", cancel=CancelToken(), model="small", cwd="/w")
     assert history(sessions.store.read(FIRST_ID)) == tuple(agent.messages[1:])
     assert [message.role for message in agent.messages] == ["system", "user", "assistant", "tool", "assistant"]
 
@@ -216,7 +217,7 @@ def test_disk_that_is_full_is_told_once_and_does_not_end_the_turn(tmp_path: Path
     with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
         keeper.keep(agent, recorder)
         sessions.file().unlink()
-        assert keeper.take_turn("task", model="small", cwd="/w") == "answer"
+        assert keeper.take_turn("task", cancel=CancelToken(), model="small", cwd="/w") == "answer"
         with pytest.raises(StateFileError) as unsaved:
             keeper.require_saved()
     assert unsaved.value.message.endswith("was removed while it was in use")

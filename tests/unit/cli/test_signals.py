@@ -38,6 +38,28 @@ except signals.Resumed:
 except Interrupted:
     print("ended", flush=True)
 """
+TURN = """
+import os, time
+from odek import cancel
+from odek.cli import signals
+from odek.errors import Interrupted, OdekError
+signals.install()
+try:
+    with signals.turn() as token, cancel.use_token(token):
+        print("ready", flush=True)
+        WORK
+    print("not raised", flush=True)
+except Interrupted as error:
+    print(f"stopped by {error.signal_number}", flush=True)
+signals.rearm()
+try:
+    with signals.turn() as token, cancel.use_token(token):
+        cancel.sleep(0)
+    print("next turn", flush=True)
+    time.sleep(60)
+except Interrupted as error:
+    print(f"raised {error.signal_number}", flush=True)
+"""
 
 
 @pytest.fixture
@@ -95,4 +117,41 @@ def test_end_of_a_stop_is_told_unless_odek_ends(sent: tuple[signal.Signals, ...]
     for number in sent:
         child.send_signal(number)
     assert (line_of(child), child.wait(timeout=20)) == (told, 0)
+    child.communicate()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "cancel.sleep(60)",
+        "while not token.cancelled: time.sleep(0.01)",
+        "while not token.cancelled: time.sleep(0.01)\n        raise OdekError('the container is gone')",
+    ],
+    ids=["a wait", "never looked at", "an error that came of it"],
+)
+def test_signal_cancels_a_turn_and_the_next_one_has_a_first_one_again(work: str) -> None:
+    """R-100: no exception in the middle of it, yet none is lost; outside of a turn it is an exception as ever."""
+    child = started(TURN.replace("WORK", work), subprocess.PIPE)
+    child.send_signal(signal.SIGTERM)
+    assert (line_of(child), line_of(child)) == ("stopped by 15\n", "next turn\n")
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    assert (line_of(child), child.wait(timeout=20)) == ("raised 2\n", 0)
+    child.communicate()
+
+
+def test_second_signal_ends_a_turn_at_once() -> None:
+    child = started(TURN.replace("WORK", "time.sleep(60)"), subprocess.PIPE)
+    child.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=20)
+    assert child.returncode == 143
+
+
+def test_turn_that_does_not_hear_is_left_at_last() -> None:
+    """R-38: it may hang in a write into a pipe that nobody reads; a single SIGTERM ends odek nevertheless."""
+    child = started(TURN.replace("WORK", "while True: os.write(1, b'x' * (1 << 16))"), subprocess.PIPE)
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(timeout=30) == 143
     child.communicate()
