@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odek.approval.card import Answer, Card, PendingOperation, Person
-from odek.approval.operation import Operation
+from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.text import visible
 
 if TYPE_CHECKING:
@@ -38,18 +38,6 @@ class Surroundings:
     """added for files in the sandbox that the host sees: "in the folder that …"; "" on the host"""
     real_path: Callable[[str], str]
     """a path relative to the workspace, absolute or not → the same free of links, as far as can be told"""
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """The answer that a person has given beforehand about operations of one call."""
-
-    operations: frozenset[Operation] = frozenset()
-    """those that were on the card; the rest of the call is asked about when it comes"""
-    allowed: bool = False
-
-
-NO_GRANT = Grant()
 
 
 class Friction:
@@ -98,7 +86,6 @@ class Gatekeeper:
         self._person = person
         self._friction = Friction(clock)
         self._decided: dict[Operation, Decision] = {}
-        self._granted: dict[Operation, list[bool]] = {}
 
     def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
         """Return None to let `operation` happen, else the refusal for the model. May ask and wait.
@@ -140,14 +127,6 @@ class Gatekeeper:
         if answer == "singly":
             return (NO_GRANT,) * len(calls)
         return tuple(Grant(frozenset(item.operation for item in call), answer == "all") for call in pending)
-
-    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
-        """Do what `preapprove` does and keep the grants here, for tools whose calls do not carry them yet."""
-        self._granted = {}
-        for grant, call in zip(self.preapprove(calls), calls, strict=True):
-            for operation in call:
-                if operation in grant.operations:
-                    self._granted.setdefault(operation, []).append(grant.allowed)
 
     def _batchable(self, call: Sequence[Operation]) -> tuple[PendingOperation, ...]:
         """Return the operations of `call` that a card can ask about."""
@@ -195,8 +174,6 @@ class Gatekeeper:
         """Return None for a yes, else why not."""
         if operation in grant.operations:
             return None if grant.allowed else "by user"
-        if granted := self._granted.get(operation):
-            return None if granted.pop(0) else "by user"
         if len(operation.text) > QUESTION_LIMIT:
             return f"(longer than the {QUESTION_LIMIT} characters that can be asked about)"
         if self._person is None:

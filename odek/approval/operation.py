@@ -1,4 +1,4 @@
-"""Something the model wants to do that may need a word: a command, or a file to read or write. Pure."""
+"""What the model wants to do and may have to be approved: a command, or a file to read or write. Pure."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ class Operation:
         """the operation on one line, for the model"""
         text = self.subject if self.kind == "command" else f"{self.kind} {self.subject}"
         return visible(truncate(text, SHOWN_LIMIT))
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The answer that a person has given beforehand about operations of one call."""
+
+    operations: frozenset[Operation] = frozenset()
+    """those that were on the card; the rest of the call is asked about when it comes"""
+    allowed: bool = False
+
+
+NO_GRANT = Grant()

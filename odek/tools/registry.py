@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from odek.approval.operation import Operation
+from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied, OdekError
 from odek.model.types import ToolCall, ToolSpec
 from odek.text import plural, truncate, visible
@@ -78,6 +78,8 @@ class PreparedCall:
     ignored: tuple[str, ...] = ()
     """names of arguments that the tool does not know"""
     operations: tuple[Operation, ...] = ()
+    grant: Grant = NO_GRANT
+    """the answer to the question about several calls of the reply, where it covers this one"""
     result: ToolResult | None = None
     """set as soon as the call cannot run: no such tool, wrong arguments, refused"""
 
@@ -134,8 +136,8 @@ class Toolbox:
     def prepare(self, calls: Sequence[ToolCall]) -> tuple[PreparedCall, ...]:
         """Check the `calls` of a reply, and ask one question about what several of them need (R-72)."""
         prepared = tuple(map(self._prepare, calls))
-        self.gate.foresee([each.operations for each in prepared])
-        return prepared
+        grants = self.gate.preapprove([each.operations for each in prepared])
+        return tuple(replace(each, grant=grant) for each, grant in zip(prepared, grants, strict=True))
 
     def _prepare(self, call: ToolCall) -> PreparedCall:
         tool = self._tools.get(call.name)
@@ -167,14 +169,14 @@ class Toolbox:
         if len(operations) > 1:  # no question about a call that is refused anyway
             operations.sort(key=lambda entry: self.gate.is_denied(entry[1]) is None)
         for place, operation in operations:
-            refusal = self.gate.check(operation)
+            refusal = self.gate.check(operation, prepared.grant)
             if refusal is not None:
                 return replace(prepared, result=failure(prepared.tool.explain_refusal(place, refusal)))
         return prepared
 
     def run(self, prepared: PreparedCall) -> ToolResult:
         """Carry out a call that was authorized. No known secret leaves it, in a result or in an error (F-50)."""
-        result = prepared.result or _carry_out(prepared, self._workspace)
+        result = prepared.result or _carry_out(prepared, replace(self._workspace, grant=prepared.grant))
         note = ""
         if prepared.ignored:
             names = ", ".join(f'"{visible(truncate(name, 64))}"' for name in prepared.ignored)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
-from odek.approval.operation import Operation
+from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied
 from odek.executor import Executor
 from odek.text import visible
@@ -26,8 +25,11 @@ FOLDER: Mapping[str, Any] = string("a folder in the workspace; all of it unless 
 class Gate(Protocol):
     """Decides what may happen; approval.gatekeeper.Gatekeeper."""
 
-    def check(self, operation: Operation) -> str | None:
-        """Return None to let `operation` happen, else the refusal for the model. May ask the user and wait."""
+    def check(self, operation: Operation, grant: Grant = ...) -> str | None:
+        """Return None to let `operation` happen, else the refusal for the model. May ask the user and wait.
+
+        `grant` is the one of its call: what was answered beforehand is not asked again.
+        """
         ...
 
     def is_denied(self, operation: Operation) -> str | None:
@@ -38,8 +40,11 @@ class Gate(Protocol):
         """Return whether `operation` happens without a question; never asks."""
         ...
 
-    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
-        """Ask one question about what several calls of a turn will do, as far as one question can cover it."""
+    def preapprove(self, calls: Sequence[Sequence[Operation]]) -> tuple[Grant, ...]:
+        """Ask one question about what several calls of a turn will do, as far as one question can cover it.
+
+        Return the grant of each call.
+        """
         ...
 
 
@@ -58,6 +63,8 @@ class Workspace:
     shown: Executor
     """for tools that show something: the same without secrets"""
     gate: Gate
+    grant: Grant = NO_GRANT
+    """what was answered beforehand about the call that this is for"""
     wrap: Wrap
     config: Callable[[], Mapping[str, object]] = dict
     """returns the settings in force: fit for JSON, without secrets"""
@@ -83,13 +90,20 @@ class Workspace:
 
     def require_read(self, path: str) -> None:
         """Ask the gate about a file of which something will be shown. Raises FileAccessDenied."""
-        denial = self.gate.check(Operation(kind="read", subject=self.relative_to_root(path)))
-        if denial is not None:
-            raise FileAccessDenied(denial)
+        self._require(Operation(kind="read", subject=self.relative_to_root(path)))
 
     def write(self, path: str, data: bytes, *, replacing: bytes | None, change: str) -> None:
         """Write a file if the gate lets it through, to which `change` is shown. Raises FileAccessDenied."""
-        self.executor.write(usable(path), data, replacing=replacing, guard=partial(_require_write, self.gate, change))
+
+        def guard(path: str) -> None:
+            self._require(Operation(kind="write", subject=path, change=change))
+
+        self.executor.write(usable(path), data, replacing=replacing, guard=guard)
+
+    def _require(self, operation: Operation) -> None:
+        denial = self.gate.check(operation, self.grant)
+        if denial is not None:
+            raise FileAccessDenied(denial)
 
 
 def read_operations(workspace: Workspace, arguments: Mapping[str, Any]) -> tuple[Operation, ...]:
@@ -172,9 +186,3 @@ def decode_text(data: bytes, path: str) -> str:
             f"{shown} is not UTF-8 text: byte 0x{data[error.start]:02x} on line {line}. It is binary or in an older "
             "encoding such as Latin-1; convert it with iconv in the shell"
         ) from error
-
-
-def _require_write(gate: Gate, change: str, path: str) -> None:
-    denial = gate.check(Operation(kind="write", subject=path, change=change))
-    if denial is not None:
-        raise FileAccessDenied(denial)

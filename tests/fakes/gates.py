@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from odek.approval.operation import Operation
+from odek.approval.operation import NO_GRANT, Grant, Operation
 
 
 class FakeGate:
@@ -23,9 +23,10 @@ class FakeGate:
         self._forbidden = dict(forbidden or {})
         self.asked: list[Operation] = []
         """what `check` was called with"""
-        self.foreseen: list[Sequence[Sequence[Operation]]] = []
+        self.preapproved: list[Sequence[Sequence[Operation]]] = []
 
-    def check(self, operation: Operation) -> str | None:
+    def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
+        del grant
         self.asked.append(operation)
         return self._forbidden.get(operation.subject) or self._refused.get(operation.subject, self._answer)
 
@@ -36,8 +37,9 @@ class FakeGate:
         named = operation.subject in self._forbidden or operation.subject in self._refused
         return not named and self._answer is None
 
-    def foresee(self, calls: Sequence[Sequence[Operation]]) -> None:
-        self.foreseen.append(calls)
+    def preapprove(self, calls: Sequence[Sequence[Operation]]) -> tuple[Grant, ...]:
+        self.preapproved.append(calls)
+        return (NO_GRANT,) * len(calls)
 
     @property
     def subjects(self) -> list[str]:
@@ -48,5 +50,5 @@ class FakeGate:
 class WriteGate(FakeGate):
     """A FakeGate that lets everything be read, and remembers writes and commands alone."""
 
-    def check(self, operation: Operation) -> str | None:
-        return None if operation.kind == "read" else super().check(operation)
+    def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
+        return None if operation.kind == "read" else super().check(operation, grant)

@@ -10,7 +10,7 @@ from fakes.approver import Answers
 
 from odek.approval.card import Answer, Card, Person
 from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Friction, Gatekeeper, Surroundings
-from odek.approval.operation import Operation
+from odek.approval.operation import NO_GRANT, Operation
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Action, Policy, PolicyContext, sandbox_table
 
@@ -83,7 +83,7 @@ def test_classifier_is_loaded_when_it_is_first_needed_and_once() -> None:
     """It takes a tenth of a second, and some runs use no tool."""
     loads: list[Loader] = []
     gate = keeper(loads=loads)
-    gate.foresee([[]])
+    assert gate.preapprove([[]]) == (NO_GRANT,)
     assert loads[0].loads == 0
     assert [gate.check(LS), gate.check(MAKE), gate.check(LS)] == [None] * 3
     assert loads[0].loads == 1
@@ -195,7 +195,7 @@ def test_trust_holds_for_its_class_until_the_end() -> None:
     approver = Answers("t", "n")
     gate = keeper(approver)
     assert [gate.check(CURL), gate.check(PUSH)] == [None, None]
-    gate.foresee([[CURL], [PUSH]])
+    assert gate.preapprove([[CURL], [PUSH]]) == (NO_GRANT, NO_GRANT)
     assert gate.check(CURL) is None
     assert gate.check(WIPE) is not None
     approver.assert_all_used()
@@ -316,7 +316,7 @@ def test_card_answers_for_all_that_is_on_it(answer: str | None, allowed: list[bo
 def test_card_on_the_host_says_so() -> None:
     """R-72."""
     approver = Answers("a")
-    keeper(approver, sandboxed=False).foresee([[CURL], [MAKE]])
+    keeper(approver, sandboxed=False).preapprove([[CURL], [MAKE]])
     assert approver.prompts[0].startswith("2 operations need approval (HOST – no sandbox)\n")
 
 
@@ -324,8 +324,8 @@ def test_one_by_one_asks_about_each() -> None:
     """Runtime 5.8."""
     approver = Answers("s", "a", "n")
     gate = keeper(approver)
-    gate.foresee([[CURL], [PUSH]])
-    assert [gate.check(CURL) is None, gate.check(PUSH) is None] == [True, False]
+    curl, push = gate.preapprove([[CURL], [PUSH]])
+    assert [gate.check(CURL, curl) is None, gate.check(PUSH, push) is None] == [True, False]
     approver.assert_all_used()
 
 
@@ -333,10 +333,11 @@ def test_worst_classes_are_never_covered_by_a_card() -> None:
     """Runtime 5.8: they are asked about singly, whatever the card said."""
     approver = Answers("a", "n")
     gate = keeper(approver)
-    gate.foresee([[CURL], [WIPE], [PUSH], [SECRET], [HOOK]])
+    calls = [[CURL], [WIPE], [PUSH], [SECRET], [HOOK]]
+    grants = gate.preapprove(calls)
     assert approver.prompts[0].startswith("4 operations need approval")
     assert "rm -rf" not in approver.prompts[0]
-    assert [gate.check(operation) is None for operation in (CURL, WIPE, PUSH, SECRET, HOOK)] == [
+    assert [gate.check(*call, grant) is None for call, grant in zip(calls, grants, strict=True)] == [
         True, False, True, True, True,
     ]  # fmt: skip
     approver.assert_all_used()
@@ -355,7 +356,7 @@ def test_worst_classes_are_never_covered_by_a_card() -> None:
 def test_single_question_needs_no_card(calls: list[list[Operation]]) -> None:
     """Runtime 5.8; a call that is refused anyhow is not asked about."""
     approver = Answers()
-    keeper(approver).foresee(calls)
+    assert set(keeper(approver).preapprove(calls)) == {NO_GRANT}
     assert approver.prompts == []
 
 
@@ -363,37 +364,26 @@ def test_several_commands_of_one_call_are_asked_about_together() -> None:
     """R-72."""
     approver = Answers("a")
     gate = keeper(approver)
-    gate.foresee([[CURL, PUSH]])
-    assert [gate.check(CURL), gate.check(PUSH)] == [None, None]
-
-
-def test_yes_on_a_card_is_used_up() -> None:
-    """What was answered holds once, for exactly what was shown, and for this turn only."""
-    approver = Answers("a", "n", "n", "n")
-    gate = keeper(approver)
-    gate.foresee([[CURL], [CURL], [PUSH]])
-    assert [gate.check(CURL) is None for _ in range(3)] == [True, True, False]
-    assert gate.check(Operation(kind="command", subject="git push ")) is not None
-    gate.foresee([[PUSH]])
-    assert gate.check(PUSH) is not None
-    approver.assert_all_used()
+    (grant,) = gate.preapprove([[CURL, PUSH]])
+    assert [gate.check(CURL, grant), gate.check(PUSH, grant)] == [None, None]
 
 
 def test_nobody_to_ask_gets_no_card() -> None:
     gate = keeper()
-    gate.foresee([[CURL], [PUSH]])
+    assert gate.preapprove([[CURL], [PUSH]]) == (NO_GRANT, NO_GRANT)
     assert gate.check(CURL) is not None
 
 
 def test_grant_holds_for_what_was_on_the_card_and_for_its_own_call() -> None:
     """R-72: an answer belongs to the call that carries it; what was not on the card is asked about."""
-    approver = Answers("a", "n", "n")
+    approver = Answers("a", "n", "n", "n")
     gate = keeper(approver)
     grants = gate.preapprove([[CURL], [PUSH], [LS]])
     assert [grant.operations for grant in grants] == [{CURL}, {PUSH}, set()]
     assert gate.check(CURL, grants[0]) is None
     assert gate.check(CURL, grants[1]) is not None
     assert gate.check(Operation(kind="command", subject="git push "), grants[1]) is not None
+    assert gate.check(CURL) is not None
     approver.assert_all_used()
 
 

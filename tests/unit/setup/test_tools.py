@@ -293,7 +293,7 @@ def test_card_names_the_networks_of_the_container(networks: tuple[str, ...], sho
     approver = Answers("d", "n")
     gate = make_gatekeeper(DangerSettings(action="prompt"), facts, bare_host("/workspace"), approver)
     operations = [Operation(kind="command", subject=name) for name in ("make", "npm ci", "make deploy")]
-    gate.foresee([operations[:2]])
+    gate.preapprove([operations[:2]])
     gate.check(operations[2])
     assert approver.prompts[0].startswith(f"2 operations need approval (sandbox {shown})\n")
     assert f"\n  runs on: sandbox odek-7-1, {shown}\n" in approver.prompts[1]
@@ -337,3 +337,17 @@ def test_tools_import_nothing_that_reaches_a_network() -> None:
         path.read_text() for path in Path(__file__).resolve().parents[2].joinpath("odek", "tools").glob("*.py")
     )
     assert re.findall(r"import (?:urllib|http|socket|ssl)", sources) == []
+
+
+@pytest.mark.parametrize("answer", ["a", "d"])
+def test_answer_of_a_card_reaches_the_writes_and_reads_of_its_calls(answer: str) -> None:
+    """R-72: each call carries what was answered about it, to the moment when its file is written; once only."""
+    executor, approver = FakeExecutor(files=SECRETS), Answers(answer, "d")
+    tools = toolbox(executor, sandboxed=True, approver=approver)
+    write = ToolCall(id="1", name="write_file", arguments='{"path":".envrc","content":"x"}')
+    read = ToolCall(id="2", name="read_file", arguments='{"path":".env"}')
+    results = [tools.run(tools.authorize(prepared)) for prepared in tools.prepare([write, read])]
+    assert [result.failed for result in results] == [answer == "d"] * 2
+    assert (executor.files.get(".envrc") == b"x", len(approver.prompts)) == (answer == "a", 1)
+    assert tools.call(write).failed
+    approver.assert_all_used()

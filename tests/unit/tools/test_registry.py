@@ -244,15 +244,15 @@ def test_gate_sees_beforehand_what_all_calls_of_a_turn_will_do() -> None:
         ]
     )
     commands = [Operation(kind="command", subject=name) for name in ("ls", "a", "b")]
-    assert [list(operations) for operations in gate.foreseen[0]] == [
+    assert [list(operations) for operations in gate.preapproved[0]] == [
         commands[:1], [], [], commands[1:], [], [Operation(kind="write", subject="a", change="text")], [], [], [],
     ]  # fmt: skip
-    assert (gate.foreseen[0][0][0].reason, gate.asked) == ("look", [])
+    assert (gate.preapproved[0][0][0].reason, gate.asked) == ("look", [])
 
 
-def test_what_was_foreseen_is_what_is_asked() -> None:
+def test_what_was_preapproved_is_what_is_checked() -> None:
     """R-72: only then does an answer on a card count for the call."""
     gate = FakeGate()
     one = call('{"path":"/workspace/sub/../a","content":"text"}', "write_file")
     Toolbox([WRITE_FILE], workspace(FakeExecutor(), gate)).call(one)
-    assert gate.asked == list(gate.foreseen[0][0])
+    assert gate.asked == list(gate.preapproved[0][0])
