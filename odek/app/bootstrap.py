@@ -354,18 +354,16 @@ def _toolbox(
         wrap=partial(wrap_untrusted, nonce=partial(world.random_hex, 8)),
         redact=redact,
         environment_block=block,
-        applied=partial(_applied, settings, intent, place.facts),
+        applied=partial(_applied, settings, intent, place),
         trusted=world.trusted,
         refused=refused,
     )
 
 
-def _applied(
-    settings: Settings, intent: isolation.SandboxDecision, facts: ContainerFacts | None
-) -> Mapping[str, object]:
+def _applied(settings: Settings, intent: isolation.SandboxDecision, place: _Place) -> Mapping[str, object]:
     from odek.app.effective_config import effective_config  # few runs ask for it
 
-    return effective_config(settings, intent, facts)
+    return effective_config(settings, intent, place.facts, on_host_because=place.on_host_because)
 
 
 def _budget(settings: Settings) -> Budget:

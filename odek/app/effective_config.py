@@ -23,7 +23,7 @@ from odek.config.view import view
 from odek.errors import OdekError
 from odek.host import Host
 from odek.sandbox.build import context
-from odek.sandbox.build.dockerfile import NAME
+from odek.sandbox.build.dockerfile import NAME, REPOSITORY
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.network.plan import NetworkPlan
 from odek.state import StateFolder
@@ -93,18 +93,23 @@ def _pending(settings: Settings, layers: Sequence[Layer], host: Host) -> Sequenc
     return keys
 
 
-def effective_config(settings: Settings, intent: SandboxDecision, facts: ContainerFacts | None) -> dict[str, object]:
-    """Return one JSON object; `facts` is None when commands run on the host.
+def effective_config(
+    settings: Settings, intent: SandboxDecision, facts: ContainerFacts | None, *, on_host_because: str = ""
+) -> dict[str, object]:
+    """Return one JSON object; `facts` is None when commands run on the host, which has the reason `on_host_because`.
 
     `source` holds for every setting who set it: default, global, project, environment or flag.
     """
     shown = view(settings)
+    if facts is not None and not settings.sandbox.image and facts.image.startswith(f"{REPOSITORY}:"):
+        shown["sandbox_image"]["source"] = "project"  # it is built from ./Dockerfile.odek
+    place = {"place": "host" if facts is None else "sandbox", "reason": on_host_because or None}
     named = ("model", "api_key", "max_iterations", "interaction_mode", "dangerous")
     return {
         **{key: shown[key]["value"] for key in named},
         "base_url": _host_of(settings.model.base_url),
         "tools": {"enabled": shown["tools.enabled"]["value"], "disabled": list(disabled_tools(settings))},
-        "sandbox": {"enabled": facts is not None, "explicit": intent.explicit, **_container(settings, facts)},
+        "sandbox": {"enabled": facts is not None, "explicit": intent.explicit, **place, **_container(settings, facts)},
         "source": {key: entry["source"] for key, entry in shown.items()},
     }
 

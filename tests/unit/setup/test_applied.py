@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,8 @@ def test_applied_settings_of_a_sandboxed_session() -> None:
         "sandbox": {
             "enabled": True,
             "explicit": True,
+            "place": "sandbox",
+            "reason": None,
             "container": "odek-7-2",
             "network": "bridge+attached",
             "internet": True,
@@ -92,6 +95,19 @@ def test_applied_settings_of_a_sandboxed_session() -> None:
     assert list(sources) == [option.key for option in OPTIONS]
     named = ("model", "sandbox_image", "sandbox_network", "sandbox_pids_limit", "sandbox_cpus")
     assert [sources[key] for key in named] == ["global", "project", "default", "flag", "default"]
+
+
+@pytest.mark.parametrize(
+    ("image", "source"),
+    [("odek-sandbox:0123456789ab", "project"), ("odek-busybox:local", "default"), ("python@sha256:0", "default")],
+)
+def test_image_of_the_projects_dockerfile_has_the_project_as_its_source(image: str, source: str) -> None:
+    """A22: nobody set it, and yet it is not the default."""
+    applied = effective_config(resolve(make_layers()), EXPLICIT, replace(FACTS, image=image))
+    sources, sandbox = applied["source"], applied["sandbox"]
+    assert isinstance(sources, dict)
+    assert isinstance(sandbox, dict)
+    assert (sandbox["image"], sources["sandbox_image"]) == (image, source)
 
 
 def shown_here(tmp_path: Path, **layers: Any) -> dict[str, dict[str, object]]:
@@ -168,10 +184,21 @@ def test_applied_settings_hold_no_secret() -> None:
         assert "canary" not in json.dumps(effective_config(settings, EXPLICIT, facts))
 
 
-def test_applied_settings_on_the_host() -> None:
-    intent = SandboxDecision(sandboxed=False, explicit=True, origin="--no-sandbox")
-    applied = effective_config(resolve(make_layers()), intent, None)
-    assert applied["sandbox"] == {"enabled": False, "explicit": True, "container": None, "network": None}
+@pytest.mark.parametrize(
+    ("explicit", "reason"), [(True, "--no-sandbox"), (False, "Docker does not answer at unix:///run/docker.sock")]
+)
+def test_applied_settings_on_the_host(explicit: bool, reason: str) -> None:
+    """A22: that it is the host, and why: somebody's choice, or a sandbox that could not be had."""
+    intent = SandboxDecision(sandboxed=not explicit, explicit=explicit, origin="--no-sandbox")
+    applied = effective_config(resolve(make_layers()), intent, None, on_host_because=reason)
+    assert applied["sandbox"] == {
+        "enabled": False,
+        "explicit": explicit,
+        "place": "host",
+        "reason": reason,
+        "container": None,
+        "network": None,
+    }
     assert (applied["api_key"], applied["base_url"]) == ("unset", "api.deepseek.com")
 
 
