@@ -9,14 +9,14 @@ from odek.errors import ConfigError
 from odek.text import truncate, visible
 
 REMOVED = ("head_tail", "checksum", "json_query")
-"""of tools that odek once had; a setting that names one is answered with what to use instead"""
+"""tools that odek once had; a setting that names one gets a warning"""
 _NEAR = 0.75
 
 
 def validate_tool_names(settings: Settings) -> tuple[str, ...]:
-    """Return warnings about what the settings say of tools. Pure.
+    """Return warnings about the tools that the settings name. Pure.
 
-    Raises ConfigError for a name that is nearly one of a tool: what somebody counts on would not be in force (F-2).
+    Raises ConfigError for a name that is nearly that of a tool: a policy that the user counts on would not hold (F-2).
     """
     if not (settings.tools_enabled or settings.tools_disabled):
         return ()
@@ -43,7 +43,7 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
 def disabled_tools(settings: Settings) -> tuple[str, ...]:
     """Return the tools that are taken away. Pure.
 
-    Whoever takes `shell` away wants no commands: `parallel_shell` goes with it, unless it was asked for by name.
+    Without `shell` there are to be no commands: `parallel_shell` goes with it, unless it was asked for by name.
     """
     disabled = settings.tools_disabled
     if "shell" in disabled and "parallel_shell" not in (*disabled, *(settings.tools_enabled or ())):

@@ -1,4 +1,4 @@
-"""The tools of a session, with the gatekeeper that stands before them."""
+"""The tools of a session, and the gatekeeper that they ask."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def real_path(root: str, path: str) -> str:
     """
     try:
         real = os.path.realpath(os.path.join(root, path))
-    except (OSError, ValueError):  # it leads where nobody may look: the name is all that is known
+    except (OSError, ValueError):  # it cannot be followed: the name is all that is known
         return path
     for workspace in (root, WORKSPACE):  # a link made in the sandbox may lead to a place by the name it has there
         if real == workspace or real.startswith(workspace.rstrip("/") + "/"):

@@ -1,7 +1,7 @@
-"""Replacing a passage of a text without touching a byte beside it (B54).
+"""Replacing a passage of a text without touching any other byte (B54).
 
 Models write LF; files may have CRLF, or both. A passage is therefore found whatever its line ends
-are in the file, and what is put in its place gets the line ends of what was there.
+are in the file, and its replacement gets the line ends of what was there.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def find_changes(text: str, old: str, new: str, *, replace_all: bool) -> tuple[C
 def require_no_new_marks(before: str, after: str) -> None:
     """Raise EditError when `after` holds the mark of a secret that was taken out more often than `before`.
 
-    Who wrote it has read it where the file has the secret itself, which would be lost.
+    The model has read the mark where the file has the secret itself, which would be lost.
     """
     if after.count(MARK) > before.count(MARK):
         raise EditError(
-            f"the new text holds {MARK} where the file does not: in what you read it stands for a secret that is in "
+            f"the new text holds {MARK} where the file does not: in what you read it replaces a secret that is in "
             "the file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; "
             "if you mean the word itself, write it with a command"
         )
@@ -125,7 +125,7 @@ def render_diff(text: str, changes: tuple[Change, ...], *, limit: int) -> str:
 
 
 def _find_matches(text: str, old: str, *, overlapping: bool) -> list[tuple[int, int]]:
-    """Return where `old` occurs; an LF in it also stands for a CRLF of a text that has some."""
+    """Return where `old` occurs; an LF in it also matches a CRLF of a text that has some."""
     if "\n" not in old or "\r" in old or "\r\n" not in text:
         return _find_exactly(text, old, overlapping=overlapping)
     # look in a copy with LF only; a position there is as many behind as there are CRLFs before it
@@ -261,13 +261,13 @@ def _range(first: int, count: int) -> str:
 
 
 def _missing(text: str, old: str) -> str:
-    """Say that `old` is not there, and where its first line is, give or take blanks."""
+    """Return the error for an `old` that is not there, with where its first line is, give or take blanks."""
     first = next((line.strip() for line in old.split("\n") if line.strip()), "")
     numbers = [number for number, line in enumerate(text.split("\n"), 1) if first and line.strip() == first]
     if MARK in old:
         return (
-            f"old_string was not found: {MARK} stands for a secret that is in the file and is not shown; choose a "
-            "passage beside it"
+            f"old_string was not found: {MARK} replaces a secret that is in the file and is not shown; choose "
+            "another passage"
         )
     slip = _find_slip(text, old)
     if slip:
@@ -275,11 +275,11 @@ def _missing(text: str, old: str) -> str:
     message = "old_string was not found; it must be exactly as in the file, blanks included"
     if not numbers:
         return message
-    return f"{message}. Its first line stands alone, give or take blanks, on {_join_lines(numbers)}"
+    return f"{message}. Its first line, give or take blanks, is on {_join_lines(numbers)}"
 
 
 def _find_slip(text: str, old: str) -> str:
-    """Say in what `old` differs from a passage that is there, "" when nothing shows (B120)."""
+    """Return in what `old` differs from a passage that is there, "" when none is similar (B120)."""
     text = text.replace("\r\n", "\n")
     for what, change, both in _SLIPS:
         wanted = change(old)
@@ -287,9 +287,7 @@ def _find_slip(text: str, old: str) -> str:
         if place >= 0:
             number = (change(text) if both else text).count("\n", 0, place) + 1
             line = visible(truncate(text.split("\n")[number - 1], 200))
-            return (
-                f'old_string was not found as it stands: {what}. Line {number} of the file is "{line}"; copy it exactly'
-            )
+            return f'old_string was not found exactly: {what}. Line {number} of the file is "{line}"; copy it exactly'
     return ""
 
 

@@ -47,7 +47,7 @@ class Excerpt:
     lines: tuple[str, ...]
     """as "NUMBER|TEXT" """
     notes: tuple[str, ...]
-    """what is to be said besides: how many lines there are, which are shown, what is odd"""
+    """how many lines there are, which are shown, and unusual things about them"""
 
 
 def _lines_of(text: str) -> list[str]:
@@ -59,8 +59,8 @@ def _lines_of(text: str) -> list[str]:
 
 
 def take_excerpt(text: str, *, offset: int, count: int, limit: int) -> Excerpt | str:
-    """Return at most `count` lines of `text` from line `offset` on, in about `limit` characters, at
-    least one line; or, in words, that there is no such line."""
+    """Return at most `count` lines of `text` from line `offset` on, in about `limit` characters, but at
+    least one; or the error that there is no such line."""
     lines = _lines_of(text)
     if not lines:
         return Excerpt(lines=(), notes=("total_lines: 0",))

@@ -94,7 +94,7 @@ def _matches(names: list[str], parts: list[str]) -> bool:
     positions = {0}
     for index, part in enumerate(parts):
         if part == "**":
-            first = min(positions) + (index == len(parts) - 1)  # at the end it stands for at least one name
+            first = min(positions) + (index == len(parts) - 1)  # at the end it matches at least one name
             positions = set(range(first, len(names) + 1))
         else:
             positions = {at + 1 for at in positions if at < len(names) and fnmatchcase(names[at], part)}

@@ -15,8 +15,8 @@ DEFAULT_SCAN = ScanOptions(skip=SKIPPED_FOLDERS, hidden=False)
 SHOWN_LIMIT_CHARACTERS = 60_000
 LISTED = 10  # skipped things that are named; the rest is counted
 SKIP_RULE = (
-    "Hidden folders and those that hold what tools made (node_modules, vendor, build, dist, target, …) are passed "
-    "over unless path names one."
+    "Hidden folders and those that hold what tools made (node_modules, vendor, build, dist, target, …) are "
+    "skipped unless path names one."
 )
 
 
@@ -76,5 +76,5 @@ def _notes(found: DirScan, options: ScanOptions) -> list[str]:
     notes = []
     if skipped:
         more = f" and {len(skipped) - LISTED} more" if len(skipped) > LISTED else ""
-        notes.append(f"folders passed over: {truncate(', '.join(skipped[:LISTED]), 1000)}{more}")
+        notes.append(f"folders skipped: {truncate(', '.join(skipped[:LISTED]), 1000)}{more}")
     return [*notes, *(f"note: {problem}" for problem in found.problems)]

@@ -93,7 +93,7 @@ def test_batch_patch_changes_all_files_in_order() -> None:
         (("~/f", "x", "y"), '"~/f" leaves the workspace'),
         (
             ("b", "x", "[REDACTED]"),
-            '"b": the new text holds [REDACTED] where the file does not: in what you read it stands for a secret that '
+            '"b": the new text holds [REDACTED] where the file does not: in what you read it replaces a secret that '
             "is in the file and is not shown, and writing it would destroy the secret. Leave those passages out of the "
             "edit; if you mean the word itself, write it with a command",
         ),

@@ -67,7 +67,7 @@ def test_replace_all_changes_every_occurrence_once(text: str, old: str, new: str
             "if a:\n    b",
             "c",
             "old_string was not found; it must be exactly as in the file, blanks included. "
-            "Its first line stands alone, give or take blanks, on line 2",
+            "Its first line, give or take blanks, is on line 2",
         ),
         (
             "a\nb\na\n",

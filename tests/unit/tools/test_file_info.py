@@ -66,7 +66,7 @@ def test_tree_shows_folders_with_what_lies_below_them() -> None:
     assert tree(executor) == (
         "<tree:/workspace>\n./  (3 files, 9 bytes)\n  a.txt  2\n  d/  (2 files, 7 bytes)\n    b.txt  3\n"
         "    e/  (1 file, 4 bytes)\n      f/  (1 file, 4 bytes)\n    link  (link)\n    pipe  (other)\n"
-        "  node_modules/  (0 files, 0 bytes)\n</>\nfolders passed over: .git/, node_modules/"
+        "  node_modules/  (0 files, 0 bytes)\n</>\nfolders skipped: .git/, node_modules/"
     )
 
 
@@ -82,7 +82,7 @@ def test_tree_shows_hidden_names_when_told_but_never_the_inside_of_git() -> None
     text = tree(FakeExecutor(files=FILES), include_hidden=True, max_depth=1)
     assert text == (
         "<tree:/workspace>\n./  (4 files, 10 bytes)\n  .git/  (0 files, 0 bytes)\n  .hidden  1\n  a.txt  2\n"
-        "  d/  (2 files, 7 bytes)\n  node_modules/  (0 files, 0 bytes)\n</>\nfolders passed over: .git/, node_modules/"
+        "  d/  (2 files, 7 bytes)\n  node_modules/  (0 files, 0 bytes)\n</>\nfolders skipped: .git/, node_modules/"
     )
 
 

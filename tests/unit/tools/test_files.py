@@ -288,7 +288,7 @@ def test_file_that_the_gate_refuses_is_not_written() -> None:
 SECRET = b"user: me\npassword: hunter2hunter2\n"
 MARKED = "user: me\npassword: [REDACTED]\n"
 WHY = (
-    "the new text holds [REDACTED] where the file does not: in what you read it stands for a secret that is in the "
+    "the new text holds [REDACTED] where the file does not: in what you read it replaces a secret that is in the "
     "file and is not shown, and writing it would destroy the secret. Leave those passages out of the edit; if you mean "
     "the word itself, write it with a command"
 )
@@ -338,8 +338,8 @@ def test_patch_keeps_its_hands_off_what_was_taken_out() -> None:
     assert error_of(run_tool(PATCH, executor, **new)) == f'"a.txt" is unchanged: {WHY}'
     old = {"path": "a.txt", "old_string": MARKED, "new_string": "x"}
     assert error_of(run_tool(PATCH, executor, **old)) == (
-        '"a.txt" is unchanged: old_string was not found: [REDACTED] stands for a secret that is in the file and is not '
-        "shown; choose a passage beside it"
+        '"a.txt" is unchanged: old_string was not found: [REDACTED] replaces a secret that is in the file and is not '
+        "shown; choose another passage"
     )
     assert executor.files == {"a.txt": SECRET}
     assert not run_tool(PATCH, executor, path="a.txt", old_string="user: me", new_string="user: you").failed

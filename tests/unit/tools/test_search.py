@@ -44,7 +44,7 @@ def test_search_lists_matching_lines_below_their_paths_in_one_fence() -> None:
         text=(
             "<search_files:/workspace>\n.env\n1|demo=1\nREADME.md\n1|# demo\nsrc/a.py\n3|def demo():\n"
             "src/deep/b.py\n1|demo()\n</>\nmatches: 4, files searched: 5\n"
-            "folders passed over: .git/, build/, node_modules/"
+            "folders skipped: .git/, build/, node_modules/"
         )
     )
     assert executor.reads == [(".env", "README.md", "src/a.py", "src/deep/b.py", "src/deep/c.txt")]
@@ -267,7 +267,7 @@ def test_glob_goes_where_pattern_and_path_lead(pattern: str, path: str, text: st
 
 def test_glob_tells_which_folders_it_passed_over() -> None:
     assert glob(FakeExecutor(files=PROJECT), "**/*.js") == ToolResult(
-        text="(no match)\nmatches: 0\nfolders passed over: .git/, build/, node_modules/"
+        text="(no match)\nmatches: 0\nfolders skipped: .git/, build/, node_modules/"
     )
 
 
