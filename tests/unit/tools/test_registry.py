@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes.executor import FakeExecutor
+from fakes.executor import FakeExecutor, command_result
 from fakes.gates import FakeGate
 from fakes.tools import workspace
 
-from odek.approval.operation import Operation
+from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied, Interrupted, OdekError, StateFileError
 from odek.model.types import ToolCall
 from odek.tools.files import READ_FILE, WRITE_FILE
@@ -256,3 +257,45 @@ def test_what_was_preapproved_is_what_is_checked() -> None:
     one = call('{"path":"/workspace/sub/../a","content":"text"}', "write_file")
     Toolbox([WRITE_FILE], workspace(FakeExecutor(), gate)).call(one)
     assert gate.asked == list(gate.preapproved[0][0])
+
+
+class Granting(FakeGate):
+    """A gate whose card was answered with yes for all, and that asks about nothing else."""
+
+    def preapprove(self, calls: Sequence[Sequence[Operation]]) -> tuple[Grant, ...]:
+        return tuple(Grant(frozenset(operations), allowed=True) for operations in calls)
+
+    def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
+        super().check(operation)
+        return None if operation in grant.operations and grant.allowed else "asked singly"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (SHELL, '{"command":"x"}'),
+        (PARALLEL_SHELL, '{"commands":["x","y"]}'),
+        (READ_FILE, '{"path":"a"}'),
+        (WRITE_FILE, '{"path":"b","content":"text"}'),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_answer_of_a_card_reaches_the_call_that_it_was_given_for(tool: Tool, arguments: str) -> None:
+    """R-72: before it runs, and where the executor asks in the middle of it."""
+    commands = {name: command_result(stderr=b"") for name in "xy"}
+    gate = Granting()
+    tools = Toolbox([tool], workspace(FakeExecutor(files={"a": b"1\n"}, commands=commands), gate))
+    (prepared,) = tools.prepare([call(arguments, tool.name)])
+    assert not tools.run(tools.authorize(prepared)).failed
+    assert gate.asked
+    without = replace(prepared, grant=NO_GRANT)
+    assert "asked singly" in tools.run(tools.authorize(without)).text
+
+
+def test_answer_of_a_card_does_not_follow_a_link() -> None:
+    """R-72, D-6: what was shown is the link; where it leads is asked about by itself."""
+    executor = FakeExecutor(links={"x": ".git/hooks/pre-commit"})
+    result = Toolbox([WRITE_FILE], workspace(executor, Granting())).call(
+        call('{"path":"x","content":"run me"}', "write_file")
+    )
+    assert (result.failed, "asked singly" in result.text, executor.files) == (True, True, {})
