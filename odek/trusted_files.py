@@ -33,15 +33,20 @@ FILES = OWN | frozenset(
         ".mise.local.toml", ".rtx.toml", ".tool-versions",
         # package managers: where programs come from, and code that they load themselves
         ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnpmfile.mjs", "bunfig.toml", ".bazelrc", ".condarc",
+        "nuget.config",
+        # … and which toolchain or launcher that is, which may be one in the folder
+        "rust-toolchain", "rust-toolchain.toml", "global.json", ".bazelversion", ".bazeliskrc", ".sbtopts", ".jvmopts",
         # interpreters and debuggers
         "sitecustomize.py", "usercustomize.py", ".rprofile", ".renviron", ".irbrc", ".pryrc", ".ghci", ".iex.exs",
-        ".octaverc", ".ocamlinit", ".gdbinit", ".gdbearlyinit", ".lldbinit", ".radare2rc",
+        ".octaverc", ".ocamlinit", ".gdbinit", ".gdbearlyinit", ".lldbinit", ".radare2rc", ".perldb",
+        ".jdbrc", ".ctags",
         # editors
         ".exrc", ".vimrc", ".gvimrc", ".lvimrc", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".dir-locals-2.el",
         ".devcontainer.json",
         # version control and its hooks
         ".gitattributes", ".gitmodules", ".lfsconfig", ".hgsub", ".arcconfig", ".pre-commit-config.yaml",
         ".pre-commit-config.yml", ".overcommit.yml", "lefthook.yml", ".lefthook.yml", "husky.config.js",
+        "captainhook.json", "grumphp.yml", "prek.toml",
         # other agents
         "agent.md", "claude.md", "claude.local.md", "gemini.md", "codex.md", "qwen.md", ".mcp.json", "mcp.json",
         ".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules", "opencode.json",
@@ -64,7 +69,7 @@ FOLDERS = frozenset(
         ".husky", ".githooks", ".git-hooks", ".lefthook", ".github", ".gitlab", ".gitea", ".forgejo", ".circleci",
         ".buildkite", ".woodpecker", ".semaphore", ".teamcity", ".azure-pipelines",
         # package and version managers
-        ".cargo", ".mise", ".mvn",
+        ".cargo", ".mise", ".mvn", ".poetry", ".pdm-plugins", ".ctags.d",
         # other agents
         ".odek", ".claude", ".cursor", ".gemini", ".codex", ".qwen", ".continue", ".windsurf", ".opencode", ".crush",
         ".cline", ".clinerules", ".roo", ".kilocode", ".kiro", ".amazonq", ".goose", ".augment", ".junie", ".trae",
@@ -75,6 +80,7 @@ FOLDERS = frozenset(
 TAILS = (
     ".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".jj/workspace-config.toml",
     ".yarn/releases", ".yarn/plugins", ".bundle/config", ".bundle/plugin", ".config/mise", ".config/mise.toml",
+    "tools/bazel",
 )  # fmt: skip
 """ends of paths that count, files or folders; what else is in these folders is daily work"""
 HOLDERS = frozenset(tail.partition("/")[0] for tail in TAILS)

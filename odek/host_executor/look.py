@@ -60,13 +60,15 @@ class HostLook:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
-            try:
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
                 content = file.read(SMALL + 1)
-            except OSError:
-                return None
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
         return content.decode("latin-1") if len(content) <= SMALL else None
 
     def members(self, path: str) -> tuple[str, ...] | None:

@@ -305,7 +305,10 @@ def test_folder_that_can_no_longer_be_listed_is_told(place: str, told: tuple[str
         "opencode.json", ".kiro/hooks/a", ".config/mise/config.toml", ".config/mise.toml", ".mise.local.toml",
         ".autoenv.zsh", ".vimrc", ".nvim/init.lua", ".fleet/run.json", ".run/x.run.xml", ".zed/tasks.json", ".irbrc",
         ".overcommit.yml", ".huskyrc.json", ".lfsconfig", ".bundle/config", ".forgejo/workflows/ci.yml", "bunfig.toml",
-        ".git/modules/m/config", ".gdbearlyinit", "Jenkinsfile.release", "CLAUDE.local.md",
+        ".git/modules/m/config", ".gdbearlyinit", "Jenkinsfile.release", "CLAUDE.local.md", "rust-toolchain.toml",
+        "sub/rust-toolchain", "global.json", "NuGet.Config", ".bazelversion", ".bazeliskrc", "tools/bazel", ".sbtopts",
+        ".jvmopts", ".perldb", ".jdbrc", ".ctags.d/x.ctags", ".poetry/plugins/x/entry_points.txt", ".pdm-plugins/x.pth",
+        "captainhook.json",
     ],
 )  # fmt: skip
 def test_tells_what_any_program_runs_or_obeys_when_it_is_started_there(path: str, tmp_path: Path) -> None:

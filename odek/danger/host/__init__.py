@@ -7,6 +7,7 @@ rule.py       one simple command: understood, or why not; start here
 forms.py      programs whose words need more than a row
 table.py      the rows of programs.txt: which options and operands of which program
 kinds.py      what an operand or the value of an option must be
+obeyed.py obeyed.txt    files of the project that a program obeys
 places.py     where a path really leads, and what lies there
 checkout.py   git: in this checkout alone
 variables.py  the variables that may be set

@@ -265,47 +265,6 @@ def _patched(rule: HostRule, layout: Layout, at: At) -> None:
         raise NotUnderstood(f"{at.row} takes a patch from its input, which cannot be told beforehand")
 
 
-_LIFECYCLE = r'"(?:pre|post)?(?:install|uninstall|prepare|pack|publish|prepublishOnly|dependencies)"\s*:'
-_OBEYED: Mapping[tuple[str, ...], tuple[tuple[str, str], ...]] = {
-    ("bundle list", "bundle show", "bundle info", "bundle check", "bundle platform"): (
-        (
-            "Gemfile",
-            r"(?m)^(?!\s*(?:#.*|source\s+['\"][\w:./-]+['\"]|gem\s+['\"][\w-]+['\"](?:\s*,\s*['\"][\w.~>=< -]+['\"])*"
-            r"|ruby\s+['\"][\w.]+['\"]|"
-            r"group(?:\s+:\w+,?)+\s+do|end)?\s*$)",
-        ),
-        ("gems.rb", ""),
-    ),
-    ("composer show", "composer validate", "composer licenses", "composer depends", "composer why", "composer about"): (
-        ("vendor/composer/installed.json", "composer-plugin"),
-    ),
-    ("composer dump-autoload", "composer dumpautoload", "composer remove"): (
-        ("vendor/composer/installed.json", "composer-plugin"),
-        ("composer.json", r'"scripts"|"(?:pre|post)-'),
-    ),
-    ("npm version",): (("package.json", r'"(?:pre|post)?version"\s*:\s*"[^"\d^~v]'),),
-    ("npm uninstall", "npm remove", "npm rm", "npm un", "npm prune", "npm dedupe", "npm pack", "yarn remove"): (
-        ("package.json", _LIFECYCLE),
-    ),
-    ("pnpm remove",): (("package.json", _LIFECYCLE), (".pnpmfile.cjs", ""), ("pnpmfile.js", "")),
-    ("mix format",): ((".formatter.exs", r"[A-Z]\w*\.|[(&]|plugins|import_deps"),),
-    ("terraform validate", "tofu validate"): ((".terraform/providers/x", ""), (".terraform", "")),
-    ("hg status", "hg diff", "hg log", "hg summary", "hg branch", "hg id", "hg commit", "hg add"): (
-        (".hg/hgrc", r"(?m)^\s*\[(?!paths\])|^\s*%"),
-        (".hg/hgrc-not-shared", ""),
-        (".hg/sharedpath", ""),
-    ),
-    ("ctags", "etags"): ((".ctags.d", ""), (".ctags", ""), ("ctags.d", "")),
-}  # fmt: skip
-"""files of the project that a program obeys, each with what must not stand in it; "": it must not be there"""
-
-
-def _obeying(rule: HostRule, _layout: Layout, at: At) -> None:
-    for names, files in _OBEYED.items():
-        for name, pattern in files if at.row in names else ():
-            rule.places.require_without(name, pattern, at.cwds, absent=True)
-
-
 SPECIAL: Mapping[str, Special] = {
     **dict.fromkeys(("find", "gfind"), _find),
     "env": _env,
@@ -327,5 +286,4 @@ AFTER: Mapping[str, After] = {
     **dict.fromkeys(("sed", "gsed"), _sed_after),
     "git config": _git_config,
     **dict.fromkeys(("patch", "git apply", "git am"), _patched),
-    **dict.fromkeys((name for names in _OBEYED for name in names), _obeying),
 }

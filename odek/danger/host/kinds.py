@@ -130,6 +130,7 @@ def _is_found(rule: HostRule, value: str, at: At) -> bool:
         raise NotUnderstood("changes files that cannot be told beforehand")
     roots, ending = found
     rule.places.require_untrusted(roots, ending, at.cwds)
+    rule.places.contents_unknown = True
     return True
 
 

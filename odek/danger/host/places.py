@@ -57,6 +57,11 @@ class Places:
         self._place = place
         self._asked = asked
         self._look = place.look
+        self.contents_unknown = False
+        """whether files may by now hold something else than what was seen"""
+        self._seen: set[str] = set()
+        self._written: set[str] = set()
+        """places that a decision rests on, and places that the command line writes, in whatever order"""
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
         """`path` is a file whose contents are shown."""
@@ -97,6 +102,9 @@ class Places:
                 raise NotUnderstood(f"makes {_shown(whole)}, which other commands take for an option")
             for real in self._real(whole):
                 self._writable(real, whole, removes=removes)
+                self._written.add(real)
+                if any(_touches(real, seen) for seen in self._seen):
+                    raise NotUnderstood(f"changes {_shown(whole)}, which another part of the command obeys")
 
     def remove_tree(self, path: str, cwds: Sequence[str]) -> None:
         """Everything below `path` is deleted."""
@@ -157,14 +165,33 @@ class Places:
                     if path.endswith(ending) and trusted_name(path, self._place):
                         raise NotUnderstood(f"may change {_shown(path)}, which this machine trusts later")
 
-    def require_without(self, path: str, pattern: str, cwds: Sequence[str], *, absent: bool = False) -> None:
-        """The text of the file `path` must not match `pattern`; `absent`: it need not be there."""
-        for cwd in cwds if self._look else ():
-            assert self._look is not None
-            whole = resolve(path, cwd)
-            text = self._look.text(whole)
-            if (text is None and not (absent and not self._look.kind(whole))) or (text and re.search(pattern, text)):
-                raise NotUnderstood(f"obeys {_shown(path)}, which may run a program or lead elsewhere")
+    def require_without(self, path: str, pattern: str, cwds: Sequence[str]) -> None:
+        """The text of the file `path` must be there, and must not match `pattern`."""
+        for whole in [resolve(path, cwd) for cwd in cwds]:
+            self._require_plain(whole, pattern, path)
+
+    def require_harmless(self, whole: str, pattern: str) -> None:
+        """The file `whole` must not be there, or, with a `pattern`, must not match it."""
+        if self._look is None or self._look.kind(whole):
+            self._require_plain(whole, pattern or "", posixpath.basename(whole))
+        else:
+            self._rely_on(whole)
+
+    def _require_plain(self, whole: str, pattern: str, shown: str) -> None:
+        if self._look is None:
+            return
+        self._rely_on(whole)
+        text = self._look.text(whole)
+        if text is None or re.search(pattern, text):
+            raise NotUnderstood(f"obeys {_shown(shown)}, which may run a program or lead elsewhere")
+
+    def _rely_on(self, whole: str) -> None:
+        """Take note that a decision rests on what is, or is not, at `whole`."""
+        assert self._look is not None
+        for path in (whole, self._look.real(whole)):
+            self._seen.add(path)
+            if self.contents_unknown or any(_touches(written, path) for written in self._written):
+                raise NotUnderstood(f"obeys {_shown(whole)}, which another part of the command may change")
 
     def require_new_name(self, path: str) -> None:
         """The file that is made at `path`, a name with unknown parts, must be none that this machine trusts."""
@@ -188,6 +215,7 @@ class Places:
             raise NotUnderstood("unpacks an archive that cannot be told beforehand")
         for cwd in cwds if self._look else ():
             assert self._look is not None
+            self._rely_on(resolve(archive, cwd))
             names = self._look.members(resolve(archive, cwd))
             if names is None:
                 raise NotUnderstood(f"unpacks {archive}, whose files cannot be seen, or hold links")
@@ -201,6 +229,7 @@ class Places:
         """The files that `patch` changes must be nothing that this machine trusts."""
         for cwd in cwds if self._look else ():
             assert self._look is not None
+            self._rely_on(resolve(patch, cwd))
             text = self._look.text(resolve(patch, cwd))
             if text is None:
                 raise NotUnderstood(f"applies {patch}, which cannot be seen")
@@ -373,6 +402,11 @@ def _matches(name: str, pattern: str) -> bool:
         for c in pattern
     )
     return fnmatchcase(name, plain)
+
+
+def _touches(written: str, seen: str) -> bool:
+    """Return whether writing `written`, perhaps with unknown parts, may change what is at `seen`."""
+    return abstract_text.may_equal(written, seen) or is_below(seen, written)
 
 
 def _shown(path: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from odek.danger.host.checkout import Checkout
 from odek.danger.host.forms import AFTER, SPECIAL
 from odek.danger.host.kinds import KINDS, At
+from odek.danger.host.obeyed import require_own_code
 from odek.danger.host.places import Places
 from odek.danger.host.table import Layout, Row, lay_out, rows
 from odek.danger.host.variables import require_settable
@@ -64,7 +65,7 @@ class HostRule:
 
     def note_links(self) -> None:
         """Take note that from now on a path may lead elsewhere than it did when this was judged."""
-        self._links_made = True
+        self._links_made = self.places.contents_unknown = True
 
     def is_known(self, name: str) -> bool:
         """Return whether `name` is a program or a builtin that the table knows."""
@@ -74,6 +75,7 @@ class HostRule:
         """Take note that `program` runs in a loop: what it links, later rounds of the loop follow."""
         row = rows().get(program or "")
         self._links_made = self._links_made or (row is not None and row.links)
+        self.places.contents_unknown = self.places.contents_unknown or self._links_made or bool(row and row.changes)
 
     def check(self, words: tuple[str, ...], at: At, depth: int = 0) -> None:
         """Raise NotUnderstood for what is not understood."""
@@ -83,8 +85,10 @@ class HostRule:
         if program.origin == "file":
             raise NotUnderstood(f"runs the program {words[0]} of the project")
         if len(words) == 2 and words[1] in _VERSIONS and program.name in rows():
+            require_own_code(self.places, program.name, (), at.cwds)
             return
         row, rest, at = self._row(program.name, words[1:], at)
+        require_own_code(self.places, program.name, row.name.split()[1:], at.cwds)
         at = replace(at, row=row.name, depth=depth, modes=frozenset())
         special = SPECIAL.get(row.name)
         if special is not None:
@@ -102,6 +106,7 @@ class HostRule:
         if after is not None:
             after(self, layout, at)
         self._links_made = self._links_made or row.links
+        self.places.contents_unknown = self.places.contents_unknown or row.links or row.changes
 
     def run(self, words: tuple[str, ...], at: At) -> None:
         """Check a command that another one runs."""

@@ -41,6 +41,8 @@ class Row:
     """whether none of its options does harm, so that files with the names of options do none"""
     links: bool
     """whether it may make links, or move what holds some, so that what follows leads elsewhere"""
+    changes: bool
+    """whether it changes files that no operand names"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ class Layout:
 
 _SHORT = re.compile(r"-[A-Za-z0-9@%#?,]+")
 _OPTION = re.compile(r"(?P<name>-{1,2}[^=\[@]+|\+[a-z]|-@)(?P<open>\[)?(?:=(?P<kind>[^\]@]+))?\]?(?:@(?P<mode>\w+))?")
+_WORDS = ("WHOLE", "STOPS", "LINKS", "CHANGES", "GLOBS", "none")
 _DIGITS = re.compile(r"-[0-9]+")
 
 
@@ -85,10 +88,11 @@ def parse_rows(text: str) -> dict[str, Row]:
             found[program] = Row(
                 name=program,
                 options=_options(options, whole="WHOLE" in words),
-                operands=tuple(word for word in words if word not in ("WHOLE", "STOPS", "LINKS", "GLOBS", "none")),
+                operands=tuple(word for word in words if word not in _WORDS),
                 whole="WHOLE" in words,
                 stops="STOPS" in words,
                 links="LINKS" in words,
+                changes="CHANGES" in words,
                 globs="GLOBS" in words,
             )
     return found

@@ -9,6 +9,7 @@ from support import fuzz_host
 
 from odek.danger.classify import classify
 from odek.danger.host.kinds import KINDS
+from odek.danger.host.obeyed import obeyed
 from odek.danger.host.table import lay_out, parse_rows, rows
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Decision, Policy, PolicyContext, decide
@@ -250,3 +251,95 @@ def test_git_commit_asks_when_a_hook_would_run(project: Place) -> None:
     (hooks / "pre-commit").write_text("x")
     assert decided("git commit -m x", project).reason == "git would run its hook pre-commit"
     assert decided("git status", project).action == "allow"
+
+
+OBEYING = {
+    "cargo": "cargo tree", "rustc": "rustc -V", "rustfmt": "rustfmt --version", "rustup": "rustup show",
+    "npm": "npm ls", "npx": "npx -v",
+    "yarn": "yarn list", "pnpm": "pnpm ls", "dotnet": "dotnet sln list", "poetry": "poetry show",
+    "uv pip": "uv pip list", "uv python": "uv python find", "composer": "composer show", "hg": "hg status",
+    "bundle": "bundle config set path x", "ctags": "ctags --version", "etags": "etags --version",
+    "npm version": "npm version 1.0.0", "npm uninstall": "npm uninstall x", "npm remove": "npm remove x",
+    "npm rm": "npm rm x", "npm un": "npm un x", "yarn remove": "yarn remove x", "pnpm remove": "pnpm remove x",
+    "bundle show": "bundle show x", "composer remove": "composer remove x",
+}  # fmt: skip
+"""a command for each program of obeyed.txt that is not a command by itself"""
+CASES = sorted({(OBEYING.get(name, name), file) for name, files in obeyed().items() for file, _ in files})
+
+
+@pytest.mark.parametrize(("command", "file"), CASES)
+def test_program_that_obeys_a_file_of_the_project_asks(project: Place, command: str, file: str) -> None:
+    """E7: a checkout can hold it, so it is looked at, here and above."""
+    assert decided(command, project).action == "allow", decided(command, project).reason
+    (Path(project.cwd) / file).mkdir(parents=True)
+    for spelled in (command, f"cd plain && {command}"):
+        assert f"obeys {file.rpartition('/')[2]}, which" in decided(spelled, project).reason
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "command", "runs"),
+    [
+        ("rust-toolchain.toml", '[toolchain]\nchannel = "1.80"\n', "cargo tree", True),
+        ("rust-toolchain.toml", '[toolchain]\npath = "./x"\n', "cargo --version", False),
+        ("rust-toolchain", '[toolchain]\n"p\\u0061th" = "./x"\n', "rustup show", False),
+        (".cargo/config.toml", "[net]\nretry = 3\n", "cargo metadata", True),
+        (".cargo/config.toml", '[build]\nrustc = "./x"\n', "cargo metadata", False),
+        (".cargo/config.toml", '[alias]\nfmt = "run"\n', "cargo fmt", False),
+        ("package.json", '{"packageManager": "yarn@4.1.0+sha256.abc"}', "yarn list", True),
+        ("package.json", '{"packageManager": "yarn@https://x/y.js"}', "yarn --version", False),
+        ("package.json", '{"package\\u004danager": "yarn@https://x/y.js"}', "npm ls", False),
+        ("package.json", '{"scripts": {"version": "./x"}}', "npm version 1.0.0", False),
+        ("package.json", '{"scripts": {"build": "./x"}}', "npm version 1.0.0", True),
+        (".yarnrc.yml", "nodeLinker: node-modules\n", "yarn why x", True),
+        (".yarnrc.yml", "yarnPath: ./x.cjs\n", "yarn why x", False),
+        (".npmrc", "script-shell=./x\n", "npm version 1.0.0", False),
+        ("pnpm-workspace.yaml", "packages: [a]\n", "pnpm ls", True),
+        ("pnpm-workspace.yaml", "pnpmfile: x.cjs\n", "pnpm ls", False),
+        ("global.json", '{"sdk": {"paths": ["x"]}}', "dotnet sln list", False),
+        (".bundle/config", 'BUNDLE_GEMFILE: "x"\n', "bundle list", False),
+    ],
+)
+def test_text_of_what_a_program_obeys_counts(project: Place, file: str, text: str, command: str, runs: bool) -> None:
+    """E7: an ordinary setting is no reason to ask, one that names code is."""
+    path = Path(project.cwd) / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    assert (decided(command, project).action == "allow") is runs, decided(command, project).reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > package.json; npm version 1.0.0",
+        "npm version 1.0.0; echo x > package.json",
+        "npm version 1.0.0 & tee package.json < a.txt",
+        "npm pkg set scripts.version=x; npm version 1.0.0",
+        "cp a.txt package.json && npm version 1.0.0",
+        "sed -i s/a/b/ package.json; npm version 1.0.0",
+        "find plain -name '*.json' | xargs sed -i s/a/b/; npm version 1.0.0",
+        "mkdir rust-toolchain; cargo tree",
+        "cp a.txt rust-toolchai[n]; cargo tree",
+        "f() { tee rust-toolchain < a.txt; }; f; cargo tree",
+        "for i in 1 2; do patch -p1 < good.patch; cat a.txt > good.patch; done",
+        "echo x > good.patch; patch -p1 < good.patch",
+        "git checkout other; cargo tree",
+        "cd /usr && npm ls",
+        'cd "$x" && npm ls',
+    ],
+)
+def test_what_the_command_line_itself_changes_is_not_relied_on(project: Place, command: str) -> None:
+    """F9: a file is looked at before the command line runs, which may make another of it."""
+    assert asks(command, project)
+
+
+def test_folder_in_place_of_a_file_is_seen_as_none(tmp_path: Path) -> None:
+    assert HostLook().text(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["look x /srv/x", "tsort /srv/x", "more -p /srv/x", "rev -s x /srv/x", "pip list --outdated", "pytest --version"],
+)
+def test_options_are_those_of_each_program_alone(command: str) -> None:
+    """E7: one row for several programs lent them each other's options and kinds of operands."""
+    assert asks(command)
