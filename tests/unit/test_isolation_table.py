@@ -82,6 +82,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Host:
     return replace(made, gid=os.getgid())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("key", VALUES)
 def test_place_in_every_cell(key: str, host: Host) -> None:
     """R-7, A1 to A5: the table says where each cell ends; the first ones that differ are shown."""
