@@ -1,7 +1,8 @@
 """Where the model's commands and file accesses happen: one protocol, two places.
 
-`Container` (sandbox/container/) and `HostExecutor` (host_executor/commands.py) both satisfy it; tools know nothing
-else about where they run.
+`Container` (sandbox/container/) and `HostExecutor` (host_executor/commands.py) both satisfy it; tools know
+nothing else about where they run. Names of files are as the file system has them: bytes that are not UTF-8
+are lone surrogates (`surrogateescape`), and a name may hold line ends; they are shown through text.visible.
 """
 
 from __future__ import annotations
@@ -12,7 +13,32 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from odek.errors import FileAccessDenied
-from odek.process import CommandRequest, CommandResult
+from odek.process import Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """A shell command that is to be run."""
+
+    command: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What came of one shell command of the model, wherever it ran."""
+
+    output: Output
+    """stdout and stderr in the order they were written; stdout alone where `stderr` is not None"""
+    code: int | None
+    """exit status; None when the command was stopped before it had one"""
+    timed_out: bool
+    duration_s: float
+    notes: tuple[str, ...] = ()
+    """what the model must know besides: what was stopped, what goes on, what could not be done"""
+    stderr: Output | None = None
+    """None when it stands in `output`, among the rest"""
+
 
 Kind = Literal["file", "folder", "link", "other"]
 

@@ -15,7 +15,6 @@ import subprocess
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from odek.cancel import current_token
 from odek.errors import ExecutableMissing, SpawnFailed
@@ -59,30 +58,6 @@ class Completed:
     stdout: Output
     stderr: Output
     timed_out: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRequest:
-    """A shell command that is to be run."""
-
-    command: str
-    timeout_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
-    """What came of one shell command of the model, wherever it ran."""
-
-    output: Output
-    """stdout and stderr in the order they were written; stdout alone where `stderr` is not None"""
-    code: int | None
-    """exit status; None when the command was stopped before it had one"""
-    timed_out: bool
-    duration_s: float
-    notes: tuple[str, ...] = ()
-    """what the model must know besides: what was stopped, what goes on, what could not be done"""
-    stderr: Output | None = None
-    """None when it stands in `output`, among the rest"""
 
 
 class Capture:
@@ -355,6 +330,8 @@ def _not_started(argv: tuple[str, ...], error: OSError) -> ExecutableMissing:
     return kind(f"cannot run {argv[0]}: {error.strerror}")
 
 
+Pump = Callable[[float], None]
+"""`pump` of a child: moves bytes, waiting at most so many seconds"""
 Follower = Generator[float, None, bool]
 """yields how long its child may be waited for, in seconds; returns whether the child ended by itself"""
 
@@ -363,27 +340,24 @@ Follower = Generator[float, None, bool]
 _PAUSE_S = 0.005
 
 
-class Pumped(Protocol):
-    """The part of process.Running that is needed here."""
+def wait_all(jobs: Mapping[int, tuple[Pump, Follower]]) -> Iterator[tuple[int, bool]]:
+    """Yield the key of each job when its follower is done, with what that returned; one thread serves all children.
 
-    def pump(self, timeout_s: float) -> None: ...
-
-
-def wait_all(jobs: Mapping[int, tuple[Pumped, Follower]]) -> Iterator[tuple[int, bool]]:
-    """Yield the key of each job when its follower is done, with what that returned."""
+    What is waited for differs by place (sandbox, host), so a follower decides it, one step at a time.
+    """
     active = dict(jobs)
     while active:
         alone = len(active) == 1
         pause_s = _PAUSE_S
-        for key, (child, follower) in tuple(active.items()):
+        for key, (pump, follower) in tuple(active.items()):
             try:
                 wait_s = next(follower)
             except StopIteration as stop:
                 del active[key]
                 yield key, stop.value
                 continue
-            child.pump(wait_s if alone else 0)
+            pump(wait_s if alone else 0)
             pause_s = min(pause_s, wait_s)
         if not alone and active:
-            child, _ = next(iter(active.values()))
-            child.pump(pause_s)
+            pump, _ = next(iter(active.values()))
+            pump(pause_s)

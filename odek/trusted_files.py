@@ -1,14 +1,20 @@
-"""Which files of a working directory the host trusts later: git hooks, editor tasks, odek's own settings. Pure.
+"""Files of a working directory that this machine trusts later (git hooks, editor tasks, odek's own settings).
 
 The sandbox may write the working directory, and a hook that it plants there runs on the host at the
-next `git commit`. Two things are done about it, and both go by this list: writing such a file needs
-the operator's word (D-6, danger/paths.py), and a session ends by naming those that changed (B55,
-changes.py). All names are in lower case and stand for every spelling: some file systems know one only.
+next `git commit`. Two things are done about it, and both go by the list below: writing such a file needs
+the operator's approval (D-6, danger/paths.py), and a session ends by naming those that changed (B55).
+All names are in lower case and cover every spelling: some file systems know one only.
 
-What is on it: what a program runs, loads or obeys merely because it is started in the folder, or the
+The list has what a program runs, loads or obeys merely because it is started in the folder, or the
 folder is opened with it: shells, version control, editors, debuggers, interpreters, package managers,
-other agents, and a server after a push. What is not: what one asks for by name, as a build, a test or
+other agents, and a server after a push. It leaves out what is asked for by name, as a build, a test or
 a linter is (Makefile, package.json, conftest.py); a list of all that would name every piece of work.
+
+For the changes, the working directory is scanned before and after, and the two snapshots are compared by
+identity (the inode, and for a file the time of its last change, which a container cannot set back). So a
+folder that was moved to another name shows, however old everything in it is. What runs in the working
+directory may exchange anything in it meanwhile: every folder is opened by a path that cannot lead out of
+it, and whatever the file system answers is a finding, not an error.
 """
 
 from __future__ import annotations

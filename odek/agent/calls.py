@@ -1,7 +1,7 @@
-"""Carrying out the tool calls of one reply: those that may, at the same time; results in their order.
+"""Runs the tool calls of one reply: in parallel where the tools allow it, with results in call order.
 
-Which calls may run beside others, the tools say. What has to be asked about a call is asked before it
-runs, in this thread and one call after the other.
+Which calls may run in parallel, the tools say. What needs an approval is asked before the call runs, in this
+thread and one call after the other. A tool that fails again and again earns a hint, and ends the task at last.
 """
 
 from __future__ import annotations

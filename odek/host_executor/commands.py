@@ -2,7 +2,7 @@
 
 Nothing here contains a command: it has the rights of the person who started odek. What is
 guaranteed is that it cannot read the terminal, does not inherit secrets (F-7), and ends at its
-limit with the processes it started (R-40). Files are the affair of `host_executor/files.py`.
+limit with the processes it started (R-40). Files are accessed by `host_executor/files.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from odek.cancel import current_token
 from odek.errors import FileAccessDenied
-from odek.executor import DirScan, Entry, ScanOptions
+from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOptions
 from odek.host_executor.files import WorkspaceFiles
 from odek.host_executor.processes import has_processes, stop_processes
 from odek.host_executor.tree import WorkspaceTree
-from odek.process import CommandRequest, CommandResult, Follower, Running, start_watcher, wait_all
+from odek.process import Follower, Running, start_watcher, wait_all
 from odek.secret_names import is_secret_name
 from odek.text import visible
 
@@ -164,7 +164,7 @@ class HostExecutor:
         try:
             for request in requests:
                 jobs.append(self._start(request, script))
-            for index, ended in wait_all({i: (job.running, self._follow(job)) for i, job in enumerate(jobs)}):
+            for index, ended in wait_all({i: (job.running.pump, self._follow(job)) for i, job in enumerate(jobs)}):
                 results[index] = self._result(jobs[index], ended=ended)
         except BaseException:  # a cancel above all: no command outlives the turn that asked for it
             for index, job in enumerate(jobs):

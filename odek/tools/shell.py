@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from odek.approval.operation import Operation
-from odek.process import CommandRequest, CommandResult, Output
+from odek.executor import CommandRequest, CommandResult
+from odek.process import Output
 from odek.text import truncate, visible
 from odek.tools.arguments import ArgumentError, array, integer, record, string
 from odek.tools.registry import Arguments, Tool, ToolResult

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odek.errors import FileAccessDenied
-from odek.executor import DirScan, Entry, Executor, Guard, ScanOptions
-from odek.process import CommandRequest, CommandResult, Output
+from odek.executor import CommandRequest, CommandResult, DirScan, Entry, Executor, Guard, ScanOptions
+from odek.process import Output
 from odek.redact import Redactor
 
 

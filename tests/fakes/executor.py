@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from odek.errors import FileAccessDenied
-from odek.executor import DirScan, Entry, Kind, ScanOptions, sorted_entries
-from odek.process import CommandRequest, CommandResult, Output
+from odek.executor import CommandRequest, CommandResult, DirScan, Entry, Kind, ScanOptions, sorted_entries
+from odek.process import Output
 
 
 def command_result(

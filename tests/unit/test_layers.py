@@ -37,7 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "state": GROUND | {"cancel", "operator_home", "safefile", "strict_json"},
     "config": GROUND | {"sandbox_grammar", "host", "operator_home", "safefile", "strict_json"},
     "sandbox": GROUND | {"events", "sandbox_grammar", "process", "safefile", "strict_json", "executor"},
-    "approval": GROUND | {"cancel", "events", "state", "danger", "secret_names"},
+    "approval": GROUND | {"events", "state", "danger", "secret_names"},
     "danger": GROUND | {"trusted_files", "secret_names"},
     "events": GROUND | {"model"},
     "model": GROUND | {"cancel"},

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from odek.errors import ExecutableMissing, FileAccessDenied
-from odek.executor import DirScan, Entry, ScanOptions
-from odek.process import CommandRequest, CommandResult, Completed
+from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOptions
+from odek.process import Completed
 from odek.sandbox.argv import exec_argv, remove_argv
 from odek.sandbox.container import file_protocol, scripts
 from odek.sandbox.container.exec import OUTPUT_LIMIT_BYTES, STOP_TIMEOUT_S, Commands, Outcome

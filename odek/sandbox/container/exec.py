@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from odek.errors import Cancelled, ExecutableMissing
-from odek.process import Capture, CommandResult, Completed, Follower, Output, wait_all
+from odek.executor import CommandResult
+from odek.process import Capture, Completed, Follower, Output, wait_all
 from odek.sandbox.argv import exec_argv
 from odek.sandbox.container import scripts
 from odek.sandbox.container.facts import ContainerFacts
@@ -218,7 +219,8 @@ class Commands:
         try:
             for text, timeout_s in zip(texts, timeouts_s, strict=True):
                 jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
-            for index, ended in wait_all({i: (job.pending, follow(job, self._clock)) for i, job in enumerate(jobs)}):
+            waits = {index: (job.pending.pump, follow(job, self._clock)) for index, job in enumerate(jobs)}
+            for index, ended in wait_all(waits):
                 results[index] = self._result(jobs[index], unfinished(), ended=ended)
         except (Cancelled, ExecutableMissing):
             self._stop_all(unfinished())

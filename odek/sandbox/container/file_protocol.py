@@ -11,8 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from odek.errors import FileAccessDenied
-from odek.executor import DirScan, Entry, ScanOptions, kind_of, sorted_entries
-from odek.process import CommandResult
+from odek.executor import CommandResult, DirScan, Entry, ScanOptions, kind_of, sorted_entries
 from odek.sandbox.container import scripts
 from odek.sandbox.spec import ATTACHMENTS, WORKSPACE
 from odek.text import truncate, visible

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
-from odek.executor import ScanOptions
+from odek.executor import CommandRequest, CommandResult, ScanOptions
 from odek.host_executor import commands
 from odek.host_executor.commands import HostExecutor, scrub_environment
-from odek.process import CommandRequest, CommandResult
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 LONG_S = 60.0

@@ -13,7 +13,8 @@ from fakes.containers import CONTAINER_ID, FACTS, SPEC
 from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
-from odek.process import CommandResult, Output
+from odek.executor import CommandResult
+from odek.process import Output
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
 from odek.sandbox.container.failure_reasons import COUNTERS, FORKED

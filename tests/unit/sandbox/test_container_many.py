@@ -11,8 +11,7 @@ from fakes.containers import FACTS, SPEC
 from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
-from odek.executor import ScanOptions
-from odek.process import CommandRequest, CommandResult
+from odek.executor import CommandRequest, CommandResult, ScanOptions
 from odek.sandbox.container import file_protocol, scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.scripts import pack_script, pack_text

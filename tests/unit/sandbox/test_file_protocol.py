@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from odek.errors import FileAccessDenied
-from odek.executor import DirScan, Entry, ScanOptions
-from odek.process import CommandResult, Output
+from odek.executor import CommandResult, DirScan, Entry, ScanOptions
+from odek.process import Output
 from odek.sandbox.container import file_protocol, scripts
 
 MARK = "m" * 32

@@ -6,8 +6,9 @@ from fakes.gates import FakeGate
 from fakes.tools import call_tool, workspace
 
 from odek.approval.operation import Operation
+from odek.executor import CommandResult
 from odek.model.types import ToolCall
-from odek.process import CommandResult, Output
+from odek.process import Output
 from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
 from odek.tools.registry import Toolbox, ToolResult
 from odek.tools.shell import SHELL, shell_in

@@ -12,8 +12,9 @@ from fakes.layering import bare_host, make_layers
 
 from odek.app.tools import make_toolbox
 from odek.config.resolve import resolve
+from odek.executor import CommandResult
 from odek.model.types import ToolCall
-from odek.process import Capture, CommandResult, Output
+from odek.process import Capture, Output
 from odek.redact import MARK, Redactor
 from odek.tools.registry import Toolbox
 from odek.tools.shell import render_output
