@@ -9,6 +9,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     secret_names.py    which variables hold a secret, by their names
     redact.py          secrets taken out of text
     process.py         child processes: the only subprocess
+    piped.py           long-lived children, line by line
     executor.py        where commands run and files are read: one protocol, two places
     safefile.py        opening a file that others may exchange meanwhile
     gitconfig.py       what a file of git's settings names

@@ -129,6 +129,7 @@ class Running:
             raise _not_started(argv, error) from error
         self._pending = memoryview(stdin or b"")
         self._hold_stdin = hold_stdin
+        self._stdin_refused = False
         self._register_pipes()
 
     @property
@@ -261,9 +262,13 @@ class Running:
             except KeyError:  # another thread has seen the end of a shared child as well
                 pass
         elif name == "stdout":
-            self._stdout.feed(chunk)
+            self._take_stdout(descriptor, chunk)
         else:
             self._on_stderr(chunk)
+
+    def _take_stdout(self, descriptor: int, chunk: bytes) -> None:
+        del descriptor
+        self._stdout.feed(chunk)
 
     def _write_stdin(self) -> None:
         assert self._child.stdin is not None
@@ -272,8 +277,9 @@ class Running:
             self._pending = self._pending[written:]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # the child does not want the rest; what it does is its own affair
+        except BrokenPipeError:  # the child does not want the rest
             self._pending = memoryview(b"")
+            self._stdin_refused = True
         if not self._pending:
             self._selector.unregister(self._child.stdin)
             if not self._hold_stdin:
