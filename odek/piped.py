@@ -103,28 +103,29 @@ class Piped(Running):
 
         Returns its exit status, negative for the signal that ended it.
         """
+        try:
+            if not self.drain(patience_s):
+                self._signal_group(signal.SIGTERM)
+                self.drain(patience_s)
+        finally:
+            self.close()
+        return self._child.returncode
+
+    def drain(self, patience_s: float) -> bool:
+        """Close the stdin of the child and drop its output; return whether it ends within `patience_s`."""
         self._discards = True
         self._go_on_reading()
         self.release()
         try:
-            if not self._ends_within(patience_s):
-                self._signal_group(signal.SIGTERM)
-                self._ends_within(patience_s)
-        finally:
-            self.close()
-        return self._child.returncode
+            self._pump_until(lambda: self.exited, patience_s)
+        except TimeoutError:
+            return False
+        return True
 
     def kill(self) -> None:
         if self._child.returncode is None:
             self._signal_group(signal.SIGKILL)  # also of a child that has ended: what it started may be left
             self._child.wait()
-
-    def _ends_within(self, seconds: float) -> bool:
-        try:
-            self._pump_until(lambda: self.exited, seconds)
-        except TimeoutError:
-            return False
-        return True
 
     def _signal_group(self, number: signal.Signals) -> None:
         try:

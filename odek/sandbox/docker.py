@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from odek.errors import ExecutableMissing, SpawnFailed
 from odek.events import Progress, Sink
+from odek.piped import Piped
 from odek.process import HELPER_LIMIT_BYTES, Capture, Completed, Output, Running, run_attached, start_watcher
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
 from odek.sandbox.podman import NOTICE
@@ -97,6 +98,10 @@ class Docker(Protocol):
         """Return the client at work. Raises ExecutableMissing."""
         ...
 
+    def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
+        """Return the client at work, to be talked to line by line. Raises ExecutableMissing."""
+        ...
+
     def when_gone(self, *args: str) -> DockerProcess | None:
         """Have one docker command run when this process has ended, or when what is returned is released.
 
@@ -139,6 +144,9 @@ class DockerCli:
             on_stderr=on_stderr,
         )
 
+    def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
+        return Piped((self._executable, *args), env=self._settled(), on_stderr=on_stderr)
+
     def when_gone(self, *args: str) -> DockerProcess | None:
         return start_watcher(_WHEN_GONE, self._executable, *args, env=self._settled())
 
@@ -166,6 +174,9 @@ class NoDocker:
     """The client of a machine without one: every call says so."""
 
     def start(self, *_args: str, **_options: object) -> DockerProcess:
+        raise ClientMissing("docker was not found on PATH")
+
+    def open_pipe(self, *_args: str, **_options: object) -> Piped:
         raise ClientMissing("docker was not found on PATH")
 
     def when_gone(self, *_args: str) -> DockerProcess | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from odek.piped import Piped
 from odek.process import HELPER_LIMIT_BYTES, Capture, Completed, Output
 
 KILLED = -9
@@ -109,6 +110,9 @@ class FakeDocker:
         client = self.make(self, args, rule, stdin=stdin, limit_bytes=limit_bytes, on_stderr=on_stderr)
         self.clients.append(client)
         return client
+
+    def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
+        raise AssertionError(f"not in the script: docker {args!r}, as a pipe, with {on_stderr}")
 
     def when_gone(self, *args: str) -> FakePending | None:
         rule = Rule((), "", b"", b"", 0, False, True, None, None, None, None)

@@ -6,15 +6,15 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 from support.docker_engine import Engine
 from support.sandboxes import Boxes, output
 
+from odek.cancel import CancelToken, use_token
 from odek.errors import Interrupted
 from odek.sandbox.container.container import Container
-from odek.sandbox.docker import DockerCli, DockerProcess
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.spec import Limits
 
@@ -96,22 +96,25 @@ def test_child_that_holds_the_output_does_not_hold_the_call(box: Container) -> N
 
 
 def test_interrupted_command_is_stopped(boxes: Boxes) -> None:
-    """R-40: as by Ctrl-C; the sandbox stays."""
+    """R-40, R-100: as by Ctrl-C, in a thread that no signal reaches; the sandbox stays."""
     box = boxes.start()
-    real = boxes.docker
+    token, raised = CancelToken(), list[BaseException]()
 
-    class Interrupting(DockerCli):
-        def start(self, *args: str, **options: object) -> DockerProcess:
-            pending = real.start(*args, **options)  # type: ignore[arg-type]
-            if "--env" in args:
-                interrupt_after(pending, lambda: others(boxes, box) != [])
-            return pending
+    def run() -> None:
+        with use_token(token):
+            try:
+                box.run("sleep 4322", timeout_s=300)
+            except BaseException as error:
+                raised.append(error)
 
-    box._commands._docker = Interrupting(boxes.engine.client, {})
-    with pytest.raises(Interrupted):
-        box.run("sleep 4322", timeout_s=30)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while not others(boxes, box):
+        assert thread.is_alive()
+    token.cancel(partial(Interrupted, 2))
+    thread.join(60)
+    assert [type(error) for error in raised] == [Interrupted]
     assert others(boxes, box) == []
-    box._commands._docker = real
     assert output(box, "echo usable") == "usable\n"
 
 
@@ -125,19 +128,6 @@ def test_root_that_replaces_the_shell_cannot_fake_its_own_stop(boxes: Boxes) -> 
     size = (boxes.workdir / "alive").stat().st_size
     time.sleep(0.3)
     assert (boxes.workdir / "alive").stat().st_size == size
-
-
-def interrupt_after(pending: DockerProcess, condition: Callable[[], bool]) -> None:
-    """Let `pending` raise Interrupted, once, from a pump after which `condition` holds."""
-    pump = pending.pump
-
-    def interrupted(timeout_s: float) -> None:
-        pump(timeout_s)
-        if condition():
-            pending.pump = pump  # type: ignore[method-assign]
-            raise Interrupted(2)
-
-    pending.pump = interrupted  # type: ignore[method-assign]
 
 
 def test_command_that_kills_its_own_wrapper_harms_nobody(box: Container) -> None:

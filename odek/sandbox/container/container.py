@@ -16,7 +16,7 @@ from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOpt
 from odek.process import Completed
 from odek.sandbox.argv import exec_argv, remove_argv
 from odek.sandbox.container import file_protocol, scripts
-from odek.sandbox.container.exec import OUTPUT_LIMIT_BYTES, STOP_TIMEOUT_S, Commands, Outcome
+from odek.sandbox.container.exec import OUTPUT_LIMIT_BYTES, STOP_TIMEOUT_S, Commands, ContainerPipe, Outcome
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import Counters, explain_command, name_limit, needs_counters
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment, relative_path, relative_place
@@ -186,6 +186,14 @@ class Container:
             return run_docker(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S).code == 0
         except ExecutableMissing:
             return False
+
+    def open_pipe(self, argv: Sequence[str]) -> ContainerPipe:
+        """Start a program in /workspace, to be talked to line by line on its stdin and stdout (R-109).
+
+        Raises SandboxLost, and SandboxError when it cannot be started. A program that the image lacks
+        ends at once, with status 127 and its shell's words on stderr.
+        """
+        return self._commands.open_pipe(self._prelude + 'exec "$@"', argv, timeout_s=FILE_TIMEOUT_S)
 
     def shell_argv(self, command: tuple[str, ...], *, terminal: bool) -> tuple[str, ...]:
         """Return the docker arguments with which a person works in here; no command: a shell.

@@ -15,14 +15,18 @@ from typing import Protocol
 
 from odek.errors import Cancelled, ExecutableMissing
 from odek.executor import CommandResult
+from odek.piped import STDERR_TAIL_BYTES, Piped
 from odek.process import Capture, Completed, Follower, Output, wait_all
 from odek.sandbox.argv import exec_argv
 from odek.sandbox.container import scripts
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.scripts import pack_script, pack_text
 from odek.sandbox.docker import Docker, DockerProcess, docker_output
-from odek.sandbox.errors import SandboxGivenUp, SandboxLost
+from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
 from odek.sandbox.spec import SandboxSpec
+from odek.text import visible_lines
+
+Client = DockerProcess | Piped
 
 _QUIET_S = 0.15  # silence after the end of a command that counts as the end of its output
 _LATE_OUTPUT_S = 2.0  # what the engine itself waits for output of background children
@@ -139,6 +143,7 @@ OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is coun
 STOP_TIMEOUT_S = 10.0
 _STOPPED_S = 5.0  # for the client of a stopped command to end, on a busy machine
 _BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
+_PIPE_PATIENCE_S = 2.0  # for a program to end when its input has
 _KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
 
 _HELD = (
@@ -178,6 +183,40 @@ class Outcome:
     """the client that ended without having run it; None: it ran, or that is not known"""
     refusal: str = ""
     """the wrapper's word for that, where it had one"""
+
+
+class ContainerPipe:
+    """A program in the container that one talks to line by line; used by one thread at a time."""
+
+    def __init__(self, child: Piped, end: ExitMarker, commands: Commands) -> None:
+        self._child = child
+        self._end = end
+        self._commands = commands
+
+    def send_line(self, line: bytes, *, timeout_s: float) -> None:
+        """See Piped.send_line."""
+        self._child.send_line(line, timeout_s=timeout_s)
+
+    def receive_line(self, *, timeout_s: float) -> bytes | None:
+        """See Piped.receive_line. Raises SandboxLost when the output has ended with the container."""
+        line = self._child.receive_line(timeout_s=timeout_s)
+        if line is None:
+            self._commands.require_own_end(self._child, self._end)
+        return line
+
+    @property
+    def stderr_tail(self) -> bytes:
+        """the last 64 KiB that the program has printed on stderr"""
+        return self._end.stderr.data[-STDERR_TAIL_BYTES:]
+
+    @property
+    def status(self) -> int | None:
+        """the program's exit status; None as long as it has none"""
+        return self._end.status
+
+    def close(self) -> None:
+        """End the program: close its stdin, and stop what is left of it and of what it has started."""
+        self._commands.close_pipe(self._child, self._end)
 
 
 class Commands:
@@ -272,11 +311,50 @@ class Commands:
         job = Job(pending=pending, end=end, started=started, timeout_s=timeout_s, apart=True, forks=False)
         return self._outcome(job, done, ended=not done.timed_out, notes=())
 
+    def open_pipe(self, text: str, argv: Sequence[str], *, timeout_s: float) -> ContainerPipe:
+        """Start a shell text with `argv` as its arguments and a pipe as its stdin. Raises SandboxLost."""
+        self._life.require_alive()
+        mark = self._new_nonce()
+        self._marks.append(mark)
+        end = ExitMarker(mark, 2 * STDERR_TAIL_BYTES)
+        child = self._docker.open_pipe(*self._exec(scripts.RUN, (mark, self._init), call=mark), on_stderr=end.feed)
+        header = pack_script(text, argv, mark, umask=self._spec.umask).rstrip(b"\n")
+        try:
+            child.send_line(header, timeout_s=timeout_s)
+        except BaseException as error:
+            if isinstance(error, OSError):
+                self.require_own_end(child, end)
+            child.close()
+            if not isinstance(error, OSError):
+                raise
+            words = visible_lines(end.stderr.text)
+            raise SandboxError("the container does not start another program", detail=words) from error
+        return ContainerPipe(child, end, self)
+
+    def close_pipe(self, child: Piped, end: ExitMarker) -> None:
+        """End what `open_pipe` has started. Raises SandboxLost when that is not possible."""
+        try:
+            child.drain(_PIPE_PATIENCE_S)
+            self._life.require_alive()
+            self._stop(end, (child,), spare_orphans=True)
+        finally:
+            child.close()
+
+    def require_own_end(self, child: Piped, end: ExitMarker) -> None:
+        """Return when the output of a pipe has ended with its program. Raises SandboxLost when the container has."""
+        ended = child.drain(_PIPE_PATIENCE_S)
+        self._life.require_same(end.refusal)
+        self._life.require_alive()
+        if ended and end.status is None:
+            child.close()
+            self._life.require_running(replace(child.completed(), stderr=end.stderr))
+
     def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> Outcome:
         """Return what came of a job; `others` are still at work."""
         notes: tuple[str, ...] = ()
         if not ended:
-            notes = (self._stop(job, others),)
+            streams = (job.pending, *(other.pending for other in others if other is not job))
+            notes = (self._stop(job.end, streams),)
         elif not job.pending.finished and job.forks:
             notes = (_HELD,)
         job.pending.close()
@@ -310,16 +388,19 @@ class Commands:
     def _stop_all(self, jobs: Sequence[Job]) -> None:
         try:
             for job in jobs:
-                self._stop(job, jobs)
+                self._stop(job.end, (job.pending, *(other.pending for other in jobs if other is not job)))
         except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
             pass
 
-    def _stop(self, job: Job, others: Sequence[Job]) -> str:
-        """Stop every process of a job; return what was done. Raises SandboxLost if that failed."""
-        end = job.end
-        streams = (job.pending, *(other.pending for other in others if other is not job))
+    def _stop(self, end: ExitMarker, streams: Sequence[Client], *, spare_orphans: bool = False) -> str:
+        """Stop every process of a call; return what was done. Raises SandboxLost if that failed.
+
+        `streams` are the clients at work, that of the call first. `spare_orphans`: what carries no mark and
+        has lost its parent may be of a later call.
+        """
         marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
-        stopped = self._call_beside(streams, self._exec(scripts.STOP, (end.mark, marks, end.started)))
+        arguments = (end.mark, marks, end.started, *(("1",) if spare_orphans else ()))
+        stopped = self._call_beside(streams, self._exec(scripts.STOP, arguments))
         if not self._has_stopped(stopped, streams):
             stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
             if not self._has_stopped(stopped, streams):
@@ -333,7 +414,7 @@ class Commands:
             return "the command and everything it had started was stopped"
         return "the command was stopped, and with it everything else that was running in the sandbox"
 
-    def _has_stopped(self, stopped: Completed, streams: Sequence[DockerProcess]) -> bool:
+    def _has_stopped(self, stopped: Completed, streams: Sequence[Client]) -> bool:
         """Return whether a stop of the first of `streams` did what it says.
 
         What runs as root in there can put another program in the place of `sh`; the client, which ends
@@ -349,7 +430,7 @@ class Commands:
             pending.pump(0.01 if others else _STOPPED_S)
         return pending.finished
 
-    def _call_beside(self, streams: Sequence[DockerProcess], argv: tuple[str, ...]) -> Completed:
+    def _call_beside(self, streams: Sequence[Client], argv: tuple[str, ...]) -> Completed:
         """Run a docker call while the output of `streams` is taken off their hands: an engine whose
         streams are stuck does not start another command in the container."""
         calling = self._docker.start(*argv)

@@ -141,7 +141,8 @@ shift 2
 exec "$@"
 """
 
-# $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks; "": not known.
+# $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks; "": not known,
+# $4: not "" to leave orphans without a mark alone, as for a call that lasts longer than others.
 # Stops every process of the call (R-40): those that carry its mark in their environment; those in the
 # session of one that does (`env -i`); and orphans that are younger than the call and carry no mark
 # (`env -i setsid`) or one that odek never gave out. What was there before the call, and what carries
@@ -152,7 +153,7 @@ exec "$@"
 # call was stopped, with 3 when everything was.
 STOP = f"""\
 variable={CALL_VARIABLE}
-mark=$1 others=$2 began=$3
+mark=$1 others=$2 began=$3 spared=${{4-}}
 any= rest=$mark
 while [ -n "$rest" ]; do any="$any?"; rest=${{rest#?}}; done
 look() {{
@@ -199,7 +200,7 @@ while {{ [ $round -lt 6 ] || ! after 20; }} && ! after 100; do
     pid=${{entry%%:*}} parent=${{entry##*:}} session=${{entry#*:}}
     case $sessions in
       *" ${{session%:*}} "*) found="$found $pid" ;;
-      *) [ "$parent" = 1 ] && found="$found $pid" ;;
+      *) [ "$parent" = 1 ] && [ -z "$spared" ] && found="$found $pid" ;;
     esac
   done
   [ -z "$found" ] && ! after 100 && exit 0

@@ -1,0 +1,89 @@
+"""R-109: programs in the sandbox that are talked to line by line."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+from support.sandboxes import Boxes, command_lines, output
+
+from odek.cancel import CancelToken, use_token
+from odek.errors import Interrupted
+from odek.sandbox.container.container import Container
+from odek.sandbox.errors import SandboxLost
+
+LONG_S = 60.0
+QUIET = ">/dev/null 2>&1"
+
+
+def others(boxes: Boxes, box: Container) -> list[str]:
+    """Return the command lines in the container that are not the sandbox's own."""
+    return sorted(line for line in boxes.processes(box) if "odek-ready" not in line)
+
+
+def test_a_program_is_talked_to_and_ends_with_all_that_it_has_started(boxes: Boxes) -> None:
+    box = boxes.start(env=(("SECRET_WORD", "it's\nhidden"),))
+    output(box, f"env -i setsid sleep 777701 {QUIET} &")
+    script = (
+        f"sleep 8001 {QUIET} & setsid sleep 8002 {QUIET} & env -i sleep 8003 {QUIET} & trap '' TERM; "
+        'pwd; echo "$0 $1"; echo oops >&2; '
+        'while read -r line; do echo "$line $SECRET_WORD"; done; while :; do sleep 8004; done'
+    )
+    pipe = box.open_pipe(("sh", "-c", script, "a word", "b\nc"))
+    for expected in (b"/workspace", b"a word b", b"c"):
+        assert pipe.receive_line(timeout_s=LONG_S) == expected
+    pipe.send_line(b"hello", timeout_s=LONG_S)
+    assert [pipe.receive_line(timeout_s=LONG_S) for _ in range(2)] == [b"hello it's", b"hidden"]
+    assert (pipe.stderr_tail, pipe.status) == (b"oops\n", None)
+    shown = [line for _, line in command_lines() if b"exec" in line and b"docker" in line[0]]
+    assert shown  # the client at work
+    assert not any(b"8001" in word or b"hidden" in word for line in shown for word in line)
+    output(box, f"env -i setsid sleep 777702 {QUIET} & setsid sleep 777703 {QUIET} &")  # of a later command
+    pipe.close()
+    assert others(boxes, box) == ["sleep 777701", "sleep 777702", "sleep 777703"]
+    assert output(box, "echo usable") == "usable\n"
+
+
+def test_the_end_of_a_program_is_told_apart_from_that_of_the_container(boxes: Boxes) -> None:
+    box = boxes.start()
+    done = box.open_pipe(("sh", "-c", "read -r line; echo bye; exit 7"))
+    done.send_line(b"", timeout_s=LONG_S)
+    assert [done.receive_line(timeout_s=LONG_S) for _ in range(2)] == [b"bye", None]
+    assert done.status == 7
+    done.close()
+    missing = box.open_pipe(("no-such-server",))
+    assert (missing.receive_line(timeout_s=LONG_S), missing.status) == (None, 127)
+    assert b"no-such-server: not found" in missing.stderr_tail
+    missing.close()
+    lost = box.open_pipe(("cat",))
+    lost.send_line(b"x", timeout_s=LONG_S)
+    assert lost.receive_line(timeout_s=LONG_S) == b"x"
+    boxes.engine.run("kill", box.facts.id)
+    with pytest.raises(SandboxLost):
+        lost.receive_line(timeout_s=LONG_S)
+    with pytest.raises(SandboxLost):
+        lost.close()
+    with pytest.raises(SandboxLost):
+        box.open_pipe(("cat",))
+
+
+def test_a_cancel_is_heard_and_the_program_can_be_ended_then(box: Container) -> None:
+    """R-100: in a thread that no signal reaches."""
+    pipe = box.open_pipe(("cat",))
+    token, raised = CancelToken(), list[BaseException]()
+
+    def wait() -> None:
+        with use_token(token):
+            try:
+                pipe.receive_line(timeout_s=600)
+            except BaseException as error:
+                raised.append(error)
+                pipe.close()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    token.cancel(partial(Interrupted, 15))
+    thread.join(LONG_S)
+    assert [type(error) for error in raised] == [Interrupted]
+    assert pipe.status == 0
