@@ -321,14 +321,16 @@ class Commands:
         header = pack_script(text, argv, mark, umask=self._spec.umask).rstrip(b"\n")
         try:
             child.send_line(header, timeout_s=timeout_s)
-        except BaseException as error:
-            if isinstance(error, OSError):
+        except OSError as error:  # it takes no input, or not in time
+            try:
                 self.require_own_end(child, end)
-            child.close()
-            if not isinstance(error, OSError):
-                raise
+            finally:
+                child.close()
             words = visible_lines(end.stderr.text)
             raise SandboxError("the container does not start another program", detail=words) from error
+        except BaseException:
+            child.close()
+            raise
         return ContainerPipe(child, end, self)
 
     def close_pipe(self, child: Piped, end: ExitMarker) -> None:
