@@ -80,6 +80,7 @@ class PreparedCall:
     operations: tuple[Operation, ...] = ()
     grant: Grant = NO_GRANT
     """the answer to the question about several calls of the reply, where it covers this one"""
+    authorized: bool = False
     result: ToolResult | None = None
     """set as soon as the call cannot run: no such tool, wrong arguments, refused"""
 
@@ -172,7 +173,7 @@ class Toolbox:
             refusal = self.gate.check(operation, prepared.grant)
             if refusal is not None:
                 return replace(prepared, result=failure(prepared.tool.explain_refusal(place, refusal)))
-        return prepared
+        return replace(prepared, authorized=True)
 
     def run(self, prepared: PreparedCall) -> ToolResult:
         """Carry out a call that was authorized. No known secret leaves it, in a result or in an error (F-50)."""
@@ -185,7 +186,8 @@ class Toolbox:
 
 
 def _carry_out(prepared: PreparedCall, workspace: Workspace) -> ToolResult:
-    assert prepared.tool is not None
+    if prepared.tool is None or not prepared.authorized:
+        raise RuntimeError(f"{prepared.call.name} was not authorized")
     try:
         return prepared.tool.run(workspace, prepared.arguments)
     except FileAccessDenied as error:

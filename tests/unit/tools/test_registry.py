@@ -170,6 +170,16 @@ def test_a_call_that_was_not_authorized_is_not_run(
     assert result in (None, found)
 
 
+def test_a_call_that_the_gate_has_not_seen_is_not_run() -> None:
+    """R-84: forgetting a step runs nothing."""
+    probe = Probe()
+    tools = toolbox(probe)
+    (prepared,) = tools.prepare([call()])
+    with pytest.raises(RuntimeError):
+        tools.run(prepared)
+    assert probe.seen == []
+
+
 def test_results_errors_and_bugs_go_through_the_redactor() -> None:
     """F-50: every channel, not just the one of success."""
 
