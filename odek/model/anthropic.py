@@ -16,7 +16,8 @@ from typing import Any
 
 from odek.model import anthropic_stream
 from odek.model.errors import ModelError
-from odek.model.provider import RequestOptions, UnsupportedOptions, is_refusal
+from odek.model.json_fields import parsed
+from odek.model.provider import ProviderApi, RequestOptions, UnsupportedOptions, is_refusal
 from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
 from odek.model.wire import CallIds, alternating, function_name, plain_id, valid_arguments
@@ -33,8 +34,8 @@ Turn = tuple[str, list[Block]]
 """role and content"""
 
 
-class AnthropicApi:
-    """Implements provider.ProviderApi."""
+class AnthropicApi(ProviderApi):
+    """The API of Anthropic."""
 
     def __init__(self, options: RequestOptions) -> None:
         self._options = options
@@ -49,15 +50,12 @@ class AnthropicApi:
         return _versioned(base) + "/messages"
 
     def models_path(self, base: str) -> str:
-        """See ProviderApi."""
         return _versioned(base) + "/models"
 
     def headers(self, api_key: str) -> dict[str, str]:
-        """See ProviderApi."""
         return {"anthropic-version": API_VERSION, **({"x-api-key": api_key} if api_key else {})}
 
     def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
-        """See ProviderApi."""
         options = self._options
         messages = alternating(messages) if messages and messages[0].role == "assistant" else messages
         messages = [self._unrefused(message) for message in messages]
@@ -98,11 +96,9 @@ class AnthropicApi:
         )
 
     def new_accumulator(self, new_id: NewId) -> anthropic_stream.AnthropicAccumulator:
-        """See Reader."""
         return anthropic_stream.AnthropicAccumulator(new_id)
 
     def parse_reply(self, payload: object, new_id: NewId) -> Reply:
-        """See Reader."""
         return anthropic_stream.parse_message(payload, new_id)
 
     def _unrefused(self, message: Message) -> Message:
@@ -198,13 +194,11 @@ def _blocks(message: Message, ids: CallIds, *, with_thinking: bool) -> list[Bloc
 
 
 def _parse_state(state: str) -> list[Block]:
-    """Return the blocks of a signed state; it may come from a file that somebody changed."""
-    try:
-        blocks = json.loads(state) if state else []
-    except (ValueError, RecursionError):
+    """Return the blocks of a signed state; it may come from a file that was changed by hand."""
+    blocks = parsed(state)
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) and "type" in block for block in blocks):
         return []
-    whole = isinstance(blocks, list) and all(isinstance(block, dict) and "type" in block for block in blocks)
-    return blocks if whole else []
+    return blocks
 
 
 def _in_order(state: Sequence[Block], content: str, uses: Sequence[Block]) -> Iterator[Block]:

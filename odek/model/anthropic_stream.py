@@ -1,7 +1,7 @@
 """Answers of Anthropic's `/v1/messages`, whole or as a stream of events. Pure.
 
 A reply is a row of blocks, each with an index: text, calls, thinking. What a server sends is never
-trusted to have the right type; kinds of blocks and events that are not known are read over.
+trusted to have the right type; unknown kinds of blocks and events are skipped.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odek.model.errors import ModelProtocolError
-from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
+from odek.model.http_errors import raise_for_error, raise_for_silence
+from odek.model.json_fields import arguments_text, mapping, string
+from odek.model.provider import StreamAccumulator
 from odek.model.sense import words_of
-from odek.model.tool_call_stream import NewId, distinct_calls, is_object
+from odek.model.tool_call_stream import NewId, distinct_calls
 from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.unicode_repair import SurrogateJoiner, valid_text
-from odek.model.wire import make_reply, string
+from odek.model.wire import make_reply
 
 _STOPS = {
     "end_turn": "stop",
@@ -46,59 +48,37 @@ class _Block:
     """of thinking that only the provider can read"""
 
 
-class AnthropicAccumulator:
-    """Builds a reply from the events of a stream. Implements provider.StreamAccumulator."""
+class AnthropicAccumulator(StreamAccumulator):
+    """Builds a reply from the events of a stream. Gateways in between may end it with `[DONE]`."""
 
     def __init__(self, new_id: NewId) -> None:
-        self._new_id = new_id
+        super().__init__(new_id)
         self._blocks: list[_Block] = []
         self._open: dict[object, _Block] = {}
         self._usage: dict[str, int] = {}
-        self._stop = ""
-        self._ended = False
 
-    @property
-    def complete(self) -> bool:
-        """see Assembler"""
-        return bool(self._stop) or self._ended
-
-    @property
-    def ended(self) -> bool:
-        """see Assembler"""
-        return self._ended
-
-    def mark_done(self) -> None:
-        """See Assembler; gateways in between say `[DONE]`."""
-        self._ended = True
-
-    def feed(self, chunk: object) -> str:
-        """See Assembler."""
-        raise_for_error(chunk)
-        if not isinstance(chunk, dict):
-            raise ModelProtocolError("the model's server sent an event that is not a JSON object", retryable=True)
+    def _take(self, chunk: dict[str, Any]) -> str:
         kind = chunk.get("type")
         if kind is None and words_of(chunk):
             raise_for_silence(chunk)
         if kind == "message_start":
-            self._take_usage(_object(chunk.get("message")).get("usage"))
+            self._take_usage(mapping(chunk.get("message")).get("usage"))
         elif kind == "content_block_start":
-            return self._begin(chunk.get("index"), _object(chunk.get("content_block")))
+            return self._begin(chunk.get("index"), mapping(chunk.get("content_block")))
         elif kind == "content_block_delta":
-            return self._extend(chunk.get("index"), _object(chunk.get("delta")))
+            return self._extend(chunk.get("index"), mapping(chunk.get("delta")))
         elif kind == "message_delta":
             self._take_usage(chunk.get("usage"))
-            self._stop = string(_object(chunk.get("delta")).get("stop_reason")) or self._stop
+            self._stop = string(mapping(chunk.get("delta")).get("stop_reason")) or self._stop
         elif kind == "message_stop":
-            self._ended = True
+            self._done = True
         return ""
 
     def finish(self) -> Reply:
-        """See Assembler. The end of the message, without a reason, is enough for what is whole."""
+        """See StreamAccumulator."""
         calls = _calls(self._blocks, self._new_id)
         text = "".join(block.text.finish() for block in self._blocks if block.kind == "text")
-        whole = self._stop or (self._ended and all(is_object(call.arguments) for call in calls))
-        if not whole or not (self._stop or text or calls):
-            raise ModelProtocolError(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
+        self._require_end(calls, text=bool(text))
         message = Message(
             role="assistant",
             content=text,
@@ -135,7 +115,7 @@ class AnthropicAccumulator:
 
     def _take_usage(self, raw: object) -> None:
         """The counts of later events replace those before: they are totals."""
-        for name, value in _object(raw).items():
+        for name, value in mapping(raw).items():
             if name in _USAGE_FIELDS and type(value) is int and value >= 0:
                 self._usage[name] = value
 
@@ -151,12 +131,12 @@ def parse_message(payload: object, new_id: NewId) -> Reply:
     content = payload.get("content")
     if not isinstance(content, list):
         raise_for_silence(payload)
-    assembler = AnthropicAccumulator(new_id)
-    assembler.feed({"type": "message_start", "message": payload})
+    accumulator = AnthropicAccumulator(new_id)
+    accumulator.feed({"type": "message_start", "message": payload})
     for index, block in enumerate(content):
-        assembler.feed({"type": "content_block_start", "index": index, "content_block": block})
-    assembler.feed({"type": "message_delta", "delta": {"stop_reason": payload.get("stop_reason") or "end_turn"}})
-    return assembler.finish()
+        accumulator.feed({"type": "content_block_start", "index": index, "content_block": block})
+    accumulator.feed({"type": "message_delta", "delta": {"stop_reason": payload.get("stop_reason") or "end_turn"}})
+    return accumulator.finish()
 
 
 def parse_usage(raw: dict[str, int]) -> Usage:
@@ -172,18 +152,12 @@ def parse_usage(raw: dict[str, int]) -> Usage:
 def _calls(blocks: list[_Block], new_id: NewId) -> tuple[ToolCall, ...]:
     return distinct_calls(
         (
-            ToolCall(id=block.id, name=block.name, arguments=block.arguments or _given(block))
+            ToolCall(id=block.id, name=block.name, arguments=block.arguments or arguments_text(block.given))
             for block in blocks
             if block.kind == "tool_use"
         ),
         new_id,
     )
-
-
-def _given(block: _Block) -> str:
-    if block.given is None or isinstance(block.given, str):
-        return block.given or ""
-    return json.dumps(block.given, ensure_ascii=False)
 
 
 def _reasoning_state(blocks: list[_Block]) -> str:
@@ -202,7 +176,3 @@ def _reasoning_state(blocks: list[_Block]) -> str:
             state.append({"type": "tool_use"})
     signed = any("thinking" in block["type"] for block in state)
     return valid_text(json.dumps(state, ensure_ascii=False)) if signed else ""
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -8,7 +8,6 @@ one's own more. A cancel of the thread's token (cancel.py) ends every wait withi
 from __future__ import annotations
 
 import http.client
-import json
 import random
 import secrets
 import time
@@ -32,6 +31,7 @@ from odek.model.http_errors import (
     parse_retry_after,
     status_error,
 )
+from odek.model.json_fields import parsed
 from odek.model.profiles import list_names, parse_stated_window, parse_window
 from odek.model.provider import ProviderApi, RequestOptions
 from odek.model.response import read_response
@@ -218,12 +218,7 @@ class HttpModel:
             response = exchange.send(self._headers("application/json"), None)
             if response.status != http.client.OK:
                 raise self._status_error(exchange, response)
-            text = b"".join(exchange.chunks()).decode("utf-8", errors="replace")
-        try:
-            payload: object = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        return payload
+            return parsed(b"".join(exchange.chunks()).decode("utf-8", errors="replace"))
 
     def _exchange(self, endpoint: Endpoint, limits: Limits, deadline_s: float | None = None) -> HttpExchange:
         end = self._now() + limits.total_s if deadline_s is None else deadline_s

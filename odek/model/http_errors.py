@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
+from odek.model.json_fields import parsed
 from odek.model.sense import may_pass, stated_delay_s, values_of, words_of
 from odek.text import truncate, visible, visible_lines
 
@@ -164,10 +165,7 @@ def raise_for_error(payload: object) -> None:
 
 def raise_named_error(data: str) -> NoReturn:
     """Raise the ModelError that an event is which its server calls an error: JSON or plain words."""
-    try:
-        payload = json.loads(data)
-    except (ValueError, RecursionError):
-        payload = None
+    payload = parsed(data)
     raise _said_error(data, _error_in(payload) or payload, unknown=False)
 
 
@@ -236,10 +234,7 @@ def shown_words(text: str) -> str:
     """Return what a server says to people in the body of an error: JSON, a proxy's page, or plain words."""
     start = text.lstrip()[:1]
     if start in ("{", "["):
-        try:
-            return words_of(json.loads(text)) or text
-        except (ValueError, RecursionError):
-            return text
+        return words_of(parsed(text)) or text
     if start == "<":
         page = _TAG.sub(" ", _HIDDEN.sub(" ", text))
         return " ".join(page.split())

@@ -17,7 +17,7 @@ from odek.model import openai_stream
 from odek.model.errors import ModelError
 from odek.model.extras import from_json
 from odek.model.openai_stream import IN_PARTS, REASONING_FIELDS
-from odek.model.provider import RequestOptions, UnsupportedOptions, is_refusal
+from odek.model.provider import ProviderApi, RequestOptions, UnsupportedOptions, is_refusal
 from odek.model.thinking import is_tag, joined
 from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
@@ -231,8 +231,8 @@ _MINDS = re.compile(
 _WANTS_TEXT = re.compile(r"\bcontent\b.{0,80}\b(?:valid|be a|expected a) string\b")
 
 
-class OpenAiApi:
-    """Implements provider.ProviderApi."""
+class OpenAiApi(ProviderApi):
+    """The API of OpenAI and of the many servers that imitate it."""
 
     def __init__(self, options: RequestOptions) -> None:
         self._options = options
@@ -244,11 +244,9 @@ class OpenAiApi:
         self._bare_tried = self._bare_on_trial = False
 
     def chat_path(self, base: str) -> str:
-        """See ProviderApi."""
         return base + "/chat/completions"
 
     def models_path(self, base: str) -> str:
-        """See ProviderApi."""
         return base + "/models"
 
     def headers(self, api_key: str) -> dict[str, str]:
@@ -258,7 +256,6 @@ class OpenAiApi:
         return {"api-key": api_key} if self._own_header else {"Authorization": f"Bearer {api_key}"}
 
     def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
-        """See ProviderApi."""
         options = self._options
         body = request_body(
             options.model,
@@ -328,12 +325,10 @@ class OpenAiApi:
         return True
 
     def new_accumulator(self, new_id: NewId) -> openai_stream.OpenAiAccumulator:
-        """See Reader."""
         self._bare_on_trial = False
         return openai_stream.OpenAiAccumulator(new_id)
 
     def parse_reply(self, payload: object, new_id: NewId) -> Reply:
-        """See Reader."""
         self._bare_on_trial = False
         return openai_stream.parse_reply(payload, new_id)
 

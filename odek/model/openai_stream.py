@@ -7,13 +7,15 @@ from typing import Any
 
 from odek.model.errors import ModelProtocolError
 from odek.model.extras import Extras
-from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, raise_for_error, raise_for_silence
+from odek.model.http_errors import raise_for_error, raise_for_silence
+from odek.model.json_fields import count, string
+from odek.model.provider import StreamAccumulator
 from odek.model.sense import words_of
 from odek.model.thinking import ThinkingSplit, split_thinking
-from odek.model.tool_call_stream import CallAccumulator, NewId, is_object, parse_calls
+from odek.model.tool_call_stream import CallAccumulator, NewId, parse_calls
 from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.unicode_repair import SurrogateJoiner
-from odek.model.wire import make_reply, string
+from odek.model.wire import make_reply
 
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 """names that servers have for the notes of a reasoning model"""
@@ -84,35 +86,19 @@ def _message(text: str, calls: tuple[ToolCall, ...], reasoning: ReasoningFields,
     )
 
 
-class OpenAiAccumulator:
+class OpenAiAccumulator(StreamAccumulator):
     """Builds a reply from the chunks of a stream (B39, B40)."""
 
     def __init__(self, new_id: NewId) -> None:
-        self._new_id = new_id
+        super().__init__(new_id)
         self._text = SurrogateJoiner()
         self._split = ThinkingSplit()
         self._reasoning = ReasoningFields()
         self._extras = Extras()
         self._calls = CallAccumulator()
         self._usage = Usage()
-        self._stop = ""
-        self._done = False
 
-    @property
-    def complete(self) -> bool:
-        """whether the model has said that it is done (usage may still follow)"""
-        return bool(self._stop) or self._done
-
-    @property
-    def ended(self) -> bool:
-        """whether the stream has said `[DONE]`"""
-        return self._done
-
-    def feed(self, chunk: object) -> str:
-        """Take one chunk; return the text that it added. Raises ModelError when it is an error."""
-        raise_for_error(chunk)
-        if not isinstance(chunk, dict):
-            raise ModelProtocolError("the model's server sent an event that is not a JSON object", retryable=True)
+    def _take(self, chunk: dict[str, Any]) -> str:
         if "choices" not in chunk and "usage" not in chunk and words_of(chunk):
             raise_for_silence(chunk)
         if isinstance(chunk.get("usage"), dict):
@@ -126,20 +112,10 @@ class OpenAiAccumulator:
             raise ModelProtocolError("the model's server gave up in the middle of its answer", retryable=True)
         return added
 
-    def mark_done(self) -> None:
-        """Note that the stream said `[DONE]`."""
-        self._done = True
-
     def finish(self) -> Reply:
-        """Return the reply. Raises ModelProtocolError (retryable) when the stream ended too early.
-
-        Without a finish reason, `[DONE]` is enough for text and for calls whose arguments are
-        whole, and for nothing else: half a call must not run.
-        """
+        """See StreamAccumulator."""
         calls = self._calls.finish(self._new_id)
-        whole = self._stop or (self._done and all(is_object(call.arguments) for call in calls))
-        if not whole or not (self._stop or self._text.anything or calls):
-            raise ModelProtocolError(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
+        self._require_end(calls, text=self._text.anything)
         message = _message(self._text.finish(), calls, self._reasoning, self._extras)
         return make_reply(message, usage=self._usage, stop=self._stop)
 
@@ -170,12 +146,12 @@ def parse_usage(raw: object) -> Usage:
         return Usage()
     details = raw.get("prompt_tokens_details")
     return Usage(
-        input_tokens=_count(raw.get("prompt_tokens")) or _count(raw.get("input_tokens")),
-        output_tokens=_count(raw.get("completion_tokens")) or _count(raw.get("output_tokens")),
+        input_tokens=count(raw.get("prompt_tokens")) or count(raw.get("input_tokens")),
+        output_tokens=count(raw.get("completion_tokens")) or count(raw.get("output_tokens")),
         cached_tokens=max(
-            _count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
-            _count(raw.get("cache_read_input_tokens")),
-            _count(raw.get("prompt_cache_hit_tokens")),
+            count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
+            count(raw.get("cache_read_input_tokens")),
+            count(raw.get("prompt_cache_hit_tokens")),
         ),
     )
 
@@ -201,7 +177,3 @@ def _text_of(message: Mapping[str, Any]) -> str:
     if isinstance(content, list):
         content = "".join(string(part.get("text")) for part in content if isinstance(part, dict))
     return string(content) or string(message.get("refusal"))
-
-
-def _count(value: object) -> int:
-    return value if type(value) is int and value > 0 else 0

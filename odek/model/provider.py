@@ -6,13 +6,16 @@ A ProviderApi belongs to one client and learns from refusals which options its s
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from odek.model.errors import ModelError
+from odek.model.errors import ModelError, ModelProtocolError
+from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, raise_for_error
+from odek.model.json_fields import is_object
 from odek.model.tool_call_stream import NewId
-from odek.model.types import Message, Reply, ToolSpec
+from odek.model.types import Message, Reply, ToolCall, ToolSpec
 
 _BAD_REQUEST = (400, 422)
 
@@ -36,64 +39,85 @@ class RequestOptions:
     """of "temperature" and "thinking": what nobody asked for, and is left out when the server refuses it"""
 
 
-class StreamAccumulator(Protocol):
+class StreamAccumulator(ABC):
     """Builds a reply from the events of a stream."""
+
+    def __init__(self, new_id: NewId) -> None:
+        self._new_id = new_id
+        self._stop = ""
+        """why the model stopped, "" as long as it has not said so"""
+        self._done = False
 
     @property
     def complete(self) -> bool:
         """whether the model has said that it is done (usage may still follow)"""
-        ...
+        return bool(self._stop) or self._done
 
     @property
     def ended(self) -> bool:
         """whether nothing more can follow"""
-        ...
-
-    def feed(self, chunk: object) -> str:
-        """Take one event; return the text that it added. Raises ModelError when it is an error."""
-        ...
+        return self._done
 
     def mark_done(self) -> None:
         """Note that the stream said `[DONE]`."""
-        ...
+        self._done = True
 
+    def feed(self, chunk: object) -> str:
+        """Take one event; return the text that it added. Raises ModelError when it is an error."""
+        raise_for_error(chunk)
+        if not isinstance(chunk, dict):
+            raise ModelProtocolError("the model's server sent an event that is not a JSON object", retryable=True)
+        return self._take(chunk)
+
+    @abstractmethod
+    def _take(self, chunk: dict[str, Any]) -> str:
+        """Take one event that is not an error; return the text that it added."""
+
+    @abstractmethod
     def finish(self) -> Reply:
         """Return the reply. Raises ModelProtocolError (retryable) when the stream ended too early (B40)."""
-        ...
+
+    def _require_end(self, calls: Sequence[ToolCall], *, text: bool) -> None:
+        """Raise ModelProtocolError when the stream ended too early, with `calls`, and with some `text` or none.
+
+        Without a reason why the model stopped, `[DONE]` is enough for text and for calls whose arguments are
+        whole, and for nothing else: half a call must not run.
+        """
+        whole = self._stop or (self._done and all(is_object(call.arguments) for call in calls))
+        if not whole or not (self._stop or text or calls):
+            raise ModelProtocolError(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
 
 
-class Reader(Protocol):
-    """Understands answers."""
+class ProviderApi(ABC):
+    """Makes requests, and understands their responses."""
 
-    def new_accumulator(self, new_id: NewId) -> StreamAccumulator: ...
-
-    def parse_reply(self, payload: object, new_id: NewId) -> Reply:
-        """Return the reply in a whole (not streamed) answer. Raises ModelError."""
-        ...
-
-
-class ProviderApi(Reader, Protocol):
-    """Makes requests, and understands their answers."""
-
+    @abstractmethod
     def chat_path(self, base: str) -> str:
         """Return the path of a request below the path of a base URL, which has no slash at its end."""
-        ...
 
+    @abstractmethod
     def models_path(self, base: str) -> str:
         """Return the path of the list of models, likewise."""
-        ...
 
+    @abstractmethod
     def headers(self, api_key: str) -> dict[str, str]:
         """Return the headers that this API wants; `api_key` may be ""."""
-        ...
 
+    @abstractmethod
     def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
-        """Return the body of a request, for a stream or for a whole answer."""
-        ...
+        """Return the body of a request, for a stream or for a whole response."""
 
+    @abstractmethod
     def adapt(self, error: ModelError) -> bool:
         """Return whether the request failed only because of an option that the next body will not have."""
-        ...
+
+    @abstractmethod
+    def new_accumulator(self, new_id: NewId) -> StreamAccumulator:
+        """Return what builds the reply of a stream."""
+
+    @abstractmethod
+    def parse_reply(self, payload: object, new_id: NewId) -> Reply:
+        """Return the reply in a whole (not streamed) response. Raises ModelError."""
 
 
 class UnsupportedOptions:

@@ -27,7 +27,7 @@ from typing import Any
 
 from odek.cancel import current_token
 from odek.model.errors import ModelError
-from odek.model.tool_call_stream import is_object
+from odek.model.json_fields import parsed
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
 from odek.model.unicode_repair import valid_text
 from odek.text import truncate, visible
@@ -275,10 +275,8 @@ def _parse_usage(entry: object, place: _Place) -> Usage:
 
 def _render_arguments(text: str) -> object:
     """Return `text` as an object where that loses nothing, for the sake of readers."""
-    if not is_object(text):
-        return text
-    value = json.loads(text)
-    return value if json.dumps(value, ensure_ascii=False) == text else text
+    value = parsed(text)
+    return value if isinstance(value, dict) and json.dumps(value, ensure_ascii=False) == text else text
 
 
 def _os_reason(error: Exception) -> str:

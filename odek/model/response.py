@@ -9,14 +9,18 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from odek.model.errors import EmptyResponse, ModelError, ModelProtocolError, ModelUnreachable, WrongAddress
 from odek.model.http_errors import error_text, raise_named_error, shown_words
-from odek.model.provider import Reader, StreamAccumulator
+from odek.model.json_fields import parsed
+from odek.model.provider import ProviderApi, StreamAccumulator
 from odek.model.sse import SseEvent, SseParser
 from odek.model.tool_call_stream import NewId
 from odek.model.types import Reply
+
+if TYPE_CHECKING:
+    from odek.model.transport import HttpExchange
 
 OnText = Callable[[str], None]
 _BLANK_OR_BOM = b" \t\r\n\xef\xbb\xbf"
@@ -25,28 +29,12 @@ _KEEP_ALIVES = frozenset(("", "null", "ping", "pong", "heartbeat", "keepalive", 
 _PAGE_BYTES = 8 << 10
 
 
-class Source(Protocol):
-    """A body on its way."""
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield what arrives, decoded and bounded. Raises ModelError."""
-        ...
-
-    def shorten_timeout(self) -> None:
-        """Wait less from now on."""
-        ...
-
-    def check_complete(self) -> None:
-        """Raise ModelUnreachable when less came than was announced."""
-        ...
-
-
-def read_response(source: Source, reader: Reader, new_id: NewId, on_text: OnText) -> Reply:
-    """Return the reply in `source`, as `reader` understands it. Raises ModelError.
+def read_response(exchange: HttpExchange, api: ProviderApi, new_id: NewId, on_text: OnText) -> Reply:
+    """Return the reply that arrives by `exchange`, as `api` understands it. Raises ModelError.
 
     `on_text` gets its text as it comes.
     """
-    chunks = source.chunks()
+    chunks = exchange.chunks()
     head = b""
     for chunk in chunks:
         head += chunk
@@ -63,49 +51,55 @@ def read_response(source: Source, reader: Reader, new_id: NewId, on_text: OnText
             detail=error_text(shown_words(_read_some(chunks))),
         )
     if start in (b"{", b"["):
-        return _read_whole(source, chunks, reader, new_id, on_text)
-    return _read_stream(source, chunks, reader.new_accumulator(new_id), on_text)
+        return _read_whole(exchange, chunks, api, new_id, on_text)
+    return _read_stream(exchange, chunks, api.new_accumulator(new_id), on_text)
 
 
-def _read_whole(source: Source, chunks: Iterator[bytes], reader: Reader, new_id: NewId, on_text: OnText) -> Reply:
+def _read_whole(
+    exchange: HttpExchange, chunks: Iterator[bytes], api: ProviderApi, new_id: NewId, on_text: OnText
+) -> Reply:
     text = b"".join(chunks).decode("utf-8-sig", errors="replace")
-    source.check_complete()
-    reply = reader.parse_reply(_parse_json(text), new_id)
+    exchange.check_complete()
+    reply = api.parse_reply(_parse_json(text), new_id)
     if reply.message.content:
         on_text(reply.message.content)
     return reply
 
 
-def _read_stream(source: Source, chunks: Iterator[bytes], assembler: StreamAccumulator, on_text: OnText) -> Reply:
+def _read_stream(
+    exchange: HttpExchange, chunks: Iterator[bytes], accumulator: StreamAccumulator, on_text: OnText
+) -> Reply:
     parser = SseParser()
     try:
         for chunk in chunks:
             for event in parser.feed(chunk):
-                if _take(event, assembler, on_text):
-                    return assembler.finish()
-            if assembler.complete:
-                source.shorten_timeout()
+                if _take(event, accumulator, on_text):
+                    return accumulator.finish()
+            if accumulator.complete:
+                exchange.shorten_timeout()
     except ModelUnreachable:
-        if not assembler.complete:
+        if not accumulator.complete:
             raise
     for event in parser.finish():
-        if event.event == "error" or event.data.strip() == _DONE or _is_json(event.data):  # else: cut in the middle
-            _take(event, assembler, on_text)
-    return assembler.finish()
+        if (
+            event.event == "error" or event.data.strip() == _DONE or parsed(event.data) is not None
+        ):  # else: cut in the middle
+            _take(event, accumulator, on_text)
+    return accumulator.finish()
 
 
-def _take(event: SseEvent, assembler: StreamAccumulator, on_text: OnText) -> bool:
-    """Give one event to the assembler; return whether it was the end of the stream."""
+def _take(event: SseEvent, accumulator: StreamAccumulator, on_text: OnText) -> bool:
+    """Give one event to the accumulator; return whether it was the end of the stream."""
     data = event.data.strip()
     if data == _DONE:
-        assembler.mark_done()
+        accumulator.mark_done()
     elif event.event == "error":
         raise_named_error(data)
     elif data and not _keeps_alive(data):
-        text = assembler.feed(_parse_json(data))
+        text = accumulator.feed(_parse_json(data))
         if text:
             on_text(text)
-    return assembler.ended
+    return accumulator.ended
 
 
 def _keeps_alive(data: str) -> bool:
@@ -132,11 +126,3 @@ def _parse_json(text: str) -> object:
             "the model's server sent something that is not JSON", detail=error_text(text), retryable=True
         ) from error
     return value
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

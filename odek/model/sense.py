@@ -6,9 +6,10 @@ and words that stand near each other say the rest.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+
+from odek.model.json_fields import parsed
 
 _TOO_LARGE = 413
 _MAY_BE_OVERFLOW = (0, 400, 413, 422, 500)  # 0: said inside a 200
@@ -120,7 +121,7 @@ def stated_delay_s(said: str) -> float | None:
 
 def values_of(text: str) -> str:
     """Return the body of an error for decisions: of JSON its values, for its keys are words as well."""
-    payload = _parsed(text) if text.lstrip()[:1] in ("{", "[") else None
+    payload = parsed(text) if text.lstrip()[:1] in ("{", "[") else None
     return "\n".join(_values(payload, "", _DEEPEST)) if isinstance(payload, dict | list) else text
 
 
@@ -148,7 +149,7 @@ def _words(value: object, depth: int) -> Iterator[str]:
     if depth == 0:
         return
     if isinstance(value, str) and value.strip():
-        inner = list(_words(_parsed(value), depth - 1)) if value.lstrip()[:1] in ("{", "[") else []
+        inner = list(_words(parsed(value), depth - 1)) if value.lstrip()[:1] in ("{", "[") else []
         yield from inner or [value.strip()]
     elif isinstance(value, list):
         for item in value:
@@ -158,11 +159,3 @@ def _words(value: object, depth: int) -> Iterator[str]:
         shown = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""
         for key in _WORD_KEYS:
             yield from (shown + words for words in _words(value.get(key), depth - 1))
-
-
-def _parsed(text: str) -> object:
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value

@@ -9,12 +9,12 @@ repetition, another call, or makes the text invalid – which the model is told,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from odek.model.extras import Extras
+from odek.model.json_fields import arguments_text, mapping, string
 from odek.model.types import ToolCall
 
 NewId = Callable[[], str]
@@ -176,26 +176,16 @@ def parse_calls(message: dict[str, Any], new_id: NewId) -> tuple[ToolCall, ...]:
     return distinct_calls(map(_whole_call, fragments), new_id)
 
 
-def is_object(text: str) -> bool:
-    """Return whether `text` is one JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _parse_fragment(raw: object) -> _Fragment | None:
     if not isinstance(raw, dict):
         return None
-    function = raw.get("function")
-    if not isinstance(function, dict):
-        function = {}
+    function = mapping(raw.get("function"))
     index = raw.get("index")
     return _Fragment(
         index=index if type(index) is int else None,
-        id=_string(raw.get("id")),
-        name=_string(function.get("name")),
-        arguments=_arguments(function.get("arguments")),
+        id=string(raw.get("id")),
+        name=string(function.get("name")),
+        arguments=arguments_text(function.get("arguments")),
         raw=raw,
     )
 
@@ -209,20 +199,9 @@ def _whole_call(part: _Fragment) -> ToolCall:
 def _feed_extras(extras: Extras, fragment: _Fragment) -> None:
     """Take what stands beside `function`, and in it beside name and arguments, under "function"."""
     extras.feed(fragment.raw, _CALL_FIELDS)
-    function = fragment.raw.get("function")
-    if isinstance(function, dict):
-        inner = {key: value for key, value in function.items() if key not in _FUNCTION_FIELDS and value is not None}
-        extras.feed({"function": inner} if inner else {}, frozenset())
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _arguments(value: object) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+    function = mapping(fragment.raw.get("function"))
+    inner = {key: value for key, value in function.items() if key not in _FUNCTION_FIELDS and value is not None}
+    extras.feed({"function": inner} if inner else {}, frozenset())
 
 
 def _goes_on(call: _PartialCall, fragment: _Fragment) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from odek.model.tool_call_stream import is_object
+from odek.model.json_fields import is_object
 from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.unicode_repair import valid_text
 
@@ -70,11 +70,6 @@ def _clean_call(call: ToolCall, *, cut_off: bool) -> ToolCall:
         name=valid_text(call.name),
         arguments="{}" if partial else valid_text(call.arguments),
     )
-
-
-def string(value: object) -> str:
-    """Return `value` if it is text, else ""."""
-    return value if isinstance(value, str) else ""
 
 
 _ENDED = Message(role="assistant", content="[odek] The turn was ended here, before there was an answer.")
