@@ -158,7 +158,7 @@ def conversation(messages: Sequence[Message], *, with_thinking: bool) -> tuple[l
 
 def mark_for_cache(system: list[Block], turns: Sequence[Turn]) -> None:
     """Mark where the provider shall keep what it has read: after the system prompt (and the tools, which
-    stand before it), and at the user's last two turns, so that a request finds what the last one left."""
+    precede it), and at the user's last two turns, so that a request finds what the last one left."""
     ends = [blocks[-1] for role, blocks in turns if role == "user"]
     for block in (*system[-1:], *ends[-2:]):
         block["cache_control"] = _MARK
@@ -202,8 +202,8 @@ def _parse_state(state: str) -> list[Block]:
 
 
 def _in_order(state: Sequence[Block], content: str, uses: Sequence[Block]) -> Iterator[Block]:
-    """Yield the blocks of a reply as they came: between thinking, "text" stands for so many characters of
-    the content and "tool_use" for the next call."""
+    """Yield the blocks of a reply as they came: a "text" of the state is so many characters of the content, a
+    "tool_use" the next call."""
     place = 0
     rest = iter(uses)
     for block in state:

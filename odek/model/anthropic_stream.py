@@ -140,7 +140,7 @@ def parse_message(payload: object, new_id: NewId) -> Reply:
 
 
 def parse_usage(raw: dict[str, int]) -> Usage:
-    """Return the token counts; the API counts what it read from or wrote to a cache apart from the input."""
+    """Return the token counts; the API does not count what it read from or wrote to a cache as input."""
     read = raw.get("cache_read_input_tokens", 0)
     return Usage(
         input_tokens=raw.get("input_tokens", 0) + raw.get("cache_creation_input_tokens", 0) + read,

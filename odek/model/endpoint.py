@@ -21,10 +21,10 @@ from odek.text import truncate, visible
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-# What somebody who copies an address may have copied along.
+# What may have been copied along with an address.
 _ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/messages", "/models")
 _VERSION = re.compile(r"/v\d+[a-z]*\d*(?=/|$)")
-_OTHER_APIS = ("/api/v0", "/api")  # of LM Studio and Ollama, beside the one that odek speaks
+_OTHER_APIS = ("/api/v0", "/api")  # of LM Studio and Ollama, which have the one that odek uses as well
 _PATHS = {
     "generativelanguage.googleapis.com": "/v1beta/openai",
     "openrouter.ai": "/api/v1",
@@ -38,7 +38,7 @@ _URL_HINT = "give an address like https://api.example.com/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The server of a model, taken apart."""
+    """The parts of the address of a model's server."""
 
     scheme: str
     """http or https"""
@@ -147,7 +147,7 @@ def choose_proxy(endpoint: Endpoint, env: Mapping[str, str]) -> Proxy | None:
 
 
 def checked_key(key: str) -> str:
-    """Return `key`. Raises ConfigError, without showing it, when it cannot stand in a header."""
+    """Return `key`. Raises ConfigError, without showing it, when it cannot be sent in a header."""
     if key and not _VISIBLE_ASCII.fullmatch(key):
         raise ConfigError(
             "the API key holds a blank, a line end or another character that no key has",

@@ -11,7 +11,7 @@ from odek.model.sense import is_loading, is_overflow, may_be_overflow
 
 
 class ModelError(OdekError):
-    """No answer of the model could be had."""
+    """The model gave no reply."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ModelRejected(ModelError):
 
 
 class ModelProtocolError(ModelError):
-    """Something came back that is no complete answer."""
+    """What came back is not a complete response."""
 
 
 class EmptyResponse(ModelProtocolError):
@@ -81,4 +81,4 @@ class EmptyResponse(ModelProtocolError):
 
 
 class WrongAddress(ModelProtocolError):
-    """Something answered that is not the API: a web page, or a server that knows no such path."""
+    """What answered is not the API: a web page, or a server without such a path."""

@@ -1,9 +1,9 @@
-"""What a server sends with a message or a call that odek does not understand, kept so that it goes back as it came.
+"""Fields of messages and calls that odek does not know, kept so that they go back to the server as they came.
 
 Signatures of thoughts, details of reasoning, whatever a provider adds next: some refuse a conversation in
 which it is missing. In a stream such fields come in pieces, by rules that no document states. Text that
-grows is joined, by the names below; lists of numbered parts are joined part by part; anything else stands
-as it came last. Pure; what is kept is JSON text, so that messages stay values.
+grows is joined, by the names below; lists of numbered parts are joined part by part; of anything else the last
+value counts. Pure; what is kept is JSON text, so that messages stay values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PLACES = ("index", "id")
 
 
 class Extras:
-    """The fields of one message or call that are not known, from as many pieces as there are."""
+    """The unknown fields of one message or call, collected from its pieces."""
 
     __slots__ = ("_fields",)
 
@@ -28,7 +28,7 @@ class Extras:
         self._fields: dict[str, Any] = {}
 
     def feed(self, fields: Mapping[str, Any], known: frozenset[str]) -> None:
-        """Add what `fields` hold besides `known`."""
+        """Add those of `fields` that are not `known`."""
         for name, value in fields.items():
             if name not in known and value is not None:
                 self._fields[name] = _joined(name, self._fields.get(name), value)
@@ -39,7 +39,7 @@ class Extras:
 
 
 def to_json(fields: Mapping[str, Any]) -> str:
-    """Return `fields` as JSON text, those left out that say nothing; "" without any."""
+    """Return `fields` as JSON text, without empty ones; "" without any."""
     said = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
     return valid_text(json.dumps(said, ensure_ascii=False)) if said else ""
 

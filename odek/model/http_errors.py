@@ -25,7 +25,7 @@ _MANY_DIGITS = 9
 
 
 def is_retryable(status: int) -> bool:
-    """Return whether an answer with this HTTP status may be another one a little later."""
+    """Return whether a request that got this HTTP status may succeed a little later."""
     return status in _STATUSES
 
 
@@ -180,7 +180,7 @@ def raise_for_silence(payload: object) -> NoReturn:
 
 
 def _said_error(text: str, payload: object, *, unknown: bool) -> ModelError:
-    """Return the error that stands inside a 200: `text` as it came, `payload` the object that names its kind.
+    """Return the error inside a 200: `text` as it came, `payload` the object that names its kind.
 
     `unknown` is whether to ask again where the words do not tell.
     """

@@ -28,7 +28,7 @@ THINKING_LEVELS = ("low", "medium", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What a server wants otherwise, as its refusals told."""
+    """What a server wants otherwise, learned from its refusals."""
 
     null_content: bool = True
     """whether a message that holds only calls has a content of null or of ""; some refuse the one, some the other"""
@@ -91,7 +91,7 @@ def message_entries(messages: Sequence[Message], form: Form) -> list[dict[str, A
 
 
 def extra_fields(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the names of what is sent of `messages` besides what the API documents."""
+    """Return the names of fields of `messages` that are sent though the API does not document them."""
     fields: set[str] = set()
     for message in messages:
         fields |= from_json(message.extra).keys()
@@ -207,7 +207,7 @@ def _thinking_json(thinking: str, budget: int) -> dict[str, Any]:
     if thinking == "":
         return {}
     if thinking == "enabled":
-        # providers with a token budget accept no other temperature beside it
+        # providers with a token budget accept no other temperature
         return {"thinking": {"type": "enabled", "budget_tokens": budget}, "temperature": 1}
     if thinking == "disabled":
         return {"thinking": {"type": "disabled"}}

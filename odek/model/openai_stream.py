@@ -64,7 +64,7 @@ class ReasoningFields:
         return next((pair for pair in texts if pair[1]), texts[0] if texts else ("", ""))
 
     def others(self, chosen: str) -> dict[str, str]:
-        """Return the fields besides the chosen one that hold a text."""
+        """Return the other fields that hold a text."""
         texts = {name: "".join(pieces) for name, pieces in self._texts.items() if name not in (chosen, IN_PARTS)}
         return {name: text for name, text in texts.items() if text}
 

@@ -1,7 +1,7 @@
-"""What is known of models by their names: data, and how a server's own word on it is read. Pure.
+"""What is known of models by their names: a table, and how a server's own data on them is read. Pure.
 
-Everything here stands behind what the operator sets. A model that is not in the table has no known
-window: its server is asked for it when that begins to matter.
+What the operator sets takes precedence. A model that is not in the table has no known window: its server is asked
+for it when that begins to matter.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
-    """What to assume of a model unless somebody says otherwise."""
+    """What to assume of a model unless a setting says otherwise."""
 
     window: int | None = None
-    """tokens of one request; None: not known"""
+    """tokens of one request; None: unknown"""
     thinking: str = ""
     timeout_s: float = 120.0
     """how long the server may be silent"""
     output_tokens: int = 8192
-    """the most that one reply may have; only Anthropic's API wants to be told"""
+    """the most that one reply may have; only Anthropic's API requires it"""
 
 
 _UNKNOWN = ModelProfile()
@@ -81,7 +81,7 @@ def find_profile(model: str) -> ModelProfile:
 def parse_window(payload: object, model: str) -> int | None:
     """Return what a server's list of models says about the window of `model`, None when it says nothing.
 
-    The list stands under "data" or "models"; a server with a single model may call it as it likes.
+    The list is under "data" or "models"; a server with a single model may call it as it likes.
     """
     lists = _lists(payload)
     entries = [entry for entries in lists for entry in entries if isinstance(entry, dict)]

@@ -22,7 +22,7 @@ _BAD_REQUEST = (400, 422)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
-    """What is asked of the model besides the conversation."""
+    """What a request says besides the conversation."""
 
     model: str
     temperature: float | None = None
@@ -34,9 +34,9 @@ class RequestOptions:
     caching: bool | None = None
     """whether requests carry cache markers; None: the API's own default"""
     output_tokens: int = 8192
-    """the most that one reply may have, where the API wants to be told"""
+    """the most that one reply may have, where the API requires a limit"""
     optional: frozenset[str] = frozenset()
-    """of "temperature" and "thinking": what nobody asked for, and is left out when the server refuses it"""
+    """of "temperature" and "thinking": options that no setting asked for, left out when the server refuses them"""
 
 
 class StreamAccumulator(ABC):
@@ -121,7 +121,7 @@ class ProviderApi(ABC):
 
 
 class UnsupportedOptions:
-    """Which options a server does not take, as its answers told."""
+    """Which options a server does not take, learned from its responses."""
 
     def __init__(self, optional: frozenset[str]) -> None:
         self._optional = optional
@@ -131,14 +131,14 @@ class UnsupportedOptions:
         return option in self._refused
 
     def add(self, option: str, error: ModelError, *words: str) -> bool:
-        """Note that `error` refuses `option`, which one of `words` stands for; return whether that is news.
+        """Note that `error` refuses `option`, which it calls by one of `words`; return whether it was unknown before.
 
-        An option that somebody asked for is not among those that may be left out.
+        An option that a setting asked for is not left out.
         """
         return option in self._optional and is_refusal(error, *words) and self.add_known(option)
 
     def add_known(self, option: str) -> bool:
-        """Note that `option` is refused; return whether that is news."""
+        """Note that `option` is refused; return whether it was unknown before."""
         news = option not in self._refused
         self._refused.add(option)
         return news

@@ -11,10 +11,10 @@ Every further line is one reply of the model; each key may be left out:
      "usage": {"input_tokens": 900, "output_tokens": 20, "cached_tokens": 0},
      "stop": "tool_calls", "reasoning": "", "expect": ["exit code 0"]}
 
-(on one line). `arguments` is an object, or text that is passed on as it stands. `expect` lists
+(on one line). `arguments` is an object, or text that is passed on unchanged. `expect` lists
 texts that must occur in what came in since the reply before, that is in the tool results and the
 user's words: a recording that no longer fits what really happens stops the run instead of
-playing on. Empty lines are read over; unknown keys are refused.
+playing on. Empty lines are skipped; unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ReplayModel:
         try:
             text = read_text(path)
         except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no UTF-8 text"
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
             raise ModelError(f'the recording "{_shown(path)}" cannot be read: {reason}') from error
         self._replies = load_replay(text, path)
         self._next = 0
@@ -224,7 +224,7 @@ def _parse_line(line: str, place: _Place) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise place.error(f"no valid JSON ({_shown(str(error))})") from error
+        raise place.error(f"not valid JSON ({_shown(str(error))})") from error
     if not isinstance(value, dict):
         raise place.error("no JSON object")
     return value

@@ -1,4 +1,4 @@
-"""What a server's words mean: whether a request was too long, whether asking again can help. Pure.
+"""Classify a server's error text: was the request too long, can asking again help. Pure.
 
 No list of sentences, for each server has its own and changes them: a status says what kind of refusal it may be,
 and words that stand near each other say the rest.
@@ -141,7 +141,7 @@ def _values(value: object, key: str, depth: int) -> Iterator[str]:
 
 
 def words_of(payload: object) -> str:
-    """Return what a JSON value that is no answer says to people, wherever it says so; "" for nothing."""
+    """Return the words for people in a JSON value that is not a reply, wherever they are; "" for none."""
     return "; ".join(dict.fromkeys(_words(payload, _DEEPEST)))
 
 

@@ -1,4 +1,4 @@
-"""Thinking that a server leaves in the text of a reply, between tags, told from the answer. Pure.
+"""Separate the thinking that a server leaves in the text of a reply, between tags, from the answer. Pure.
 
 Only what a reply begins with counts: an answer may well speak of such tags further on. Some templates open
 the thinking themselves, so that the closing tag alone arrives, in a line of its own; that shows at the end.
@@ -45,7 +45,7 @@ class ThinkingSplit:
 
     @property
     def thinking(self) -> str:
-        """what stood between the tags so far"""
+        """the text between the tags so far"""
         return "\n".join(self._thoughts)
 
     def _begin(self) -> str:

@@ -4,7 +4,7 @@ Providers agree on the field names and on nothing else: the index may be missing
 full of holes, the id missing, late, repeated in every fragment or shared by two calls, the name
 whole, repeated or in pieces (B39). The rule behind the cases below: two calls are never made one.
 Arguments that are a complete JSON object cannot go on, so whatever follows them is either a
-repetition, another call, or makes the text invalid – which the model is told, and nothing runs.
+repetition, another call, or makes the text invalid – then nothing runs, and the model gets the error.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _whole_call(part: _Fragment) -> ToolCall:
 
 
 def _feed_extras(extras: Extras, fragment: _Fragment) -> None:
-    """Take what stands beside `function`, and in it beside name and arguments, under "function"."""
+    """Take the fields other than `function`, and, under "function", those of it other than name and arguments."""
     extras.feed(fragment.raw, _CALL_FIELDS)
     function = mapping(fragment.raw.get("function"))
     inner = {key: value for key, value in function.items() if key not in _FUNCTION_FIELDS and value is not None}

@@ -84,12 +84,12 @@ class Model(Protocol):
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return the next reply; `on_text` gets the text piece by piece as it arrives.
 
-        It gets "" when an attempt has failed in the middle: the text begins anew. Raises ModelError.
+        It gets "" when an attempt failed in the middle: the text starts over. Raises ModelError.
         """
         ...
 
     def window(self, conversation_tokens: int) -> int | None:
-        """Return how many tokens a request may hold, None when that is not known.
+        """Return how many tokens a request may hold, None when that is unknown.
 
         `conversation_tokens` is the size of the conversation as estimated: a client may have to ask
         its server, and does so only when the size makes it worth while. Never raises a ModelError.

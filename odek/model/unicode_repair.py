@@ -1,4 +1,4 @@
-"""Text from JSON that is no valid Unicode: halves of surrogate pairs, alone or in two pieces. Pure."""
+"""Repair text from JSON that is not valid Unicode: halves of surrogate pairs, alone or in two pieces. Pure."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
 def valid_arguments(arguments: str) -> str:
     """Return the arguments of a past call as JSON text of an object, whatever the model had written.
 
-    Servers that parse the history refuse it for ever after one invalid call (B40).
+    Servers that parse the history refuse every later request after one invalid call (B40).
     """
     return arguments if is_object(arguments) else json.dumps({"invalid_arguments": arguments}, ensure_ascii=False)
 
@@ -77,7 +77,7 @@ _BEGUN = Message(role="user", content="[odek] The beginning of this conversation
 
 
 def alternating(messages: Sequence[Message]) -> list[Message]:
-    """Return `messages` with what stands next to its like joined, and with what is missing between them."""
+    """Return `messages` with neighbours of the same role joined, and missing turns filled in."""
     system = "\n\n".join(message.content for message in messages if message.role == "system")
     ordered: list[Message] = [Message(role="system", content=system)] if system else []
     for message in messages:

@@ -1,6 +1,6 @@
-"""Calls that a model writes into its text because its server, or the model, knows no better (B110). Pure.
+"""Recognise calls that a model writes into its text, where its server does not parse them (B110). Pure.
 
-They are recognised, never carried out: a text that talks of a call is not one. What counts is an object
+They are never carried out: a text that talks of a call is not one. What counts is an object
 with the name of a tool that was offered and with arguments, marked as a call or standing alone at the end.
 """
 

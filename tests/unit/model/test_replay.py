@@ -80,7 +80,7 @@ def test_replies_are_read_with_everything_they_can_hold() -> None:
         ('{"odek_replay": 1, "title": 3}', 'line 1: "title" must be a text'),
         (
             HEADER + "{",
-            "line 2: no valid JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))",
+            "line 2: not valid JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))",
         ),
         (HEADER + "\n[]", "line 3: no JSON object"),
         (HEADER + '{"delay_s": 1}', 'line 2: unknown key "delay_s"'),
@@ -107,7 +107,7 @@ def test_replies_are_read_with_everything_they_can_hold() -> None:
         (HEADER + '{"usage": {"tokens": 1}}', 'line 2: unknown key "tokens"'),
         (
             HEADER + "{}\n" + '{"a\x1b": 1}',
-            "line 3: no valid JSON (Invalid control character at: line 1 column 4 (char 3))",
+            "line 3: not valid JSON (Invalid control character at: line 1 column 4 (char 3))",
         ),
         (HEADER + '{"\\u001b[2J": 1}', 'line 2: unknown key "\\x1b[2J"'),
     ],
@@ -176,7 +176,7 @@ def test_long_mismatch_is_clipped() -> None:
             lambda path: (_ for _ in ()).throw(FileNotFoundError(2, "No such file or directory", path)),
             "No such file or directory",
         ),
-        (lambda _path: b"\xff".decode(), "it is no UTF-8 text"),
+        (lambda _path: b"\xff".decode(), "it is not UTF-8 text"),
     ],
 )
 def test_unreadable_recording_is_an_error(read: Callable[[str], str], reason: str) -> None:

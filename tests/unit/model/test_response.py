@@ -1,4 +1,4 @@
-"""answer.py: bodies that a real server can hardly be made to send in just these pieces."""
+"""response.py: bodies that a real server can hardly be made to send in just these pieces."""
 
 from __future__ import annotations
 
