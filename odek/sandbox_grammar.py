@@ -10,6 +10,7 @@ Every parser raises GrammarError, naming `origin`: the file and key, variable or
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +36,48 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 # Read-only in bash, which ends when one of them is exported; and how odek finds a command's processes.
 _KEPT_NAMES = ("UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO", CALL_VARIABLE)
+
+MAX_NETWORKS = 8
+MAX_NETWORK_NAME = 128
+RESERVED_NETWORKS = ("host", "none", "bridge", "default")
+_ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
+_NAME_CHARACTERS = _ALPHANUMERIC | frozenset("_.-")
+_PROJECT_START = frozenset(string.ascii_lowercase + string.digits)
+_PROJECT_CHARACTERS = _PROJECT_START | frozenset("_-")
+_SHOWN_CHARS = 80  # of a name that a message repeats
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+# What stands before the first slash is a registry only with a dot or a port, or as "localhost".
+_DOMAIN = re.compile(
+    rf"(?:localhost|{_LABEL}(?:\.{_LABEL})+|(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:]+\])(?=:))(?::[0-9]+)?"
+)
+_REMAINDER = re.compile(
+    rf"(?P<path>{PATH})(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?P<digest>@sha256:[0-9a-f]{{64}})?"
+)
+_IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
+_HEX_ID = re.compile(r"[0-9a-f]{12,64}|(?=[a-f]*[0-9])[0-9a-f]{7,11}")  # as `docker images` prints them, or less
+_MAX_IMAGE_NAME = 255  # registry and path together, as Docker completes them
+_DOCKER_HUB = "docker.io"
+_NO_IMAGE = "scratch"  # a word of Dockerfiles: Docker never pulls it
+
+WORKSPACE = "/workspace"
+ATTACHMENTS = "/ctx"
+"""where files from outside the workspace are that the operator attached (D-3)"""
+_FORBIDDEN_TARGETS = (
+    ATTACHMENTS, "/etc", "/tmp", "/proc", "/sys", "/dev", "/run", "/var/run", "/boot",
+    # the programs and libraries that odek's own commands in there are made of
+    "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32",
+    "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/local/bin", "/usr/local/sbin",
+)  # fmt: skip
+"""neither these nor anything below them"""
+_FORBIDDEN_FOLDERS = ("/", "/usr", "/usr/local", "/usr/local/lib", "/var", "/var/lock")
+"""these, but what is below them may be a target"""
+
+MAX_VARIABLE_BYTES = 131_072  # of "NAME=VALUE" and its NUL: Linux's MAX_ARG_STRLEN, with which no program starts
+MAX_ENV_BYTES = 1 << 20  # a program's arguments and variables share a quarter of its stack, which is 2 MiB
+_POINTER_BYTES = 8
 
 
 class GrammarError(ConfigError):
@@ -132,6 +175,109 @@ def parse_network_mode(text: str, origin: str) -> NetworkMode:
     )
 
 
+def parse_network_names(names: tuple[str, ...], origin: str) -> tuple[str, ...]:
+    """Return `names`, each once, when all of them can name a network to attach. Raises GrammarError."""
+    for name in names:
+        if not is_network_name(name):
+            raise GrammarError(
+                f'"{_shown(name)}" is not the name of a network ({origin})',
+                hint=f"use letters, digits, _ . and -, at most {MAX_NETWORK_NAME}; "
+                "`docker network ls` lists the networks",
+            )
+        if name in RESERVED_NETWORKS:
+            raise GrammarError(
+                f'"{name}" is not a network that can be attached ({origin})',
+                hint=_reserved_hint(name),
+            )
+    unique = tuple(dict.fromkeys(names))
+    if len(unique) > MAX_NETWORKS:
+        raise GrammarError(
+            f"{len(unique)} networks are asked for, at most {MAX_NETWORKS} can be attached ({origin})",
+            hint="name only those that the task needs, with --sandbox-networks",
+        )
+    return unique
+
+
+def parse_compose_project(text: str, origin: str) -> str:
+    """Return `text` when it can be the name of a Compose project. Raises GrammarError.
+
+    Compose itself allows lower-case letters, digits, - and _, and writes the name into its labels.
+    """
+    if 0 < len(text) <= MAX_NETWORK_NAME and text[0] in _PROJECT_START and _PROJECT_CHARACTERS.issuperset(text):
+        return text
+    raise GrammarError(
+        f'"{_shown(text)}" is not the name of a Compose project ({origin})',
+        hint="use the name that `docker compose ls` shows: lower-case letters, digits, - and _",
+    )
+
+
+def is_network_name(text: str) -> bool:
+    """Return whether `text` obeys the name rule of R-51; it says nothing of reserved names."""
+    return 0 < len(text) <= MAX_NETWORK_NAME and text[0] in _ALPHANUMERIC and _NAME_CHARACTERS.issuperset(text)
+
+
+def parse_reference(text: str, origin: str) -> str:
+    """Return `text` when it is an image reference or a full image ID. Raises GrammarError."""
+    if is_image_id(text):
+        return text
+    if _HEX_ID.fullmatch(text):  # Docker would look it up as the beginning of an ID, or refuse it
+        raise GrammarError(
+            f'"{text}" looks like an image ID, not like an image reference ({origin})',
+            hint="write its name, as in NAME:TAG, or sha256: and all 64 digits (`docker images --no-trunc`)",
+        )
+    problem = _problem_of(text)
+    if problem:
+        raise GrammarError(
+            f'"{visible(text[:200])}" is not an image reference ({origin}){problem}',
+            hint='write NAME[:TAG][@sha256:DIGEST] in lower case, for example "python:3.12-slim", or its full ID',
+        )
+    return text
+
+
+def is_image_id(text: str) -> bool:
+    """Return whether `text` is the full, content-addressed ID of an image."""
+    return _IMAGE_ID.fullmatch(text) is not None
+
+
+def parse_volumes(entries: tuple[str, ...], origin: str) -> tuple[str, ...]:
+    """Return `entries` when each is `host:container` as parse_volume takes it."""
+    for entry in entries:
+        parse_volume(entry, origin)
+    return entries
+
+
+def parse_volume(text: str, origin: str) -> tuple[str, str]:
+    """Return (source relative to the workspace or absolute, target without doubled or closing slashes) of
+    `host:container`.
+
+    The target is what follows the last colon, so a source may hold colons. Whether the source
+    really lies inside the workspace takes a look at the disk: see workdir.resolve_volume.
+    """
+    source, colon, target = text.rpartition(":")
+    where = f"({origin})"
+    if not colon or not source:
+        raise GrammarError(
+            f'volume "{visible(text)}" is not of the form host:container {where}',
+            hint='for example "./.npm:/home/node/.npm"',
+        )
+    if not target.startswith("/") or "\0" in text or "\n" in target:
+        raise GrammarError(
+            f'volume "{visible(text)}": the part after the last colon must be an absolute path {where}',
+            hint='for example "./.npm:/home/node/.npm"; a mode such as ":ro" is not supported',
+        )
+    if ".." in source.split("/"):
+        raise GrammarError(
+            f'volume "{visible(text)}": ".." is not allowed in the host part {where}',
+            hint="name a folder inside the working directory",
+        )
+    if source.startswith("~") or "$" in source.split("/")[0]:
+        raise GrammarError(
+            f'volume "{visible(text)}": the host part is used as it is written, "~" and "$" stand for nothing {where}',
+            hint="only folders and files inside the working directory can be mounted; begin an odd name with ./",
+        )
+    return source, _clean_target(target, text=text, where=where)
+
+
 def parse_variable_name(text: str, origin: str) -> str:
     """Return `text` when every shell can export a variable of that name and none needs it for itself."""
     if not _NAME.fullmatch(text):
@@ -145,6 +291,66 @@ def parse_variable_name(text: str, origin: str) -> str:
             hint="the shell or odek itself uses it; choose another name",
         )
     return text
+
+
+def require_small_env(pairs: tuple[tuple[str, str], ...], origin: str) -> None:
+    """Raises GrammarError when no program could be started with these variables."""
+    total = 0
+    for name, value in pairs:
+        size = len(f"{name}={value}".encode("utf-8", "surrogateescape")) + 1  # with the NUL at its end
+        total += size + _POINTER_BYTES
+        if size > MAX_VARIABLE_BYTES:
+            raise GrammarError(
+                f'the value of "{name}" is too long ({origin})',
+                hint=f"name and value may have {MAX_VARIABLE_BYTES - 2} bytes together; this one has {size - 2}",
+            )
+    if total > MAX_ENV_BYTES:
+        raise GrammarError(
+            f"the variables are too many ({origin})",
+            hint=f"together they may have {MAX_ENV_BYTES} bytes, and {total} were given ({_POINTER_BYTES} go to each)",
+        )
+
+
+def _problem_of(text: str) -> str:
+    """Return what is wrong with a reference, to be read after the sentence that says so; "" for nothing."""
+    domain, slash, rest = text.partition("/")
+    if not slash or not _is_domain(domain):
+        domain, rest = _DOCKER_HUB, text
+    match = _REMAINDER.fullmatch(rest)
+    if match is None or text.startswith("sha256:"):
+        return ": capitals are allowed in a tag only" if _REMAINDER.fullmatch(rest.lower()) else ": it cannot be read"
+    path = match["path"]
+    if domain in (_DOCKER_HUB, f"index.{_DOCKER_HUB}"):
+        domain, path = _DOCKER_HUB, path if "/" in path else f"library/{path}"
+        if path == f"library/{_NO_IMAGE}":
+            return f': "{_NO_IMAGE}" is a word of Dockerfiles and names no image'
+    length = len(domain) + len("/") + len(path)
+    return f": its name of {length} characters is longer than {_MAX_IMAGE_NAME}" if length > _MAX_IMAGE_NAME else ""
+
+
+def _is_domain(text: str) -> bool:
+    return _DOMAIN.fullmatch(text) is not None
+
+
+def _clean_target(target: str, *, text: str, where: str) -> str:
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    clean = "/" + "/".join(parts)
+    refused = f'volume "{visible(text)}" may not be mounted at "{visible(target)}"'
+    hint = "choose a folder of its own, for example below /home or /data"
+    if ".." in parts:
+        raise GrammarError(f'{refused}: it holds ".." {where}', hint=hint)
+    if clean == WORKSPACE or clean.startswith(WORKSPACE + "/"):
+        raise GrammarError(f"{refused}: the working directory is there {where}", hint=hint)
+    forbidden = any(clean == tree or clean.startswith(tree + "/") for tree in _FORBIDDEN_TARGETS)
+    if forbidden or clean in _FORBIDDEN_FOLDERS:
+        raise GrammarError(f"{refused}: the system of the sandbox is there {where}", hint=hint)
+    return clean
+
+
+def _reserved_hint(name: str) -> str:
+    if name == "bridge":
+        return "for the internet use --sandbox-network bridge; it can be combined with attached networks"
+    return "name a network that `docker network create` or Compose has made"
 
 
 def _size(text: str) -> int | None:
@@ -164,3 +370,7 @@ def _scaled(number: str, unit: int) -> int:
 
 def _quoted(text: str) -> str:
     return f'"{visible(truncate(text, 200))}"'
+
+
+def _shown(text: str) -> str:
+    return truncate(visible(text), _SHOWN_CHARS)

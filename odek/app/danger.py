@@ -16,7 +16,8 @@ from odek.danger.rules.local_services import SELF
 from odek.host import Host
 from odek.host_executor.look import HostLook
 from odek.sandbox.container.facts import ContainerFacts
-from odek.sandbox.spec import DEFAULT_HOME, WORKSPACE
+from odek.sandbox.spec import DEFAULT_HOME
+from odek.sandbox_grammar import WORKSPACE
 
 
 def host_policy(danger: DangerSettings, host: Host, *, interactive: bool) -> PolicyContext:

@@ -25,7 +25,8 @@ from odek.sandbox.engine import DOCKER, Engine, own_user
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError
 from odek.sandbox.network.checks import removal_hint, warnings
 from odek.sandbox.network.plan import Network, NetworkPlan
-from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE
+from odek.sandbox.spec import DEFAULT_HOME
+from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
 
 Outcome = Literal["sandbox", "host", "stop"]
 ApprovalState = Literal["not needed", "given by the environment", "remembered", "asked for", "impossible", "unknown"]

@@ -37,18 +37,8 @@ from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.mounts import read_mounts
 from odek.sandbox.network.attach import inspect_networks, service_names
 from odek.sandbox.network.checks import removal_hint, require_unchanged, warnings
-from odek.sandbox.network.plan import NetworkPlan, NetworkRequest, parse_compose_project, parse_network_names
-from odek.sandbox.spec import (
-    DEFAULT_HOME,
-    DEFAULT_TMP_BYTES,
-    WORKSPACE,
-    Limits,
-    Mount,
-    SandboxSpec,
-    require_apart,
-    require_small_env,
-    usual_tmp_size,
-)
+from odek.sandbox.network.plan import NetworkPlan, NetworkRequest
+from odek.sandbox.spec import DEFAULT_HOME, DEFAULT_TMP_BYTES, Limits, Mount, SandboxSpec, require_apart, usual_tmp_size
 from odek.sandbox.workdir import (
     check_workdir,
     open_source,
@@ -57,7 +47,7 @@ from odek.sandbox.workdir import (
     require_same_workdir,
     resolve_volume,
 )
-from odek.sandbox_grammar import ENOUGH_PIDS
+from odek.sandbox_grammar import ENOUGH_PIDS, WORKSPACE, require_small_env
 from odek.text import visible
 
 
@@ -97,7 +87,6 @@ def build_request(settings: Settings, host: Host, emit: Sink) -> SandboxRequest:
     require_own_files(volumes, host.cwd, here, below=below, by_project=by_project, origin=origin("sandbox_volumes"))
     if sandbox.readonly:  # a promise about this machine's files, whichever way they are reached (D-22)
         volumes = tuple(replace(volume, readonly=True) for volume in volumes)
-    require_small_env(sandbox.env, origin=origin("sandbox_env"))
     image, dockerfile = choose_image(settings, host)
     return SandboxRequest(
         image=image,
@@ -167,7 +156,7 @@ def start_sandbox(
     request = approval_request(overrides, plan, host, draft.dockerfile, readonly=settings.sandbox.readonly)
     require_project_approval(request, settings, host, operator, emit)
     env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
-    require_small_env(env, origin=settings.origin_of("sandbox_env"))
+    require_small_env(env, f"{settings.origin_of('sandbox_env')}: sandbox_env")
     if not draft.networks.attaches:
         engine = detect_engine(docker, needs_of(draft, settings), sleep=sleep)
     require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
@@ -352,16 +341,13 @@ def owner_of(host: Host) -> Owner:
 
 def _request_networks(settings: Settings, emit: Sink) -> NetworkRequest:
     sandbox, origin = settings.sandbox, settings.origin_of
-    names_origin, compose_origin = origin("sandbox_networks"), origin("sandbox_compose_project")
     _tell_of_inherited_networks(settings, emit)
     return NetworkRequest(
         mode=sandbox.network,
-        names=parse_network_names(sandbox.networks, origin=names_origin),
-        names_origin=names_origin,
-        compose_project=(
-            parse_compose_project(sandbox.compose_project, origin=compose_origin) if sandbox.compose_project else ""
-        ),
-        compose_origin=compose_origin,
+        names=sandbox.networks,
+        names_origin=origin("sandbox_networks"),
+        compose_project=sandbox.compose_project,
+        compose_origin=origin("sandbox_compose_project"),
     )
 
 

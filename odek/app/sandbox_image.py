@@ -28,16 +28,11 @@ from odek.sandbox.build.dockerfile import NAME, Dockerfile, Inputs, lint, read_i
 from odek.sandbox.build.dockerignore import IGNORE_FILE, parse_ignore
 from odek.sandbox.docker import Docker
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
-from odek.sandbox.image.reference import (
-    BUSYBOX_TAG,
-    ImageChoice,
-    parse_default_digests,
-    parse_default_dockerfile,
-    parse_reference,
-)
+from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice, parse_default_digests, parse_default_dockerfile
 from odek.sandbox.image.reference import FILE as DIGESTS_FILE
 from odek.sandbox.image.resolve import FoundImage, find_image, find_or_pull, look_up
 from odek.sandbox.workdir import open_workdir
+from odek.sandbox_grammar import parse_reference
 from odek.state import StateFolder
 
 if TYPE_CHECKING:
@@ -105,9 +100,10 @@ def choose_image(settings: Settings, host: Host) -> tuple[ImageChoice, Dockerfil
     """
     if settings.sandbox.image:
         origin = settings.origin_of("sandbox_image")
-        reference = parse_reference(settings.sandbox.image, origin=origin)
         by_project = settings.source_of("sandbox_image") is Source.PROJECT
-        return ImageChoice(ref=reference, origin=origin, chosen_by_project=by_project), None
+        return ImageChoice(
+            ref=parse_reference(settings.sandbox.image, origin), origin=origin, chosen_by_project=by_project
+        ), None
     dockerfile = context.read_dockerfile(host.cwd)
     if dockerfile is None:
         return default_choice(), None

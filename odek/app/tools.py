@@ -16,7 +16,7 @@ from odek.executor import Executor
 from odek.host import Host
 from odek.redact import Redactor
 from odek.sandbox.container.facts import ContainerFacts
-from odek.sandbox.spec import WORKSPACE
+from odek.sandbox_grammar import WORKSPACE
 from odek.tools.batch import BATCH_PATCH, BATCH_READ
 from odek.tools.config_view import CONFIG_VIEW
 from odek.tools.diff import DIFF

@@ -18,7 +18,7 @@ from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.errors import OdekError, StateFileError, UsageError
 from odek.host import Host
-from odek.sandbox.spec import ATTACHMENTS
+from odek.sandbox_grammar import ATTACHMENTS
 from odek.session.files import SessionFolder
 from odek.session.recorder import Recorder
 from odek.session.store import SessionList, SessionStore

@@ -28,7 +28,7 @@ from odek.cli.session import random_hex
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host
-from odek.sandbox.spec import ATTACHMENTS
+from odek.sandbox_grammar import ATTACHMENTS
 from odek.text import plural, visible
 
 PATIENCE_S = 5.0

@@ -34,11 +34,14 @@ from odek.sandbox_grammar import (
     Memory,
     NetworkMode,
     TmpSize,
+    parse_compose_project,
     parse_cpus,
     parse_memory,
     parse_network_mode,
+    parse_network_names,
     parse_tmp_size,
     parse_user,
+    parse_volumes,
 )
 
 T = TypeVar("T")
@@ -178,17 +181,20 @@ class SandboxSettings(OptionGroup):
         "sandbox_image", Text(), "The image of the container; unset: Dockerfile.odek, else a pinned Alpine",
         flag="--sandbox-image", metavar="REF", default="", expands=True,
     )  # fmt: skip
+    """checked where an image is chosen: with the sandbox off, a bad reference stops nothing (D-25)"""
     network = _sandbox(
         "sandbox_network", Parsed[NetworkMode](parse_network_mode),
         "none, or bridge for access to the internet (and to this host)", flag="--sandbox-network", metavar="MODE",
         default="none", expands=True, lenient="ODEK_SANDBOX_NETWORK_LENIENT",
     )  # fmt: skip
     networks = _sandbox(
-        "sandbox_networks", Texts(), "Existing Docker networks to attach; none drops those of weaker settings",
+        "sandbox_networks", Texts(parse_network_names),
+        "Existing Docker networks to attach; none drops those of weaker settings",
         flag="--sandbox-networks", metavar="NAME,…", default=(), expands=True, off_word="none",
     )  # fmt: skip
     compose_project = _sandbox(
-        "sandbox_compose_project", Text(), "A Compose project whose networks are attached; none drops it",
+        "sandbox_compose_project", Text(parse=parse_compose_project),
+        "A Compose project whose networks are attached; none drops it",
         flag="--sandbox-compose", metavar="PROJECT", default="", expands=True, off_word="none",
     )  # fmt: skip
     pids_limit = _sandbox(
@@ -223,7 +229,10 @@ class SandboxSettings(OptionGroup):
     )  # fmt: skip
     """sorted by name; the values named in `raw_env` still hold their ${VAR}"""
     volumes = _sandbox(
-        "sandbox_volumes", Texts(), "Further folders of the working directory to mount, as host:container", default=()
+        "sandbox_volumes",
+        Texts(parse_volumes),
+        "Further folders of the working directory to mount, as host:container",
+        default=(),
     )
 
     def __init__(

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 from odek.errors import ConfigError
-from odek.sandbox_grammar import Amount, parse_variable_name
+from odek.sandbox_grammar import Amount, parse_variable_name, require_small_env
 from odek.strict_json import described, kind_of, quoted
 from odek.text import truncate, visible
 
@@ -210,6 +210,10 @@ class Texts(Kind[tuple[str, ...]]):
     schema: Mapping[str, object] = {"type": "array", "items": {"type": "string", "minLength": 1}}
     is_list = True
 
+    def __init__(self, parse: Callable[[tuple[str, ...], str], tuple[str, ...]] | None = None) -> None:
+        """`parse` checks the entries as the grammar of the sandbox does."""
+        self._parse = parse or _as_they_are
+
     def from_json(self, raw: object, origin: str) -> tuple[str, ...] | None:
         if raw is None:
             return None
@@ -218,10 +222,10 @@ class Texts(Kind[tuple[str, ...]]):
         entries = tuple(_string(entry, f"{origin}[{index}]") for index, entry in enumerate(raw))
         if any(not entry.strip() for entry in entries):
             raise ConfigError(f"an entry of {origin} is empty", hint="remove the empty entry")
-        return entries
+        return self._parse(entries, origin)
 
     def from_text(self, text: str, origin: str) -> tuple[str, ...]:
-        return split_list(text, origin)
+        return self._parse(split_list(text, origin), origin)
 
     def empty(self) -> tuple[str, ...]:
         return ()
@@ -252,7 +256,9 @@ class Variables(Kind[tuple[Pair, ...]]):
             raise _mistyped("an object", described(raw), origin)
         for name in raw:
             parse_variable_name(name, origin)
-        return tuple(sorted((name, _string(text, f"{origin}.{name}", secret=True)) for name, text in raw.items()))
+        pairs = tuple(sorted((name, _string(text, f"{origin}.{name}", secret=True)) for name, text in raw.items()))
+        require_small_env(pairs, origin)
+        return pairs
 
     def shown(self, value: object) -> object:
         return [name for name, _ in cast("Iterable[Pair]", value)]
@@ -290,6 +296,10 @@ def shown_url(url: str) -> str:
     if not parts.netloc:  # not a URL that can work, and yet a password may be in it
         return url.partition("?")[0].rpartition("@")[2]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def _as_they_are(entries: tuple[str, ...], _origin: str) -> tuple[str, ...]:
+    return entries
 
 
 def _mistyped(wanted: str, found: str, origin: str) -> ConfigError:

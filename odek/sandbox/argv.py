@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from odek.sandbox.container import scripts
 from odek.sandbox.network.plan import PROJECT_LABEL
-from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, Mount, SandboxSpec
+from odek.sandbox.spec import DEFAULT_HOME, Mount, SandboxSpec
+from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
 
 LABEL = "io.odek.sandbox"
 """marks a container as ours; `ps --filter` and the sweep look for it"""

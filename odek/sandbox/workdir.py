@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, kind_at
-from odek.sandbox.spec import Mount, parse_volume
+from odek.sandbox.spec import Mount
+from odek.sandbox_grammar import parse_volume
 from odek.text import visible
 
 # Folders whose content is the machine, not a project: programs that everybody runs, sockets, state.
@@ -162,8 +163,8 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
 
     Every component of the source must be a real entry inside `workdir`: no link, no `..`.
     """
-    source, target = parse_volume(text, origin=origin)
     where = f"({origin}: sandbox_volumes)"
+    source, target = parse_volume(text, f"{origin}: sandbox_volumes")
     require_mountable(source, f"the host part of a volume {where}")
     path = os.path.normpath(os.path.join(workdir, source))
     if not _inside(path, workdir):

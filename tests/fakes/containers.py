@@ -6,7 +6,8 @@ from typing import Any
 
 from odek.sandbox.argv import tmpfs_mounts
 from odek.sandbox.container.facts import ContainerFacts
-from odek.sandbox.spec import WORKSPACE, Limits, SandboxSpec
+from odek.sandbox.spec import Limits, SandboxSpec
+from odek.sandbox_grammar import WORKSPACE
 
 IMAGE_ID = f"sha256:{'a' * 64}"
 CONTAINER_ID = "c" * 64

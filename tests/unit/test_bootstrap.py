@@ -220,7 +220,7 @@ def test_nothing_is_left_when_a_start_fails_half_way(step: str, trouble: BaseExc
         ({"sandbox_network": "host"}, ConfigError),
         ({"sandbox_memory": "5m"}, ConfigError),
         ({"sandbox_user": "a b"}, ConfigError),
-        ({"sandbox_image": "UPPER"}, SandboxConfigError),
+        ({"sandbox_image": "UPPER"}, ConfigError),
         ({"sandbox_volumes": ["/etc:/x"]}, SandboxConfigError),
         ({"sandbox_env": {"A B": "1"}}, ConfigError),
     ],

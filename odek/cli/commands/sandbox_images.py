@@ -16,11 +16,12 @@ from odek.errors import UsageError
 from odek.host import Host, which
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice, parse_reference
+from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice
 from odek.sandbox.image.resolve import daemon_machine, resolve_image
 from odek.sandbox.offline.archive import ArchivedImage
 from odek.sandbox.offline.busybox import build_busybox_image
 from odek.sandbox.offline.transfer import load_image, name_of, save_image
+from odek.sandbox_grammar import parse_reference
 
 
 def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -37,7 +38,7 @@ def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parser.add_argument("--busybox", metavar="PATH", default="", help="the static busybox; unset: the one on PATH")
     parser.add_argument("--tag", metavar="NAME", default=BUSYBOX_TAG, help=f"name of the image ({BUSYBOX_TAG})")
     parsed = parser.read_flags(arguments)
-    tag = parse_reference(parsed.tag, origin="--tag")
+    tag = parse_reference(parsed.tag, "--tag")
     image_id = bootstrap_image(host, terminal, busybox=parsed.busybox, tag=tag)
     terminal.answer(f"{tag} {image_id}")
     return 0
@@ -58,7 +59,7 @@ def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
     path = _one_file([*parsed.file, *rest], host, "save")
     choice = default_choice()
     if parsed.image:
-        reference = parse_reference(parsed.image, origin="--image")
+        reference = parse_reference(parsed.image, "--image")
         choice = ImageChoice(ref=reference, origin="--image", chosen_by_project=False)
     docker = _ready_docker(host)
     image_id, image = save_image(choice, path, docker, emit=partial(print_notice, terminal))
@@ -116,9 +117,7 @@ def _expected(image_id: str, reference: str, docker: Docker) -> tuple[ImageChoic
         is_known = any(machine_of == machine for machine_of, _ in choice.local_ids)
         return choice, known, "" if is_known else machine
     origin = "--id" if image_id else "--image"
-    choice = ImageChoice(
-        ref=parse_reference(image_id or reference, origin=origin), origin=origin, chosen_by_project=False
-    )
+    choice = ImageChoice(ref=parse_reference(image_id or reference, origin), origin=origin, chosen_by_project=False)
     if image_id and not choice.is_id:
         raise UsageError("--id wants a full image ID", hint="write sha256: and 64 hex digits")
     if not choice.is_id and "@sha256:" not in choice.ref:

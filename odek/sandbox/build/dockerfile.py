@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image.reference import parse_reference
+from odek.sandbox_grammar import GrammarError, parse_reference
 from odek.text import truncate, visible
 
 NAME = "Dockerfile.odek"
@@ -377,7 +377,10 @@ def _base(instruction: Instruction, reference: str, arguments: Mapping[str, str]
             instruction.line, instruction.text, "does not say which image it builds on",
             hint="write the image out, or give the variable a plain value by an ARG above the first FROM",
         )  # fmt: skip
-    return parse_reference(expanded, origin=f"{NAME} line {instruction.line}")
+    try:
+        return parse_reference(expanded, f"{NAME} line {instruction.line}")
+    except GrammarError as error:  # here it is not a setting
+        raise SandboxConfigError(error.message, hint=error.hint) from error
 
 
 def _defaults(rest: str) -> dict[str, str]:

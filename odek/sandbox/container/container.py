@@ -22,7 +22,8 @@ from odek.sandbox.container.failure_reasons import Counters, explain_command, na
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment, relative_path, relative_place
 from odek.sandbox.container.health import Health, lost
 from odek.sandbox.docker import Docker, DockerProcess, run_docker
-from odek.sandbox.spec import ATTACHMENTS, DEFAULT_HOME, WORKSPACE, SandboxSpec
+from odek.sandbox.spec import DEFAULT_HOME, SandboxSpec
+from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
 from odek.text import truncate, visible, visible_lines
 
 FILE_TIMEOUT_S = 60.0

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from odek.errors import FileAccessDenied
 from odek.executor import CommandResult, DirScan, Entry, ScanOptions, kind_of, sorted_entries
 from odek.sandbox.container import scripts
-from odek.sandbox.spec import ATTACHMENTS, WORKSPACE
+from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
 from odek.text import truncate, visible
 
 MAX_PATH_BYTES = 4096

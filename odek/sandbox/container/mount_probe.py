@@ -17,8 +17,9 @@ from typing import Any
 from odek.sandbox.argv import tmpfs_mounts
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import Expected, MountPoint, are_of_container, displaced, place_of, read_mounts
-from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
+from odek.sandbox.spec import Mount, SandboxSpec
 from odek.sandbox.workdir import open_source, open_workdir
+from odek.sandbox_grammar import WORKSPACE
 from odek.text import visible
 
 _PREFIX = ".odek-nonce-"

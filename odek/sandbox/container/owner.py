@@ -15,7 +15,7 @@ from typing import Any, Literal
 from odek.sandbox.argv import LABEL, NONCE_LABEL, list_by_label_argv, remove_argv
 from odek.sandbox.docker import Docker, docker_output, inspect, run_docker
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.spec import WORKSPACE
+from odek.sandbox_grammar import WORKSPACE
 from odek.text import visible
 
 _FIELDS = ("pid", "start", "boot", "pidns", "uid")

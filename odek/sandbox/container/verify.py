@@ -28,7 +28,8 @@ from odek.sandbox.network.attach import ServiceNames, service_names
 from odek.sandbox.network.checks import verify_attached
 from odek.sandbox.podman import docker_inspect
 from odek.sandbox.seccomp import is_own_profile
-from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
+from odek.sandbox.spec import Mount, SandboxSpec
+from odek.sandbox_grammar import WORKSPACE
 from odek.text import truncate, visible
 
 

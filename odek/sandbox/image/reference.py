@@ -1,9 +1,4 @@
-"""Which image a sandbox runs: the grammar of references, and the pinned default. Pure.
-
-The grammar is Docker's own (domain/path:tag@digest, as in the distribution reference), with the
-cases that Docker refuses only when it is asked: a reserved name, a name that is too long, hex
-digits that are an image's ID. It must be exact: an image that cannot be pulled may lead to the
-host, a reference that could never name one stops the run.
+"""Which image a sandbox runs, and the pinned default. Pure.
 
 `docker load` loses the digest that default.Dockerfile pins. The local ID still identifies the content:
 the digest of the configuration, or with a containerd store that of the manifest or the index.
@@ -17,24 +12,10 @@ from dataclasses import dataclass
 
 from odek import strict_json
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox_grammar import PATH, is_image_id
 from odek.text import truncate, visible
 
-_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-# What stands before the first slash is a registry only with a dot or a port, or as "localhost".
-_DOMAIN = re.compile(
-    rf"(?:localhost|{_LABEL}(?:\.{_LABEL})+|(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:]+\])(?=:))(?::[0-9]+)?"
-)
-_REMAINDER = re.compile(
-    rf"(?P<path>{_PATH})(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?P<digest>@sha256:[0-9a-f]{{64}})?"
-)
-_IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
-_HEX_ID = re.compile(r"[0-9a-f]{12,64}|(?=[a-f]*[0-9])[0-9a-f]{7,11}")  # as `docker images` prints them, or less
-_MAX_NAME = 255  # registry and path together, as Docker completes them
-_DOCKER_HUB = "docker.io"
-_RESERVED = "scratch"  # a word of Dockerfiles: Docker never pulls it
-_PIN = re.compile(rf"FROM ({_PATH}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}@sha256:[0-9a-f]{{64}})")
+_PIN = re.compile(rf"FROM ({PATH}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}@sha256:[0-9a-f]{{64}})")
 
 BUSYBOX_TAG = "odek-busybox:local"
 """what `odek sandbox image bootstrap` makes unless another tag is given"""
@@ -57,46 +38,7 @@ class ImageChoice:
     @property
     def is_id(self) -> bool:
         """whether `ref` is a content-addressed ID, which is never pulled (D-12)"""
-        return _IMAGE_ID.fullmatch(self.ref) is not None
-
-
-def parse_reference(text: str, *, origin: str) -> str:
-    """Return `text` when it is an image reference or a full image ID. Raises SandboxConfigError."""
-    if _IMAGE_ID.fullmatch(text):
-        return text
-    if _HEX_ID.fullmatch(text):  # Docker would look it up as the beginning of an ID, or refuse it
-        raise SandboxConfigError(
-            f'"{text}" looks like an image ID, not like an image reference ({origin})',
-            hint="write its name, as in NAME:TAG, or sha256: and all 64 digits (`docker images --no-trunc`)",
-        )
-    problem = _problem_of(text)
-    if problem:
-        raise SandboxConfigError(
-            f'"{visible(text[:200])}" is not an image reference ({origin}){problem}',
-            hint='write NAME[:TAG][@sha256:DIGEST] in lower case, for example "python:3.12-slim", or its full ID',
-        )
-    return text
-
-
-def _problem_of(text: str) -> str:
-    """Return what is wrong with a reference, to be read after the sentence that says so; "" for nothing."""
-    domain, slash, rest = text.partition("/")
-    if not slash or not _is_domain(domain):
-        domain, rest = _DOCKER_HUB, text
-    match = _REMAINDER.fullmatch(rest)
-    if match is None or text.startswith("sha256:"):
-        return ": capitals are allowed in a tag only" if _REMAINDER.fullmatch(rest.lower()) else ": it cannot be read"
-    path = match["path"]
-    if domain in (_DOCKER_HUB, f"index.{_DOCKER_HUB}"):
-        domain, path = _DOCKER_HUB, path if "/" in path else f"library/{path}"
-        if path == f"library/{_RESERVED}":
-            return f': "{_RESERVED}" is a word of Dockerfiles and names no image'
-    length = len(domain) + len("/") + len(path)
-    return f": its name of {length} characters is longer than {_MAX_NAME}" if length > _MAX_NAME else ""
-
-
-def _is_domain(text: str) -> bool:
-    return _DOMAIN.fullmatch(text) is not None
+        return is_image_id(self.ref)
 
 
 def parse_default_dockerfile(text: str) -> str:

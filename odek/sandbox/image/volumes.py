@@ -14,7 +14,8 @@ from odek.sandbox.container.verify import hidden_by_image
 from odek.sandbox.docker import Docker, docker_output, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import is_inside
-from odek.sandbox.spec import WORKSPACE, Mount, SandboxSpec
+from odek.sandbox.spec import Mount, SandboxSpec
+from odek.sandbox_grammar import WORKSPACE
 from odek.text import visible
 
 _PROBE_TIMEOUT_S = 60.0

@@ -27,12 +27,12 @@ from odek.sandbox.network.plan import (
     choose_named,
     choose_of_project,
     is_full_id,
-    is_name,
     parse_listing,
     parse_network,
     plan_networks,
     shown,
 )
+from odek.sandbox_grammar import is_network_name
 
 MAX_NAMES = 20
 _FOLDER_LABEL = "com.docker.compose.project.working_dir"
@@ -115,8 +115,8 @@ def _names(container: Mapping[str, Any], network_ids: frozenset[str]) -> Iterato
         # engines before 25 list everything as aliases, later ones what is resolved as DNSNames
         aliases = {str(name) for key in ("Aliases", "DNSNames") for name in entry.get(key) or ()}
         aliases -= {full_id[:_SHORT_ID], own_name}
-        usable = {name for name in aliases if is_name(name)}
-        yield from usable or filter(is_name, (own_name,))
+        usable = {name for name in aliases if is_network_name(name)}
+        yield from usable or filter(is_network_name, (own_name,))
 
 
 def _endpoints(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

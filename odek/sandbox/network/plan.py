@@ -10,30 +10,23 @@ with a part of what was asked for.
 from __future__ import annotations
 
 import json
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from odek.sandbox.errors import SandboxConfigError
+from odek.sandbox_grammar import MAX_NETWORK_NAME, MAX_NETWORKS, RESERVED_NETWORKS, is_network_name
 from odek.text import truncate, visible
 
-MAX_NETWORKS = 8
-MAX_NAME = 128
 PROJECT_LABEL = "com.docker.compose.project"
-RESERVED = ("host", "none", "bridge", "default")
 
-_ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
-_NAME_CHARACTERS = _ALPHANUMERIC | frozenset("_.-")
-_PROJECT_START = frozenset(string.ascii_lowercase + string.digits)
-_PROJECT_CHARACTERS = _PROJECT_START | frozenset("_-")
 _HEX = frozenset("0123456789abcdef")
 _SHOWN = 80  # characters of a foreign name that a message repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkRequest:
-    """What the settings ask for, every word checked by the parsers below."""
+    """What the settings ask for."""
 
     mode: str = "none"
     """none or bridge"""
@@ -108,11 +101,6 @@ class NetworkPlan:
         return self.attached if self.mode == "bridge" else self.attached[1:]
 
 
-def is_name(text: str) -> bool:
-    """Return whether `text` obeys the name rule of R-51; it says nothing of reserved names."""
-    return 0 < len(text) <= MAX_NAME and text[0] in _ALPHANUMERIC and _NAME_CHARACTERS.issuperset(text)
-
-
 def shown(text: str) -> str:
     """Return a foreign name fit for a message: on one line, clipped."""
     return truncate(visible(text), _SHOWN)
@@ -121,37 +109,6 @@ def shown(text: str) -> str:
 def is_full_id(text: str) -> bool:
     """Return whether `text` is a full ID of Docker: 64 lower-case hex digits."""
     return len(text) == 64 and _HEX.issuperset(text)
-
-
-def parse_network_names(names: tuple[str, ...], *, origin: str) -> tuple[str, ...]:
-    """Return `names`, each once, when all of them can name a network to attach. Raises SandboxConfigError."""
-    for name in names:
-        if not is_name(name):
-            raise SandboxConfigError(
-                f'"{shown(name)}" is not the name of a network ({origin})',
-                hint=f"use letters, digits, _ . and -, at most {MAX_NAME}; `docker network ls` lists the networks",
-            )
-        if name in RESERVED:
-            raise SandboxConfigError(
-                f'"{name}" is not a network that can be attached ({origin})',
-                hint=_reserved_hint(name),
-            )
-    unique = tuple(dict.fromkeys(names))
-    _require_few(len(unique), origin)
-    return unique
-
-
-def parse_compose_project(text: str, *, origin: str) -> str:
-    """Return `text` when it can be the name of a Compose project. Raises SandboxConfigError.
-
-    Compose itself allows lower-case letters, digits, - and _, and writes the name into its labels.
-    """
-    if 0 < len(text) <= MAX_NAME and text[0] in _PROJECT_START and _PROJECT_CHARACTERS.issuperset(text):
-        return text
-    raise SandboxConfigError(
-        f'"{shown(text)}" is not the name of a Compose project ({origin})',
-        hint="use the name that `docker compose ls` shows: lower-case letters, digits, - and _",
-    )
 
 
 def parse_network(raw: Mapping[str, Any]) -> Network:
@@ -259,10 +216,10 @@ def require_attachable(
     name: str, full_id: str, *, driver: str, scope: str, origin: str, config_only: bool = False
 ) -> None:
     """Refuse a network that is not a local one of the bridge driver with an ordinary name (R-52)."""
-    if not is_name(name) or name in RESERVED:
+    if not is_network_name(name) or name in RESERVED_NETWORKS:
         raise SandboxConfigError(
             f'network "{shown(name)}" ({shown(full_id)}) has a name that odek does not attach ({origin})',
-            hint=f"give it a name of letters, digits, _ . and -, at most {MAX_NAME}",
+            hint=f"give it a name of letters, digits, _ . and -, at most {MAX_NETWORK_NAME}",
         )
     wrong = ""
     if config_only:
@@ -316,12 +273,6 @@ def no_network_of_project(request: NetworkRequest) -> SandboxConfigError:
         hint="start it with `docker compose up -d` (`docker compose ls` lists the projects); "
         "a network that Compose calls external is attached by its name, with --sandbox-networks",
     )
-
-
-def _reserved_hint(name: str) -> str:
-    if name == "bridge":
-        return "for the internet use --sandbox-network bridge; it can be combined with attached networks"
-    return "name a network that `docker network create` or Compose has made"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

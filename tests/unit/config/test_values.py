@@ -7,6 +7,7 @@ import pytest
 from odek.config.settings import BY_KEY
 from odek.config.values import split_list
 from odek.errors import ConfigError
+from odek.sandbox_grammar import GrammarError
 
 WHERE = "./odek.json: k"
 
@@ -248,3 +249,36 @@ def test_text_that_is_no_limit_is_refused(key: str, text: str) -> None:
 
 def test_list_keeps_its_order() -> None:
     assert split_list("b,a,b", "o") == ("b", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("key", "raw"),
+    [
+        ("sandbox_network", "host"),
+        ("sandbox_networks", ["a b"]),
+        ("sandbox_networks", ["host"]),
+        ("sandbox_networks", [f"n{number}" for number in range(9)]),
+        ("sandbox_compose_project", "Shop"),
+        ("sandbox_memory", "512mb"),
+        ("sandbox_memory", "512 m"),
+        ("sandbox_memory", "2t"),
+        ("sandbox_memory", "1.5gib"),
+        ("sandbox_cpus", "0.005"),
+        ("sandbox_tmp_size", "1k"),
+        ("sandbox_user", "a b"),
+        ("sandbox_user", "1:2:3"),
+        ("sandbox_env", {"A.B": "1"}),
+        ("sandbox_env", {"UID": "1"}),
+        ("sandbox_env", {"A": "x" * 200_000}),
+        ("sandbox_volumes", ["/data"]),
+        ("sandbox_volumes", ["./a:data"]),
+        ("sandbox_volumes", ["../a:/data"]),
+        ("sandbox_volumes", ["./a:/workspace/x"]),
+        ("sandbox_volumes", ["~/a:/data"]),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_a_run_would_refuse_is_no_setting(key: str, raw: object) -> None:
+    """V3: the settings are read with the sandbox's own grammar, so `config view` never shows what a run refuses."""
+    with pytest.raises(GrammarError):
+        BY_KEY[key].kind.from_json(raw, WHERE)

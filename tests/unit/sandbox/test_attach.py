@@ -16,8 +16,7 @@ from odek.sandbox.container.container import Container
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment
 from odek.sandbox.container.scripts import pack_script
 from odek.sandbox.container.verify import inspect_mismatches
-from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.spec import parse_volume
+from odek.sandbox_grammar import GrammarError, parse_volume
 
 MARK = "ab" * 16
 WITH = replace(SPEC, attachments=True)
@@ -63,8 +62,8 @@ def test_tmpfs_that_is_not_as_asked_for_is_a_mismatch() -> None:
 @pytest.mark.parametrize("target", ["/ctx", "/ctx/x", "/./ctx"])
 def test_nothing_is_mounted_over_it(target: str) -> None:
     """R-33."""
-    with pytest.raises(SandboxConfigError):
-        parse_volume(f"a:{target}", origin="./odek.json")
+    with pytest.raises(GrammarError):
+        parse_volume(f"a:{target}", "./odek.json")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image.reference import ImageChoice, parse_default_dockerfile, parse_reference
+from odek.sandbox.image.reference import ImageChoice, parse_default_dockerfile
+from odek.sandbox_grammar import GrammarError, parse_reference
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 PIN = f"alpine:3.22@{DIGEST}"
@@ -26,7 +27,7 @@ PIN = f"alpine:3.22@{DIGEST}"
 )  # fmt: skip
 def test_reference_is_taken_when_it_is_one(text: str) -> None:
     """R-35, D-12."""
-    assert parse_reference(text, origin="--sandbox-image") == text
+    assert parse_reference(text, "--sandbox-image") == text
 
 
 @pytest.mark.parametrize(
@@ -49,8 +50,8 @@ def test_reference_is_taken_when_it_is_one(text: str) -> None:
 )  # fmt: skip
 def test_reference_is_refused_with_its_origin_when_it_is_none(text: str) -> None:
     """A1, R-7, R-8, R-35: before Docker is asked anything."""
-    with pytest.raises(SandboxConfigError, match=r"is not an image reference \(--sandbox-image\)") as refused:
-        parse_reference(text, origin="--sandbox-image")
+    with pytest.raises(GrammarError, match=r"is not an image reference \(--sandbox-image\)") as refused:
+        parse_reference(text, "--sandbox-image")
     assert "\n" not in refused.value.message
     assert len(refused.value.message) < 400
 
@@ -60,8 +61,8 @@ def test_reference_is_refused_with_its_origin_when_it_is_none(text: str) -> None
 )
 def test_hex_digits_are_taken_for_an_id_that_somebody_copied(text: str) -> None:
     """A1: Docker refuses 64 of them, and takes fewer for the beginning of an ID."""
-    with pytest.raises(SandboxConfigError, match=r"looks like an image ID.*\(--sandbox-image\)") as refused:
-        parse_reference(text, origin="--sandbox-image")
+    with pytest.raises(GrammarError, match=r"looks like an image ID.*\(--sandbox-image\)") as refused:
+        parse_reference(text, "--sandbox-image")
     assert "sha256: and all 64 digits" in refused.value.hint
 
 

@@ -6,17 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from odek.errors import OdekError
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.network.plan import (
-    Network,
-    NetworkPlan,
-    NetworkRequest,
-    narrow,
-    parse_compose_project,
-    parse_network,
-    parse_network_names,
-    plan_networks,
-)
+from odek.sandbox.network.plan import Network, NetworkPlan, NetworkRequest, narrow, parse_network, plan_networks
+from odek.sandbox_grammar import GrammarError, parse_compose_project, parse_network_names
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 FLAG = "--sandbox-networks"
@@ -33,7 +26,7 @@ def request(*names: str, project: str = "", mode: str = "none") -> NetworkReques
     )
 
 
-def refusal(error: pytest.ExceptionInfo[SandboxConfigError]) -> tuple[str, str]:
+def refusal(error: pytest.ExceptionInfo[OdekError]) -> tuple[str, str]:
     return error.value.message, error.value.hint
 
 
@@ -54,7 +47,7 @@ def refusal(error: pytest.ExceptionInfo[SandboxConfigError]) -> tuple[str, str]:
 )
 def test_network_name_is_kept_when_it_obeys_the_rule(name: str) -> None:
     """R-51: letters, digits, _ . and -; a name that looks like an ID or an order is still a name."""
-    assert parse_network_names((name,), origin=FLAG) == (name,)
+    assert parse_network_names((name,), FLAG) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +83,8 @@ def test_network_name_is_kept_when_it_obeys_the_rule(name: str) -> None:
 )
 def test_network_name_is_refused_when_it_breaks_the_rule(name: str, shown: str) -> None:
     """R-51, R-64: nothing slips past the end of the rule, and the refused name is shown safely."""
-    with pytest.raises(SandboxConfigError) as error:
-        parse_network_names(("good", name), origin=FLAG)
+    with pytest.raises(GrammarError) as error:
+        parse_network_names(("good", name), FLAG)
     assert refusal(error) == (
         f'"{shown}" is not the name of a network ({FLAG})',
         "use letters, digits, _ . and -, at most 128; `docker network ls` lists the networks",
@@ -109,20 +102,20 @@ def test_network_name_is_refused_when_it_breaks_the_rule(name: str, shown: str) 
 )
 def test_reserved_name_is_refused(name: str, hint: str) -> None:
     """R-51: the modes of Docker are no networks to attach."""
-    with pytest.raises(SandboxConfigError) as error:
-        parse_network_names((name,), origin=FLAG)
+    with pytest.raises(GrammarError) as error:
+        parse_network_names((name,), FLAG)
     assert refusal(error) == (f'"{name}" is not a network that can be attached ({FLAG})', hint)
 
 
 def test_network_named_twice_counts_once() -> None:
     """R-51: eight different names may be asked for, however often each is repeated."""
     eight = tuple(f"n{number}" for number in range(8))
-    assert parse_network_names(eight + eight, origin=FLAG) == eight
+    assert parse_network_names(eight + eight, FLAG) == eight
 
 
 def test_ninth_network_name_is_refused() -> None:
     """R-51: at most 8."""
-    with pytest.raises(SandboxConfigError) as error:
+    with pytest.raises(GrammarError) as error:
         parse_network_names(tuple(f"n{number}" for number in range(9)), origin=FLAG)
     assert refusal(error) == (
         f"9 networks are asked for, at most 8 can be attached ({FLAG})",
@@ -133,7 +126,7 @@ def test_ninth_network_name_is_refused() -> None:
 @pytest.mark.parametrize("project", ["app", "0", "my-app_2", "a" * 128])
 def test_compose_project_is_kept_when_compose_itself_allows_it(project: str) -> None:
     """R-53."""
-    assert parse_compose_project(project, origin=COMPOSE_FLAG) == project
+    assert parse_compose_project(project, COMPOSE_FLAG) == project
 
 
 @pytest.mark.parametrize(
@@ -156,8 +149,8 @@ def test_compose_project_is_kept_when_compose_itself_allows_it(project: str) -> 
 )
 def test_compose_project_is_refused_when_it_could_widen_the_filter(project: str, shown: str) -> None:
     """B28: odd values reach no filter."""
-    with pytest.raises(SandboxConfigError) as error:
-        parse_compose_project(project, origin=COMPOSE_FLAG)
+    with pytest.raises(GrammarError) as error:
+        parse_compose_project(project, COMPOSE_FLAG)
     assert refusal(error) == (
         f'"{shown}" is not the name of a Compose project ({COMPOSE_FLAG})',
         "use the name that `docker compose ls` shows: lower-case letters, digits, - and _",
