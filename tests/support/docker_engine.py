@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
+import json
 import shutil
+import socket
 import struct
 import subprocess
 import tarfile
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 LABEL = "io.odek.sandbox"
 """label of every container, network and volume that odek makes"""
@@ -26,6 +31,8 @@ class Engine:
     client: str
     """absolute path of the docker program"""
     version: str
+    address: str = ""
+    """of the daemon, as a URL; "": not known"""
 
     def run(
         self, *arguments: str, stdin: bytes | None = None, check: bool = True, timeout_s: float = 120
@@ -39,7 +46,27 @@ class Engine:
         return text
 
     def labelled(self) -> frozenset[str]:
-        """Return "kind id" of every container, network and volume that odek made and nobody removed."""
+        """Return "kind id" of every container, network and volume that odek made and nobody removed.
+
+        Each test with Docker asks twice, so the socket is asked where there is one: clients take twenty times as long.
+        """
+        try:
+            return self._labelled_by_socket()
+        except (OSError, http.client.HTTPException):
+            return self._labelled_by_client()
+
+    def _labelled_by_socket(self) -> frozenset[str]:
+        asked = f"filters={urllib.parse.quote(json.dumps({'label': [LABEL]}))}"
+        connection = _SocketConnection(self.address)
+        try:
+            found = [f"container {each['Id']}" for each in connection.ask(f"/containers/json?all=1&{asked}")]
+            found += [f"network {each['Id']}" for each in connection.ask(f"/networks?{asked}")]
+            found += [f"volume {each['Name']}" for each in connection.ask(f"/volumes?{asked}")["Volumes"] or ()]
+        finally:
+            connection.close()
+        return frozenset(found)
+
+    def _labelled_by_client(self) -> frozenset[str]:
         label = f"label={LABEL}"
         listings = {
             "container": ("ps", "--all", "--no-trunc", "--filter", label, "--format", "{{.ID}}"),
@@ -56,6 +83,29 @@ class Engine:
         return self.run("ps", "--all", "--quiet", "--no-trunc", "--filter", label).stdout.split()
 
 
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP on the socket of a daemon."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__("docker", timeout=60)
+        self._kind, _, self._path = address.partition("://")
+
+    def connect(self) -> None:
+        if self._kind != "unix":
+            raise ConnectionError("the daemon has no socket here")
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+    def ask(self, path: str) -> Any:
+        self.request("GET", path)
+        answer = self.getresponse()
+        data = answer.read()
+        if answer.status != 200:
+            raise http.client.HTTPException(f"{path}: {answer.status}")
+        return json.loads(data)
+
+
 def find_engine() -> Engine | str:
     """Return the engine that answers, or why there is none."""
     client = shutil.which("docker")
@@ -67,7 +117,11 @@ def find_engine() -> Engine | str:
     except subprocess.TimeoutExpired:
         return "the Docker engine does not answer"
     version = done.stdout.strip()
-    return Engine(client=client, version=version) if done.returncode == 0 and version else done.stderr.strip()
+    if done.returncode != 0 or not version:
+        return done.stderr.strip()
+    context = [client, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]
+    shown = subprocess.run(context, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    return Engine(client=client, version=version, address=shown.stdout.strip() if shown.returncode == 0 else "")
 
 
 def gateway_of_the_bridge(engine: Engine, image: str) -> str:
