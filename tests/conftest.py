@@ -17,6 +17,8 @@ import pytest
 from support.docker_engine import Engine, find_engine, find_static_busybox, import_base_image
 from support.odek_process import Odek
 
+pytest.register_assert_rewrite("support.executor_contract")
+
 REMOVAL_GRACE_S = 5  # Docker removes a `--rm` container some time after its client has ended
 
 

@@ -294,6 +294,8 @@ def access_reason(error: OSError) -> str:
     """Return the words for a failed access, to stand behind the path."""
     if error.errno == errno.ENOENT:
         return "does not exist"
-    if error.errno in (errno.ELOOP, errno.ENXIO):  # a link or a pipe that was no such thing a moment ago
+    if error.errno == errno.ELOOP:  # a link that was none a moment ago
         return "changed while it was being opened"
+    if error.errno == errno.ENXIO:  # a socket, or a pipe that was none a moment ago
+        return "is not a regular file"
     return f"cannot be used: {error.strerror}"

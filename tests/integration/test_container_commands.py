@@ -24,48 +24,6 @@ def test_kernel_enforces_what_was_asked_for(shared_box: Container) -> None:
     )
 
 
-def test_command_sees_end_of_input_at_once(shared_box: Container) -> None:
-    """B05."""
-    assert output(shared_box, "cat; echo rc=$?; read a; echo got=[$a]; sh -s; test -t 0 || echo no terminal") == (
-        "rc=0\ngot=[]\nno terminal\n"
-    )
-
-
-def test_output_is_exact_bytes(shared_box: Container) -> None:
-    """B03, R-41: both streams in order, the status kept."""
-    done = shared_box.run(
-        "printf 'a\\377\\376\\000b\\r\\nc\\033]0;pwn\\007'; echo err >&2; echo out; exit 3", timeout_s=10
-    )
-    assert (done.output.data, done.code) == (b"a\xff\xfe\x00b\r\nc\x1b]0;pwn\x07err\nout\n", 3)
-
-
-@pytest.mark.parametrize("size", [131_071, 131_072, 200_000, 3_000_000])
-def test_command_of_any_length_runs(size: int, shared_box: Container) -> None:
-    """B14: an argument ends at 128 KiB, stdin does not."""
-    head, tail = "cat >long <<'END'\n", "\nEND\n"
-    body = "x" * (size - len(head) - len(tail))
-    assert output(shared_box, head + body + tail) == ""
-    assert output(shared_box, "wc -c <long; tr -d x <long") == f"{len(body) + 1}\n\n"
-
-
-@pytest.mark.parametrize(
-    ("command", "printed"),
-    [
-        ("echo 'it'\\''s'", "it's\n"),
-        ('echo $#; echo "$@"; echo $0', "0\n\nsh\n"),
-        ("cat <<'E'\n$x `y`\nE\n", "$x `y`\n"),
-        ("# only a comment", ""),
-        ("echo a\\\n", "a\n"),
-        ("exit 0; echo no", ""),
-        ("set -- a b; shift; echo $1", "b\n"),
-        ("f() { return 0; }; f; echo $?", "0\n"),
-        ("echo ${mark-unset} ${line-unset}", "unset unset\n"),
-    ],
-)
-def test_command_means_what_a_shell_means_by_it(command: str, printed: str, shared_box: Container) -> None:
-    assert output(shared_box, command) == printed
-
-
 @pytest.mark.parametrize(
     ("command", "code"),
     [("exit 7", 7), ("false", 1), ("if", 2), ("nosuchprogram", 127), ("kill -9 $$", 137), ("return 5", 5)],

@@ -35,7 +35,7 @@ FAULTS = {
     "B04": "test_endless_output_stays_out_of_memory test_endless_output_is_counted_in_bounded_memory",
     "B05": "test_command_that_reads_stdin_sees_its_end test_line_typed_while_a_command_reads_is_the_next_entry",
     "B06": "test_commands_in_the_sandbox_have_no_terminal test_commands_on_the_host_have_no_terminal",
-    "B14": "test_command_of_any_length_runs test_run_takes_commands_of_any_length",
+    "B14": "test_command_of_any_length_runs",
     "B37": "test_file_that_cannot_be_read_as_meant_ends_the_run",
     "B38": "test_file_that_cannot_be_read_as_meant_ends_the_run",
     "B39": "test_stream_gives_each_call_once "
@@ -80,10 +80,10 @@ FAULTS = {
 def documented() -> dict[str, list[str]]:
     """name of a test → what its docstring says, for each test of that name"""
     found: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    for path in sorted((ROOT / "tests").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if any(name in text for tests in (*ACCEPTANCE.values(), *FAULTS.values()) for name in tests.split()):
-            for node in ast.parse(text).body:
+            for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.FunctionDef):
                     found.setdefault(node.name, []).append(ast.get_docstring(node) or "")
     return found

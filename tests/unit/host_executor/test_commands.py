@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
+from odek.errors import ExecutableMissing, Interrupted
 from odek.executor import CommandRequest, CommandResult, ScanOptions
 from odek.host_executor import commands
 from odek.host_executor.commands import HostExecutor, scrub_environment
@@ -50,48 +50,9 @@ def running_with(word: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("command", "output", "code"),
-    [
-        pytest.param("echo one; echo two >&2; echo three", b"one\ntwo\nthree\n", 0, id="streams in order"),
-        pytest.param("exit 3", b"", 3, id="exit code"),
-        pytest.param("false; true", b"", 0, id="code of the last command"),
-        pytest.param("kill -TERM $$", b"", 143, id="ended by a signal"),
-        pytest.param('echo "$0" $#; set | grep -c odek_command', b"sh 0\n0\n", 1, id="nothing of ours in the shell"),
-        pytest.param("printf 'a\\377\\000b'", b"a\xff\x00b", 0, id="B03: bytes as they are"),
-        pytest.param("# only a comment", b"", 0, id="comment"),
-        pytest.param("cat <<'END'\nin: $HOME\nEND", b"in: $HOME\n", 0, id="here-document at the end"),
-        pytest.param("echo a \\\n", b"a\n", 0, id="newline after a backslash is kept"),
-        pytest.param("echo Ä ☃", "Ä ☃\n".encode(), 0, id="not only ASCII"),
-    ],
-)
-def test_run_behaves_like_sh_c(host: HostExecutor, command: str, output: bytes, code: int) -> None:
-    assert told(host.run(command, timeout_s=LONG_S)) == (output, code, False, ())
-
-
-def test_run_starts_in_the_workspace(host: HostExecutor) -> None:
-    assert host.run("pwd", timeout_s=LONG_S).output.text == host.workspace + "\n"
-
-
-@pytest.mark.parametrize("command", ["cat; echo rc=$?", "read a; echo rc=0", "sh -s; echo rc=$?"])
-def test_run_gives_no_input(host: HostExecutor, command: str) -> None:
-    """B05: whoever reads stdin sees its end at once."""
-    assert host.run(command, timeout_s=LONG_S).output.text == "rc=0\n"
-
-
 def test_run_gives_no_terminal(host: HostExecutor) -> None:
     result = host.run("test -t 0 || echo none; (: </dev/tty) 2>/dev/null || echo none", timeout_s=LONG_S)
     assert result.output.text == "none\nnone\n"
-
-
-@pytest.mark.parametrize("length", [131_000, 131_071, 131_072, 200_000, 3_000_000])
-def test_run_takes_commands_of_any_length(host: HostExecutor, length: int) -> None:
-    """B14: one argument of a program holds at most 131 071 bytes; a command is not limited by that."""
-    frame = "cat >out <<'END'\n{}\nEND"
-    body = "x" * (length - len(frame) + 2)
-    command = frame.format(body)
-    assert (len(command), told(host.run(command, timeout_s=LONG_S))) == (length, (b"", 0, False, ()))
-    assert (Path(host.workspace) / "out").read_text() == body + "\n"
 
 
 def test_run_keeps_both_ends_and_the_true_size_of_long_output(host: HostExecutor) -> None:
@@ -215,14 +176,6 @@ def test_scrub_environment_goes_by_the_segments_of_a_name() -> None:
     assert list(scrub_environment(dict.fromkeys(secret + harmless, "x"))) == harmless
 
 
-def test_files_are_those_of_the_workspace(host: HostExecutor) -> None:
-    host.write("a/b.txt", b"text", replacing=None)
-    assert host.run("cat a/b.txt", timeout_s=LONG_S).output.data == b"text"
-    assert host.read(f"{host.workspace}/a/b.txt", limit_bytes=10) == b"text"
-    with pytest.raises(FileAccessDenied):
-        host.read("../x", limit_bytes=10)
-
-
 def both(result: CommandResult) -> tuple[bytes, bytes, int | None, bool]:
     assert result.stderr is not None
     return result.output.data, result.stderr.data, result.code, result.timed_out
@@ -230,24 +183,6 @@ def both(result: CommandResult) -> tuple[bytes, bytes, int | None, bool]:
 
 def requests(*commands: str, timeout_s: float = LONG_S) -> list[CommandRequest]:
     return [CommandRequest(command=command, timeout_s=timeout_s) for command in commands]
-
-
-def test_run_many_keeps_the_streams_apart_and_the_order(host: HostExecutor) -> None:
-    """R-83, F-65."""
-    results = host.run_many(requests("sleep 0.3; echo a; echo b >&2", "printf c >&2; exit 3", "kill -9 $$", "cat"))
-    assert [both(result) for result in results] == [
-        (b"a\n", b"b\n", 0, False),
-        (b"", b"c", 3, False),
-        (b"", b"", 137, False),
-        (b"", b"", 0, False),
-    ]
-
-
-def test_run_many_runs_at_the_same_time(host: HostExecutor) -> None:
-    """R-83: each waits for the other, which no order of running them one by one could satisfy."""
-    meet = "touch {0}; while [ ! -e {1} ]; do sleep 0.01; done; echo met"
-    results = host.run_many(requests(meet.format("a", "b"), meet.format("b", "a"), timeout_s=20))
-    assert [both(result) for result in results] == [(b"met\n", b"", 0, False)] * 2
 
 
 def test_run_many_stops_only_what_takes_too_long(host: HostExecutor) -> None:
@@ -282,21 +217,6 @@ def test_run_many_leaves_nothing_behind_when_interrupted(host: HostExecutor) -> 
 
 def test_run_many_of_nothing_is_nothing(host: HostExecutor) -> None:
     assert host.run_many([]) == ()
-
-
-def test_read_many_answers_for_each_path(host: HostExecutor) -> None:
-    """R-44: one refusal does not cost the others; together they stay below the limit."""
-    for name, size in (("a", 3), ("b", 4), ("c", 9)):
-        host.write(name, b"x" * size, replacing=None)
-    found = host.read_many(["a", "../x", "c", "nope", "b", "a"], limit_bytes=5, total_bytes=8)
-    assert [item if isinstance(item, bytes) else item.message for item in found] == [
-        b"xxx",
-        '"../x" leaves the workspace',
-        '"c" is larger than 5 bytes (9)',
-        '"nope" does not exist',
-        b"xxxx",
-        '"a" was not read: too much at once',
-    ]
 
 
 def test_folders_are_those_of_the_workspace(host: HostExecutor) -> None:
