@@ -7,6 +7,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     sandbox_grammar.py how values of the sandbox's settings are written: the one grammar
     cancel.py          cancelling work, in any thread
     secret_names.py    which variables hold a secret, by their names
+    packaged.py        files that are packaged with odek
     redact.py          secrets taken out of text
     process.py         child processes: the only subprocess
     piped.py           long-lived children, line by line

@@ -80,7 +80,8 @@ class Agent:
         """all of the conversation; it only grows"""
         self.usage = Usage()
         """of the present or the last run"""
-        self._model = model
+        self.model = model
+        """may be exchanged between two runs"""
         self._tools = tools
         self._sink = sink
         self._max_iterations = max_iterations
@@ -186,7 +187,7 @@ class Agent:
 
     def _fitting(self, tools: tuple[ToolSpec, ...], size: int) -> TrimState:
         """Return the cut with which what now has `size` tokens fits the model's window, as far as that is known."""
-        window = self._model.window(size)
+        window = self.model.window(size)
         if window is None or size <= window * _WINDOW_SHARE:
             return self._cut
         return trim_to(self.messages, tools, self._cut, int(window * _WINDOW_SHARE))
@@ -229,7 +230,7 @@ class Agent:
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         self._arrived = ""
-        reply = self._model.complete(view, tools, self._take_text)
+        reply = self.model.complete(view, tools, self._take_text)
         self._arrived = ""
         return reply
 

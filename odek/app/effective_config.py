@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
-from odek.app.isolation import SandboxDecision, choose_intent
+from odek.app.config import Config
+from odek.app.isolation import CommandProfile, SandboxDecision, decide_sandbox
 from odek.app.project_approval import approval_request
-from odek.app.sandbox import limits_of
 from odek.app.sandbox_image import default_image
+from odek.app.sandbox_request import limits_of
 from odek.app.tool_names import disabled_tools
 from odek.approval.store import ApprovalStore
-from odek.config.layers import Layer
-from odek.config.options import Source
-from odek.config.resolve import project_overrides
 from odek.config.settings import Settings
 from odek.config.view import view
 from odek.errors import OdekError
@@ -28,35 +26,26 @@ from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.network.plan import NetworkPlan
 from odek.state import StateFolder
 
+_RUN = CommandProfile(command="run")
 _NETWORK_KEYS = frozenset(("sandbox_networks", "sandbox_compose_project"))
 
 
-def settings_of_a_run(settings: Settings, layers: Sequence[Layer], host: Host) -> dict[str, dict[str, object]]:
+def settings_of_a_run(config: Config, host: Host) -> dict[str, dict[str, object]]:
     """Return `view` with what `odek run` here would apply where nothing is set, Docker not asked.
 
     "pending" is true for what the project asks and the operator has not approved; of networks that
     cannot be known here: an approval binds the IDs that they have when a run begins.
     """
+    settings = config.settings
     shown = view(settings)
     for key, value, origin in _unset(settings, host):
         shown[key] |= {"value": value, "origin": origin}
-    intent = _intent(settings)
-    decider = "no_sandbox" if intent.origin == "ODEK_NO_SANDBOX" else "sandbox"
-    shown["sandbox"] = {**shown[decider], "value": intent.sandboxed, "origin": intent.origin}
-    for key in _pending(settings, layers, host):
+    decision = decide_sandbox(_RUN, settings)
+    decider = "no_sandbox" if decision.origin == "ODEK_NO_SANDBOX" else "sandbox"
+    shown["sandbox"] = {**shown[decider], "value": decision.sandboxed, "origin": decision.origin}
+    for key in _pending(config, host):
         shown[key]["pending"] = True
     return shown
-
-
-def _intent(settings: Settings) -> SandboxDecision:
-    return choose_intent(
-        enabled=settings.sandbox.enabled,
-        origin=settings.origin_of("sandbox"),
-        from_flag=settings.source_of("sandbox") is Source.FLAG,
-        no_sandbox=settings.no_sandbox,
-        default=True,
-        command="run",
-    )
 
 
 def _unset(settings: Settings, host: Host) -> Iterator[tuple[str, object, str]]:
@@ -77,8 +66,8 @@ def _own_image(host: Host) -> tuple[str, str]:
     return (default_image(), "the pinned default") if dockerfile is None else (dockerfile.tag, f"./{NAME}")
 
 
-def _pending(settings: Settings, layers: Sequence[Layer], host: Host) -> Sequence[str]:
-    overrides = project_overrides(layers)
+def _pending(config: Config, host: Host) -> Sequence[str]:
+    settings, overrides = config.settings, config.overrides
     keys = [override.key for override in overrides]
     if not keys or settings.approve_project_sandbox:
         return ()
@@ -94,7 +83,7 @@ def _pending(settings: Settings, layers: Sequence[Layer], host: Host) -> Sequenc
 
 
 def effective_config(
-    settings: Settings, intent: SandboxDecision, facts: ContainerFacts | None, *, on_host_because: str = ""
+    settings: Settings, decision: SandboxDecision, facts: ContainerFacts | None, *, on_host_because: str = ""
 ) -> dict[str, object]:
     """Return one JSON object; `facts` is None when commands run on the host, which has the reason `on_host_because`.
 
@@ -109,7 +98,12 @@ def effective_config(
         **{key: shown[key]["value"] for key in named},
         "base_url": _host_of(settings.model.base_url),
         "tools": {"enabled": shown["tools.enabled"]["value"], "disabled": list(disabled_tools(settings))},
-        "sandbox": {"enabled": facts is not None, "explicit": intent.explicit, **place, **_container(settings, facts)},
+        "sandbox": {
+            "enabled": facts is not None,
+            "explicit": decision.explicit,
+            **place,
+            **_container(settings, facts),
+        },
         "source": {key: entry["source"] for key, entry in shown.items()},
     }
 

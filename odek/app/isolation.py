@@ -6,19 +6,32 @@ Two cells of the whole table lead to the host; whatever is not in it stops the r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from odek.config.options import Source
+from odek.config.settings import Settings
 from odek.errors import ConfigError, OdekError, UsageError
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
-
-Outcome = Literal["stop", "host"]
+from odek.text import visible
 
 PIN_ORIGIN = "as the session was begun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandProfile:
+    """What makes one command different from another."""
+
+    command: str
+    sandboxed_by_default: bool = True
+    never_on_host: bool = False
+    """no fall back to the host, whatever the cause: `serve`"""
+    pinned: bool | None = None
+    """whether the session that goes on was begun in a sandbox (R-2); None: it begins here"""
+    surface: str = "a terminal; the answer is printed as plain text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxDecision:
-    """Whether commands are to run in a sandbox, and how firmly that was said."""
+    """Whether commands are to run in a sandbox, and who decided it."""
 
     sandboxed: bool
     explicit: bool
@@ -44,7 +57,42 @@ class FallbackPolicy:
     """a project must not push work to the host by naming an image that cannot be pulled (D-1)"""
 
 
-def choose_intent(
+def decide_sandbox(profile: CommandProfile, settings: Settings) -> SandboxDecision:
+    """Return whether a command with `profile` is to run in a sandbox, and who said so."""
+    return choose_sandbox(
+        enabled=settings.sandbox.enabled,
+        origin=settings.origin_of("sandbox"),
+        from_flag=settings.source_of("sandbox") is Source.FLAG,
+        no_sandbox=settings.no_sandbox,
+        default=profile.sandboxed_by_default,
+        command=profile.command,
+        pinned=profile.pinned,
+    )
+
+
+def require_permitted(decision: SandboxDecision, settings: Settings) -> None:
+    """Refuse a run on this host that a setting forbids. Raises ConfigError and UsageError."""
+    require_allowed(decision, required=settings.require_sandbox)
+    readonly = settings.origin_of("sandbox_readonly") if settings.sandbox.readonly else ""
+    require_readonly_kept(decision, readonly_origin=readonly)
+
+
+def fallback_policy(
+    profile: CommandProfile, settings: Settings, decision: SandboxDecision, *, image_from_project: bool
+) -> FallbackPolicy:
+    """Return what forbids a run the fall back to the host."""
+    sandbox = settings.sandbox
+    return FallbackPolicy(
+        explicit=decision.explicit,
+        required=settings.require_sandbox,
+        networks_asked=bool(sandbox.networks or sandbox.compose_project or sandbox.networks_asked_by),
+        readonly_asked=sandbox.readonly,
+        never_on_host=profile.never_on_host or profile.pinned is True,
+        image_from_project=image_from_project,
+    )
+
+
+def choose_sandbox(
     *,
     enabled: bool | None,
     origin: str,
@@ -71,53 +119,59 @@ def choose_intent(
     return SandboxDecision(sandboxed=default, explicit=False, origin=f"the default of odek {command}")
 
 
-def require_allowed(intent: SandboxDecision, *, required: bool) -> None:
+def require_allowed(decision: SandboxDecision, *, required: bool) -> None:
     """Refuse a run without a sandbox where ODEK_REQUIRE_SANDBOX forbids it (R-4). Raises ConfigError."""
-    if required and not intent.sandboxed:
+    if required and not decision.sandboxed:
         raise ConfigError(
-            f"commands would run without a sandbox ({intent.origin}), and ODEK_REQUIRE_SANDBOX forbids it",
+            f"commands would run without a sandbox ({decision.origin}), and ODEK_REQUIRE_SANDBOX forbids it",
             hint="drop the opt-out, or unset ODEK_REQUIRE_SANDBOX",
         )
 
 
-def require_readonly_kept(intent: SandboxDecision, *, readonly_origin: str) -> None:
+def require_readonly_kept(decision: SandboxDecision, *, readonly_origin: str) -> None:
     """Refuse a run without a sandbox where `readonly_origin` ("" for nobody) asked for read-only (D-22).
 
     Raises UsageError.
     """
-    if readonly_origin and not intent.sandboxed:
+    if readonly_origin and not decision.sandboxed:
         raise UsageError(
-            f"read-only was asked for ({readonly_origin}), and commands would run without a sandbox ({intent.origin}), "
-            "which cannot keep it",
+            f"read-only was asked for ({readonly_origin}), and commands would run without a sandbox "
+            f"({decision.origin}), which cannot keep it",
             hint="drop the opt-out, or set ODEK_SANDBOX_READONLY=0 to give this run write access to the folder",
         )
 
 
-def decide(error: BaseException, firmness: FallbackPolicy) -> Outcome:
-    """Return whether a sandbox that could not be had stops the run or lets it go on on the host (R-7)."""
-    if firmness.explicit or firmness.required or firmness.networks_asked or firmness.never_on_host:
-        return "stop"
-    if firmness.readonly_asked:
-        return "stop"
+def may_fall_back(error: BaseException, policy: FallbackPolicy) -> bool:
+    """Return whether a run goes on on the host when its sandbox could not be had (R-7); else it stops."""
+    if policy.explicit or policy.required or policy.networks_asked or policy.never_on_host or policy.readonly_asked:
+        return False
     if isinstance(error, DaemonUnreachable):
-        return "host"
-    if isinstance(error, ImageUnavailable) and not firmness.image_from_project:
-        return "host"
-    return "stop"  # stop rather than run on the host what was meant for the sandbox
+        return True
+    # whatever else: stop rather than run on the host what was meant for the sandbox
+    return isinstance(error, ImageUnavailable) and not policy.image_from_project
 
 
-def explain_stop(error: OdekError, firmness: FallbackPolicy) -> str:
+def explain_stop(error: OdekError, policy: FallbackPolicy) -> str:
     """Return why this failure does not fall back to the host; "" where it does, or where none ever would."""
-    if not isinstance(error, (DaemonUnreachable, ImageUnavailable)) or decide(error, firmness) == "host":
+    if not isinstance(error, (DaemonUnreachable, ImageUnavailable)) or may_fall_back(error, policy):
         return ""
-    if firmness.required:
+    if policy.required:
         return "ODEK_REQUIRE_SANDBOX is set"
-    if firmness.networks_asked:
+    if policy.networks_asked:
         return "networks were asked for"
-    if firmness.readonly_asked:
+    if policy.readonly_asked:
         return "read-only was asked for"
-    if firmness.never_on_host:
+    if policy.never_on_host:
         return "this session must not run on the host"
-    if firmness.explicit:
+    if policy.explicit:
         return "a sandbox was asked for explicitly"
     return "the image was named by the project"
+
+
+def void_settings(settings: Settings) -> tuple[str, ...]:
+    """Return the settings of the sandbox that mean nothing on this host, each with who set it."""
+    return tuple(
+        f"{key} ({visible(found.origin)})"
+        for key, found in settings.resolved.items()
+        if key.startswith("sandbox_") and found.source is not Source.DEFAULT and found.value not in (False, "", ())
+    )

@@ -74,8 +74,8 @@ def git_data_outside(workdir: str) -> bool:
     return not is_inside(os.path.realpath(path), workdir)
 
 
-def tell_of_openings(below: Sequence[str], workdir: str, emit: Sink) -> None:
-    """Tell the user, in one line each."""
+def show_openings(below: Sequence[str], workdir: str, emit: Sink) -> None:
+    """Show the user, in one line each."""
     if below:
         emit(
             WarningIssued(

@@ -1,22 +1,26 @@
-"""What a project asks the operator for, and the operator's word on it (R-60, R-61)."""
+"""What a project asks the operator for, and the operator's answer (R-60, R-61)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass
+from typing import Literal, cast
 
+from odek.approval.description import describe_plainly
 from odek.approval.gate import Operator, require_approval
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride
-from odek.approval.store import ApprovalStore
+from odek.approval.store import ApprovalStore, approval_key
 from odek.config.resolve import Override
 from odek.config.settings import Settings
 from odek.config.values import variables_in
+from odek.errors import ApprovalDenied
 from odek.events import Sink
 from odek.host import Host
 from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.network.plan import NetworkPlan
 from odek.state import StateFolder
+
+ApprovalState = Literal["not needed", "given by the environment", "remembered", "asked for", "impossible", "unknown"]
 
 
 def approval_request(
@@ -26,9 +30,13 @@ def approval_request(
     dockerfile: Dockerfile | None = None,
     *,
     readonly: bool = False,
+    build_network: bool = False,
 ) -> ApprovalRequest:
     """Return what the project asks the operator for: its overrides, networks by their full IDs, and the
-    build of `dockerfile`; `readonly`: whether the sandbox is. Pure."""
+    build of `dockerfile`. Pure.
+
+    `readonly`: whether the sandbox is; `build_network`: whether the operator gives the build the network.
+    """
     asked = {override.key: override.value for override in overrides}
     env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
     by_project = "sandbox_networks" in asked or "sandbox_compose_project" in asked
@@ -48,18 +56,53 @@ def approval_request(
         user=str(asked.get("sandbox_user", "")),
         dockerfile_sha256=dockerfile.sha256 if dockerfile else "",
         ignore_sha256=dockerfile.ignore_sha256 if dockerfile else "",
+        build_network=build_network,
         readonly=readonly,
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """The operator's answer to one request: what may be started with it is that request and no other (R-105)."""
+
+    key: str
+    """`approval_key` of the request that was approved, or that asked for nothing"""
+
+    def require(self, request: ApprovalRequest) -> None:
+        """Raise ApprovalDenied when `request` is another one than was approved."""
+        if approval_key(request) != self.key:
+            raise ApprovalDenied(
+                "what the project asks for is not what was approved",
+                hint="start odek again to be asked again",
+                detail=describe_plainly(request),
+            )
+
+
 def require_project_approval(
     request: ApprovalRequest, settings: Settings, host: Host, operator: Operator | None, emit: Sink
-) -> None:
-    """Return when `request` may be granted. Raises ApprovalDenied and StateFileError."""
+) -> Grant:
+    """Return the grant for `request`, after asking `operator` where that is needed.
+
+    Raises ApprovalDenied and StateFileError.
+    """
     require_approval(
-        replace(request, build_network=settings.build_network),
+        request,
         operator=operator,
         store=ApprovalStore(StateFolder(host.operator_home)),
         approved_by_environment=settings.approve_project_sandbox,
         emit=emit,
     )
+    return Grant(key=approval_key(request))
+
+
+def approval_state(
+    request: ApprovalRequest, settings: Settings, host: Host, operator: Operator | None
+) -> ApprovalState:
+    """Return what `require_project_approval` would do, without asking. Raises StateFileError."""
+    if request.is_empty:
+        return "not needed"
+    if settings.approve_project_sandbox:
+        return "given by the environment"
+    if ApprovalStore(StateFolder(host.operator_home)).holds(request):
+        return "remembered"
+    return "asked for" if operator else "impossible"

@@ -7,184 +7,304 @@ approval gate stands before anything that could still fall back to the host.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
+from typing import TypeVar, cast
 
-from odek.app.openings import below_workdir, git_data_outside, is_folder, require_leavable, tell_of_openings
-from odek.app.project_approval import approval_request, require_project_approval
-from odek.app.sandbox_image import choose_image, ensure_image, make_image, require_buildable
+from odek.app.config import Config
+from odek.app.openings import git_data_outside, require_leavable, show_openings
+from odek.app.project_approval import (
+    ApprovalState,
+    Grant,
+    approval_request,
+    approval_state,
+    require_project_approval,
+)
+from odek.app.runtime import Runtime
+from odek.app.sandbox_image import (
+    LocalImage,
+    ensure_image,
+    find_local_image,
+    make_image,
+    require_buildable,
+)
+from odek.app.sandbox_request import SandboxRequest, build_request, require_shareable
 from odek.app.seccomp_file import profile_file, profile_path
-from odek.approval.gate import Operator
 from odek.approval.request import ApprovalRequest
-from odek.config.options import Source
-from odek.config.resolve import Override
-from odek.config.settings import Settings
 from odek.config.values import expand_marked
+from odek.errors import OdekError
 from odek.events import Notice, Sink, WarningIssued
-from odek.host import Host, home_of_owner, read_identity, start_of
+from odek.host import Host, read_identity, start_of
 from odek.host_executor.files import PathWalk
 from odek.sandbox.build.builder import Build, BuildOptions
 from odek.sandbox.build.dockerfile import Dockerfile
-from odek.sandbox.client_config import read_client_config
 from odek.sandbox.container.container import Container
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.owner import Owner
 from odek.sandbox.container.start import Surroundings, start
-from odek.sandbox.docker import Docker, probe
-from odek.sandbox.engine import Engine, EngineRequirements, detect_engine, own_user
+from odek.sandbox.docker import probe
+from odek.sandbox.engine import Engine, EngineRequirements, check_engine, own_user, query_engine
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image.reference import ImageChoice
-from odek.sandbox.mounts import read_mounts
+from odek.sandbox.image.resolve import FoundImage
 from odek.sandbox.network.attach import inspect_networks, service_names
 from odek.sandbox.network.checks import removal_hint, require_unchanged, warnings
-from odek.sandbox.network.plan import NetworkPlan, NetworkRequest
-from odek.sandbox.spec import DEFAULT_HOME, DEFAULT_TMP_BYTES, Limits, Mount, SandboxSpec, require_apart, usual_tmp_size
+from odek.sandbox.network.plan import NetworkPlan
+from odek.sandbox.spec import DEFAULT_HOME, SandboxSpec
 from odek.sandbox.workdir import (
-    check_workdir,
     open_source,
     open_workdir,
-    require_own_files,
     require_same_workdir,
     resolve_volume,
 )
-from odek.sandbox_grammar import ENOUGH_PIDS, WORKSPACE, require_small_env
+from odek.sandbox_grammar import ENOUGH_PIDS, require_small_env
 from odek.text import visible
+
+T = TypeVar("T")
+
+
+def _once(look_up: Callable[[SandboxPlan], T]) -> Callable[[SandboxPlan], T]:
+    """Let a look-up happen when it is first needed, and once: what it returned or raised is kept."""
+
+    @wraps(look_up)
+    def kept(plan: SandboxPlan) -> T:
+        known = plan.known
+        if look_up.__name__ not in known:
+            try:
+                known[look_up.__name__] = look_up(plan)
+            except OdekError as error:
+                known[look_up.__name__] = error
+        found = known[look_up.__name__]
+        if isinstance(found, OdekError):
+            raise found
+        return cast("T", found)
+
+    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxRequest:
-    """A sandbox as the settings ask for it: checked, not yet approved, no Docker asked."""
+class SandboxPlan:
+    """The start of a sandbox as far as it can be known without changing anything.
 
-    image: ImageChoice
-    networks: NetworkRequest
-    limits: Limits
-    user: str
-    """as asked for; "" for who started odek, which is another uid in some engines"""
-    volumes: tuple[Mount, ...]
-    missing_folders: tuple[str, ...]
-    """volume sources that must be made"""
-    below: tuple[str, ...] = ()
-    """what this machine has mounted below the working directory, relative to it"""
-    covered: tuple[str, ...] = ()
-    """where in the container an empty folder stands for those of them that are folders"""
-    dockerfile: Dockerfile | None = None
-    """what the image is built from; None when it is not built"""
-    attachments: bool = False
-    """whether there are files from outside the working directory to be given to it"""
+    A start and its explanation walk through the same look-ups in the same order: `before_approval`, the question,
+    `after_approval`. Each asks Docker when it is first needed, and once.
+    """
+
+    request: SandboxRequest
+    config: Config
+    runtime: Runtime
+    known: dict[str, object] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def before_approval(self) -> tuple[Callable[[], object], ...]:
+        """the look-ups that the question needs, which shows the IDs of networks"""
+        return (self.engine, self.networks) if self.request.networks.attaches else ()
+
+    @property
+    def after_approval(self) -> tuple[Callable[[], object], ...]:
+        """the other look-ups, in the order in which a start depends on them"""
+        return (self.env, self.engine, self.local_image)
+
+    @_once
+    def daemon(self) -> str:
+        """Return the version of the daemon that answers. Raises as `probe` does."""
+        return probe(self.runtime.docker, sleep=self.runtime.sleep)
+
+    @_once
+    def described_engine(self) -> Engine:
+        """Return the engine, whether it is fit for this or not. Raises SandboxError."""
+        self.daemon()
+        return query_engine(self.runtime.docker)
+
+    @_once
+    def engine(self) -> Engine:
+        """Return the engine, which gives what the sandbox needs. Raises SandboxError."""
+        engine = self.described_engine()
+        check_engine(engine, self._needs)
+        require_leavable(self.request.below, rootless=engine.rootless)
+        return engine
+
+    @_once
+    def networks(self) -> NetworkPlan:
+        """Return the networks, those to be attached as Docker has them. Raises SandboxError."""
+        if not self.request.networks.attaches:
+            return NetworkPlan(mode=self.request.networks.mode)
+        self.engine()
+        return inspect_networks(self.request.networks, self.runtime.docker)
+
+    def approval_request(self, networks: NetworkPlan | None = None) -> ApprovalRequest:
+        """Return what the project asks for, with these `networks` or those that were looked up."""
+        return approval_request(
+            self.config.overrides,
+            networks or self.networks(),
+            self.runtime.host,
+            self.request.dockerfile,
+            readonly=self.config.settings.sandbox.readonly,
+            build_network=self.config.settings.build_network,
+        )
+
+    def approval_state(self) -> ApprovalState:
+        """Return whether the project's request needs an answer. Raises SandboxError and StateFileError."""
+        runtime = self.runtime
+        return approval_state(self.approval_request(), self.config.settings, runtime.host, runtime.operator)
+
+    @_once
+    def env(self) -> tuple[tuple[str, str], ...]:
+        """Return the variables of the sandbox, those of the project with what they read. Raises ConfigError."""
+        settings = self.config.settings
+        env = expand_marked(
+            settings.sandbox.env, settings.sandbox.raw_env, self.runtime.host.env, origin="./odek.json: sandbox_env"
+        )
+        require_small_env(env, f"{settings.origin_of('sandbox_env')}: sandbox_env")
+        return env
+
+    @_once
+    def local_image(self) -> LocalImage | None:
+        """Return the image if it is here; None: a start pulls or builds it. Raises SandboxError."""
+        request, runtime = self.request, self.runtime
+        self.engine()
+        require_same_workdir(runtime.host.cwd, runtime.host.cwd_id)  # the question may have been open for long
+        return find_local_image(
+            request.image, request.dockerfile, runtime.host, docker=runtime.docker, emit=runtime.emit
+        )
+
+    def facts(self, *, name: str) -> ContainerFacts:
+        """Return what a container called `name` will be, as far as that is planned (R-110). Raises OdekError."""
+        local = self.local_image()
+        spec = sandbox_spec(
+            self,
+            engine=self.engine(),
+            networks=self.networks(),
+            image=self.request.image.ref,
+            image_id=local.found.id if local else "",
+            env=self.env(),
+        )
+        services = service_names(spec.networks, "", self.runtime.docker)
+        return ContainerFacts(
+            name=name,
+            id="",
+            image=spec.image,
+            image_id=spec.image_id,
+            user=spec.user,
+            home=spec.home,
+            network=spec.networks.label,
+            internet=spec.networks.internet,
+            networks=spec.networks.attached,
+            service_names=services.names,
+            shared_names=services.shared,
+            pids_limit=spec.limits.pids,
+            tmp_bytes=spec.limits.tmp_bytes,
+            readonly=spec.readonly,
+            workspace_writable=not spec.readonly,
+            git_outside=spec.git_outside,
+            left_out=spec.left_out,
+        )
+
+    @property
+    def _needs(self) -> EngineRequirements:
+        return EngineRequirements(
+            limits=self.request.limits.settings,
+            readonly=self.config.settings.sandbox.readonly,
+            attaches=self.request.networks.attaches,
+        )
 
 
-def build_request(settings: Settings, host: Host, emit: Sink) -> SandboxRequest:
-    """Check everything that needs no Docker. Raises SandboxConfigError or ConfigError."""
-    sandbox = settings.sandbox
-    origin = settings.origin_of
-    _check_workdir(host)
-    here = read_mounts("self")
-    below = below_workdir(host.cwd, here)
-    resolved = [resolve_volume(text, workdir=host.cwd, origin=origin("sandbox_volumes")) for text in sandbox.volumes]
-    volumes = tuple(mount for mount, _ in resolved)
-    require_apart(volumes, origin=origin("sandbox_volumes"))
-    by_project = settings.source_of("sandbox_volumes") is Source.PROJECT
-    require_own_files(volumes, host.cwd, here, below=below, by_project=by_project, origin=origin("sandbox_volumes"))
-    if sandbox.readonly:  # a promise about this machine's files, whichever way they are reached (D-22)
-        volumes = tuple(replace(volume, readonly=True) for volume in volumes)
-    image, dockerfile = choose_image(settings, host)
-    return SandboxRequest(
-        image=image,
-        dockerfile=dockerfile,
-        networks=_request_networks(settings, emit),
-        limits=limits_of(settings),
-        user=sandbox.user,
-        volumes=volumes,
-        below=below,
-        covered=tuple(f"{WORKSPACE}/{path}" for path in below if is_folder(os.path.join(host.cwd, path))),
-        missing_folders=tuple(mount.source for mount, missing in resolved if missing),
-    )
+def plan_sandbox(config: Config, runtime: Runtime, *, attachments: bool = False) -> SandboxPlan:
+    """Return the plan of a start, all that needs no Docker checked; `attachments`: files are given to it.
+
+    Raises SandboxConfigError or ConfigError.
+    """
+    request = build_request(config.settings, runtime.host, runtime.emit)
+    return SandboxPlan(request=replace(request, attachments=attachments), config=config, runtime=runtime)
 
 
-def limits_of(settings: Settings) -> Limits:
-    """Return the limits that `settings` ask for. Pure."""
-    sandbox, tmp_source = settings.sandbox, settings.source_of("sandbox_tmp_size")
-    memory = sandbox.memory.value if sandbox.memory else None
-    tmp_size, usual = sandbox.tmp_size.value, usual_tmp_size(memory)
-    if tmp_source is Source.DEFAULT:
-        tmp_size = usual
-    elif tmp_source is Source.PROJECT and tmp_size <= DEFAULT_TMP_BYTES:
-        tmp_size = min(tmp_size, usual)  # above, it lowers a larger size that the operator has chosen
-    return Limits(
-        pids=sandbox.pids_limit,
-        memory_bytes=memory,
-        nano_cpus=sandbox.cpus.value if sandbox.cpus else None,
-        tmp_bytes=tmp_size,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSandbox:
+    """A sandbox that can be started, more than once: approved, its image there (R-105)."""
+
+    plan: SandboxPlan
+    grant: Grant
+    image: str
+    """the name of the image"""
+    found: FoundImage
 
 
-def _check_workdir(host: Host) -> None:
-    client = read_client_config(host.env, home=host.home)  # one that cannot name its daemon is not "unreachable"
-    check_workdir(
-        host.cwd,
-        home=host.home,
-        docker_host=client.host,  # that of a context as well (F5)
-        docker_config=client.folder,
-        home_of_owner=home_of_owner(host.cwd),
-    )
+def start_sandbox(plan: SandboxPlan) -> Container:
+    """Return the running container, after the operator's answer where it needs one.
 
-
-def start_sandbox(
-    draft: SandboxRequest,
-    settings: Settings,
-    overrides: Sequence[Override],
-    host: Host,
-    *,
-    docker: Docker,
-    operator: Operator | None,
-    emit: Sink,
-    new_nonce: Callable[[], str],
-    sleep: Callable[[float], None],
-) -> Container:
-    """Return the running container that `draft` describes, after the operator's word where it needs one.
-
-    Networks are looked at before the question, which shows their IDs, and once more after it: one
-    that joined the Compose project or was made anew in between stops the run (R-63).
     Raises ApprovalDenied and StateFileError from the gate, and SandboxError.
     """
-    plan = NetworkPlan(mode=draft.networks.mode)
-    if draft.networks.attaches:
-        engine = detect_engine(docker, needs_of(draft, settings), sleep=sleep)
-        plan = inspect_networks(draft.networks, docker)
-        for note in service_names(plan, "", docker).notes:
-            emit(Notice(note))  # two checkouts behind one name are pointed out before the question
-    request = approval_request(overrides, plan, host, draft.dockerfile, readonly=settings.sandbox.readonly)
-    require_project_approval(request, settings, host, operator, emit)
-    env = expand_marked(settings.sandbox.env, settings.sandbox.raw_env, host.env, origin="./odek.json: sandbox_env")
-    require_small_env(env, f"{settings.origin_of('sandbox_env')}: sandbox_env")
-    if not draft.networks.attaches:
-        engine = detect_engine(docker, needs_of(draft, settings), sleep=sleep)
-    require_same_workdir(host.cwd, host.cwd_id)  # the question may have stood for long
+    return start_prepared(prepare_sandbox(plan))
+
+
+def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
+    """Do what comes before a start: look up, ask, get the image. Raises as `start_sandbox` does."""
+    request, settings, runtime = plan.request, plan.config.settings, plan.runtime
+    for look_up in plan.before_approval:
+        look_up()
+    if request.networks.attaches:
+        for note in service_names(plan.networks(), "", runtime.docker).notes:
+            runtime.emit(Notice(note))  # two checkouts behind one name are pointed out before the question
+    asked = plan.approval_request()
+    grant = require_project_approval(asked, settings, runtime.host, runtime.operator, runtime.emit)
+    for look_up in plan.after_approval:
+        look_up()
     image, found = ensure_image(
-        draft.image, draft.dockerfile, host, network=settings.build_network, docker=docker, emit=emit
+        plan.local_image(),
+        request.image,
+        request.dockerfile,
+        runtime.host,
+        network=settings.build_network,
+        docker=runtime.docker,
+        emit=runtime.emit,
     )
+    return PreparedSandbox(plan=plan, grant=grant, image=image, found=found)
+
+
+def start_prepared(prepared: PreparedSandbox) -> Container:
+    """Look once more at all that can have changed since the question, and start.
+
+    A network that joined the Compose project or was made anew stops it (R-63), and so does a request that the grant
+    was not given for. Raises ApprovalDenied and SandboxError.
+    """
+    plan, runtime, host = prepared.plan, prepared.plan.runtime, prepared.plan.runtime.host
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
-    if draft.networks.attaches:
-        require_unchanged(plan, inspect_networks(draft.networks, docker))
-        _tell_of_networks(plan, emit)
-    require_leavable(draft.below, rootless=engine.rootless)
-    tell_of_openings(draft.below, host.cwd, emit)
+    networks = plan.networks()
+    if plan.request.networks.attaches:
+        networks = inspect_networks(plan.request.networks, runtime.docker)
+        require_unchanged(plan.networks(), networks)
+        _show_networks(networks, runtime.emit)
+    prepared.grant.require(plan.approval_request(networks))
+    show_openings(plan.request.below, host.cwd, runtime.emit)
     with ExitStack() as undo:
-        for folder in draft.missing_folders:
-            undo.callback(_remove_folders, _make_folder(folder, host, emit), host)
-        _require_same_volumes(draft, settings, host)
-        spec = sandbox_spec(draft, settings, host, engine=engine, plan=plan, image=image, image_id=found.id, env=env)
-        spec = replace(spec, image_volumes=found.volumes)
-        container = _start(spec, host, docker, _surroundings(host, new_nonce, emit))
+        for folder in plan.request.missing_folders:
+            undo.callback(_remove_folders, _make_folder(folder, host, runtime.emit), host)
+        _require_same_volumes(plan)
+        spec = sandbox_spec(
+            plan,
+            engine=plan.engine(),
+            networks=networks,
+            image=prepared.image,
+            image_id=prepared.found.id,
+            env=plan.env(),
+        )
+        container = _start(replace(spec, image_volumes=prepared.found.volumes), runtime)
         undo.pop_all()
     return container
 
 
-def _start(spec: SandboxSpec, host: Host, docker: Docker, world: Surroundings) -> Container:
+def _start(spec: SandboxSpec, runtime: Runtime) -> Container:
     """Start, and name a low process limit where that may be the cause of a failure."""
+    surroundings = Surroundings(
+        owner=owner_of(runtime.host),
+        start_of=start_of,
+        new_nonce=partial(runtime.random_hex, 16),
+        emit=runtime.emit,
+    )
     try:
-        with profile_file(spec.engine, host) as path:
-            return start(replace(spec, seccomp_file=path), docker, world)
+        with profile_file(spec.engine, runtime.host) as path:
+            return start(replace(spec, seccomp_file=path), runtime.docker, surroundings)
     except SandboxConfigError as error:
         if spec.limits.pids >= ENOUGH_PIDS:
             raise
@@ -195,19 +315,13 @@ def _start(spec: SandboxSpec, host: Host, docker: Docker, world: Surroundings) -
         ) from error
 
 
-def needs_of(draft: SandboxRequest, settings: Settings) -> EngineRequirements:
-    """Return what `draft` asks of its engine. Pure."""
-    return EngineRequirements(
-        limits=draft.limits.settings, readonly=settings.sandbox.readonly, attaches=draft.networks.attaches
-    )
-
-
-def _require_same_volumes(draft: SandboxRequest, settings: Settings, host: Host) -> None:
+def _require_same_volumes(plan: SandboxPlan) -> None:
     """Raise SandboxConfigError when a volume would not pass any more: a link was put in its place."""
+    settings = plan.config.settings
     origin = settings.origin_of("sandbox_volumes")
     for text in settings.sandbox.volumes:
-        mount, missing = resolve_volume(text, workdir=host.cwd, origin=origin)
-        if missing or replace(mount, readonly=settings.sandbox.readonly) not in draft.volumes:
+        mount, missing = resolve_volume(text, workdir=plan.runtime.host.cwd, origin=origin)
+        if missing or replace(mount, readonly=settings.sandbox.readonly) not in plan.request.volumes:
             raise SandboxConfigError(
                 f'volume "{visible(text)}" changed while the sandbox was made ready', hint="start odek again"
             )
@@ -234,7 +348,8 @@ def _make_folder(folder: str, host: Host, emit: Sink) -> tuple[str, ...]:
         ) from error
     finally:
         walk.close()
-    emit(Notice(f"made the folder {visible(folder)} for sandbox_volumes"))
+    if made:
+        emit(Notice(f"made the folder {visible(folder)} for sandbox_volumes"))
     return tuple(made)
 
 
@@ -262,69 +377,53 @@ def _remove_folders(made: tuple[str, ...], host: Host) -> None:
             os.close(workdir)
 
 
-def build_sandbox_image(
-    dockerfile: Dockerfile,
-    settings: Settings,
-    host: Host,
-    *,
-    no_cache: bool,
-    docker: Docker,
-    operator: Operator | None,
-    emit: Sink,
-    sleep: Callable[[float], None],
-) -> Build:
-    """Build the image of `dockerfile` now, whether it was built before or not, after the operator's word.
+def build_sandbox_image(dockerfile: Dockerfile, config: Config, runtime: Runtime, *, no_cache: bool) -> Build:
+    """Build the image of `dockerfile` now, whether it was built before or not, after the operator's answer.
 
     The checks and the gate are those of a start. Raises ApprovalDenied, StateFileError and SandboxError.
     """
-    _check_workdir(host)
-    if not settings.build_network:
+    host, network = runtime.host, config.settings.build_network
+    require_shareable(host)
+    if not network:
         require_buildable(dockerfile)
-    request = ApprovalRequest(
-        project_dir=host.cwd, dockerfile_sha256=dockerfile.sha256, ignore_sha256=dockerfile.ignore_sha256
-    )
-    require_project_approval(request, settings, host, operator, emit)
-    probe(docker, sleep=sleep)
-    options = BuildOptions(network=settings.build_network, no_cache=no_cache)
-    return make_image(dockerfile, host, options, docker=docker, emit=emit)
+    request = approval_request((), NetworkPlan(), host, dockerfile, build_network=network)
+    require_project_approval(request, config.settings, host, runtime.operator, runtime.emit)
+    probe(runtime.docker, sleep=runtime.sleep)
+    options = BuildOptions(network=network, no_cache=no_cache)
+    return make_image(dockerfile, host, options, docker=runtime.docker, emit=runtime.emit)
 
 
 def sandbox_spec(
-    draft: SandboxRequest,
-    settings: Settings,
-    host: Host,
+    plan: SandboxPlan,
     *,
     engine: Engine,
-    plan: NetworkPlan,
+    networks: NetworkPlan,
     image: str,
     image_id: str,
     env: tuple[tuple[str, str], ...],
 ) -> SandboxSpec:
-    """Return the sandbox that is started: `draft` with what only Docker and the gate could tell."""
+    """Return the sandbox that is started: the plan with what only Docker and the gate could add. Pure."""
+    request, settings, host = plan.request, plan.config.settings, plan.runtime.host
     return SandboxSpec(
         image=image,
         image_id=image_id,
-        networks=plan,
+        networks=networks,
         workdir=host.cwd,
         workdir_id=host.cwd_id,
         readonly=settings.sandbox.readonly,
-        user=draft.user or own_user(engine, uid=host.uid, gid=host.gid),
+        user=request.user or own_user(engine, uid=host.uid, gid=host.gid),
         engine=engine,
         home=dict(env).get("HOME", DEFAULT_HOME),
-        limits=draft.limits,
+        limits=request.limits,
         env=env,
         seccomp_file=profile_path(engine, host),
-        volumes=draft.volumes,
-        covered=draft.covered,
-        left_out=draft.below,
+        volumes=request.volumes,
+        covered=request.covered,
+        left_out=request.below,
         git_outside=git_data_outside(host.cwd),
         umask=host.umask,
-        attachments=draft.attachments,
+        attachments=request.attachments,
     )
-
-
-def _surroundings(host: Host, new_nonce: Callable[[], str], emit: Sink) -> Surroundings:
-    return Surroundings(owner=owner_of(host), start_of=start_of, new_nonce=new_nonce, emit=emit)
 
 
 def owner_of(host: Host) -> Owner:
@@ -339,32 +438,7 @@ def owner_of(host: Host) -> Owner:
     )
 
 
-def _request_networks(settings: Settings, emit: Sink) -> NetworkRequest:
-    sandbox, origin = settings.sandbox, settings.origin_of
-    _tell_of_inherited_networks(settings, emit)
-    return NetworkRequest(
-        mode=sandbox.network,
-        names=sandbox.networks,
-        names_origin=origin("sandbox_networks"),
-        compose_project=sandbox.compose_project,
-        compose_origin=origin("sandbox_compose_project"),
-    )
-
-
-def _tell_of_inherited_networks(settings: Settings, emit: Sink) -> None:
-    """Say that `none` means "no other network": it takes no attached one away."""
-    for key, word in (("sandbox_networks", "--sandbox-networks"), ("sandbox_compose_project", "--sandbox-compose")):
-        attached, mode = settings.resolved[key], settings.resolved["sandbox_network"]
-        if attached.value and mode.value == "none" and mode.source > attached.source:
-            emit(
-                Notice(
-                    f"{mode.origin} none means no other network: those of {visible(attached.origin)} stay attached; "
-                    f"{word} none leaves them out"
-                )
-            )
-
-
-def _tell_of_networks(plan: NetworkPlan, emit: Sink) -> None:
+def _show_networks(plan: NetworkPlan, emit: Sink) -> None:
     for warning in warnings(plan):
         emit(WarningIssued(warning))
     hint = removal_hint(plan)

@@ -14,13 +14,15 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import cast
 
 from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.errors import StateFileError
 from odek.events import Notice, Sink, WarningIssued, ignore
 from odek.host import Host
+from odek.packaged import read_packaged
 from odek.sandbox.build import builder, context
 from odek.sandbox.build.builder import Build, BuildOptions
 from odek.sandbox.build.context import copy_context
@@ -30,13 +32,20 @@ from odek.sandbox.docker import Docker
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice, parse_default_digests, parse_default_dockerfile
 from odek.sandbox.image.reference import FILE as DIGESTS_FILE
-from odek.sandbox.image.resolve import FoundImage, find_image, find_or_pull, look_up
+from odek.sandbox.image.resolve import (
+    FoundImage,
+    daemon_machine,
+    find_image,
+    inspect_image,
+    look_up,
+    look_up_choice,
+    pull_image,
+    require_pullable,
+)
 from odek.sandbox.workdir import open_workdir
 from odek.sandbox_grammar import parse_reference
 from odek.state import StateFolder
-
-if TYPE_CHECKING:
-    from importlib.abc import ResourceLoader
+from odek.text import visible
 
 RECORDS_FILE = "builds.json"
 _MAX_RECORDS = 200
@@ -118,7 +127,38 @@ def require_buildable(dockerfile: Dockerfile) -> None:
     read_inputs(dockerfile.data)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalImage:
+    """An image that is here and is run as it is."""
+
+    found: FoundImage
+    build: Build | None = None
+    """how it was built; None for an image that odek did not build"""
+    recorded: bool = True
+    """whether `build` is written down"""
+
+
+def find_local_image(
+    choice: ImageChoice, dockerfile: Dockerfile | None, host: Host, *, docker: Docker, emit: Sink
+) -> LocalImage | None:
+    """Return the image if it is here: nothing is pulled, built or written down.
+
+    Raises SandboxError, also for an image that is not here and could never be pulled.
+    """
+    if dockerfile is None:
+        found = look_up_choice(choice, docker)
+        if found is None:
+            require_pullable(choice)
+        return None if found is None else LocalImage(found=found)
+    known = BuildRecords(host, emit).find(dockerfile)
+    ours = builder.find_ours(known, dockerfile, docker) if known is not None else None
+    if ours is not None:
+        return LocalImage(found=FoundImage(id=ours.id, volumes=ours.volumes), build=known)
+    return _find_labelled(dockerfile, host, docker)
+
+
 def ensure_image(
+    local: LocalImage | None,
     choice: ImageChoice,
     dockerfile: Dockerfile | None,
     host: Host,
@@ -127,25 +167,42 @@ def ensure_image(
     docker: Docker,
     emit: Sink,
 ) -> tuple[str, FoundImage]:
-    """Return the image to run, with its name: pulled, built from the approved bytes, or built before.
+    """Return the image to run, with its name: the `local` one, or pulled, or built from the approved bytes.
 
     The operator has approved `dockerfile`. Raises SandboxError.
     """
     if dockerfile is None:
-        return _pull_or_substitute(choice, docker, emit)
-    known = BuildRecords(host, emit).find(dockerfile)
-    ours = builder.find_ours(known, dockerfile, docker) if known is not None else None
-    if known is not None and ours is not None:
-        _tell_of_staleness(known, dockerfile, host, docker, emit)
-        return choice.ref, FoundImage(id=ours.id, volumes=ours.volumes)
-    made = _find_labelled(dockerfile, host, docker, emit) or make_image(
-        dockerfile, host, BuildOptions(network=network), docker=docker, emit=emit
+        return (choice.ref, local.found) if local else _pull_or_substitute(choice, docker, emit)
+    if local is None or local.build is None:
+        made = make_image(dockerfile, host, BuildOptions(network=network), docker=docker, emit=emit)
+        return choice.ref, FoundImage(id=made.image_id, volumes=made.volumes)
+    if local.recorded:
+        _warn_of_staleness(local.build, dockerfile, host, docker, emit)
+    else:
+        emit(Notice(f"using {dockerfile.tag}, built before from the same {NAME}, files and base"))
+        BuildRecords(host, emit).remember(dockerfile, local.build)
+    return choice.ref, local.found
+
+
+def image_doubts(choice: ImageChoice, local: LocalImage | None, docker: Docker) -> tuple[str, ...]:
+    """Return what a start may meet with this image, for those who want to know before; up to two more docker calls."""
+    if local is None:
+        substitute = choice.substitute and look_up(choice.substitute, docker)
+        return (
+            (f"where {choice.ref} cannot be pulled, the local image {choice.substitute} is used",) if substitute else ()
+        )
+    image, machine = inspect_image(local.found.id, docker), daemon_machine(docker)
+    architecture = image.architecture if image else ""
+    if not architecture or not machine or architecture.partition("/")[0] == machine:
+        return ()
+    return (
+        f'the image "{visible(choice.ref)}" is for {visible(architecture)}, Docker\'s machine has {visible(machine)}: '
+        "a start stops unless that machine emulates it",
     )
-    return choice.ref, FoundImage(id=made.image_id, volumes=made.volumes)
 
 
-def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, emit: Sink) -> Build | None:
-    """Return the build under the tag, and write it down, if its label is the digest of what would be built now.
+def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker) -> LocalImage | None:
+    """Return the image under the tag if its label is the digest of what would be built now.
 
     A base that is not here could be any by now, so it proves nothing. Raises SandboxError.
     """
@@ -165,16 +222,15 @@ def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker, emit: Sin
                 return None
     finally:
         os.close(folder)
-    emit(Notice(f"using {dockerfile.tag}, built before from the same {NAME}, files and base"))
-    found = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
-    BuildRecords(host, emit).remember(dockerfile, found)
-    return found
+    found = FoundImage(id=image.id, volumes=image.volumes)
+    made = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
+    return LocalImage(found=found, build=made, recorded=False)
 
 
 def _pull_or_substitute(choice: ImageChoice, docker: Docker, emit: Sink) -> tuple[str, FoundImage]:
     """Return name and image of `choice`, or of the operator's own local image where no registry gives it (D-23)."""
     try:
-        return choice.ref, find_or_pull(choice, docker, emit=emit)
+        return choice.ref, pull_image(choice, docker, emit=emit)
     except ImageUnavailable as error:
         local = look_up(choice.substitute, docker) if choice.substitute else None
         if local is None:
@@ -233,7 +289,7 @@ def default_choice() -> ImageChoice:
     """Return the pinned default, with the IDs it has where `docker load` brought it (R-35, D-12)."""
     try:
         pin = default_image()
-        ids = parse_default_digests(_packaged(DIGESTS_FILE), pin=pin)
+        ids = parse_default_digests(read_packaged("odek.sandbox", DIGESTS_FILE), pin=pin)
     except SandboxConfigError as error:
         raise SandboxConfigError(error.message, hint="this copy of odek is damaged: install it again") from error
     return ImageChoice(
@@ -243,15 +299,7 @@ def default_choice() -> ImageChoice:
 
 def default_image() -> str:
     """Return the reference pinned by the packaged default.Dockerfile."""
-    return parse_default_dockerfile(_packaged("default.Dockerfile").decode())
-
-
-def _packaged(name: str) -> bytes:
-    import odek.sandbox
-
-    # the loader reads from the folder and from the one-file archive alike
-    loader = cast("ResourceLoader", odek.sandbox.__loader__)
-    return loader.get_data(os.path.join(os.path.dirname(odek.sandbox.__file__), name))
+    return parse_default_dockerfile(read_packaged("odek.sandbox", "default.Dockerfile").decode())
 
 
 def _inputs(dockerfile: Dockerfile) -> Inputs:
@@ -261,7 +309,7 @@ def _inputs(dockerfile: Dockerfile) -> Inputs:
         return _UNTOLD
 
 
-def _tell_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker: Docker, emit: Sink) -> None:
+def _warn_of_staleness(known: Build, dockerfile: Dockerfile, host: Host, docker: Docker, emit: Sink) -> None:
     """Say in one line that the image is behind: the cache goes by the Dockerfile alone (B18)."""
     changed = False
     if known.inputs:

@@ -8,44 +8,37 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-from odek.app.bootstrap import Session
+from odek.app.conversation import Conversation
 from odek.cli import signals
-from odek.cli.box import Box
 from odek.cli.console import StreamingRenderer
 from odek.cli.prompt_input import LineReader
-from odek.cli.task import read_attachments, render
+from odek.cli.task import read_attachments
 from odek.cli.terminal import Terminal
 from odek.config.values import shown_url
 from odek.errors import EXIT_ERROR, EXIT_OK, EXIT_SIGNAL_BASE, Interrupted, OdekError, UsageError
 from odek.host import Host
 from odek.sandbox.errors import SandboxLost
-from odek.session.transcript import Summary
 from odek.text import plural, truncate, visible
-
-if TYPE_CHECKING:
-    from odek.cli.kept import Kept
-
 
 _HOST = "commands run ON THIS HOST, without a sandbox"
 _LOST = "the sandbox is gone: /sandbox restart begins a new one"
 
 
-def render_status(opened: Session, turns: int, *, lost: bool) -> str:
+def render_status(conversation: Conversation) -> str:
     """Return the line before a prompt: where commands run, which model answers, how far it has come."""
-    facts = opened.facts
-    place = _LOST if lost else f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
-    return f"── {place} · {visible(opened.settings.model.model)} · {plural(turns, 'turn')}"
+    facts = conversation.workspace.facts
+    place = _LOST if conversation.lost else f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
+    return f"── {place} · {visible(conversation.settings.model.model)} · {plural(conversation.turns, 'turn')}"
 
 
-def render_place(opened: Session, *, lost: bool) -> str:
+def render_place(conversation: Conversation) -> str:
     """Return all that is known of the place."""
-    facts = opened.facts
-    if lost:
+    facts = conversation.workspace.facts
+    if conversation.lost:
         return _LOST
     if facts is None:
-        return f"{_HOST}: {visible(opened.executor.workspace)}"
+        return f"{_HOST}: {visible(conversation.workspace.executor.workspace)}"
     rows = (
         ("container", facts.name),
         ("image", f"{facts.image} ({facts.image_id[:19]})"),
@@ -58,9 +51,9 @@ def render_place(opened: Session, *, lost: bool) -> str:
     return _table(rows)
 
 
-def render_info(opened: Session, summary: Summary | None, cwd: str, *, lost: bool) -> str:
-    """Return what the conversation is; `summary` is None before its first turn."""
-    model = opened.settings.model
+def render_info(conversation: Conversation, cwd: str) -> str:
+    """Return what the conversation is."""
+    model, summary, facts = conversation.settings.model, conversation.summary, conversation.workspace.facts
     rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
     rows += [("model", model.model), ("server", shown_url(model.base_url))]
     if summary:
@@ -69,18 +62,19 @@ def render_info(opened: Session, summary: Summary | None, cwd: str, *, lost: boo
             ("task", summary.header.task),
             ("created", summary.header.created_at),
         ]
-    place = _LOST if lost else f"sandbox {opened.facts.name}" if opened.facts else _HOST
+    place = _LOST if conversation.lost else f"sandbox {facts.name}" if facts else _HOST
     rows += [("folder", cwd), ("place", place)]
     return _table(rows)
 
 
-def render_cost(opened: Session, summary: Summary | None) -> str:
+def render_cost(conversation: Conversation) -> str:
     """Return the tokens of the whole session, as the provider counted them."""
+    summary = conversation.summary
     if summary is None:
         return "nothing was sent yet"
     usage = summary.state.usage
     rows = (
-        ("model", opened.settings.model.model),
+        ("model", conversation.settings.model.model),
         ("turns", str(summary.state.turns)),
         ("tokens in", f"{usage.input_tokens} ({usage.cached_tokens} of them cached)"),
         ("tokens out", str(usage.output_tokens)),
@@ -125,8 +119,7 @@ class Repl:
     def __init__(
         self,
         *,
-        box: Box,
-        kept: Kept,
+        conversation: Conversation,
         lines: LineReader,
         host: Host,
         terminal: Terminal,
@@ -134,8 +127,7 @@ class Repl:
         remember: Callable[[str], None],
     ) -> None:
         """`narrator` shows text as it arrives; None: answers are printed whole. `remember` keeps what was typed."""
-        self._box = box
-        self._kept = kept
+        self._conversation = conversation
         self._lines = lines
         self._host = host
         self._terminal = terminal
@@ -173,11 +165,11 @@ class Repl:
 
     def _read(self) -> str | None:
         if self._lines.interactive:
-            status = render_status(self._box.opened, self._kept.turns, lost=self._box.lost)
-            calm = self._box.opened.facts and not self._box.lost
+            calm = self._conversation.workspace.facts and not self._conversation.lost
+            status = render_status(self._conversation)
             self._terminal.line(self._terminal.style(status, "dim" if calm else "yellow"))
         try:
-            return self._lines.read(f"odek {self._kept.turns + 1}> ")
+            return self._lines.read(f"odek {self._conversation.turns + 1}> ")
         except UsageError as error:
             self._tell(error)
             return ""
@@ -199,41 +191,39 @@ class Repl:
             self._terminal.line()
             self._terminal.note(f"{entry.strip()} was cancelled" if is_command else _TURN_CANCELLED)
         except SandboxLost as error:
-            self._box.lost = True
             self._tell(error, hint="nothing was moved to this host; /sandbox restart begins with a new container")
         except OdekError as error:
             self._tell(error)
 
     def _turn(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
-        whole = render(entry, attachments, self._box.opened, self._terminal)
-        answer = self._kept.take_turn(self._box, entry, whole)
+        with signals.turn() as cancel:
+            answer = self._conversation.send(entry, files=attachments, cancel=cancel)
         self._end_line()
         if self._narrator is None or not self._narrator.was_shown(answer):
             self._terminal.answer(answer)
-        self._kept.require_saved()
+        self._conversation.require_saved()
 
     def _command(self, word: str, rest: str) -> None:
-        opened = self._box.opened
+        conversation = self._conversation
         match word, rest:
             case "/help", "":
                 self._terminal.line(render_help(COMMANDS))
             case "/info", "":
-                self._terminal.line(render_info(opened, self._kept.summary, self._host.cwd, lost=self._box.lost))
+                self._terminal.line(render_info(conversation, self._host.cwd))
             case "/cost", "":
-                self._terminal.line(render_cost(opened, self._kept.summary))
+                self._terminal.line(render_cost(conversation))
             case "/model", "":
-                self._terminal.line(visible(opened.settings.model.model))
+                self._terminal.line(visible(conversation.settings.model.model))
             case "/model", name:
-                self._box.use_model(name)
+                conversation.set_model(name)
                 self._terminal.note(f"the model is {visible(name)} from now on")
             case "/sandbox", "":
-                self._terminal.line(render_place(opened, lost=self._box.lost))
+                self._terminal.line(render_place(conversation))
             case "/sandbox", "restart":
-                self._box.restart()
-                self._kept.follow(self._box)
+                conversation.restart()
             case "/undo", "":
-                self._kept.undo(self._box)
+                conversation.undo()
                 self._terminal.note("the last turn is taken back; the files are as it left them")
             case _:
                 raise UsageError(

@@ -10,9 +10,7 @@ import sys
 import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 
-from odek.agent.untrusted import wrap_untrusted
 from odek.app.attachments import (
     STDIN,
     STDIN_LIMIT_BYTES,
@@ -20,16 +18,11 @@ from odek.app.attachments import (
     from_stdin,
     read_ctx_files,
     read_referenced,
-    render_task,
 )
-from odek.app.bootstrap import Session
-from odek.approval.operation import Operation
-from odek.cli.session import random_hex
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host
-from odek.sandbox_grammar import ATTACHMENTS
-from odek.text import plural, visible
+from odek.text import plural
 
 PATIENCE_S = 5.0
 STALL_S = 60.0
@@ -95,35 +88,6 @@ def unread_stdin(words: Sequence[str], names: Sequence[str], terminal: Terminal)
     finally:
         if not (asked or told):
             _tell_unread(terminal)
-
-
-def render(task: str, attachments: Sequence[Attachment], opened: Session, terminal: Terminal) -> str:
-    """Return `task` as the model gets it: the files before it, each where the tools of `opened` find it.
-
-    A file that the text refers to is asked about as `read_file` would: the text may be somebody else's (F15).
-    """
-    given = [attachment for attachment in attachments if _may_give(attachment, opened, terminal)]
-    if not given:
-        return task
-    return render_task(
-        task,
-        given,
-        workspace=opened.executor.workspace,
-        folder=ATTACHMENTS if opened.facts else None,
-        wrap=partial(wrap_untrusted, nonce=partial(random_hex, 8)),
-        redact=opened.redact,
-    )
-
-
-def _may_give(attachment: Attachment, opened: Session, terminal: Terminal) -> bool:
-    if not attachment.referenced or opened.gate is None:
-        return True
-    refusal = opened.gate.check(Operation(kind="read", subject=attachment.relative))
-    if refusal is None:
-        return True
-    name = visible(attachment.name)
-    terminal.warn(f'"@{name}" is not attached: {refusal.splitlines()[0]}', hint="--ctx attaches whatever it names")
-    return False
 
 
 def _comes_by_stdin(words: Sequence[str]) -> bool:

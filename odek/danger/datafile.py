@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Protocol, cast
 
-
-class _Loader(Protocol):
-    def get_data(self, path: str) -> bytes: ...
+from odek.packaged import read_packaged
 
 
 def read_data(package: ModuleType, name: str) -> str:
     """Return the text of the file `name` of `package`: from the folder, the one-file archive or the binary."""
-    loader = cast("_Loader", package.__loader__)
-    return loader.get_data(os.path.join(os.path.dirname(package.__file__ or ""), name)).decode()
+    return read_packaged(package.__name__, name).decode()
 
 
 def rows_of(text: str) -> Iterator[str]:

@@ -9,13 +9,11 @@ capabilities. Where an operator has given the engine a profile of his own, that 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-if TYPE_CHECKING:
-    from importlib.abc import ResourceLoader
+from odek.packaged import read_packaged
 
 PROFILE_FILE = "seccomp.json"
 OPTION = "seccomp="
@@ -44,9 +42,7 @@ def takes_own_profile(info: Mapping[str, Any]) -> bool:
 @cache
 def profile_data() -> bytes:
     """Return the profile as it is packaged."""
-    assert __spec__ is not None
-    loader = cast("ResourceLoader", __spec__.loader)  # from a folder, the one-file archive or a binary alike
-    return loader.get_data(os.path.join(os.path.dirname(__file__), PROFILE_FILE))
+    return read_packaged("odek.sandbox", PROFILE_FILE)
 
 
 def is_own_profile(option: str) -> bool:

@@ -18,9 +18,15 @@ from fakes.docker import FakeDocker, FakePending
 from fakes.engines import INFO
 from fakes.layering import make_host, make_layers
 from fakes.model import ScriptedModel, text_reply
+from fakes.runtimes import CHECKED, fake_runtime, script_start, spec_of
 
-from odek.app.bootstrap import CommandProfile, Runtime, Session, make_model, open_session, startup_line
+from odek.app.config import config_of
+from odek.app.conversation import Conversation, open_conversation
 from odek.app.environment import render_host, render_sandbox
+from odek.app.isolation import CommandProfile
+from odek.app.model import make_model
+from odek.app.runtime import Runtime
+from odek.app.workspace import startup_line
 from odek.approval.card import Answer, Card
 from odek.approval.gate import ProjectAnswer
 from odek.approval.request import ApprovalRequest
@@ -31,6 +37,7 @@ from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError, ExecutableMissing, Interrupted, OdekError
 from odek.events import Event, Notice, SandboxStarted, WarningIssued
 from odek.host import Host
+from odek.host_executor.commands import HostExecutor
 from odek.model.http import HttpModel
 from odek.model.replay import RecordingModel, ReplayModel
 from odek.model.types import Model
@@ -38,12 +45,10 @@ from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError, SandboxError
 from odek.sandbox.network.plan import Network
-from odek.sandbox.spec import Limits, SandboxSpec
 
 ROOT = Path(__file__).parents[2]
 RUN = CommandProfile(command="run")
 IMAGE = {"sandbox_image": "some/image:1"}
-CHECKED = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
 
 
 @dataclass
@@ -94,20 +99,16 @@ class Bench:
         project: dict[str, object] | None = None,
         env: dict[str, str] | None = None,
         flags: dict[str, object] | None = None,
-    ) -> Session:
+    ) -> Conversation:
         layers: tuple[Layer, ...] = make_layers(operator=operator, project=project, env=env, flags=flags)
-        return open_session(profile, layers, self.host, self.world, self.stack, sink=nothing)
+        config = config_of(layers)
+        return self.stack.enter_context(open_conversation(profile, config, self.runtime, sink=nothing))
 
     @property
-    def world(self) -> Runtime:
-        return Runtime(
-            docker=self.docker,
-            new_model=self._new_model,
-            operator=TerminalUser(self.ask) if self.answers else None,
-            person=TerminalUser(self.ask) if self.answers else None,
-            emit=self.notices,
-            random_hex=lambda size: "ab" * size,
-            sleep=self.docker.sleep,
+    def runtime(self) -> Runtime:
+        person = TerminalUser(self.ask) if self.answers else None
+        return fake_runtime(
+            self.host, self.docker, new_model=self._new_model, operator=person, person=person, emit=self.notices
         )
 
     def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
@@ -131,26 +132,8 @@ def bench(tmp_path: Path) -> Bench:
     return made
 
 
-def spec_of(host: Host, **fields: object) -> SandboxSpec:
-    spec = SandboxSpec(
-        image="some/image:1", image_id=IMAGE_ID, workdir=host.cwd, readonly=False,
-        user=f"{host.uid}:{host.gid}", home="/tmp", limits=Limits(), umask=host.umask,
-    )  # fmt: skip
-    return replace(spec, **fields)  # type: ignore[arg-type]
-
-
 def nothing(_: object) -> None:
     """Take a notice or an event and do nothing with it."""
-
-
-def script_start(docker: FakeDocker, spec: SandboxSpec) -> None:
-    """Let docker answer as an engine does that starts what `spec` asks for."""
-    docker.on("version", stdout="28.0.0\n").on("info", stdout=INFO)
-    docker.on("image", "inspect", stdout=f"{IMAGE_ID}\n")
-    docker.on("ps")
-    docker.on("run", stdout=f"{scripts.READY}\n", hold=True)
-    docker.on("inspect", stdout=json.dumps([inspected(spec, name="odek-1-1", nonce="ab" * 16)]))
-    docker.on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=CHECKED)
 
 
 def script_unreachable(docker: FakeDocker) -> None:
@@ -166,8 +149,8 @@ def test_a_session_is_opened_in_this_order(bench: Bench) -> None:
         *("model", "ask", "docker version", "docker info", "docker image"),
         *("docker ps", "docker run", "docker inspect", "docker exec"),
     ]
-    assert isinstance(session.executor, Container)
-    assert session.facts is not None
+    assert isinstance(session.workspace.executor, Container)
+    assert session.workspace.facts is not None
     assert bench.notices == Notes(notes=["sandbox network=none pids=4096 image=some/image:1"])
 
 
@@ -177,8 +160,8 @@ def test_system_prompt_and_shell_end_with_the_block(bench: Bench) -> None:
     session = bench.open(operator=IMAGE)
     assert session.agent.run("task") == "done"
     (request,) = bench.model.requests
-    assert session.facts is not None
-    block = render_sandbox(session.facts, nonce=lambda: "ab" * 8)
+    assert session.workspace.facts is not None
+    block = render_sandbox(session.workspace.facts, nonce=lambda: "ab" * 8)
     assert request.messages[0].content.endswith(f"\n\n{block}")
     assert [tool.description.endswith(f"\n\n{block}") for tool in request.tools if tool.name == "shell"] == [True]
 
@@ -272,8 +255,9 @@ def test_fall_back_to_the_host_is_loud_and_the_model_is_told(bench: Bench) -> No
     """R-7, R-70."""
     script_unreachable(bench.docker)
     session = bench.open(operator=IMAGE)
-    assert (session.facts, type(session.executor).__name__, session.executor.workspace) == (
-        None, "HostExecutor", bench.host.cwd,
+    workspace = session.workspace
+    assert (workspace.facts, type(workspace.executor), workspace.executor.workspace) == (
+        None, HostExecutor, bench.host.cwd,
     )  # fmt: skip
     ((warning, hint), (void, _)) = bench.notices.warnings
     assert void == "without the sandbox these do not apply: sandbox_image (~/.odek/config.json)"
@@ -341,8 +325,8 @@ def test_project_that_cannot_decide_about_the_sandbox(bench: Bench) -> None:
     """R-5: its `false` is ignored with a warning; the sandbox is started."""
     script_start(bench.docker, spec_of(bench.host))
     session = bench.open(operator=IMAGE, project={"sandbox": False})
-    assert session.facts is not None
-    ((warning, _),) = bench.notices.warnings
+    assert session.workspace.facts is not None
+    (warning,) = session.settings.warnings
     assert "sandbox" in warning
 
 
@@ -452,7 +436,7 @@ def test_every_sandbox_error_is_judged_by_the_table() -> None:
 def test_tools_and_loop_are_not_loaded_before_docker_is_asked() -> None:
     """They take as long as a docker call; they are imported while Docker starts the sandbox."""
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import odek.app.bootstrap; "
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import odek.app.conversation; "
         "print(sorted({'odek.agent.loop', 'odek.tools.shell', 'odek.danger.classify'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
@@ -460,7 +444,7 @@ def test_tools_and_loop_are_not_loaded_before_docker_is_asked() -> None:
 
 
 class EagerPage:
-    """A person who is no operator, as a page is: says yes to all it is asked."""
+    """A person who is not an operator, as a page is: says yes to all it is asked."""
 
     def __init__(self) -> None:
         self.cards: list[Card] = []
@@ -479,8 +463,8 @@ class EagerPage:
 def test_person_who_is_no_operator_never_approves_a_project(bench: Bench, project: dict[str, object]) -> None:
     """R-103: what a project's files widen is asked of the operator; a page that answers for all else is not asked."""
     page = EagerPage()
-    world = replace(bench.world, operator=None, person=page)
-    layers = make_layers(operator=IMAGE, project=project)
+    runtime = replace(bench.runtime, operator=None, person=page)
+    config = config_of(make_layers(operator=IMAGE, project=project))
     with pytest.raises(ApprovalDenied, match="there is no terminal to ask for it"):
-        open_session(RUN, layers, bench.host, world, bench.stack, sink=nothing)
+        open_conversation(RUN, config, runtime, sink=nothing)
     assert (page.cards, bench.docker.calls) == ([], [])

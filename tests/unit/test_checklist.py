@@ -98,9 +98,9 @@ def test_check_has_its_tests(check: str, tests: str, documented: dict[str, list[
 STAMPS = {
     "app/sandbox_image.py": "when an image was built",
     "approval/store.py": "when something was trusted",
-    "cli/conversation.py": "when a turn began",
+    "app/stored_sessions.py": "when a turn began",
     "cli/commands/sessions.py": "how old a session is",
-    "cli/session.py": "since when Docker's log is read",
+    "app/runtime.py": "since when Docker's log is read",
     "model/http.py": "a date in Retry-After",
     "sandbox/build/builder.py": "how old a left copy is",
     "sandbox/container/mount_probe.py": "how old a file is",

@@ -9,7 +9,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +16,13 @@ import pytest
 from fakes.docker import FakeDocker
 from fakes.engines import INFO
 from fakes.layering import make_host, make_layers
-from fakes.model import ScriptedModel, text_reply
 from fakes.notices import Notes
+from fakes.runtimes import fake_runtime
 from support.isolation_table import VALUES, Cell, cells, expected, files_and_variables, parsed_flags
 
-from odek.app.bootstrap import CommandProfile, Runtime, open_session
+from odek.app.config import config_of
+from odek.app.isolation import CommandProfile
+from odek.app.workspace import open_workspace
 from odek.config.settings import OPTIONS
 from odek.errors import OdekError
 from odek.host import Host
@@ -37,16 +38,11 @@ class Started(BaseException):
 
 def outcome(cell: Cell, host: Host) -> str:
     operator, project, env = files_and_variables(cell)
-    world = Runtime(
-        docker=docker_of(cell), new_model=lambda _: ScriptedModel([text_reply("done")]), operator=None, person=None,
-        emit=Notes(), random_hex=lambda size: "ab" * size, sleep=lambda _: None,
-    )  # fmt: skip
+    runtime = fake_runtime(replace(host, env={**host.env, **env}), docker_of(cell), emit=Notes())
     try:
-        with ExitStack() as stack:
-            layers = make_layers(operator=operator, project=project or None, env=env, flags=parsed_flags(cell))
-            placed = replace(host, env={**host.env, **env})
-            session = open_session(CommandProfile(command="run"), layers, placed, world, stack, sink=lambda _: None)
-            assert session.facts is None
+        config = config_of(make_layers(operator=operator, project=project or None, env=env, flags=parsed_flags(cell)))
+        with open_workspace(CommandProfile(command="run"), config, runtime) as workspace:
+            assert workspace.facts is None
             return "host"
     except Started:
         return "sandbox"

@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 from fakes.layering import make_host, make_layers
 
-from odek.app.bootstrap import CommandProfile, firmness_of, intent_of
-from odek.app.isolation import PIN_ORIGIN, SandboxDecision, decide
-from odek.app.sandbox import build_request
+from odek.app.isolation import (
+    PIN_ORIGIN,
+    CommandProfile,
+    SandboxDecision,
+    decide_sandbox,
+    fallback_policy,
+    may_fall_back,
+)
+from odek.app.sandbox_request import build_request
 from odek.config.resolve import resolve
 from odek.events import Event
 from odek.sandbox.errors import DaemonUnreachable
@@ -66,7 +72,7 @@ def test_pin_gives_way_to_a_policy_only(
 ) -> None:
     """R-2, R-5."""
     settings = resolve(make_layers(operator=operator, project=project, env=env))
-    assert intent_of(CommandProfile(command="continue", pinned=pinned), settings) == intent
+    assert decide_sandbox(CommandProfile(command="continue", pinned=pinned), settings) == intent
 
 
 def test_session_of_a_sandbox_never_falls_back_to_the_host(tmp_path: Path) -> None:
@@ -78,9 +84,10 @@ def test_session_of_a_sandbox_never_falls_back_to_the_host(tmp_path: Path) -> No
     profile = CommandProfile(command="continue", pinned=True)
     outcomes = []
     for each in (profile, replace(profile, pinned=None)):
-        firmness = firmness_of(each, settings, intent_of(each, settings), draft)
-        outcomes.append((firmness.never_on_host, decide(down, firmness)))
-    assert outcomes == [(True, "stop"), (False, "host")]
+        by_project = draft.image.chosen_by_project
+        policy = fallback_policy(each, settings, decide_sandbox(each, settings), image_from_project=by_project)
+        outcomes.append((policy.never_on_host, may_fall_back(down, policy)))
+    assert outcomes == [(True, False), (False, True)]
 
 
 def nothing(event: Event) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
+from odek.app.config import load
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
 from odek.config.options import Source
-from odek.config.resolve import resolve
 from odek.config.schema import schema
 from odek.config.view import render_view
 from odek.errors import UsageError
@@ -37,11 +36,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     elif action == ["view"]:
         from odek.app.effective_config import settings_of_a_run
 
-        layers = read_layers(host, {})
-        settings = resolve(layers)
-        for warning in settings.warnings:
-            terminal.warn(warning)
-        shown = settings_of_a_run(settings, layers, host)
+        shown = settings_of_a_run(load(host, {}, terminal), host)
         terminal.answer(json.dumps(shown, indent=2) if parsed.json else render_view(shown))
     else:
         said = f'"{visible(" ".join(action))}" cannot be shown' if action else "say what to show"

@@ -6,13 +6,12 @@ import json
 import sys
 from collections.abc import Iterator
 
-from odek.app.bootstrap import intent_of
+from odek.app.config import load
 from odek.app.danger import expected_sandbox_policy, host_policy
+from odek.app.isolation import decide_sandbox
 from odek.cli.commands.run import PROFILE
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
-from odek.config.resolve import resolve
 from odek.config.settings import Settings
 from odek.danger.policy import PLACES, Action, Decision, Explanation, PolicyContext, Where, explain, explanation_to_json
 from odek.errors import UsageError
@@ -68,8 +67,8 @@ def explain_main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             "give the command as one word, in quotes" if words else "give a command",
             hint="odek danger explain 'rm -rf build'",
         )
-    settings = resolve(read_layers(host, parser.flags(parsed)))
-    here: Where = "sandbox" if intent_of(PROFILE, settings).sandboxed else "host"
+    settings = load(host, parser.flags(parsed), terminal).settings
+    here: Where = "sandbox" if decide_sandbox(PROFILE, settings).sandboxed else "host"
     contexts = _contexts(settings, host)
     for number, command in enumerate(_read_commands() if words == ["-"] else words):
         explanation = explain(command, here=here, contexts=contexts)

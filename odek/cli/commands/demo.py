@@ -9,17 +9,20 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from odek.app.bootstrap import CommandProfile
-from odek.app.sandbox_image import default_choice
+from odek.app.config import load
+from odek.app.conversation import open_conversation
+from odek.app.runtime import real_docker
+from odek.app.sandbox_image import default_choice, ensure_image, find_local_image
 from odek.cli import signals
+from odek.cli.commands.run import PROFILE
 from odek.cli.commands.sandbox_images import bootstrap_image
 from odek.cli.console import ConsoleRenderer, JsonSink, print_notice
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
-from odek.cli.session import real_docker, session
+from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
 from odek.config.danger import DangerSettings
-from odek.config.layers import Layer, Value, read_layers
+from odek.config.layers import Layer, Value
 from odek.config.options import Source
 from odek.demo.project import FILES
 from odek.demo.recording import ATTACKS, TASK, render_recording
@@ -27,7 +30,7 @@ from odek.host import Host
 from odek.sandbox.docker import probe
 from odek.sandbox.errors import ImageUnavailable
 from odek.sandbox.image.reference import BUSYBOX_TAG
-from odek.sandbox.image.resolve import find_image, find_or_pull
+from odek.sandbox.image.resolve import find_image
 
 _UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
 
@@ -50,12 +53,12 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         terminal.note(f"scratch project in {project}, recorded model, real sandbox")
         terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
         sink = JsonSink(terminal) if parsed.json else ConsoleRenderer(terminal, verbose=True)
-        layers = (*read_layers(there, flags), _attacks_allowed())
+        config = load(there, flags, terminal).with_layer(_attacks_allowed())
         with (
-            session(CommandProfile(command="run"), layers, there, terminal, sink=sink) as opened,
+            open_conversation(PROFILE, config, terminal_runtime(there, terminal), sink=sink) as conversation,
             signals.turn() as cancel,
         ):
-            answer = opened.agent.run(TASK, cancel=cancel)
+            answer = conversation.send(TASK, cancel=cancel)
         terminal.line()
         if not parsed.json:
             terminal.answer(answer)
@@ -102,11 +105,12 @@ def _find_image(host: Host, terminal: Terminal) -> str:
     docker = real_docker(host)
     probe(docker, sleep=time.sleep)
     choice = default_choice()
+    emit = partial(print_notice, terminal)
     try:
-        image_id = find_or_pull(choice, docker, emit=partial(print_notice, terminal)).id
-        return choice.ref if find_image(choice.ref, docker) else image_id
+        local = find_local_image(choice, None, host, docker=docker, emit=emit)
+        ref, found = ensure_image(local, choice, None, host, network=False, docker=docker, emit=emit)
     except ImageUnavailable as error:
-        terminal.note(f"{error.message}; using the local image {BUSYBOX_TAG} instead")
-    if not find_image(BUSYBOX_TAG, docker):
+        terminal.note(f"{error.message}; making the local image {BUSYBOX_TAG}")
         bootstrap_image(host, terminal, busybox="", tag=BUSYBOX_TAG)
-    return BUSYBOX_TAG
+        return BUSYBOX_TAG
+    return ref if find_image(ref, docker) else found.id

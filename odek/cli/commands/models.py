@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
+from odek.app.config import load
 from odek.app.model import list_models
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
-from odek.config.resolve import resolve
 from odek.errors import OdekError
 from odek.host import Host
 from odek.text import visible
@@ -26,11 +25,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object: the address, the names, the one in force")
     parser.add_settings()
     parsed = parser.read_flags(arguments)
-    settings = resolve(read_layers(host, parser.flags(parsed)))
-    if settings.no_color:
-        terminal.without_color()
-    for warning in settings.warnings:
-        terminal.warn(warning)
+    settings = load(host, parser.flags(parsed), terminal).settings
     listed = list_models(settings, host, notify=terminal.warn)
     current = settings.model.model
     if parsed.json:

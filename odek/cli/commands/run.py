@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from odek.app.bootstrap import CommandProfile
+from odek.app.config import load, redactor_of
+from odek.app.conversation import open_conversation
+from odek.app.isolation import CommandProfile
 from odek.cli import signals
 from odek.cli.console import choose_sink, print_session_event, print_session_header
-from odek.cli.keeper import Keeper
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
-from odek.cli.session import session
-from odek.cli.task import read_attachments, read_task, render, unread_stdin
+from odek.cli.runtime import terminal_runtime
+from odek.cli.task import read_attachments, read_task, unread_stdin
 from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
-from odek.config.resolve import resolve
 from odek.host import Host
 
 PROFILE = CommandProfile(command="run")
@@ -49,41 +48,28 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parsed, rest = reader.read(arguments)
     words = [*parsed.task, *rest]
     task = read_task(words, command="run")
-    layers = read_layers(host, reader.flags(parsed))
-    settings = resolve(layers)
-    if settings.no_color:
-        terminal.without_color()
+    config = load(host, reader.flags(parsed), terminal)
+    settings = config.settings
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words)
-    keeper = Keeper(choose_sink(settings, terminal), terminal.warn)
+    store = None
+    if parsed.session:
+        from odek.app.stored_sessions import open_store  # most runs keep nothing
+
+        store = open_store(host, redactor_of(config, host), warn=terminal.warn)
+    runtime, sink = terminal_runtime(host, terminal), choose_sink(settings, terminal)
     with (
-        session(PROFILE, layers, host, terminal, sink=keeper, attachments=attachments) as opened,
+        open_conversation(PROFILE, config, runtime, sink=sink, attachments=attachments, store=store) as conversation,
         ExitStack() as stack,
     ):
-        keeper.keep(opened.agent, None)
-        stack.callback(tell_refused, opened.agent, terminal)
-        whole = render(task, attachments, opened, terminal)
-        session_id = None
-        if parsed.session:
-            from odek.cli.conversation import given_files, open_store, tell_where_it_is  # most runs keep nothing
-
-            store = open_store(host, terminal, opened.redact)
-            recorder = stack.enter_context(
-                store.create(task=task, model=settings.model.model, sandbox=opened.sandbox_wanted, cwd=host.cwd)
-            )
-            keeper.keep(opened.agent, recorder)
-            session_id = recorder.id
+        conversation.begin_session(task)
+        stack.callback(tell_refused, conversation.agent, terminal)
+        session_id = conversation.session_id
+        if session_id:
             print_session_header(settings, terminal, session_id)
-            tell_where_it_is(stack, recorder, keeper, terminal)
-        print_session_event(settings, terminal, session_id, on_host_because=opened.on_host_because)
+        print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
         with unread_stdin(words, settings.ctx, terminal), signals.turn() as cancel:
-            answer = keeper.take_turn(
-                whole,
-                cancel=cancel,
-                model=settings.model.model,
-                cwd=host.cwd,
-                files=given_files(attachments) if parsed.session else (),
-            )
+            answer = conversation.send(task, files=attachments, cancel=cancel)
         if not settings.json:
             terminal.answer(answer)
-        keeper.require_saved()
-    return exit_code(opened.agent, fail_on_refused=parsed.fail_on_refused)
+        conversation.require_saved()
+    return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)

@@ -6,9 +6,9 @@ import json
 import time
 from dataclasses import asdict
 
+from odek.app.runtime import real_docker
 from odek.app.sandbox import owner_of
 from odek.cli.parser import CommandParser
-from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host, start_of

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, replace
 
+from odek.app.config import Config, load
 from odek.app.doctor import (
     CLIENT_ARGV,
     Check,
@@ -24,60 +23,60 @@ from odek.app.doctor import (
     judge_versions,
     render_checks,
 )
-from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
+from odek.app.runtime import Runtime
+from odek.app.sandbox import SandboxPlan, plan_sandbox, start_sandbox
+from odek.app.sandbox_image import image_doubts
 from odek.cli.artifact import describe_artifact, find_artifact
 from odek.cli.commands.sandbox_containers import find_boxes
-from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
-from odek.cli.session import random_hex, real_docker
+from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
-from odek.config.options import Source
-from odek.config.resolve import resolve
-from odek.config.settings import Settings
 from odek.errors import OdekError
 from odek.host import Host, which
 from odek.sandbox.client_config import CONFIG_FILE, config_folder
-from odek.sandbox.docker import Docker, probe, run_docker
+from odek.sandbox.docker import probe, run_docker
 from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
 from odek.sandbox.image.reference import BUSYBOX_TAG
-from odek.sandbox.image.resolve import find_image, resolve_image
+from odek.sandbox.image.resolve import find_image
 from odek.text import visible
+
+
+def parser() -> CommandParser:
+    """Return the parser of `odek sandbox doctor`."""
+    made = CommandParser(
+        "sandbox doctor",
+        "check Docker and the sandbox on this machine, and say what to fix",
+        usage="[--json] [OPTION of run…]",
+        examples=("odek sandbox doctor", "odek sandbox doctor --sandbox-image python:3.12-slim"),
+    )
+    made.add_settings(of="run")
+    return made
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the findings; 1 when one of them keeps the sandbox from working."""
-    parser = CommandParser(
-        "sandbox doctor",
-        "check Docker and the sandbox on this machine, and say what to mend",
-        usage="[--json] [OPTION of run…]",
-        examples=("odek sandbox doctor", "odek sandbox doctor --sandbox-image python:3.12-slim"),
-    )
-    parser.add_settings(of="run")
-    parsed = parser.read_flags(arguments)
+    reader = parser()
+    parsed = reader.read_flags(arguments)
     # a check-up asks nobody: what the project's own file wants is left out
-    layers = read_layers(host, parser.flags(parsed))
-    settings = resolve([layer for layer in layers if layer.source is not Source.PROJECT])
-    for warning in settings.warnings:
-        terminal.warn(warning)
-    checks = tuple(_checks(settings, host, terminal))
-    if settings.json:
+    config = load(host, reader.flags(parsed), terminal, with_project=False)
+    checks = tuple(_checks(config, replace(terminal_runtime(host, terminal), operator=None)))
+    if config.settings.json:
         terminal.answer(json.dumps([asdict(check) for check in checks], indent=2))
     else:
         terminal.answer(render_checks(checks, terminal.style))
     return 1 if any(check.verdict == "fail" for check in checks) else 0
 
 
-def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Check]:
+def _checks(config: Config, runtime: Runtime) -> Iterator[Check]:
+    host, docker = runtime.host, runtime.docker
     yield Check(name="odek", verdict="ok", seen=describe_artifact(find_artifact()))
     executable = which("docker", host)
     yield judge_client(executable, host.env.get("PATH", ""))
     if not executable:
         return
     yield from _client_settings(host)
-    docker = real_docker(host)
     try:
-        server = probe(docker, sleep=time.sleep)
+        server = probe(docker, sleep=runtime.sleep)
     except OdekError as error:
         yield Check(name="daemon", verdict="fail", seen=error.message, mend=error.hint)
         return
@@ -94,7 +93,7 @@ def _checks(settings: Settings, host: Host, terminal: Terminal) -> Iterator[Chec
     yield judge_limits(info, engine)
     boxes = find_boxes(docker, host)
     yield judge_leftovers(tuple(box.name for box in boxes if box.standing == "left behind"))
-    yield from _sandbox(settings, host, docker, terminal)
+    yield from _sandbox(config, runtime)
 
 
 def _client_settings(host: Host) -> Iterator[Check]:
@@ -113,29 +112,20 @@ def _client_settings(host: Host) -> Iterator[Check]:
     yield judge_client_settings(path, "" if real == plain else real)
 
 
-def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal) -> Iterator[Check]:
+def _sandbox(config: Config, runtime: Runtime) -> Iterator[Check]:
     """Check the image, and start a sandbox with it here."""
     try:
-        draft = build_request(settings, host, partial(print_notice, terminal))
+        plan = plan_sandbox(config, runtime)
     except OdekError as error:
         yield Check(name="settings", verdict="fail", seen=error.message, mend=error.hint)
         return
-    image = _image(draft, docker)
-    yield image
-    if image.verdict == "fail":
-        return
     try:
-        container = start_sandbox(
-            draft,
-            settings,
-            (),
-            host,
-            docker=docker,
-            operator=None,
-            emit=partial(print_notice, terminal),
-            new_nonce=partial(random_hex, 16),
-            sleep=time.sleep,
-        )
+        plan.engine()
+        image, plan = _image(plan)
+        yield image
+        if image.verdict == "fail":
+            return
+        container = start_sandbox(plan)
     except OdekError as error:
         yield Check(name="sandbox", verdict="fail", seen=error.message, mend=error.hint)
         return
@@ -150,17 +140,27 @@ def _sandbox(settings: Settings, host: Host, docker: Docker, terminal: Terminal)
     )
 
 
-def _image(draft: SandboxRequest, docker: Docker) -> Check:
-    if draft.dockerfile is not None:
-        return Check(name="image", verdict="ok", seen="built from Dockerfile.odek when a run needs it")
-    found = resolve_image(draft.image, docker)
-    if found:
-        return Check(name="image", verdict="ok", seen=f"{draft.image.ref} ({found})")
-    local = find_image(BUSYBOX_TAG, docker)
-    mend = f"--sandbox-image {BUSYBOX_TAG} is here" if local else "`odek sandbox image bootstrap` makes a small one"
-    return Check(
-        name="image",
-        verdict="fail",
-        seen=f"{draft.image.ref} ({draft.image.origin}) is not here; a run would pull it",
-        mend=f"docker pull it, or without a registry: {mend}",
+def _image(plan: SandboxPlan) -> tuple[Check, SandboxPlan]:
+    """Return what is found of the image, and the plan to start with: a check-up pulls nothing (A9)."""
+    image, docker = plan.request.image, plan.runtime.docker
+    if plan.request.dockerfile is not None:
+        return Check(name="image", verdict="ok", seen="built from Dockerfile.odek when a run needs it"), plan
+    local = plan.local_image()
+    doubts = "; ".join(image_doubts(image, local, docker))
+    if local is not None:
+        seen = f"{image.ref} ({local.found.id})"
+        return Check(name="image", verdict="warn" if doubts else "ok", seen=seen, mend=doubts), plan
+    missing = f"{image.ref} ({image.origin}) is not here; a run would pull it"
+    if doubts:  # the local image that takes its place
+        choice = replace(image, ref=image.substitute, substitute="", local_ids=())
+        return (
+            Check(name="image", verdict="warn", seen=missing, mend=doubts),
+            replace(plan, request=replace(plan.request, image=choice)),
+        )
+    mend = "`odek sandbox image bootstrap` makes a small one"
+    if find_image(BUSYBOX_TAG, docker):
+        mend = f"--sandbox-image {BUSYBOX_TAG} is here"
+    return (
+        Check(name="image", verdict="fail", seen=missing, mend=f"docker pull it, or without a registry: {mend}"),
+        plan,
     )

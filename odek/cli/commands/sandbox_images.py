@@ -7,10 +7,10 @@ import os
 import time
 from functools import partial
 
+from odek.app.runtime import real_docker
 from odek.app.sandbox_image import default_choice
 from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
-from odek.cli.session import real_docker
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host, which

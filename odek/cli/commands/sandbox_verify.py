@@ -13,19 +13,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 
-from odek.app.bootstrap import startup_line
-from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
-from odek.cli.approval_prompt import find_terminal_user
-from odek.cli.console import print_notice
+from odek.app.config import load
+from odek.app.runtime import random_hex
+from odek.app.sandbox import SandboxPlan, plan_sandbox, start_sandbox
+from odek.app.workspace import startup_line
 from odek.cli.parser import CommandParser
-from odek.cli.session import random_hex, real_docker
+from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
-from odek.config.layers import read_layers
-from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
 from odek.host import Host
+from odek.packaged import read_packaged
 from odek.sandbox.container.container import Container
 from odek.sandbox.docker import Docker, run_docker
 from odek.sandbox.probes import (
@@ -44,9 +42,9 @@ _GONE_WITHIN_S = 5.0
 _LEFTOVER = ".odek-probe-"
 
 
-def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Print the verdicts; 1 when something is open."""
-    parser = CommandParser(
+def parser() -> CommandParser:
+    """Return the parser of `odek sandbox verify`."""
+    made = CommandParser(
         "sandbox verify",
         "attack the sandbox that a run here would get, and show what holds",
         usage="[--json] [--limits] [OPTION of run…]",
@@ -55,62 +53,46 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             "odek sandbox verify --limits --sandbox-memory 256m --sandbox-cpus 0.5 --sandbox-pids-limit 128",
         ),
     )
-    parser.add_argument("--limits", action="store_true", help="reach the limits as well, which takes seconds")
-    parser.add_settings(of="run")
-    parsed = parser.read_flags(arguments)
-    layers = read_layers(host, parser.flags(parsed))
-    settings = resolve(layers)
-    for warning in settings.warnings:
-        terminal.warn(warning)
-    draft = build_request(settings, host, partial(print_notice, terminal))
-    docker = real_docker(host)
+    made.add_argument("--limits", action="store_true", help="reach the limits as well, which takes seconds")
+    made.add_settings(of="run")
+    return made
 
-    def start() -> Container:
-        return start_sandbox(
-            draft,
-            settings,
-            project_overrides(layers),
-            host,
-            docker=docker,
-            operator=find_terminal_user(),
-            emit=partial(print_notice, terminal),
-            new_nonce=partial(random_hex, 16),
-            sleep=time.sleep,
-        )
 
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the verdicts; 1 when something is open."""
+    made = parser()
+    parsed = made.read_flags(arguments)
+    config, runtime = load(host, made.flags(parsed), terminal), terminal_runtime(host, terminal)
+    plan = plan_sandbox(config, runtime)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _attack_and_wait(start(), draft, settings, host, terminal, writer, hit_limits=parsed.limits)
+        _attack_and_wait(plan, terminal, writer, hit_limits=parsed.limits)
     os.close(writer)
-    verdicts = _watch(child, reader, host, docker)
+    verdicts = _watch(child, reader, host, runtime.docker)
     if verdicts is None:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or 1
-    terminal.answer(_as_json(verdicts) if settings.json else "\n".join(_lines(verdicts)))
+    terminal.answer(_as_json(verdicts) if config.settings.json else "\n".join(_lines(verdicts)))
     return 1 if count(verdicts)["OPEN"] else 0
 
 
-def _attack_and_wait(
-    container: Container,
-    draft: SandboxRequest,
-    settings: Settings,
-    host: Host,
-    terminal: Terminal,
-    writer: int,
-    *,
-    hit_limits: bool,
-) -> None:
-    """In the child: attack, report to the parent, and wait to be killed. Raises OdekError."""
+def _attack_and_wait(plan: SandboxPlan, terminal: Terminal, writer: int, *, hit_limits: bool) -> None:
+    """In the child: start, attack, report to the parent, and wait to be killed. Raises OdekError."""
+    container = start_sandbox(plan)
+    host, settings = plan.runtime.host, plan.config.settings
     try:
         terminal.note(startup_line(container.facts))
         circumstances = Circumstances(
             networks=container.facts.network != "none",
             readonly=settings.sandbox.readonly,
             hit_limits=hit_limits,
-            volumes=tuple(volume.target for volume in draft.volumes),
+            volumes=tuple(volume.target for volume in plan.request.volumes),
         )
-        done = container.run(render_script(_script(), circumstances), timeout_s=_ATTACK_TIMEOUT_S)
+        done = container.run(
+            render_script(read_packaged("odek.sandbox", "probes.sh").decode(), circumstances),
+            timeout_s=_ATTACK_TIMEOUT_S,
+        )
         verdicts = (*read_verdicts(done.output.text, circumstances), _owner(container, host, settings))
         report = {"container": container.facts.id, "verdicts": [asdict(verdict) for verdict in verdicts]}
         with open(writer, "w", encoding="utf-8") as stream:
@@ -170,15 +152,6 @@ def _gone(container: str, docker: Docker) -> Verdict:
 def _clean(host: Host) -> Verdict:
     left = sorted(name for name in os.listdir(host.cwd) if name.startswith((_LEFTOVER, ".odek-nonce")))
     return outside_verdict("host.clean", "OPEN" if left else "ok", ", ".join(left) or "nothing")
-
-
-def _script() -> str:
-    import odek.sandbox
-
-    loader = odek.sandbox.__loader__
-    path = os.path.join(os.path.dirname(odek.sandbox.__file__), "probes.sh")
-    data: bytes = loader.get_data(path)  # type: ignore[union-attr]
-    return data.decode()
 
 
 def _lines(verdicts: Sequence[Verdict]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from odek.cli.conversation import find_session, open_store, tell_damaged
+from odek.app.stored_sessions import find_session, open_store, warn_of_damaged
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.session_view import listing_json, render_listing, render_session
@@ -53,7 +53,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Carry out one action."""
     parsed, rest = parser().read(arguments)
     action, *words = [*parsed.words, *rest] or [""]
-    store = open_store(host, terminal, str)  # nothing is stored here that was not stored before
+    store = open_store(host, str, warn=terminal.warn)  # nothing is stored here that was not stored before
     match action, words:
         case "list", []:
             _list(store, terminal, everything=parsed.all, as_json=parsed.json)
@@ -88,7 +88,7 @@ def _misunderstood(action: str) -> UsageError:
 
 def _list(store: SessionStore, terminal: Terminal, *, everything: bool, as_json: bool) -> None:
     listing = store.list()
-    tell_damaged(listing, terminal.warn)
+    warn_of_damaged(listing, terminal.warn)
     shown = listing.sessions if everything else listing.sessions[:_SHOWN]
     if as_json:
         terminal.answer(json.dumps(listing_json(shown, listing.damaged), indent=2))
@@ -128,7 +128,7 @@ def _cleanup(store: SessionStore, terminal: Terminal, text: str, *, sure: bool, 
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f'"{visible(text)}" is no number of days', hint="odek session cleanup 30; 0 deletes all")
     listing = store.list()
-    tell_damaged(listing, terminal.warn)
+    warn_of_damaged(listing, terminal.warn)
     plan = plan_cleanup(listing.sessions, days=int(text[:9]), now_s=time.time())
     if plan.doubt and not sure:
         _require_word(plan)

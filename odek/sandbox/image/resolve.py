@@ -94,14 +94,27 @@ def find_or_pull(
     it could never be pulled, or was and could not be kept; SandboxLost when the daemon went away
     meanwhile, which is never read as "no daemon" (D-11).
     """
-    found = look_up_choice(choice, docker)
-    if found is not None:
-        return found
-    if choice.is_id:
-        raise SandboxConfigError(  # no registry could give it: nothing that another day would change
+    return look_up_choice(choice, docker) or pull_image(choice, docker, emit=emit, clock=clock)
+
+
+def require_pullable(choice: ImageChoice) -> None:
+    """Refuse an image that is not here and that no registry could give. Pure. Raises SandboxConfigError."""
+    if choice.is_id:  # nothing that another day would change
+        raise SandboxConfigError(
             f'no local image has the ID "{choice.ref}" ({choice.origin})',
             hint="an image named by its ID is never pulled: bring it with `odek sandbox image load FILE --id ID`",
         )
+
+
+def pull_image(
+    choice: ImageChoice,
+    docker: Docker,
+    *,
+    emit: Sink,
+    clock: Callable[[], float] = time.monotonic,
+) -> FoundImage:
+    """Pull an image that is not here and return it. Raises as `find_or_pull` does."""
+    require_pullable(choice)
     doing = f"pulling image {visible(choice.ref)}"
     emit(Notice(doing))
     pulled = run_long(docker, *pull_argv(choice.ref), doing=doing, emit=emit, timeout_s=PULL_TIMEOUT_S, clock=clock)

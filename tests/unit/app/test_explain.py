@@ -12,69 +12,90 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.approver import Answers
+from fakes.docker import FakeDocker
+from fakes.engines import INFO, ROOTLESS
 from fakes.layering import make_host, make_layers
+from fakes.runtimes import fake_runtime
 
-from odek.app.bootstrap import CommandProfile, firmness_of, intent_of
-from odek.app.explain import Asked, Explanation, Look, explain_host, explain_sandbox
-from odek.app.project_approval import approval_request
-from odek.app.sandbox import build_request, sandbox_spec
+from odek.app.config import config_of
+from odek.app.explain import Explanation, explain_run
+from odek.app.isolation import CommandProfile
+from odek.app.sandbox import SandboxPlan, owner_of, plan_sandbox, sandbox_spec
 from odek.approval.store import approval_key
 from odek.cli.explain_view import explanation_to_json, fill, render_explanation, shell_word
-from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import Settings
-from odek.errors import ConfigError
+from odek.events import Event
 from odek.sandbox.argv import build_argv, run_argv
-from odek.sandbox.container.owner import Owner
-from odek.sandbox.engine import Engine
-from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
+from odek.sandbox.build.builder import INPUTS_LABEL, LABEL, digest_inputs, scratch_folder
+from odek.sandbox.image.reference import BUSYBOX_TAG
 from odek.sandbox.network.plan import Network, NetworkPlan
 
 PROFILE = CommandProfile(command="run")
 A, B = "a" * 64, "b" * 64
 IMAGE_ID = "sha256:" + "c" * 64
-OWNER = Owner(pid=4711, start="123", boot="boot", pidns="pid:[1]", uid=1000)
 APP = Network(name="app_default", id=A, internal=False, compose_project="app")
 BACK = Network(name="back", id=B, internal=True)
-UNREACHABLE = DaemonUnreachable("no connection", "the Docker daemon is not reachable", hint="start it")
-GONE = SandboxConfigError('network "x" not found by Docker (--sandbox-networks)')
-
-
-class Silent:
-    def note(self, text: str) -> None:
-        raise AssertionError(text)
-
-    def warn(self, text: str, hint: str = "") -> None:
-        raise AssertionError(text + hint)
 
 
 class Case:
-    """Settings in a scratch folder, and what a look at the machine says."""
+    """Settings in a scratch folder, and a Docker that has `networks` and, unless `image` is "", each image."""
 
-    def __init__(self, root: Path, **layers: Mapping[str, Any]) -> None:
-        self.host = make_host(root, uid=os.getuid())
-        self.layers = make_layers(**layers)  # type: ignore[arg-type]
-        self.settings: Settings = resolve(self.layers)
-        intent = intent_of(PROFILE, self.settings)
-        draft = build_request(self.settings, self.host, Silent())
-        self.asked = Asked(
-            settings=self.settings,
-            layers=self.layers,
-            host=self.host,
-            intent=intent,
-            draft=draft,
-            firmness=firmness_of(PROFILE, self.settings, intent, draft),
-            owner=OWNER,
-        )
+    def __init__(
+        self,
+        root: Path,
+        *networks: Network,
+        image: str = IMAGE_ID,
+        info: Mapping[str, Any] | str = INFO,
+        down: bool = False,
+        asked: bool = True,
+        **layers: Mapping[str, Any],
+    ) -> None:
+        """`asked`: there is a person for the project's questions."""
+        self.bin = root / "bin"
+        self.bin.mkdir(exist_ok=True)
+        (self.bin / "docker").touch(mode=0o755)
+        host = make_host(root, {"PATH": str(self.bin), **layers.get("env", {})}, uid=os.getuid())
+        self.host = dataclasses.replace(host, pid=os.getpid())
+        self.docker = FakeDocker()
+        self.config = config_of(make_layers(**layers))  # type: ignore[arg-type]
+        self.settings: Settings = self.config.settings
+        self.runtime = fake_runtime(self.host, self.docker, emit=silent, operator=Answers() if asked else None)
+        if down:
+            self.docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.")
+            return
+        self.docker.on("version", has="{{.Server.Arch}}", stdout="amd64\n").on("version", stdout="29\n")
+        self.docker.on("info", stdout=info if isinstance(info, str) else json.dumps(info))
+        self.docker.on("network", "ls", stdout="".join(map(listed, networks)))
+        self.docker.on("network", "inspect", stdout=f"[{','.join(map(shown, networks))}]")
+        if image:
+            self.docker.on("image", "inspect", has="--format", stdout=f"{image}\n")
+            self.docker.on("image", "inspect", stdout=json.dumps([{"Id": image, "Architecture": "amd64"}]))
+        self.docker.on("image", "inspect", code=1, stderr="Error: No such image")
 
-    def look(self, *attached: Network, **changes: Any) -> Look:
-        plan = NetworkPlan(mode=self.asked.draft.networks.mode, attached=attached)
-        request = approval_request(project_overrides(self.layers), plan, self.host)
-        state = "not needed" if request.is_empty else "asked for"
-        seen = Look(client="/bin/docker", version="29", plan=plan, image_id=IMAGE_ID, request=request, approval=state)
-        return dataclasses.replace(seen, **changes)
+    def explain(self) -> Explanation:
+        return explain_run(PROFILE, self.config, self.runtime)
 
-    def explain(self, *attached: Network, **changes: Any) -> Explanation:
-        return explain_sandbox(self.asked, self.look(*attached, **changes))
+    @property
+    def plan(self) -> SandboxPlan:
+        return plan_sandbox(self.config, self.runtime)
+
+
+def silent(event: Event) -> None:
+    raise AssertionError(event)
+
+
+def listed(network: Network) -> str:
+    return json.dumps([network.id, network.name, network.driver, network.scope]) + "\n"
+
+
+def shown(network: Network) -> str:
+    labels = {"com.docker.compose.project": network.compose_project} if network.compose_project else {}
+    described = {
+        "Name": network.name, "Id": network.id, "Driver": "bridge", "Scope": "local", "Internal": network.internal,
+        "ConfigOnly": False, "Labels": labels, "Containers": {},
+    }  # fmt: skip
+    return json.dumps(described)
 
 
 def sections(explanation: Explanation) -> dict[str, dict[str, tuple[object, str]]]:
@@ -100,15 +121,14 @@ def test_every_value_has_its_source(tmp_path: Path) -> None:
         flags={"sandbox_image": "python:3.12", "sandbox_user": "7:7"},
     )
     explanation = case.explain()
-    request = case.look().request
-    assert request is not None
+    request = case.plan.approval_request()
     work = case.host.cwd
     assert sections(explanation) == {
         "place": {
             "sandboxed": (True, "the default of odek run"),
             "explicit": (False, "the default of odek run"),
             "required": (True, "ODEK_REQUIRE_SANDBOX"),
-            "docker": ("/bin/docker", "PATH"),
+            "docker": (f"{case.bin}/docker", "PATH"),
             "daemon": ("29", "Docker"),
             "without_daemon": ("stop", "ODEK_REQUIRE_SANDBOX is set"),
             "without_image": ("stop", "ODEK_REQUIRE_SANDBOX is set"),
@@ -146,8 +166,8 @@ def test_every_value_has_its_source(tmp_path: Path) -> None:
                     "  network: bridge",
                     "  env:     BOTH, READS",
                     "  sets:    BOTH=x",
-                    "  volume:  ./there:/a",
-                    "  volume:  ./new:/b",
+                    "  volume:  ./there:/a (read-only)",
+                    "  volume:  ./new:/b (read-only)",
                     "  ⚠  sandbox_env values contain ${...} interpolation against host environment variables",
                     "  reads:   READS gets A, B",
                 ],
@@ -161,32 +181,30 @@ def test_every_value_has_its_source(tmp_path: Path) -> None:
 
 def test_command_is_the_one_that_a_start_runs(tmp_path: Path) -> None:
     """Placeholders stand only where every start differs."""
-    case = Case(tmp_path, flags={"sandbox_networks": ["app_default,back"], "sandbox_network": "bridge"})
-    explanation = case.explain(APP, BACK)
-    plan = NetworkPlan(mode="bridge", attached=(APP, BACK))
+    case = Case(tmp_path, APP, BACK, flags={"sandbox_networks": ["app_default,back"], "sandbox_network": "bridge"})
+    explanation, docker = case.explain(), f"{case.bin}/docker"
     spec = sandbox_spec(
-        case.asked.draft,
-        case.settings,
-        case.host,
-        engine=Engine(),
-        plan=plan,
-        image=case.asked.draft.image.ref,
+        case.plan,
+        engine=case.plan.engine(),
+        networks=NetworkPlan(mode="bridge", attached=(APP, BACK)),
+        image=case.plan.request.image.ref,
         image_id=IMAGE_ID,
         env=(),
     )
+    owner = owner_of(case.host)
     labels = (
         ("io.odek.sandbox", "1"),
         ("io.odek.nonce", "NONCE"),
         ("io.odek.pid", "PID"),
         ("io.odek.start", "START"),
-        ("io.odek.boot", "boot"),
-        ("io.odek.pidns", "pid:[1]"),
-        ("io.odek.uid", "1000"),
+        ("io.odek.boot", owner.boot),
+        ("io.odek.pidns", owner.pidns),
+        ("io.odek.uid", str(owner.uid)),
     )
     assert explanation.commands == (
-        ("/bin/docker", *run_argv(spec, name="odek-PID-1", labels=labels)),
-        ("/bin/docker", "network", "connect", "--", A, "odek-PID-1"),
-        ("/bin/docker", "network", "connect", "--", B, "odek-PID-1"),
+        (docker, *run_argv(spec, name="odek-PID-1", labels=labels)),
+        (docker, "network", "connect", "--", A, "odek-PID-1"),
+        (docker, "network", "connect", "--", B, "odek-PID-1"),
     )
     assert sections(explanation)["network"] == {
         "mode": ("bridge", "--sandbox-network"),
@@ -210,8 +228,9 @@ def test_command_is_the_one_that_a_start_runs(tmp_path: Path) -> None:
 
 
 def test_image_that_is_not_there_is_pulled_first(tmp_path: Path) -> None:
-    explanation = Case(tmp_path, flags={"sandbox_image": "python:3.12"}).explain(image_id="")
-    assert explanation.commands[0] == ("/bin/docker", "pull", "--", "python:3.12")
+    case = Case(tmp_path, image="", flags={"sandbox_image": "python:3.12"})
+    explanation = case.explain()
+    assert explanation.commands[0] == (f"{case.bin}/docker", "pull", "--", "python:3.12")
     assert "IMAGE-ID" in explanation.commands[1]
     assert (explanation.outcome, explanation.why) == (
         "sandbox",
@@ -223,10 +242,9 @@ def test_dockerfile_of_the_project_is_built_first(tmp_path: Path) -> None:
     """R-36: the build that a start would run, what it is approved by, and no build where one of ours is there."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "Dockerfile.odek").write_text("FROM alpine:3.22\n")
-    case = Case(tmp_path)
     sha256 = hashlib.sha256(b"FROM alpine:3.22\n").hexdigest()
-    request = approval_request((), NetworkPlan(), case.host, case.asked.draft.dockerfile)
-    explanation = case.explain(image_id="", request=request, approval="asked for")
+    case = Case(tmp_path, image="")
+    explanation = case.explain()
     assert sections(explanation)["image"] == {
         "reference": (f"odek-sandbox:{sha256[:12]}", "./Dockerfile.odek"),
         "dockerfile_sha256": (sha256, "./Dockerfile.odek"),
@@ -242,121 +260,91 @@ def test_dockerfile_of_the_project_is_built_first(tmp_path: Path) -> None:
         network=False,
         no_cache=False,
     )
-    assert explanation.commands[0] == ("/bin/docker", *build)
+    assert explanation.commands[0] == (f"{case.bin}/docker", *build)
     assert explanation.why == "the default of odek run; the Docker daemon answers and its image is built first"
     assert sections(explanation)["approval"]["asks"][1] == "./Dockerfile.odek"
-    assert [argv[1] for argv in case.explain().commands] == ["run"]
 
 
 def test_image_by_id_is_never_pulled(tmp_path: Path) -> None:
     """D-12."""
-    explanation = Case(tmp_path, flags={"sandbox_image": IMAGE_ID}).explain(image_id="")
+    explanation = Case(tmp_path, image="", flags={"sandbox_image": IMAGE_ID}).explain()
     assert [argv[1] for argv in explanation.commands] == ["run"]
     assert sections(explanation)["image"]["action"] == ("stop", "Docker")
     assert (explanation.outcome, explanation.why) == (
         "stop",
-        "no local image has that ID, and such an image is never pulled",
+        f'no local image has the ID "{IMAGE_ID}" (--sandbox-image)',
     )
 
 
 NETWORKS = {"flags": {"sandbox_networks": ["x"]}}
-DOWN = {"version": "", "failure": UNREACHABLE, "image_id": ""}
-LOST = {**DOWN, "plan": None, "request": None, "approval": "unknown"}
 WIDENS = {"project": {"sandbox_network": "bridge"}}
+DOWN = "the Docker daemon is not reachable"
+NOBODY = "an approval is needed, and there is no terminal to ask for it"
+UNSET = 'the variable "NOWHERE" is not set (./odek.json: sandbox_env.X)'
 
 
 @pytest.mark.parametrize(
     ("layers", "seen", "outcome", "why"),
     [
         ({}, {}, "sandbox", "the default of odek run; the Docker daemon answers and everything is there"),
-        ({}, DOWN, "host", "the Docker daemon is not reachable, and nobody insists on a sandbox"),
+        ({}, {"down": True}, "host", f"{DOWN}, and nobody insists on a sandbox"),
         (
             {"flags": {"sandbox": True}},
-            DOWN,
+            {"down": True},
             "stop",
-            "the Docker daemon is not reachable; not on this host, because a sandbox was asked for explicitly",
+            f"{DOWN}; not on this host, because a sandbox was asked for explicitly",
         ),
         (
             {"env": {"ODEK_REQUIRE_SANDBOX": "1"}},
-            DOWN,
+            {"down": True},
             "stop",
-            "the Docker daemon is not reachable; not on this host, because ODEK_REQUIRE_SANDBOX is set",
+            f"{DOWN}; not on this host, because ODEK_REQUIRE_SANDBOX is set",
         ),
-        (
-            NETWORKS,
-            LOST,
-            "stop",
-            "the Docker daemon is not reachable; not on this host, because networks were asked for",
-        ),
-        (NETWORKS, {"plan": None, "plan_failure": GONE, "approval": "unknown"}, "stop", GONE.message),
+        (NETWORKS, {"down": True}, "stop", f"{DOWN}; not on this host, because networks were asked for"),
+        (NETWORKS, {}, "stop", 'network "x" not found by Docker (--sandbox-networks)'),
         (WIDENS, {}, "sandbox", "the default of odek run; the Docker daemon answers and everything is there"),
-        (
-            WIDENS,
-            {"approval": "impossible"},
-            "stop",
-            "an approval is needed, and there is no terminal to ask for it",
-        ),
-        (
-            WIDENS,  # the gate stands before the fall back: no sandbox, and yet no host
-            {**DOWN, "approval": "impossible"},
-            "stop",
-            "an approval is needed, and there is no terminal to ask for it",
-        ),
-        (
-            {"project": {"sandbox_env": {"X": "$NOWHERE"}}},
-            {"env_failure": ConfigError('the variable "NOWHERE" is not set')},
-            "stop",
-            'the variable "NOWHERE" is not set',
-        ),
-        (
-            {},
-            {"version": "", "failure": SandboxConfigError("something answers")},
-            "stop",
-            "something answers",
-        ),
+        (WIDENS, {"asked": False}, "stop", NOBODY),
+        # the gate stands before the fall back: no sandbox, and yet no host
+        (WIDENS, {"asked": False, "down": True}, "stop", NOBODY),
+        ({"project": {"sandbox_env": {"X": "$NOWHERE"}}}, {}, "stop", UNSET),
+        ({}, {"info": "{}"}, "stop", "the Docker engine does not describe itself"),
     ],
 )
 def test_outcome(layers: dict[str, Any], seen: dict[str, Any], outcome: str, why: str, tmp_path: Path) -> None:
     """R-4, R-6, R-7, R-8, R-60: as a run decides, in the order in which it does."""
-    explanation = Case(tmp_path, **layers).explain(**seen)
+    explanation = Case(tmp_path, **layers, **seen).explain()
     assert (explanation.outcome, explanation.why) == (outcome, why)
 
 
 def test_all_problems_are_listed_in_the_order_of_a_run(tmp_path: Path) -> None:
-    env_failure = ConfigError("unset")
-    seen: dict[str, Any] = {"approval": "impossible", "env_failure": env_failure}
-    assert Case(tmp_path).explain(**DOWN, **seen).problems == (
-        "an approval is needed, and there is no terminal to ask for it",
-        "unset",
-        "the Docker daemon is not reachable",
-    )
-    assert Case(tmp_path, **NETWORKS).explain(**{**LOST, "env_failure": env_failure}).problems == (
-        "the Docker daemon is not reachable",
-        "unset",
-    )
+    """Each once, though the failure of a look-up is that of all that depend on it."""
+    unset = {"project": {"sandbox_env": {"X": "$NOWHERE"}}}
+    problems = Case(tmp_path, down=True, asked=False, **unset).explain().problems
+    assert problems == (NOBODY, UNSET, DOWN)
+    assert Case(tmp_path, down=True, asked=False, **NETWORKS, **unset).explain().problems == (DOWN, UNSET)
 
 
 def test_engine_decides_whom_commands_run_as_and_whether_they_do(tmp_path: Path) -> None:
     """R-31, D-13, B11: as a start does."""
-    refused = SandboxConfigError("this engine cannot enforce sandbox_pids_limit")
-    explanation = Case(tmp_path).explain(engine=Engine(rootless=True), failure=refused)
-    assert (explanation.outcome, explanation.why) == ("stop", refused.message)
+    case = Case(tmp_path, info={**ROOTLESS, "PidsLimit": False})
+    explanation = case.explain()
+    refused = "this engine cannot enforce sandbox_pids_limit"
+    assert (explanation.outcome, explanation.why) == ("stop", refused)
     assert sections(explanation)["user"]["user"] == ("0:0", "who started odek, who is uid 0 in a rootless engine")
-    (run,) = explanation.commands
+    run = explanation.commands[-1]
     assert (
         "rw,noexec,nosuid,nodev,mode=1777,size=1073741824,nr_inodes=262144,uid=0,gid=0" in run[run.index("--tmpfs") + 1]
     )
 
 
 def test_without_networks_known_there_is_no_command(tmp_path: Path) -> None:
-    explanation = Case(tmp_path, **NETWORKS).explain(**LOST)
+    explanation = Case(tmp_path, down=True, **NETWORKS).explain()
     assert explanation.commands == ()
     assert sections(explanation)["network"]["attached"] == (None, "Docker")
 
 
 def test_host_by_the_operators_word(tmp_path: Path) -> None:
-    settings = resolve(make_layers(env={"ODEK_NO_SANDBOX": "1"}))
-    explanation = explain_host(settings, intent_of(PROFILE, settings))
+    explanation = Case(tmp_path, env={"ODEK_NO_SANDBOX": "1"}).explain()
     assert render_explanation(explanation) == (
         "a run here works ON THIS HOST, without a sandbox\n"
         "  because ODEK_NO_SANDBOX\n\n"
@@ -433,3 +421,76 @@ def test_filled_command_means_the_same() -> None:
     assert printed.split("\n") == [*split[:-1], "x y", ""]
     assert max(map(len, lines)) <= 42
     assert all(line.count("--flag") == line.count("value") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("image", "info", "layers", "notes"),
+    [
+        (
+            "arm64",
+            INFO,
+            {"flags": {"sandbox_image": "i:1"}},
+            ['the image "i:1" is for arm64, Docker\'s machine has amd64'],
+        ),
+        ("arm64/v8", INFO, {}, ["is for arm64/v8, Docker's machine has amd64"]),
+        ("amd64", INFO, {}, []),
+        ("", INFO, {"flags": {"sandbox_image": "i:1"}}, []),
+    ],
+)
+def test_image_for_another_processor_is_named(
+    image: str, info: str, layers: dict[str, Any], notes: list[str], tmp_path: Path
+) -> None:
+    """A9: as a start names it, which stops at its first program unless the machine emulates that processor."""
+    case = Case(tmp_path, image="", info=info, **layers)
+    described = json.dumps(
+        [{"Id": IMAGE_ID, "Architecture": image.partition("/")[0], "Variant": image.partition("/")[2]}]
+    )
+    case.docker = FakeDocker().on("version", has="{{.Server.Arch}}", stdout="amd64\n").on("version", stdout="29\n")
+    case.docker.on("info", stdout=info)
+    if image:
+        case.docker.on("image", "inspect", has="--format", stdout=f"{IMAGE_ID}\n")
+        case.docker.on("image", "inspect", stdout=described)
+    case.docker.on("image", "inspect", code=1, stderr="Error: No such image")
+    case.runtime = fake_runtime(case.host, case.docker)
+    explanation = case.explain()
+    assert explanation.outcome == "sandbox"
+    assert len(explanation.notes) == len(notes)
+    assert all(part in note for part, note in zip(notes, explanation.notes, strict=True))
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_local_image_that_takes_the_place_of_the_default_is_named(local: bool, tmp_path: Path) -> None:
+    """A9, D-23: the default is pulled, and where that fails a start uses the operator's own image."""
+    case = Case(tmp_path, image="")
+    docker = FakeDocker().on("version", has="{{.Server.Arch}}", stdout="amd64\n").on("version", stdout="29\n")
+    docker.on("info", stdout=INFO)
+    if local:
+        docker.on("image", "inspect", has=BUSYBOX_TAG, stdout=f"{IMAGE_ID}\n")
+    docker.on("image", "inspect", code=1, stderr="Error: No such image")
+    case.runtime = fake_runtime(case.host, docker)
+    explanation = case.explain()
+    assert sections(explanation)["image"]["action"] == ("pull", "Docker")
+    pin = case.plan.request.image.ref
+    wanted = (f"where {pin} cannot be pulled, the local image {BUSYBOX_TAG} is used",) if local else ()
+    assert explanation.notes == wanted
+
+
+def test_same_build_in_another_home_is_used(tmp_path: Path) -> None:
+    """A21: explained as a start does it: what the image's label proves is not built again."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "Dockerfile.odek").write_text("FROM alpine:3.22\n")
+    case = Case(tmp_path, image="")
+    dockerfile, base = case.plan.request.dockerfile, "sha256:" + "d" * 64
+    assert dockerfile is not None
+    with scratch_folder() as empty:
+        digest = digest_inputs(dockerfile, (("alpine:3.22", base),), empty)
+    labels = {LABEL: dockerfile.sha256, INPUTS_LABEL: digest}
+    docker = FakeDocker().on("version", has="{{.Server.Arch}}", stdout="amd64\n").on("version", stdout="29\n")
+    docker.on("info", stdout=INFO)
+    docker.on("image", "inspect", has="alpine:3.22", stdout=f"{base}\n")
+    docker.on("image", "inspect", stdout=json.dumps([{"Id": IMAGE_ID, "Config": {"Labels": labels}}]))
+    case.runtime = fake_runtime(case.host, docker, operator=Answers())
+    explanation = case.explain()
+    assert sections(explanation)["image"]["action"] == ("use", "Docker")
+    assert [argv[1] for argv in explanation.commands] == ["run"]
+    assert not (tmp_path / "home" / ".odek" / "builds.json").exists()

@@ -11,9 +11,9 @@ from odek.app.isolation import (
     PIN_ORIGIN,
     FallbackPolicy,
     SandboxDecision,
-    choose_intent,
-    decide,
+    choose_sandbox,
     explain_stop,
+    may_fall_back,
     require_allowed,
     require_readonly_kept,
 )
@@ -49,7 +49,7 @@ ERRORS: tuple[tuple[str, BaseException], ...] = (
     ("bug", RuntimeError()),
 )
 FLAGS = ("explicit", "required", "networks_asked", "never_on_host", "readonly_asked", "image_from_project")
-FIRMNESSES = [
+POLICIES = [
     FallbackPolicy(**dict(zip(FLAGS, values, strict=True)))
     for values in itertools.product((False, True), repeat=len(FLAGS))
 ]
@@ -61,35 +61,35 @@ HOST_CELLS = {
 }  # fmt: skip
 
 
-def soft(firmness: FallbackPolicy) -> bool:
-    return not any(getattr(firmness, flag) for flag in FLAGS if flag != "image_from_project")
+def soft(policy: FallbackPolicy) -> bool:
+    return not any(getattr(policy, flag) for flag in FLAGS if flag != "image_from_project")
 
 
 @pytest.mark.parametrize(("kind", "error"), ERRORS, ids=[kind for kind, _ in ERRORS])
 @pytest.mark.parametrize(
-    "firmness", FIRMNESSES, ids=lambda firmness: "".join(str(int(getattr(firmness, flag))) for flag in FLAGS)
+    "policy", POLICIES, ids=lambda policy: "".join(str(int(getattr(policy, flag))) for flag in FLAGS)
 )
-def test_outcome_of_every_cell(kind: str, error: BaseException, firmness: FallbackPolicy) -> None:
+def test_outcome_of_every_cell(kind: str, error: BaseException, policy: FallbackPolicy) -> None:
     """R-7, D-1, D-11: the full product of what went wrong and of what forbids the host."""
-    wanted = "host" if soft(firmness) and (kind, firmness.image_from_project) in HOST_CELLS else "stop"
-    assert decide(error, firmness) == wanted
+    wanted = soft(policy) and (kind, policy.image_from_project) in HOST_CELLS
+    assert may_fall_back(error, policy) == wanted
 
 
 def test_few_cells_lead_to_the_host() -> None:
     """R-7: nine of them, counted, so that a new one is noticed."""
-    cells = [(kind, firmness) for kind, error in ERRORS for firmness in FIRMNESSES if decide(error, firmness) == "host"]
+    cells = [(kind, policy) for kind, error in ERRORS for policy in POLICIES if may_fall_back(error, policy)]
     assert len(cells) == 9
 
 
 @pytest.mark.parametrize(("kind", "error"), ERRORS, ids=[kind for kind, _ in ERRORS])
-def test_stop_is_explained_exactly_when_another_firmness_would_have_gone_on(kind: str, error: BaseException) -> None:
+def test_stop_is_explained_exactly_when_another_policy_would_have_gone_on(kind: str, error: BaseException) -> None:
     """R-7: and never when the run goes on on the host."""
     if not isinstance(error, OdekError):
         return
     could = kind in {cell for cell, _ in HOST_CELLS}
-    for firmness in FIRMNESSES:
-        stops = decide(error, firmness) == "stop"
-        assert bool(explain_stop(error, firmness)) is (could and stops), firmness
+    for policy in POLICIES:
+        stops = not may_fall_back(error, policy)
+        assert bool(explain_stop(error, policy)) is (could and stops), policy
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_stop_is_explained_exactly_when_another_firmness_would_have_gone_on(kind
 )
 def test_explanation_names_the_strongest_reason(flags: set[str], words: str) -> None:
     """R-7."""
-    firmness = FallbackPolicy(**{flag: flag in flags for flag in FLAGS})
-    assert explain_stop(ImageUnavailable("m"), firmness) == words
+    policy = FallbackPolicy(**{flag: flag in flags for flag in FLAGS})
+    assert explain_stop(ImageUnavailable("m"), policy) == words
 
 
 Setting = Literal["unset", "file on", "file off", "env on", "env off", "flag on", "flag off"]
@@ -149,7 +149,7 @@ def test_intent_follows_the_strongest_word(
 ) -> None:
     """R-1, R-3, R-6, D-9: a flag beats ODEK_NO_SANDBOX, which beats the files, which beat the default."""
     source, _, value = setting.partition(" ")
-    found = choose_intent(
+    found = choose_sandbox(
         enabled=None if setting == "unset" else value == "on",
         origin=ORIGINS.get(source, "the default"),
         from_flag=source == "flag",
@@ -180,7 +180,7 @@ def test_session_that_goes_on_keeps_its_place_unless_a_policy_says_otherwise(
 ) -> None:
     """R-2: ODEK_NO_SANDBOX does not change a pin, an explicit policy does."""
     source, _, value = setting.partition(" ")
-    found = choose_intent(
+    found = choose_sandbox(
         enabled=None if setting == "unset" else value == "on",
         origin=ORIGINS.get(source, ""),
         from_flag=False,

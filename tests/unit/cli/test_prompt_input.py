@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fakes.homes import operator_home
-from fakes.model import ScriptedModel, call_reply, text_reply
-from fakes.sessions import FIRST_ID, Sessions
 from fakes.terminals import Screen
-from fakes.tools import FakeToolbox
 
-from odek.agent.loop import Agent
-from odek.cancel import CancelToken
 from odek.cli.console import StreamingRenderer
-from odek.cli.keeper import Keeper
 from odek.cli.prompt_input import (
     HISTORY_FILE,
     LINE_LIMIT_BYTES,
@@ -28,12 +21,10 @@ from odek.cli.prompt_input import (
     parse_entries,
     render_entries,
 )
-from odek.errors import Interrupted, StateFileError, UsageError
+from odek.errors import UsageError
 from odek.events import Event, Finished, ModelReplied, RequestStarted, TextDelta
 from odek.model.types import Message, Reply, ToolCall, Usage
-from odek.session.groups import history
 from odek.state import StateFolder
-from odek.tools.registry import ToolResult
 
 
 @pytest.mark.parametrize("entry", ["plain", "two\nlines", "back\\slash", "\\n is no line end", "ü 🙂", "tab\there"])
@@ -152,74 +143,3 @@ def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
     narrator.end_line()
     narrator.end_line()
     assert not narrator.was_shown("other")
-
-
-def start(sessions: Sessions, work: Callable[[], ToolResult], *replies: Reply) -> tuple[Keeper, list[str], Agent]:
-    warnings: list[str] = []
-    keeper = Keeper(lambda _: None, warnings.append)
-    agent = Agent(
-        model=ScriptedModel(replies),
-        tools=FakeToolbox(lambda _: work()),
-        sink=keeper,
-        max_iterations=9,
-        system="be brief",
-    )
-    return keeper, warnings, agent
-
-
-def test_every_step_is_on_the_disk_before_the_next(tmp_path: Path) -> None:
-    """F-58, B44: what was said and done is readable in the file at the moment the tool runs."""
-    sessions = Sessions(tmp_path)
-    seen: list[list[str]] = []
-
-    def work() -> ToolResult:
-        seen.append([entry.message.role for entry in sessions.store.read(FIRST_ID).entries])
-        return ToolResult(text="done")
-
-    keeper, warnings, agent = start(
-        sessions, work, call_reply(("t", {}), ("t", {})), call_reply(("t", {})), text_reply("answer")
-    )
-    with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
-        keeper.keep(agent, recorder)
-        assert keeper.take_turn("task", cancel=CancelToken(), model="small", cwd="/w") == "answer"
-    # the results that are still to come are told as interrupted
-    assert seen[0] == ["user", "assistant", "tool", "tool"]
-    assert len(seen[2]) == len(seen[0]) + 2
-    stored = sessions.store.read(FIRST_ID)
-    assert history(stored) == tuple(agent.messages[1:])
-    assert (stored.state.turns, stored.system, warnings) == (1, "be brief", [])
-    assert keeper.outcome == "session saved"
-
-
-@pytest.mark.parametrize("ending", [Interrupted(2), StateFileError("gone")], ids=["signal", "error"])
-def test_turn_that_was_ended_is_kept(ending: BaseException, tmp_path: Path) -> None:
-    """F-49, F-58: an error, an interrupt; the conversation in the file is whole."""
-    sessions = Sessions(tmp_path)
-
-    def work() -> ToolResult:
-        raise ending
-
-    keeper, _, agent = start(sessions, work, call_reply(("t", {})))
-    with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
-        keeper.keep(agent, recorder)
-        with pytest.raises(type(ending)):
-            keeper.take_turn("task", cancel=CancelToken(), model="small", cwd="/w")
-    assert history(sessions.store.read(FIRST_ID)) == tuple(agent.messages[1:])
-    assert [message.role for message in agent.messages] == ["system", "user", "assistant", "tool", "assistant"]
-
-
-def test_disk_that_is_full_is_told_once_and_does_not_end_the_turn(tmp_path: Path) -> None:
-    """B46."""
-    sessions = Sessions(tmp_path)
-    keeper, warnings, agent = start(
-        sessions, lambda: ToolResult(text="done"), call_reply(("t", {})), text_reply("answer")
-    )
-    with sessions.store.create(task="task", model="small", sandbox=True, cwd="/w") as recorder:
-        keeper.keep(agent, recorder)
-        sessions.file().unlink()
-        assert keeper.take_turn("task", cancel=CancelToken(), model="small", cwd="/w") == "answer"
-        with pytest.raises(StateFileError) as unsaved:
-            keeper.require_saved()
-    assert unsaved.value.message.endswith("was removed while it was in use")
-    assert keeper.outcome == "session saved in part"
-    assert len(warnings) == 1

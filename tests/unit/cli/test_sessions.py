@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from fakes.docker import FakeDocker
 from fakes.layering import make_host, make_layers
+from fakes.notices import Notes
+from fakes.runtimes import fake_runtime
 from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, result, said, user
 from fakes.terminals import Screen
 
-from odek.app.bootstrap import CommandProfile
+from odek.app.config import config_of
+from odek.app.stored_sessions import find_session, resume_session
 from odek.cli.commands.sessions import main
-from odek.cli.conversation import find_session, model_layer, require_place
 from odek.cli.session_view import render_listing
 from odek.config.options import Source
-from odek.config.resolve import resolve
 from odek.errors import OdekError, StateFileError, UsageError
 from odek.session.store import SessionList
 from odek.session.transcript import Transcript
@@ -198,12 +200,14 @@ def test_another_folder_is_not_given_to_a_sandbox_by_mistake(
 ) -> None:
     """runtime contract 6.2: refused when sandboxed, unless --here; on the host it is said."""
     host = make_host(tmp_path, uid=os.getuid())
-    profile = CommandProfile(command="continue", pinned=sandbox)
-    settings = resolve(make_layers(operator=operator))
-    warnings: list[str] = []
+    config = config_of(make_layers(operator=operator))
+    warnings = Notes()
+    runtime = fake_runtime(host, FakeDocker(), emit=warnings)
+    stored(desk, sandbox=sandbox)
 
     def require() -> None:
-        require_place(stored(desk, sandbox=sandbox), profile, settings, host, here=here, warn=warnings.append)
+        with desk.sessions.store.open(FIRST_ID) as recorder:
+            resume_session(recorder, config, runtime, command="continue", here=here)
 
     if refused:
         with pytest.raises(OdekError) as error:
@@ -211,13 +215,18 @@ def test_another_folder_is_not_given_to_a_sandbox_by_mistake(
         assert error.value.message == f'the session worked in "/elsewhere", this is "{host.cwd}"'
     else:
         require()
-        assert warnings == [f'the session worked in "/elsewhere", this is "{host.cwd}"']
+        assert warnings.warnings == [f'the session worked in "/elsewhere", this is "{host.cwd}"']
 
 
-def test_model_of_a_session_beats_files_and_variables_not_flags(desk: Desk) -> None:
-    (layer,) = model_layer(stored(desk))
-    *below, flags = make_layers(operator={"model": "file"}, env={"ODEK_MODEL": "variable"}, flags={})
-    assert resolve((*below, layer, flags)).model.model == "small"
-    *below, flags = make_layers(flags={"model": "flag"})
-    settings = resolve((*below, layer, flags))
-    assert (settings.model.model, settings.source_of("model")) == ("flag", Source.FLAG)
+@pytest.mark.parametrize(
+    ("layers", "model", "source"),
+    [
+        ({"operator": {"model": "file"}, "env": {"ODEK_MODEL": "variable"}}, "small", Source.FLAG),
+        ({"flags": {"model": "flag"}}, "flag", Source.FLAG),
+    ],
+)
+def test_model_of_a_session_beats_files_and_variables_not_flags(
+    layers: dict[str, dict[str, object]], model: str, source: Source
+) -> None:
+    config = config_of(make_layers(**layers)).with_model("small", origin="the session", below_flags=True)  # type: ignore[arg-type]
+    assert (config.settings.model.model, config.settings.source_of("model")) == (model, source)

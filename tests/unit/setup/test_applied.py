@@ -12,6 +12,7 @@ import pytest
 from fakes.layering import make_host, make_layers
 from fakes.tools import workspace
 
+from odek.app.config import config_of
 from odek.app.effective_config import effective_config, settings_of_a_run
 from odek.app.isolation import SandboxDecision
 from odek.app.project_approval import approval_request
@@ -111,8 +112,7 @@ def test_image_of_the_projects_dockerfile_has_the_project_as_its_source(image: s
 
 
 def shown_here(tmp_path: Path, **layers: Any) -> dict[str, dict[str, object]]:
-    made = make_layers(**layers)
-    return settings_of_a_run(resolve(made), made, make_host(tmp_path, uid=os.getuid()))
+    return settings_of_a_run(config_of(make_layers(**layers)), make_host(tmp_path, uid=os.getuid()))
 
 
 def test_what_a_run_would_apply_where_nothing_is_set(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_remembered_approval_is_not_pending(tmp_path: Path) -> None:
     request = approval_request(project_overrides(layers), NetworkPlan(mode="none"), host)
     Path(host.home, ".odek").chmod(0o700)
     ApprovalStore(StateFolder(host.operator_home)).remember(request)
-    assert "pending" not in settings_of_a_run(resolve(layers), layers, host)["sandbox_image"]
+    assert "pending" not in settings_of_a_run(config_of(layers), host)["sandbox_image"]
 
 
 def test_applied_settings_hold_no_secret() -> None:

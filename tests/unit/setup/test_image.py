@@ -13,9 +13,18 @@ from fakes.approver import Answers
 from fakes.docker import FakeDocker, FakePending
 from fakes.layering import make_host, make_layers
 from fakes.notices import Notes
+from fakes.runtimes import fake_runtime
 
-from odek.app.sandbox import build_request, build_sandbox_image, start_sandbox
-from odek.app.sandbox_image import BuildRecords, choose_image, default_choice, ensure_image, make_image
+from odek.app.config import config_of
+from odek.app.sandbox import SandboxPlan, build_sandbox_image, plan_sandbox, start_sandbox
+from odek.app.sandbox_image import (
+    BuildRecords,
+    choose_image,
+    default_choice,
+    ensure_image,
+    find_local_image,
+    make_image,
+)
 from odek.config.resolve import resolve
 from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
@@ -51,15 +60,33 @@ class Project:
     def choose(self, **said: object) -> tuple[ImageChoice, Dockerfile | None]:
         return choose_image(self.settings(**said), self.host)
 
+    def plan(self, approver: Answers | None = None) -> SandboxPlan:
+        runtime = fake_runtime(self.host, FakeDocker(), emit=self.notices, operator=approver)
+        return plan_sandbox(config_of(make_layers()), runtime)
+
     def records(self, at: float = 1.0) -> BuildRecords:
         return BuildRecords(self.host, self.notices, clock=lambda: at)
 
     def obtain(self, docker: FakeDocker, data: bytes = TEXT, *, network: bool = False) -> str:
         made = Dockerfile(data=data)
         choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
-        name, found = ensure_image(choice, made, self.host, network=network, docker=docker, emit=self.notices)
+        name, found = obtain(choice, made, self.host, docker, self.notices, network=network)
         assert name == choice.ref
         return found.id
+
+
+def obtain(
+    choice: ImageChoice,
+    dockerfile: Dockerfile | None,
+    host: Host,
+    docker: FakeDocker,
+    emit: Notes,
+    *,
+    network: bool = False,
+) -> tuple[str, FoundImage]:
+    """Look for the image and get it, as a start does."""
+    local = find_local_image(choice, dockerfile, host, docker=docker, emit=emit)
+    return ensure_image(local, choice, dockerfile, host, network=network, docker=docker, emit=emit)
 
 
 @pytest.fixture
@@ -112,7 +139,7 @@ def test_fetching_file_is_refused_before_anybody_is_asked(project: Project) -> N
     """B17, R-36: the lint stands before the question and before Docker."""
     project.write(FETCHES)
     with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
-        build_request(project.settings(), project.host, project.notices)
+        project.plan()
     with pytest.raises(SandboxConfigError, match=r"Dockerfile\.odek line 3"):
         project_build(project, Answers(), FakeDocker(), data=FETCHES)
 
@@ -150,12 +177,8 @@ def test_refused_build_asks_docker_nothing(answer: str | None, project: Project)
     """R-36, R-60: whoever does not say yes gets no build, and no host either."""
     project.write()
     approver = Answers(answer)
-    draft = build_request(project.settings(), project.host, project.notices)
     with pytest.raises(ApprovalDenied, match=r"\./Dockerfile\.odek were not approved"):
-        start_sandbox(
-            draft, project.settings(), (), project.host, docker=FakeDocker(), operator=approver,
-            emit=project.notices, new_nonce=lambda: "0", sleep=lambda _: None,
-        )  # fmt: skip
+        start_sandbox(project.plan(approver))
     assert DOCKERFILE.sha256 in "".join(approver.prompts[0].replace("+", "").split())
     assert approver.prompts[0].startswith("WARNING: the project (./Dockerfile.odek) requests an image build:\n")
 
@@ -300,7 +323,7 @@ def test_label_proves_the_build_where_no_record_does(change: str, is_reused: boo
     docker._rules += docker_that_builds(OTHER, made)._rules
     choice = ImageChoice(ref=made.tag, origin="./Dockerfile.odek", chosen_by_project=True)
     notices = projects[1].notices
-    name, found = ensure_image(choice, made, projects[1].host, network=False, docker=docker, emit=notices)
+    name, found = obtain(choice, made, projects[1].host, docker, notices)
     assert (name, found.id) == (made.tag, ID if is_reused else OTHER)
     assert bool(docker.called("build")) == (not is_reused)
     said = f"using {made.tag}, built before from the same Dockerfile.odek, files and base"
@@ -519,10 +542,8 @@ def test_ignore_file_that_changed_after_it_was_approved_stops_the_build(project:
 
 def project_build(project: Project, approver: Answers | None, docker: FakeDocker, *, data: bytes = TEXT) -> Build:
     docker.on("version", stdout="20.10.24")
-    return build_sandbox_image(
-        Dockerfile(data=data), project.settings(), project.host, no_cache=False, docker=docker, operator=approver,
-        emit=project.notices, sleep=lambda _: None,
-    )  # fmt: skip
+    runtime = fake_runtime(project.host, docker, emit=project.notices, operator=approver)
+    return build_sandbox_image(Dockerfile(data=data), config_of(make_layers()), runtime, no_cache=False)
 
 
 MISSING_DEFAULT = "No such image"
@@ -540,9 +561,9 @@ def test_default_that_no_registry_gives_is_replaced_by_the_operators_own_image(m
     choice = default_choice()
     if not made:
         with pytest.raises(ImageUnavailable):
-            ensure_image(choice, None, project.host, network=False, docker=docker, emit=notices)
+            obtain(choice, None, project.host, docker, notices)
         return
-    assert ensure_image(choice, None, project.host, network=False, docker=docker, emit=notices) == (
+    assert obtain(choice, None, project.host, docker, notices) == (
         BUSYBOX_TAG,
         FoundImage(id=ID),
     )
@@ -557,7 +578,7 @@ def test_default_that_was_refused_here_is_not_replaced(words: str, project: Proj
     docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("version", stdout="amd64\n")
     docker.on("pull", code=1, stderr=words)
     with pytest.raises(SandboxConfigError):
-        ensure_image(default_choice(), None, project.host, network=False, docker=docker, emit=Notes())
+        obtain(default_choice(), None, project.host, docker, Notes())
 
 
 def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
@@ -567,4 +588,4 @@ def test_image_that_somebody_named_is_not_replaced(project: Project) -> None:
     )
     choice = ImageChoice(ref="alpine:9.99", origin="--sandbox-image", chosen_by_project=False)
     with pytest.raises(ImageUnavailable):
-        ensure_image(choice, None, project.host, network=False, docker=docker, emit=Notes())
+        obtain(choice, None, project.host, docker, Notes())

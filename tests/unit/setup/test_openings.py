@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fakes.notices import Notes
 
-from odek.app.openings import below_workdir, git_data_outside, require_leavable, shown, tell_of_openings
+from odek.app.openings import below_workdir, git_data_outside, require_leavable, show_openings, shown
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import MountPoint
 from odek.sandbox.sockets import living_sockets, parse_bound
@@ -59,7 +59,7 @@ def test_openings_are_told_in_a_line_each(listener: Path) -> None:
     """F4, F5, A19."""
     (listener / ".git").write_text("gitdir: /elsewhere/.git/worktrees/w\n")
     notices = Notes()
-    tell_of_openings(("data",), str(listener), notices)
+    show_openings(("data",), str(listener), notices)
     said = "\n".join((*notices.warnings, *notices.notes))
     assert "mounted below this folder, and not in the sandbox: data" in said
     assert "listen in this folder, and the sandbox can talk to them: log, run/l i.sock" in said
@@ -69,7 +69,7 @@ def test_openings_are_told_in_a_line_each(listener: Path) -> None:
 def test_nothing_is_told_of_an_ordinary_folder(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     notices = Notes()
-    tell_of_openings((), str(tmp_path), notices)
+    show_openings((), str(tmp_path), notices)
     assert (notices.warnings, notices.notes) == ([], [])
 
 

@@ -15,12 +15,15 @@ from fakes.containers import IMAGE_ID, inspected
 from fakes.docker import FakeDocker
 from fakes.engines import INFO, PODMAN, REMAPPED, ROOTLESS, podman_inspect
 from fakes.layering import make_host, make_layers
+from fakes.runtimes import NONCE, fake_runtime, script_start, spec_of
 
+from odek.app.config import config_of
+from odek.app.environment import render_sandbox
 from odek.app.project_approval import approval_request
-from odek.app.sandbox import SandboxRequest, build_request, start_sandbox
-from odek.config.layers import Layer
-from odek.config.resolve import project_overrides, resolve
-from odek.errors import ConfigError, OdekError
+from odek.app.sandbox import SandboxPlan, plan_sandbox, prepare_sandbox, start_prepared, start_sandbox
+from odek.app.sandbox_request import SandboxRequest
+from odek.config.resolve import project_overrides
+from odek.errors import ApprovalDenied, ConfigError, OdekError
 from odek.events import Event, Notice, WarningIssued
 from odek.host import Host
 from odek.sandbox.container import scripts
@@ -33,8 +36,6 @@ from odek.sandbox.spec import Limits, Mount, SandboxSpec
 
 MISSING = "Error response from daemon: No such image\n"
 
-NONCE = "ab" * 16
-SEEN = "nonce=seen\nhome=writable\nworkspace=writable\nuid=1000\ngid=1000\n"
 BACK = Network(name="back", id="b" * 64, internal=True)
 
 
@@ -46,7 +47,6 @@ class Setup:
     docker: FakeDocker = field(default_factory=FakeDocker)
     notes: list[str] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
-    layers: tuple[Layer, ...] = ()
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -55,43 +55,22 @@ class Setup:
             case Notice():
                 self.notes.append(event.text)
 
+    def plan(self, answers: Answers | None = None, **layers: Any) -> SandboxPlan:
+        runtime = fake_runtime(self.host, self.docker, emit=self, operator=answers)
+        return plan_sandbox(config_of(make_layers(**layers)), runtime)
+
     def draft(self, **layers: Any) -> SandboxRequest:
-        self.layers = make_layers(**layers)
-        return build_request(resolve(self.layers), self.host, self)
+        return self.plan(**layers).request
 
     def start(self, answers: Answers | None = None, **layers: Any) -> Container:
-        draft = self.draft(**layers)
-        return start_sandbox(
-            draft,
-            resolve(self.layers),
-            project_overrides(self.layers),
-            self.host,
-            docker=self.docker,
-            operator=answers,
-            emit=self,
-            new_nonce=lambda: NONCE,
-            sleep=self.docker.sleep,
-        )
+        return start_sandbox(self.plan(answers, **layers))
 
     def spec(self, **changes: Any) -> SandboxSpec:
-        spec = SandboxSpec(
-            image="i:1", image_id=IMAGE_ID, workdir=self.host.cwd, readonly=False,
-            user=f"{self.host.uid}:{self.host.gid}", home="/tmp", limits=Limits(), umask=self.host.umask,
-        )  # fmt: skip
-        return replace(spec, **changes)
+        return spec_of(self.host, **{"image": "i:1", **changes})
 
     def script(self, spec: SandboxSpec) -> FakeDocker:
         """Let Docker start what `spec` asks for."""
-        proofs = "".join(f"volume{number}=same\n" for number, _ in enumerate(spec.volumes, start=1))
-        return (
-            self.docker.on("version", stdout="28.0.0\n")
-            .on("info", stdout=INFO)
-            .on("image", "inspect", stdout=f"{IMAGE_ID}\n")
-            .on("ps")
-            .on("run", stdout=f"{scripts.READY}\n", hold=True)
-            .on("inspect", stdout=json.dumps([inspected(spec, name="odek-1-1", nonce=NONCE)]))
-            .on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=SEEN + proofs)
-        )
+        return script_start(self.docker, spec)
 
     @property
     def steps(self) -> list[str]:
@@ -411,7 +390,7 @@ def test_network_that_was_made_anew_during_the_question_stops_the_run(setup: Set
 
 def test_request_shows_everything_that_a_project_asks_for(setup: Setup) -> None:
     """R-60, R-62, R-63."""
-    setup.layers = make_layers(
+    layers = make_layers(
         project={
             "sandbox_image": "evil:1",
             "sandbox_network": "bridge",
@@ -421,9 +400,7 @@ def test_request_shows_everything_that_a_project_asks_for(setup: Setup) -> None:
             "sandbox_user": "0:0",
         }
     )
-    request = approval_request(
-        project_overrides(setup.layers), NetworkPlan(mode="bridge", attached=(BACK,)), setup.host
-    )
+    request = approval_request(project_overrides(layers), NetworkPlan(mode="bridge", attached=(BACK,)), setup.host)
     assert (request.project_dir, request.image, request.network, request.user) == (
         setup.host.cwd, "evil:1", "bridge", "0:0",
     )  # fmt: skip
@@ -487,3 +464,84 @@ def test_folder_with_the_socket_of_a_docker_context_is_refused(how: str, setup: 
         setup.host = replace(setup.host, env={**setup.host.env, "DOCKER_CONTEXT": "mine"})
     with pytest.raises(SandboxConfigError, match="holds the Docker socket"):
         setup.draft(**operator())
+
+
+def test_prepared_sandbox_is_started_more_than_once(setup: Setup) -> None:
+    """R-105: the question and the image are of the preparation; each start is proved by itself."""
+    setup.script(setup.spec(image="evil:1"))
+    answers = Answers("y")
+    prepared = prepare_sandbox(setup.plan(answers, project={"sandbox_image": "evil:1"}))
+    assert (len(answers.prompts), setup.steps) == (1, ["version", "info", "image inspect"])
+    for _ in range(2):
+        start_prepared(prepared)
+    assert setup.steps[3:] == ["ps", "run", "inspect", "exec"] * 2
+    assert len(answers.prompts) == 1
+
+
+@pytest.mark.parametrize(
+    "project",
+    [
+        {"sandbox_image": "evil:1", "sandbox_network": "bridge"},
+        {"sandbox_image": "evil:1", "sandbox_user": "0:0"},
+        {"sandbox_image": "evil:1", "sandbox_env": {"A": "$HOME"}},
+        {"sandbox_image": "evil:1", "sandbox_volumes": ["./v:/v"]},
+        {"sandbox_image": "evil:2"},
+    ],
+    ids=str,
+)
+def test_what_was_not_approved_is_not_started_with_the_answer_to_something_else(
+    project: dict[str, object], setup: Setup
+) -> None:
+    """R-105: the answer is a grant for exactly the request that was shown."""
+    setup.script(setup.spec(image="evil:1"))
+    prepared = prepare_sandbox(setup.plan(Answers("y"), project={"sandbox_image": "evil:1"}))
+    other = replace(prepared, plan=setup.plan(None, project=project, env={"HOME": "/h"}))
+    with pytest.raises(ApprovalDenied, match="not what was approved"):
+        start_prepared(other)
+    assert setup.docker.called("run") == []
+
+
+def test_network_that_changed_since_the_preparation_stops_a_later_start(setup: Setup) -> None:
+    """R-63, R-105."""
+    other = replace(BACK, id="c" * 64)
+    setup.docker.on("network", "ls", stdout=listed(BACK), times=2)
+    setup.docker.on("network", "ls", stdout=listed(other))
+    setup.docker.on("network", "inspect", "--", other.id, stdout=shown(other))
+    setup.docker.on("network", "inspect", stdout=shown(BACK))
+    setup.script(setup.spec(networks=NetworkPlan(attached=(BACK,))))
+    prepared = prepare_sandbox(setup.plan(Answers("y"), **operator(), project={"sandbox_networks": ["back"]}))
+    start_prepared(prepared)
+    with pytest.raises(SandboxConfigError, match="no longer those that were approved"):
+        start_prepared(prepared)
+    assert len(setup.docker.called("run")) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "changes"),
+    [
+        ({}, {}),
+        (
+            {"sandbox_network": "bridge", "sandbox_pids_limit": 99},
+            {"networks": NetworkPlan(mode="bridge"), "limits": Limits(pids=99)},
+        ),
+        ({"sandbox_readonly": True, "sandbox_user": "12:34"}, {"readonly": True, "user": "12:34"}),
+        ({"sandbox_networks": ["back"]}, {"networks": NetworkPlan(attached=(BACK,))}),
+    ],
+    ids=str,
+)
+def test_planned_facts_are_those_of_the_container(
+    values: dict[str, object], changes: dict[str, Any], setup: Setup
+) -> None:
+    """R-110: what a model is shown of the place can be rendered before there is a container."""
+    setup.docker.on("network", "ls", stdout=listed(BACK))
+    setup.docker.on("network", "inspect", stdout=shown(BACK))
+    uid, gid = str(changes.get("user", f"{os.getuid()}:{os.getgid()}")).split(":")
+    seen = f"nonce=seen\nhome=writable\nworkspace=writable\nuid={uid}\ngid={gid}\n"
+    setup.docker.on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=seen)
+    setup.script(setup.spec(**changes))
+    plan = setup.plan(**operator(**values))
+    planned = plan.facts(name="odek-1-1")
+    assert setup.docker.called("run") == []
+    assert render_sandbox(planned, nonce=lambda: "ab" * 8) == render_sandbox(
+        start_sandbox(plan).facts, nonce=lambda: "ab" * 8
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from fakes.layering import make_host
 from fakes.sessions import NOON_TEXT, user
 
 from odek.app.attachments import read_ctx_files
-from odek.cli.conversation import EarlierFiles, earlier_files, given_files
+from odek.app.stored_sessions import earlier_files, given_files
 from odek.host import Host
 from odek.model.types import Usage
 from odek.session.transcript import Entry, GivenFile, Header, State, Transcript
@@ -60,15 +59,13 @@ def test_files_that_are_what_they_were_come_back_and_the_others_are_told(host: H
     Path(changed).write_text("y")
     Path(gone).unlink()
     warnings: list[str] = []
-    found = earlier_files(transcript, (), host, warn=warnings.append)
-    assert [(file.path, file.data) for file in found.files] == [(same, b"x")]
-    assert found.gone == ("/ctx/changed", "/ctx/gone")
+    files, missing = earlier_files(transcript, (), host, warn=warnings.append)
+    assert [(file.path, file.data) for file in files] == [(same, b"x")]
+    assert missing == ("/ctx/changed", "/ctx/gone")
     assert warnings == [
         f'"{path}", given with an earlier turn, is gone or has changed: the sandbox lacks it now'
         for path in (changed, gone)
     ]
-    assert found.told("task") == "[no longer in the sandbox: /ctx/changed, /ctx/gone]\n\ntask"
-    assert replace(found, gone=()).told("task") == "task"
 
 
 def test_last_file_of_a_name_is_the_one(host: Host) -> None:
@@ -77,14 +74,13 @@ def test_last_file_of_a_name_is_the_one(host: Host) -> None:
     first = given(host, path)
     Path(path).write_text("new")
     transcript = kept(first, given(host, path))
-    nothing: EarlierFiles = earlier_files(kept(first), (), host, warn=lambda _: None)
-    assert (nothing.files, nothing.gone) == ((), ("/ctx/notes",))
-    assert [file.data for file in earlier_files(transcript, (), host, warn=never).files] == [b"new"]
+    assert earlier_files(kept(first), (), host, warn=lambda _: None) == ((), ("/ctx/notes",))
+    assert [file.data for file in earlier_files(transcript, (), host, warn=never)[0]] == [b"new"]
     now = read_ctx_files((path,), cwd=host.cwd, home=host.home)
-    assert earlier_files(kept(first), now, host, warn=never) == EarlierFiles(files=(), gone=())
+    assert earlier_files(kept(first), now, host, warn=never) == ((), ())
 
 
 def test_session_of_the_host_needs_none(host: Host) -> None:
     """Without a sandbox the model was told the real path."""
     transcript = kept((GivenFile(path="/nowhere", sha256=""),), sandbox=False)
-    assert earlier_files(transcript, (), host, warn=never) == EarlierFiles(files=(), gone=())
+    assert earlier_files(transcript, (), host, warn=never) == ((), ())

@@ -1,4 +1,4 @@
-"""Sessions as commands use them: the store in the real world, which one is meant, where it may go on (R-2, R-85)."""
+"""Stored sessions: the store in the real world, which session is meant, and how it goes on (R-2, R-85)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from odek.app.attachments import Attachment, external, read_ctx_files
-from odek.app.bootstrap import CommandProfile, intent_of
-from odek.cli.keeper import Keeper
-from odek.cli.terminal import Terminal
-from odek.config.layers import Layer, Value
+from odek.app.config import Config
+from odek.app.isolation import CommandProfile, decide_sandbox
+from odek.app.runtime import Runtime
 from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.errors import OdekError, StateFileError, UsageError
+from odek.events import WarningIssued
 from odek.host import Host
+from odek.model.types import Message
 from odek.sandbox_grammar import ATTACHMENTS
 from odek.session.files import SessionFolder
+from odek.session.groups import history
 from odek.session.recorder import Recorder
 from odek.session.store import SessionList, SessionStore
 from odek.session.transcript import GivenFile, Transcript
@@ -28,14 +29,14 @@ from odek.text import visible
 _PREFIX_LENGTH = 4  # of an id that is cut short, the date counted
 
 
-def open_store(host: Host, terminal: Terminal, redact: Callable[[str], str]) -> SessionStore:
+def open_store(host: Host, redact: Callable[[str], str], *, warn: Callable[[str], None]) -> SessionStore:
     """Return the sessions of the user; nothing is read or made yet."""
     return SessionStore(
         SessionFolder(host.operator_home),
         clock=time.time,
         nonce=lambda: os.urandom(16).hex(),
         redact=redact,
-        warn=terminal.warn,
+        warn=warn,
     )
 
 
@@ -47,7 +48,7 @@ def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None])
     """
     if not text:
         listing = store.list()
-        tell_damaged(listing, warn)
+        warn_of_damaged(listing, warn)
         if not listing.sessions:
             raise StateFileError("there is no session yet", hint='`odek run --session "…"` and `odek repl` make one')
         return listing.sessions[0].header.id
@@ -59,13 +60,75 @@ def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None])
     return found[0] if found else text
 
 
-def tell_damaged(listing: SessionList, warn: Callable[[str], None]) -> None:
+def warn_of_damaged(listing: SessionList, warn: Callable[[str], None]) -> None:
     """Name what lies among the sessions and cannot be used."""
     for damaged in listing.damaged:
         warn(f"a session is passed over: {damaged.reason}")
 
 
-def require_place(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumedSession:
+    """A session that goes on."""
+
+    recorder: Recorder
+    config: Config
+    """with the model of the session, unless a flag names another one"""
+    profile: CommandProfile
+    messages: tuple[Message, ...]
+    files: tuple[Attachment, ...]
+    """from outside, given with earlier turns and unchanged since: the new sandbox has them, too"""
+    gone: tuple[str, ...]
+    """where the others were in the sandbox"""
+    cwd: str
+    """the folder that the session is of; "" where that is not known"""
+
+    @property
+    def turn(self) -> int:
+        """the number of the next turn"""
+        return self.recorder.transcript.state.turns + 1
+
+
+def resume_session(
+    recorder: Recorder,
+    config: Config,
+    runtime: Runtime,
+    *,
+    command: str,
+    here: bool,
+    attachments: Sequence[Attachment] = (),
+) -> ResumedSession:
+    """Return how `command` goes on with an open session; `attachments` are new and take the place of earlier ones.
+
+    `here`: its sandbox may have this folder instead of its own. Raises OdekError when it cannot go on, here or like
+    this.
+    """
+    transcript, settings = recorder.transcript, config.settings
+
+    def warn(text: str) -> None:
+        runtime.emit(WarningIssued(text))
+
+    sandboxed = transcript.header.sandbox
+    if sandboxed and settings.sandbox.enabled is False and settings.source_of("sandbox") is Source.FLAG:
+        raise UsageError(
+            "--no-sandbox cannot be given for this session: it is pinned to the sandbox",
+            hint='leave it out; "sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions',
+        )
+    profile = CommandProfile(command=command, pinned=sandboxed)
+    _require_folder(transcript, profile, settings, runtime.host, here=here, warn=warn)
+    files, gone = earlier_files(transcript, attachments, runtime.host, warn=warn)
+    model = transcript.state.model
+    return ResumedSession(
+        recorder=recorder,
+        config=config.with_model(model, origin="the session", below_flags=True) if model else config,
+        profile=profile,
+        messages=history(transcript),
+        files=files,
+        gone=gone,
+        cwd=transcript.state.cwd,
+    )
+
+
+def _require_folder(
     transcript: Transcript,
     profile: CommandProfile,
     settings: Settings,
@@ -76,29 +139,15 @@ def require_place(
 ) -> None:
     """Refuse to go on in another folder than the session's when it would be given to a sandbox.
 
-    Raises OdekError; on the host, or with `here`, it is said and no more.
+    Raises OdekError; on the host, or with `here`, there is only a warning.
     """
     then = transcript.state.cwd
     if not then or then == host.cwd:
         return
     said = f'the session worked in "{visible(then)}", this is "{visible(host.cwd)}"'
-    if intent_of(profile, settings).sandboxed and not here:
+    if decide_sandbox(profile, settings).sandboxed and not here:
         raise OdekError(said, hint="change into that folder, or let the sandbox have this one with --here")
     warn(said)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierFiles:
-    """Files from external that were given with earlier turns of a sandboxed session."""
-
-    files: tuple[Attachment, ...]
-    """those that are still what they were; the new sandbox has them, too"""
-    gone: tuple[str, ...]
-    """where the others stood in the sandbox"""
-
-    def told(self, task: str) -> str:
-        """Return `task` with a word to the model on what it cannot find any more."""
-        return f"[no longer in the sandbox: {', '.join(self.gone)}]\n\n{task}" if self.gone else task
 
 
 def given_files(attachments: Sequence[Attachment]) -> tuple[GivenFile, ...]:
@@ -110,8 +159,11 @@ def given_files(attachments: Sequence[Attachment]) -> tuple[GivenFile, ...]:
 
 def earlier_files(
     transcript: Transcript, attachments: Sequence[Attachment], host: Host, *, warn: Callable[[str], None]
-) -> EarlierFiles:
-    """Return the files of earlier turns, but for those in whose place `attachments` stand. What is gone is told."""
+) -> tuple[tuple[Attachment, ...], tuple[str, ...]]:
+    """Return the files of earlier turns that are what they were, and where in the sandbox the others were.
+
+    Those whose place `attachments` take are left out. What is gone is warned of.
+    """
     given = [file for entry in transcript.entries for file in entry.files] if transcript.header.sandbox else []
     places = {os.path.basename(file.path): file for file in given}
     taken = {file.placed_name for file in external(attachments)}
@@ -131,21 +183,4 @@ def earlier_files(
                 f'"{visible(file.path)}", given with an earlier turn, is gone or has changed: the sandbox lacks it now'
             )
             gone.append(visible(f"{ATTACHMENTS}/{name}"))
-    return EarlierFiles(files=tuple(files), gone=tuple(gone))
-
-
-def model_layer(transcript: Transcript) -> tuple[Layer, ...]:
-    """Return the layer in which a session keeps its model: stronger than files and variables, not than flags."""
-    model = transcript.state.model
-    if not model:
-        return ()
-    value = Value(value=model, origin="the session")
-    return (Layer(source=Source.FLAG, origin="the session", values={"model": value}),)
-
-
-def tell_where_it_is(
-    stack: ExitStack, recorder: Recorder, keeper: Keeper, terminal: Terminal, *, command: str = "continue --id {} TASK"
-) -> None:
-    """Say, when `stack` ends, whether the session is saved and which `command` goes on with it."""
-    go_on = f"odek {command.format(visible(recorder.id))}"
-    stack.callback(lambda: terminal.note(f"{keeper.outcome}; go on with: {go_on}"))
+    return tuple(files), tuple(gone)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fakes.layering import make_host, make_layers
 
-from odek.app.secrets import collect_secrets
+from odek.app.config import collect_secrets
 from odek.config.resolve import resolve
 
 

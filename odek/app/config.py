@@ -1,0 +1,137 @@
+"""The beginning of every command: settings read once, their warnings shown, colours switched off where that is set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from odek.config.layers import Layer, Value, parse_environment, parse_file, read_layers
+from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Source
+from odek.config.resolve import Override, project_overrides, resolve
+from odek.config.settings import BY_KEY, OPTIONS, Settings
+from odek.config.sources import SecretFile, read_operator_config, read_project_config, read_secrets
+from odek.config.values import variables_in
+from odek.errors import OdekError
+from odek.host import Host
+from odek.redact import Redactor, secrets_in
+from odek.secret_names import is_secret_name
+
+# Settings may be in secrets.env as well; the name of a model there is not a secret.
+_PLAIN = frozenset(
+    name for option in OPTIONS if not option.kind.is_secret for name in (*option.env, *option.fallback_env)
+)
+
+
+class Console(Protocol):
+    """Where warnings are shown."""
+
+    def warn(self, text: str, hint: str = "") -> None: ...
+    def without_color(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings in force and the layers that they were resolved from."""
+
+    settings: Settings
+    layers: tuple[Layer, ...]
+    """the weakest first, flags last"""
+
+    @property
+    def overrides(self) -> tuple[Override, ...]:
+        """what the project changes and the operator has to approve"""
+        return project_overrides(self.layers)
+
+    def with_layer(self, layer: Layer, *, below_flags: bool = False) -> Config:
+        """Return these settings with one more layer: the strongest, or stronger than all but the flags."""
+        *weaker, flags = self.layers
+        return config_of((*weaker, layer, flags) if below_flags else (*self.layers, layer))
+
+    def with_model(self, name: str, *, origin: str, below_flags: bool = False) -> Config:
+        """Return these settings with another model."""
+        value = Value(value=name, origin=origin)
+        layer = Layer(source=Source.FLAG, origin=origin, values={"model": value})
+        return self.with_layer(layer, below_flags=below_flags)
+
+
+def load(host: Host, flags: Mapping[str, object], console: Console, *, with_project: bool = True) -> Config:
+    """Return the settings of a command whose line said `flags`; `with_project`: ./odek.json counts.
+
+    Raises ConfigError.
+    """
+    layers = read_layers(host, flags)
+    config = config_of([layer for layer in layers if with_project or layer.source is not Source.PROJECT])
+    if config.settings.no_color:
+        console.without_color()
+    for warning in config.settings.warnings:
+        console.warn(warning)
+    return config
+
+
+def config_of(layers: Sequence[Layer]) -> Config:
+    """Return what `layers`, weakest first, add up to. Pure. Raises ConfigError."""
+    return Config(settings=resolve(layers), layers=tuple(layers))
+
+
+def wants_no_color(host: Host, arguments: Sequence[str]) -> bool:
+    """Return whether colours are off, for what is printed before or without `load`: errors of a command line, say.
+
+    A source that cannot be read, of which an error is about to be shown, says nothing.
+    """
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--no-color" in flags:
+        return True
+    for read in (_variables, _project_file, _operator_file):
+        with suppress(OdekError):
+            layer = read(host)
+            if layer is not None and "no_color" in layer.values:
+                return layer.values["no_color"].value is True
+    return False
+
+
+def _variables(host: Host) -> Layer:
+    named = {name: host.env[name] for name in BY_KEY["no_color"].env if name in host.env}
+    return parse_environment(named, SecretFile(values={}))
+
+
+def _project_file(host: Host) -> Layer | None:
+    data = read_project_config(host.cwd, "odek.json", shown=PROJECT_FILE)
+    return None if data is None else parse_file(data, Source.PROJECT, host.env)
+
+
+def _operator_file(host: Host) -> Layer | None:
+    data = read_operator_config(host.operator_home, shown=GLOBAL_FILE)
+    return None if data is None else parse_file(data, Source.GLOBAL, host.env)
+
+
+def redactor_of(config: Config, host: Host) -> Redactor:
+    """Return what takes the secrets of a session out of a text. Raises ConfigError as `collect_secrets` does."""
+    return Redactor(collect_secrets(config.settings, host))
+
+
+def collect_secrets(settings: Settings, host: Host) -> tuple[str, ...]:
+    """Return the API key, what the environment and sandbox_env call a secret, and all of secrets.env.
+
+    Raises ConfigError when secrets.env cannot be read or trusted.
+    """
+    sandbox_env = dict(settings.sandbox.env)
+    named = [
+        variable
+        for name in settings.sandbox.raw_env
+        if is_secret_name(name)
+        for variable in variables_in(sandbox_env[name])
+    ]
+    return (
+        settings.model.api_key,
+        *secrets_in(host.env),
+        *secrets_in(sandbox_env),
+        *(host.env[variable] for variable in named if variable in host.env),
+        *_file_values(host),
+    )
+
+
+def _file_values(host: Host) -> tuple[str, ...]:
+    found = read_secrets(host.operator_home).values
+    return tuple(value for name, value in found.items() if name not in _PLAIN)

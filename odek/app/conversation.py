@@ -1,0 +1,326 @@
+"""One conversation: a model that works in one place, turn by turn, and what is kept of it (R-85).
+
+What was said is on the disk before the next thing is done: the task before the model gets it, each call before it
+runs, each result before the next. So whatever ends odek, nothing that was finished is lost and nothing is stored that
+did not happen.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odek.agent.budget import Budget
+from odek.agent.prompt import PromptFacts, system_prompt
+from odek.agent.untrusted import wrap_untrusted
+from odek.app.attachments import Attachment, render_task
+from odek.app.config import Config
+from odek.app.instructions import read_instructions
+from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
+from odek.app.runtime import Runtime
+from odek.app.workspace import TrustedClasses, Workspace, open_workspace
+from odek.approval.operation import Operation
+from odek.cancel import CancelToken
+from odek.config.settings import Settings
+from odek.errors import StateFileError, UsageError
+from odek.events import Event, Notice, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
+from odek.model.types import Message
+from odek.sandbox.errors import SandboxLost
+from odek.sandbox_grammar import ATTACHMENTS
+from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    from odek.agent.loop import Agent
+    from odek.app.stored_sessions import ResumedSession
+    from odek.session.recorder import Recorder
+    from odek.session.store import SessionStore
+    from odek.session.transcript import Summary
+
+_NAME_LENGTH = 128
+
+
+def open_conversation(
+    profile: CommandProfile,
+    config: Config,
+    runtime: Runtime,
+    *,
+    sink: Sink,
+    attachments: Sequence[Attachment] = (),
+    store: SessionStore | None = None,
+    resumed: ResumedSession | None = None,
+) -> Conversation:
+    """Begin a conversation, or go on with `resumed`; `attachments` are in each of its containers.
+
+    With a `store` it is kept, from its first turn on. The model is made before the workspace: a missing key must cost
+    no container (F-20). Raises OdekError; nothing is left then.
+    """
+    conversation = Conversation(profile, config, runtime, sink=sink, attachments=attachments, store=store)
+    try:
+        conversation._open(resumed)
+    except BaseException:
+        conversation.close()
+        raise
+    return conversation
+
+
+class Conversation:
+    """Holds a workspace, a model and the agent between them, until it is closed.
+
+    A disk that is full does not end a turn: that is shown once, each step tries again, and `require_saved` says in the
+    end whether all is stored.
+    """
+
+    workspace: Workspace
+    agent: Agent
+
+    def __init__(
+        self,
+        profile: CommandProfile,
+        config: Config,
+        runtime: Runtime,
+        *,
+        sink: Sink,
+        attachments: Sequence[Attachment],
+        store: SessionStore | None,
+    ) -> None:
+        self._profile = profile
+        self._config = config
+        self._runtime = runtime
+        self._sink = sink
+        self._attachments = tuple(attachments)
+        self._store = store
+        self._trusted: TrustedClasses = {}
+        """what the person said once holds in the next container, too, if its boundary is the same"""
+        self._recorder: Recorder | None = None
+        self._failure: StateFileError | None = None
+        self._cwd = runtime.host.cwd
+        """the folder that the session is of"""
+        self._gone: tuple[str, ...] = ()
+        """attachments of earlier turns that the model is to be shown as missing"""
+        self._session = ExitStack()
+        self.lost = False
+        """whether the container of `workspace` is gone"""
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workspace, then let go of the session."""
+        with self._session:
+            if hasattr(self, "workspace"):
+                self.workspace.close()
+
+    @property
+    def settings(self) -> Settings:
+        return self._config.settings
+
+    @property
+    def session_id(self) -> str | None:
+        """None: nothing is kept, or nothing was said yet"""
+        return self._recorder.id if self._recorder else None
+
+    @property
+    def turns(self) -> int:
+        """how many turns are stored"""
+        return self._recorder.stored.turns if self._recorder else 0
+
+    @property
+    def summary(self) -> Summary | None:
+        """the session as it is on the disk; None before the first turn"""
+        if self._recorder is None:
+            return None
+        from odek.session.transcript import Summary
+
+        return Summary(header=self._recorder.transcript.header, state=self._recorder.stored)
+
+    def begin_session(self, task: str) -> None:
+        """Make the session in which the conversation is kept, if there is none yet. Raises StateFileError."""
+        if self._store is None or self._recorder is not None:
+            return
+        model, sandboxed = self.settings.model.model, self.workspace.decision.sandboxed
+        self._keep(
+            self._session.enter_context(self._store.create(task=task, model=model, sandbox=sandboxed, cwd=self._cwd))
+        )
+
+    def send(self, text: str, *, files: Sequence[Attachment] = (), cancel: CancelToken | None = None) -> str:
+        """Let the agent work on `text` with `files` and return the answer; saved, however it ends.
+
+        `cancel` ends it from any thread.
+        Raises OdekError when there is none; the conversation can go on.
+        """
+        self.begin_session(text)
+        whole = self._render(text, files)
+        if self._recorder is not None:
+            from odek.app.stored_sessions import given_files
+
+            self._recorder.begin_turn(model=self.settings.model.model, cwd=self._cwd, files=given_files(files))
+        try:
+            return self.agent.run(whole, cancel=cancel)
+        except SandboxLost as error:
+            self.lost = True
+            raise self.workspace.explain_loss(error) from error
+        finally:
+            self._save()
+
+    def undo(self) -> None:
+        """Take the last turn back; files stay as they are. Raises StateFileError when there is none."""
+        if self._recorder is None:
+            raise StateFileError("there is no turn to take back", hint="see /info")
+        left = self._recorder.undo_turn()
+        self.agent = self._new_agent(self.agent.messages[1 : 1 + left])
+
+    def set_model(self, name: str) -> None:
+        """Ask the model called `name` from now on. Raises OdekError when there cannot be such a client."""
+        if len(name) > _NAME_LENGTH or not name.isprintable() or " " in name:
+            raise UsageError(f'"{truncate(visible(name), 60)}" is not a name of a model')
+        config = self._config.with_model(name, origin="/model")
+        self._model = self.agent.model = self._runtime.new_model(config.settings)
+        self._config = self.workspace.config = config
+
+    def restart(self) -> None:
+        """End the container and go on in a new one. Raises OdekError; then there is none until the next try.
+
+        A conversation on the host has nothing to start again, and a sandbox is never followed by the host.
+        """
+        if self.workspace.facts is None:
+            raise UsageError(
+                "commands run on this host; there is no sandbox to start again", hint="/exit, then `odek repl`"
+            )
+        self.lost = True
+        self.workspace.close()
+        self._profile = replace(self._profile, pinned=True)
+        self._open_workspace(self.agent.messages)
+
+    def require_saved(self) -> None:
+        """Raise StateFileError when something could not be stored."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _open(self, resumed: ResumedSession | None) -> None:
+        if resumed is not None:
+            self._keep(resumed.recorder)
+            self._cwd = resumed.cwd or self._cwd
+            self._attachments = (*resumed.files, *self._attachments)
+            self._gone = resumed.gone
+        require_permitted(decide_sandbox(self._profile, self.settings), self.settings)
+        self._open_workspace(resumed.messages if resumed is not None else ())
+
+    def _open_workspace(self, history: Sequence[Message]) -> None:
+        self._model = self._runtime.new_model(self.settings)
+        self.workspace = open_workspace(
+            self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted
+        )
+        self._system = self.workspace.redact(self._system_prompt())
+        self.agent = self._new_agent(history)
+        self.lost = False
+
+    def _new_agent(self, history: Sequence[Message]) -> Agent:
+        from odek.agent.loop import Agent
+
+        return Agent(
+            model=self._model,
+            tools=self.workspace.tools,
+            sink=self._take,
+            max_iterations=self.settings.model.max_iterations,
+            system=self._system,
+            history=history,
+            parallel_calls=self.settings.max_tool_parallel,
+            budget=_budget(self.settings),
+            refused=self.workspace.refused,
+        )
+
+    def _system_prompt(self) -> str:
+        workspace, settings, runtime = self.workspace, self.settings, self._runtime
+        facts = PromptFacts(
+            os="Linux container" if workspace.facts else f"{platform.system()} {platform.release()}",
+            cwd=workspace.executor.workspace,
+            date=time.strftime("%A, %Y-%m-%d, %Z"),
+            surface=self._profile.surface,
+            tool_advice=workspace.tools.advice,
+        )
+        instructions = None if settings.no_agents else read_instructions(runtime.host.cwd, runtime.emit)
+        return system_prompt(
+            identity=settings.system or None,
+            project_instructions=instructions,
+            facts=facts,
+            environment_block=workspace.environment_block,
+            nonce=partial(runtime.random_hex, 8),
+        )
+
+    def _render(self, text: str, files: Sequence[Attachment]) -> str:
+        """Return `text` as the model gets it: the files before it, each where the tools find it.
+
+        A file that the text refers to is asked about as `read_file` would: the text may be somebody else's (F15).
+        """
+        workspace = self.workspace
+        given = [file for file in files if self._may_give(file)]
+        if given:
+            text = render_task(
+                text,
+                given,
+                workspace=workspace.executor.workspace,
+                folder=ATTACHMENTS if workspace.facts else None,
+                wrap=partial(wrap_untrusted, nonce=partial(self._runtime.random_hex, 8)),
+                redact=workspace.redact,
+            )
+        gone, self._gone = self._gone, ()
+        return f"[no longer in the sandbox: {', '.join(gone)}]\n\n{text}" if gone else text
+
+    def _may_give(self, file: Attachment) -> bool:
+        gate = self.workspace.tools.gate
+        refusal = gate.check(Operation(kind="read", subject=file.relative)) if gate and file.referenced else None
+        if refusal is None:
+            return True
+        self._runtime.emit(
+            WarningIssued(
+                f'"@{visible(file.name)}" is not attached: {refusal.splitlines()[0]}',
+                hint="--ctx attaches whatever it names",
+            )
+        )
+        return False
+
+    def _take(self, event: Event) -> None:
+        """Save what was done so far, then pass the event on."""
+        if isinstance(event, (RequestStarted, ToolStarted, ToolFinished)):
+            self._save()
+        self._sink(event)
+
+    def _keep(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._session.callback(self._note_saved)
+
+    def _note_saved(self) -> None:
+        """Show, at the end, whether the session is saved and how to go on with it."""
+        session_id = visible(self.session_id or "")
+        words = f"repl --id {session_id}" if self._profile.command == "repl" else f"continue --id {session_id} TASK"
+        saved = "session saved" if self._failure is None else "session saved in part"
+        self._runtime.emit(Notice(f"{saved}; go on with: odek {words}"))
+
+    def _save(self) -> None:
+        if self._recorder is None:
+            return
+        try:
+            self._recorder.record(self.agent.messages, self.agent.usage)
+            self._failure = None
+        except StateFileError as error:
+            if self._failure is None:
+                self._runtime.emit(WarningIssued(f"this step is not saved: {error.message}"))
+            self._failure = error
+
+
+def _budget(settings: Settings) -> Budget:
+    limits = settings.limits
+    return Budget(
+        runtime_s=limits.runtime_s,
+        tool_calls=limits.tool_calls,
+        input_tokens=limits.input_tokens,
+        output_tokens=limits.output_tokens,
+    )

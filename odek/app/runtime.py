@@ -1,0 +1,53 @@
+"""What odek works with in the real world, as one value that is passed down: Docker, the model, the user, the clock."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from odek import cancel
+from odek.app.docker_client import ClientFolder
+from odek.approval.card import Person
+from odek.approval.gate import Operator
+from odek.config.settings import Settings
+from odek.events import Sink
+from odek.host import Host, trusted_path, which
+from odek.model.types import Model
+from odek.sandbox.docker import Docker, DockerCli, NoDocker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """The effects of a run. A test passes others."""
+
+    host: Host
+    docker: Docker
+    new_model: Callable[[Settings], Model]
+    emit: Sink
+    operator: Operator | None
+    """answers what a project asks for: the terminal or nothing, never a page (R-103)"""
+    person: Person | None
+    """decides on the operations of the model; None where there is none to ask"""
+    random_hex: Callable[[int], str]
+    """random lower-case hex digits, twice as many as the bytes asked for"""
+    sleep: Callable[[float], None] = cancel.sleep
+    clock: Callable[[], float] = time.time
+    """seconds since the epoch"""
+    waiting: Callable[[str], AbstractContextManager[object]] = nullcontext
+    """shows what is being waited for, within its block"""
+
+
+def real_docker(host: Host) -> Docker:
+    """Return the docker client of this host; neither it nor what it starts is of the working directory (R-92)."""
+    executable = which("docker", host)
+    if not executable:
+        return NoDocker()
+    return DockerCli(executable, {**host.env, "PATH": trusted_path(host)}, settle=ClientFolder(host).environment)
+
+
+def random_hex(size_bytes: int) -> str:
+    """Return new random lower-case hex digits, twice as many as the bytes asked for."""
+    return os.urandom(size_bytes).hex()

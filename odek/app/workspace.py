@@ -1,0 +1,278 @@
+"""Where tools work: the container, or this host where that is allowed, with the gate before it. Needs no model.
+
+Every command and every surface gets its place of work here and differs in its `CommandProfile` only: a check that one
+of them has and another forgets cannot exist.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from odek import trusted_files
+from odek.agent.untrusted import wrap_untrusted
+from odek.app import environment
+from odek.app.attachments import Attachment, external
+from odek.app.config import Config, redactor_of
+from odek.app.isolation import (
+    CommandProfile,
+    FallbackPolicy,
+    SandboxDecision,
+    decide_sandbox,
+    explain_stop,
+    fallback_policy,
+    may_fall_back,
+    require_permitted,
+    void_settings,
+)
+from odek.app.runtime import Runtime
+from odek.app.sandbox import plan_sandbox, start_sandbox
+from odek.app.tool_names import validate_tool_names
+from odek.events import Notice, SandboxStarted, Sink, WarningIssued
+from odek.executor import Executor
+from odek.host import Host
+from odek.host_executor.commands import HostExecutor
+from odek.redact import Redactor
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.container.failure_reasons import find_cause
+from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
+from odek.sandbox.mounts import kernel_mounts_below, read_mounts
+from odek.text import visible
+
+if TYPE_CHECKING:
+    from odek.tools.registry import Toolbox
+
+TrustedClasses = dict[str, set[str]]
+"""boundary → the classes of danger that the person trusts there until odek ends"""
+
+
+@dataclass(slots=True)
+class _Place:
+    executor: Executor
+    facts: ContainerFacts | None = None
+    on_host_because: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Workspace:
+    """Ready to work, until it is closed."""
+
+    config: Config
+    runtime: Runtime
+    decision: SandboxDecision
+    executor: Executor
+    facts: ContainerFacts | None
+    """of the sandbox; None when commands run on the host"""
+    on_host_because: str
+    """who wants commands on this host, or why the sandbox could not be had; "" in the sandbox"""
+    redact: Redactor
+    """takes the secrets of this workspace out of a text"""
+    environment_block: str
+    """what a model is shown of the place"""
+    opened_s: float
+    refused: dict[str, int] = field(default_factory=dict)
+    """what the gate has refused, by class of danger"""
+    tools: Toolbox = field(init=False)
+    _stack: ExitStack
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the container, if any, and name the changed files that this machine trusts."""
+        self._stack.close()
+
+    def explain_loss(self, error: SandboxLost) -> SandboxLost:
+        """Return `error` with what the engine says of its cause; one Docker call."""
+        if self.facts is None or isinstance(error, SandboxGivenUp):
+            return error
+        docker, clock = self.runtime.docker, self.runtime.clock
+        cause = find_cause(self.facts.id, docker, since_s=self.opened_s, now_s=clock())
+        if not cause:
+            return error
+        return SandboxLost(f"{error.message}; {cause}", hint=error.hint, detail=error.detail)
+
+
+def open_workspace(
+    profile: CommandProfile,
+    config: Config,
+    runtime: Runtime,
+    *,
+    attachments: Sequence[Attachment] = (),
+    trusted: TrustedClasses | None = None,
+) -> Workspace:
+    """Return a workspace whose container, if any, holds `attachments`.
+
+    Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the container, the
+    environment block, the tools. `trusted` is kept by the caller, for the next workspace. Raises OdekError; nothing
+    is left then.
+    """
+    for warning in validate_tool_names(config.settings):
+        runtime.emit(WarningIssued(warning))
+    decision = decide_sandbox(profile, config.settings)
+    require_permitted(decision, config.settings)
+    redact = redactor_of(config, runtime.host)
+    opened_s = runtime.clock()
+    with ExitStack() as stack, runtime.waiting("starting"):
+        place = _open_place(profile, config, decision, runtime, stack, external(attachments))
+        workspace = Workspace(
+            config=config,
+            runtime=runtime,
+            decision=decision,
+            executor=place.executor,
+            facts=place.facts,
+            on_host_because=place.on_host_because,
+            redact=redact,
+            environment_block=_environment_block(place, runtime),
+            opened_s=opened_s,
+            _stack=stack,
+        )
+        _add_tools(workspace, {} if trusted is None else trusted)
+        workspace._stack = stack.pop_all()
+    return workspace
+
+
+def startup_line(facts: ContainerFacts) -> str:
+    """Return what is shown of the sandbox when it is up (R-39); a contract."""
+    networks = ",".join(network.name for network in facts.networks)
+    line = f"sandbox network={facts.network} pids={facts.pids_limit} image={visible(facts.image)}"
+    return f"{line} networks={networks}" if networks else line
+
+
+def facts_json(facts: ContainerFacts) -> dict[str, object]:
+    """Return what a page or a script is shown of the sandbox, as JSON values."""
+    return {
+        "container": facts.name,
+        "image": facts.image,
+        "network": facts.network,
+        "internet": facts.internet,
+        "readonly": facts.readonly,
+        "networks": [{"name": network.name, "internal": network.internal} for network in facts.networks],
+    }
+
+
+def _open_place(
+    profile: CommandProfile,
+    config: Config,
+    decision: SandboxDecision,
+    runtime: Runtime,
+    stack: ExitStack,
+    files: Sequence[Attachment],
+) -> _Place:
+    """Return the container, or the host where that is allowed; see isolation.may_fall_back."""
+    settings, host, emit = config.settings, runtime.host, runtime.emit
+    on_host = HostExecutor(cwd=host.cwd, env=host.env)
+    warn_of_changes = partial(_warn_of_changes, host, _look_at_files(host), emit)
+    if not decision.sandboxed:
+        if not settings.suppress_sandbox_warning:
+            emit(WarningIssued(f"shell commands run ON THIS HOST, without a sandbox ({decision.origin})"))
+        stack.callback(warn_of_changes)
+        return _Place(executor=on_host, on_host_because=decision.origin)
+    if settings.no_sandbox and profile.pinned:
+        emit(WarningIssued("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox"))
+    plan = plan_sandbox(config, runtime, attachments=bool(files))
+    imports = Thread(target=_import_rest, daemon=True)
+    imports.start()
+    # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
+    stack.callback(imports.join)
+    try:
+        container = start_sandbox(plan)
+    except SandboxError as error:
+        by_project = plan.request.image.chosen_by_project
+        policy = fallback_policy(profile, settings, decision, image_from_project=by_project)
+        _fall_back_or_raise(error, policy, void_settings(settings), emit)
+        stack.callback(warn_of_changes)
+        return _Place(executor=on_host, on_host_because=error.message)
+    stack.callback(warn_of_changes)
+    stack.callback(_close, container, emit)
+    for file in files:
+        container.attach(file.placed_name, file.data)
+    emit(SandboxStarted(startup_line(container.facts), facts_json(container.facts)))
+    return _Place(executor=container, facts=container.facts)
+
+
+def _import_rest() -> None:
+    """Import what is needed when the sandbox is up, and for its first command, while Docker makes it ready."""
+    with suppress(ImportError):  # said where it is needed
+        import odek.agent.loop
+        import odek.app.danger
+        import odek.app.tools
+        import odek.danger.classify  # noqa: F401
+
+
+def _fall_back_or_raise(error: SandboxError, policy: FallbackPolicy, void: Sequence[str], emit: Sink) -> None:
+    if not may_fall_back(error, policy):
+        reason = explain_stop(error, policy)
+        if reason:
+            emit(Notice(f"not falling back to this host: {reason}"))
+        raise error
+    emit(
+        WarningIssued(
+            f"{error.message}; shell commands run ON THIS HOST, WITHOUT A SANDBOX",
+            hint=f"{error.hint}; ODEK_REQUIRE_SANDBOX=1 stops instead of running on the host",
+        )
+    )
+    if void:
+        emit(WarningIssued(f"without the sandbox these do not apply: {', '.join(void)}"))
+    for line in error.detail.splitlines()[-1:]:
+        emit(Notice(f"Docker says: {line}"))
+
+
+def _close(container: Container, emit: Sink) -> None:
+    left = container.close()
+    if left:
+        emit(WarningIssued(left))
+
+
+def _look_at_files(host: Host, *, since_ns: int | None = None) -> trusted_files.Snapshot:
+    """Look at the files that this machine trusts later."""
+    skipped = kernel_mounts_below(host.cwd, read_mounts("self"))
+    return trusted_files.take_snapshot(host.cwd, now_ns=time.time_ns(), since_ns=since_ns, skipped=skipped)
+
+
+def _warn_of_changes(host: Host, before: trusted_files.Snapshot, emit: Sink) -> None:
+    """Name the files that changed and that git, an editor or odek itself will trust (B55)."""
+    after = _look_at_files(host, since_ns=before.taken_ns)
+    changed = trusted_files.describe_changes(before, after)
+    if changed:
+        emit(WarningIssued(changed, hint="look at them before you use git, your editor or odek in this folder"))
+
+
+def _environment_block(place: _Place, runtime: Runtime) -> str:
+    if place.facts is None:
+        return environment.render_host(runtime.host.cwd)
+    return environment.render_sandbox(place.facts, nonce=partial(runtime.random_hex, 8))
+
+
+def _add_tools(workspace: Workspace, trusted: TrustedClasses) -> None:
+    from odek.app.tools import make_toolbox
+
+    workspace.tools = make_toolbox(
+        workspace.config.settings,
+        workspace.executor,
+        workspace.facts,
+        workspace.runtime.host,
+        person=workspace.runtime.person,
+        wrap=partial(wrap_untrusted, nonce=partial(workspace.runtime.random_hex, 8)),
+        redact=workspace.redact,
+        environment_block=workspace.environment_block,
+        applied=partial(_applied, workspace),
+        trusted=trusted,
+        refused=workspace.refused,
+    )
+
+
+def _applied(workspace: Workspace) -> Mapping[str, object]:
+    from odek.app.effective_config import effective_config  # few runs ask for it
+
+    settings, because = workspace.config.settings, workspace.on_host_because
+    return effective_config(settings, workspace.decision, workspace.facts, on_host_because=because)

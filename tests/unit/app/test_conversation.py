@@ -1,0 +1,285 @@
+"""One conversation in its place: what is kept of it, how it goes on, and that several live beside each other."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.containers import inspected
+from fakes.docker import FakeDocker
+from fakes.layering import make_host, make_layers
+from fakes.model import ScriptedModel, call_reply, text_reply
+from fakes.notices import Notes
+from fakes.runtimes import NONCE, fake_runtime, script_start, spec_of
+from fakes.sessions import FIRST_ID, SYSTEM, Sessions, said, user
+
+from odek.app.attachments import read_ctx_files
+from odek.app.config import Config, config_of
+from odek.app.conversation import Conversation, open_conversation
+from odek.app.isolation import CommandProfile
+from odek.app.stored_sessions import given_files, resume_session
+from odek.config.settings import Settings
+from odek.errors import Interrupted, OdekError, StateFileError, UsageError
+from odek.events import Event, Sink, ToolFinished, ToolStarted, ignore
+from odek.host import Host
+from odek.model.types import Model, Reply, Usage
+from odek.sandbox.errors import SandboxLost
+from odek.session.groups import history
+
+ON_HOST = {"sandbox": False}
+IN_SANDBOX = {"sandbox_image": "some/image:1"}
+
+
+@dataclass
+class Desk:
+    """Opens conversations on one machine."""
+
+    host: Host
+    docker: FakeDocker = field(default_factory=FakeDocker)
+    models: list[ScriptedModel] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
+    asked: list[str] = field(default_factory=list)
+    """the models that were asked for, by name"""
+
+    def script(self, *replies: Reply) -> ScriptedModel:
+        """Let the next model that is made answer with `replies`."""
+        self.models.append(ScriptedModel(replies))
+        return self.models[-1]
+
+    def open(
+        self, flags: dict[str, object], *, sink: Sink = ignore, command: str = "repl", **more: Any
+    ) -> Conversation:
+        profile, config = CommandProfile(command=command), self.config(flags)
+        return open_conversation(profile, config, self.runtime(), sink=sink, **more)
+
+    def config(self, flags: dict[str, object]) -> Config:
+        return config_of(
+            make_layers(operator={"model": "small"}, env={"ODEK_SUPPRESS_SANDBOX_WARNING": "1"}, flags=flags)
+        )
+
+    def runtime(self) -> Any:
+        return fake_runtime(self.host, self.docker, new_model=self._new_model, emit=self.notes)
+
+    def _new_model(self, settings: Settings) -> Model:
+        self.asked.append(settings.model.model)
+        return self.models.pop(0)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(host=replace(make_host(tmp_path, uid=os.getuid()), gid=os.getgid()))
+
+
+@pytest.fixture
+def sessions(desk: Desk) -> Sessions:
+    return Sessions(Path(desk.host.home))
+
+
+def roles(messages: Sequence[Any]) -> list[str]:
+    return [message.role for message in messages]
+
+
+LOOK = ("glob", {"pattern": "*"})
+
+
+def test_every_step_is_on_the_disk_before_the_next(desk: Desk, sessions: Sessions) -> None:
+    """F-58, B44: what was said and done is readable in the file when a tool starts and when it has ended."""
+    seen: list[list[str]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, (ToolStarted, ToolFinished)):
+            seen.append(roles([entry.message for entry in sessions.store.read(FIRST_ID).entries]))
+
+    desk.script(call_reply(LOOK, LOOK), call_reply(LOOK), text_reply("answer"))
+    with desk.open(ON_HOST, sink=look, store=sessions.store) as conversation:
+        assert conversation.session_id is None
+        assert conversation.send("task") == "answer"
+        # the results that are still to come are stored as interrupted
+        assert seen[0] == ["user", "assistant", "tool", "tool"]
+        assert len(seen[-1]) == len(seen[0]) + 2
+        stored = sessions.store.read(FIRST_ID)
+        assert history(stored) == tuple(conversation.agent.messages[1:])
+        assert (stored.state.turns, conversation.turns, stored.header.task) == (1, 1, "task")
+    assert desk.notes.notes == [f"session saved; go on with: odek repl --id {FIRST_ID}"]
+
+
+@pytest.mark.parametrize("ending", [Interrupted(2), OdekError("gone")], ids=["signal", "error"])
+def test_turn_that_was_ended_is_kept(ending: BaseException, desk: Desk, sessions: Sessions) -> None:
+    """F-49, F-58: an error, an interrupt; the conversation in the file is whole."""
+
+    def end(event: Event) -> None:
+        if isinstance(event, ToolFinished):
+            raise ending
+
+    desk.script(call_reply(LOOK))
+    with desk.open(ON_HOST, sink=end, store=sessions.store, command="run") as conversation:
+        with pytest.raises(type(ending)):
+            conversation.send("task")
+        assert history(sessions.store.read(FIRST_ID)) == tuple(conversation.agent.messages[1:])
+        assert roles(conversation.agent.messages) == ["system", "user", "assistant", "tool", "assistant"]
+    assert desk.notes.notes == [f"session saved; go on with: odek continue --id {FIRST_ID} TASK"]
+
+
+def test_disk_that_is_full_is_a_warning_and_does_not_end_the_turn(desk: Desk, sessions: Sessions) -> None:
+    """B46: once, however many steps cannot be saved."""
+
+    def remove(event: Event) -> None:
+        if isinstance(event, ToolStarted) and sessions.file().exists():
+            sessions.file().unlink()
+
+    desk.script(call_reply(LOOK), call_reply(LOOK), text_reply("answer"))
+    with desk.open(ON_HOST, sink=remove, store=sessions.store) as conversation:
+        assert conversation.send("task") == "answer"
+        with pytest.raises(StateFileError, match="was removed while it was in use"):
+            conversation.require_saved()
+    assert desk.notes.notes == [f"session saved in part; go on with: odek repl --id {FIRST_ID}"]
+    assert len(desk.notes.warnings) == 1
+
+
+def test_nothing_is_kept_of_a_conversation_in_which_nothing_was_said(desk: Desk, sessions: Sessions) -> None:
+    desk.script()
+    desk.open(ON_HOST, store=sessions.store).close()
+    assert (sessions.store.list().sessions, desk.notes.notes) == ((), [])
+
+
+@pytest.mark.parametrize("command", ["repl", "continue"])
+def test_turn_in_another_folder_leaves_the_session_in_its_own(command: str, desk: Desk, sessions: Sessions) -> None:
+    """A12: `--here` gives the sandbox this folder for now; the session can go on in its own afterwards."""
+    sessions.make(SYSTEM, user("x"), said("y"))  # in /work
+    script_start(desk.docker, spec_of(desk.host))
+    desk.script(text_reply("answer"))
+    with sessions.store.open(FIRST_ID) as recorder:
+        resumed = resume_session(recorder, desk.config(IN_SANDBOX), desk.runtime(), command=command, here=True)
+        with open_conversation(
+            resumed.profile, resumed.config, desk.runtime(), sink=ignore, resumed=resumed
+        ) as conversation:
+            assert conversation.send("task") == "answer"
+    assert desk.notes.warnings == [f'the session worked in "/work", this is "{desk.host.cwd}"']
+    state = sessions.store.read(FIRST_ID).state
+    assert (state.cwd, state.turns) == ("/work", 2)
+
+
+def test_model_is_shown_once_which_files_are_gone(desk: Desk, sessions: Sessions) -> None:
+    """D-3: whichever command the session goes on with."""
+    outside = Path(desk.host.home, "notes")
+    outside.write_text("x")
+    files = given_files(read_ctx_files((str(outside),), cwd=desk.host.cwd, home=desk.host.home))
+    with sessions.store.create(task="t", model="small", sandbox=True, cwd=desk.host.cwd) as recorder:
+        recorder.begin_turn(model="small", cwd=desk.host.cwd, files=files)
+        recorder.record((SYSTEM, user("t"), said("y")), Usage())
+    outside.unlink()
+    script_start(desk.docker, spec_of(desk.host))
+    model = desk.script(text_reply("one"), text_reply("two"))
+    with sessions.store.open(FIRST_ID) as recorder:
+        resumed = resume_session(recorder, desk.config(IN_SANDBOX), desk.runtime(), command="repl", here=False)
+        with open_conversation(
+            resumed.profile, resumed.config, desk.runtime(), sink=ignore, resumed=resumed
+        ) as conversation:
+            conversation.send("first")
+            conversation.send("second")
+    asked = [message.content for message in model.requests[1].messages if message.role == "user"]
+    assert asked[-2:] == ["[no longer in the sandbox: /ctx/notes]\n\nfirst", "second"]
+
+
+def test_two_conversations_live_beside_each_other(desk: Desk, sessions: Sessions, tmp_path: Path) -> None:
+    """R-107: each has its container, model, gate and session; what ends one leaves the other as it is."""
+    other = Desk(host=replace(make_host(tmp_path / "b", uid=os.getuid()), gid=os.getgid()))
+    for each in (desk, other):
+        script_start(each.docker, spec_of(each.host))
+    first, second = desk.script(text_reply("1"), text_reply("3")), other.script(text_reply("2"), text_reply("4"))
+    with desk.open(IN_SANDBOX, store=sessions.store) as a:
+        b = other.open(IN_SANDBOX, store=sessions.store)
+        assert [a.send("one"), b.send("two"), a.send("three")] == ["1", "2", "3"]
+        assert a.session_id != b.session_id
+        a.workspace.refused["destructive"] = 1
+        assert b.workspace.refused == {}
+        a.close()
+        (lease,) = [client for client in other.docker.clients if client.args[0] == "run"]
+        assert not lease.released
+        assert b.send("four") == "4"
+        b.close()
+        assert lease.released
+    assert [roles(model.requests[-1].messages) for model in (first, second)] == [
+        ["system", "user", "assistant", "user"],
+        ["system", "user", "assistant", "user"],
+    ]
+    assert [summary.state.turns for summary in sessions.store.list().sessions] == [2, 2]
+
+
+def test_model_is_exchanged_between_two_turns(desk: Desk) -> None:
+    """And stays exchanged when a turn is taken back or the container is made anew."""
+    desk.script(text_reply("small one"))
+    large = desk.script(text_reply("large one"))
+    with desk.open(ON_HOST) as conversation:
+        assert conversation.send("x") == "small one"
+        conversation.set_model("large")
+        assert conversation.send("y") == "large one"
+        assert (conversation.settings.model.model, desk.asked) == ("large", ["small", "large"])
+    assert roles(large.requests[0].messages) == ["system", "user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a\nb", "x" * 129, "\x1b[2J"])
+def test_name_that_no_model_has_is_refused(name: str, desk: Desk) -> None:
+    desk.script()
+    with desk.open(ON_HOST) as conversation, pytest.raises(UsageError, match="is not a name of a model"):
+        conversation.set_model(name)
+
+
+def test_undo_takes_the_last_turn_back(desk: Desk, sessions: Sessions) -> None:
+    """On the disk and for the model, which is the one in use."""
+    model = desk.script(text_reply("1"), text_reply("2"), text_reply("3"))
+    with desk.open(ON_HOST, store=sessions.store) as conversation:
+        with pytest.raises(StateFileError, match="no turn to take back"):
+            conversation.undo()
+        conversation.send("one")
+        conversation.send("two")
+        conversation.undo()
+        assert (conversation.turns, roles(conversation.agent.messages)) == (1, ["system", "user", "assistant"])
+        conversation.send("three")
+    asked = [message.content for message in model.requests[-1].messages if message.role == "user"]
+    assert asked == ["one", "three"]
+
+
+def test_restart_goes_on_in_a_new_container_or_not_at_all(desk: Desk) -> None:
+    """R-42, D-11: never on the host."""
+    desk.docker.on("version", stdout="28.0.0\n", times=1)
+    desk.docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.", times=1)
+    script_start(desk.docker, spec_of(desk.host))
+    desk.script(text_reply("1"))
+    desk.script()
+    model = desk.script(text_reply("2"))
+    with desk.open(IN_SANDBOX) as conversation:
+        conversation.send("one")
+        with pytest.raises(OdekError, match="not reachable"):
+            conversation.restart()
+        assert (conversation.lost, conversation.workspace.facts is not None) == (True, True)
+        conversation.restart()
+        assert (conversation.lost, conversation.send("two")) == (False, "2")
+    assert roles(model.requests[0].messages) == ["system", "user", "assistant", "user"]
+    assert len(desk.docker.called("run")) == 2
+
+
+def test_conversation_on_the_host_has_no_sandbox_to_restart(desk: Desk) -> None:
+    desk.script()
+    with desk.open(ON_HOST) as conversation, pytest.raises(UsageError, match="there is no sandbox to start again"):
+        conversation.restart()
+    assert not conversation.lost
+
+
+def test_lost_sandbox_is_explained_by_the_engine(desk: Desk) -> None:
+    """R-42: whichever command the conversation is of."""
+    started = inspected(spec_of(desk.host), name="odek-1-1", nonce=NONCE)
+    desk.docker.on("inspect", stdout=json.dumps([started]), times=1).on("inspect", code=1, stdout="[]")
+    script_start(desk.docker, spec_of(desk.host))
+    desk.docker.on("exec", code=1, stderr="Error response from daemon: No such container: odek-1-1")
+    desk.docker.on("events", stdout="oom\ndie 137\n")
+    desk.script(call_reply(("shell", {"command": "true"})))
+    with desk.open(IN_SANDBOX) as conversation:
+        with pytest.raises(SandboxLost, match="because the memory limit was reached; raise sandbox_memory"):
+            conversation.send("x")
+        assert conversation.lost
