@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import TYPE_CHECKING
 
 from odek.cli.streams import BROKEN_PIPE_CODE, reopen_closed_streams, write_stdout
+
+if TYPE_CHECKING:
+    from odek.host import Host
 
 COMMANDS = {
     "run": ("odek.cli.commands.run", "do one task and print the answer"),
@@ -73,7 +77,9 @@ def _guarded(name: str, arguments: list[str]) -> int:
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
         host = Host.capture()
-        terminal.configure(env=host.env, is_terminal=host.stderr_is_terminal)
+        terminal.configure(
+            env=host.env, is_terminal=host.stderr_is_terminal, plain=lambda: _wants_no_color(host, arguments)
+        )
         command = import_module(COMMANDS[name][0])
         gc.freeze()
         gc.enable()
@@ -96,6 +102,12 @@ def _guarded(name: str, arguments: list[str]) -> int:
             terminal.interrupted(error.__cause__.signal_number)
             return error.__cause__.exit_code
         return terminal.bug(error, debug="ODEK_DEBUG" in terminal.env, code=_BUG_CODE)
+
+
+def _wants_no_color(host: Host, arguments: list[str]) -> bool:
+    from odek.app.config import wants_no_color  # only where a colour would be printed
+
+    return wants_no_color(host, arguments)
 
 
 def _is_of_python(error: ModuleNotFoundError) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -33,6 +33,8 @@ class Terminal:
         self._stdout = stdout
         self._stderr = stderr
         self._color = False
+        self._plain: Callable[[], bool] | None = None
+        """says whether a setting switches colours off; None: it has been asked"""
         self._live = False
         self._waiting: Spinner | None = None
         self.env: Mapping[str, str] = {}
@@ -42,8 +44,12 @@ class Terminal:
             if hasattr(stream, "reconfigure"):  # LANG=C: degrade instead of failing (B47)
                 stream.reconfigure(errors="backslashreplace", newline="\n")
 
-    def configure(self, *, env: Mapping[str, str], is_terminal: bool) -> None:
+    def configure(
+        self, *, env: Mapping[str, str], is_terminal: bool, plain: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`plain` says whether a setting switches colours off; it is asked when the first of them is to be printed."""
         self.env = env
+        self._plain = plain
         self._live = is_terminal and env.get("TERM", "dumb") != "dumb"
         self._color = self._live and not env.get("NO_COLOR")
 
@@ -54,6 +60,10 @@ class Terminal:
         """Return `text` in the given styles, or as it is where there are no colours."""
         if not (self._color and text and styles):
             return text
+        if self._plain is not None:
+            plain, self._plain = self._plain, None
+            self._color = not plain()
+            return self.style(text, *styles)
         codes = ";".join(_STYLES[style] for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m"
 
