@@ -20,7 +20,7 @@ from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.failure_reasons import COUNTERS, FORKED
 from odek.sandbox.docker import DockerProcess
-from odek.sandbox.spec import WORKSPACE
+from odek.sandbox_grammar import WORKSPACE
 
 
 class LocalDocker:

@@ -10,7 +10,7 @@ from support.executor_contract import ExecutorContract, Place
 from support.sandboxes import Boxes
 
 from odek.sandbox.container.container import Container
-from odek.sandbox.spec import WORKSPACE
+from odek.sandbox_grammar import WORKSPACE
 
 
 class TestContainer(ExecutorContract):

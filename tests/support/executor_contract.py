@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from odek.errors import FileAccessDenied
-from odek.executor import Entry, Executor, ScanOptions
-from odek.process import CommandRequest
+from odek.executor import CommandRequest, Entry, Executor, ScanOptions
 
 LIMIT_BYTES = 1 << 20
 # why something is refused, in the words of either executor
