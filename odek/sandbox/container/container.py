@@ -11,23 +11,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from odek.errors import ExecutableMissing, FileAccessDenied
+from odek.errors import FileAccessDenied
 from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOptions
-from odek.process import Completed
-from odek.sandbox.argv import exec_argv, remove_argv
 from odek.sandbox.container import file_protocol, scripts
-from odek.sandbox.container.exec import OUTPUT_LIMIT_BYTES, STOP_TIMEOUT_S, Commands, ContainerPipe, Outcome
+from odek.sandbox.container.exec import OUTPUT_LIMIT_BYTES, Commands, ContainerPipe, Outcome
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import Counters, explain_command, name_limit, needs_counters
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment, relative_path, relative_place
-from odek.sandbox.container.health import Health, lost
-from odek.sandbox.docker import Docker, DockerProcess, run_docker
+from odek.sandbox.container.lifecycle import Lifecycle
+from odek.sandbox.docker import Docker, DockerProcess
 from odek.sandbox.spec import DEFAULT_HOME, SandboxSpec
 from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
 from odek.text import truncate, visible, visible_lines
 
 FILE_TIMEOUT_S = 60.0
-CLOSE_TIMEOUT_S = 3.0
 _LAST_WORDS_BYTES = 4096  # of a failed command, to find the reason in
 _SHELL_VARIABLES = "/tmp/.odek-variables"
 _MAX_REDIRECTIONS = 3
@@ -64,18 +61,12 @@ class Container:
         new_nonce: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`lease` ends the container when its stdin is closed, as the end of odek does; `watcher` removes it
-        then, should its `sh` not care."""
+        """`lease` and `watcher`: see Lifecycle."""
         self.facts = facts
-        self._docker = docker
         self._spec = spec
-        self._lease = lease
-        self._watcher = watcher
         self._new_nonce = new_nonce
-        self._clock = clock
-        self._closed = False
-        self._commands = Commands(docker, spec, facts, life=self, new_nonce=new_nonce, clock=clock)
-        self._health = Health(docker, spec, facts, close=self.close)
+        self._life = Lifecycle(docker, spec, facts, lease=lease, watcher=watcher, clock=clock)
+        self._commands = Commands(self._life, new_nonce)
         home = (("HOME", facts.home),) if facts.home != dict(spec.env).get("HOME", DEFAULT_HOME) else ()
         self._prelude = _exports((*spec.env, *home))
 
@@ -165,28 +156,7 @@ class Container:
     def close(self) -> str:
         """End the container. Return "" or a sentence about what was left behind. Never raises an
         ordinary error; may be called again."""
-        if self._closed:
-            return ""
-        self._closed = True
-        self._lease.release()
-        deadline = self._clock() + CLOSE_TIMEOUT_S
-        while not self._lease.exited and self._clock() < deadline:
-            self._lease.pump(CLOSE_TIMEOUT_S)
-        gone = self._lease.exited
-        self._lease.close()
-        if not gone and not self._remove():
-            if self._watcher is not None:
-                self._watcher.release()  # it tries once more, when nobody waits for it
-            return f"container {self.facts.name} may still exist; remove it with `docker rm -f {self.facts.name}`"
-        if self._watcher is not None:
-            self._watcher.close()
-        return ""
-
-    def _remove(self) -> bool:
-        try:
-            return run_docker(self._docker, *remove_argv(self.facts.id), timeout_s=STOP_TIMEOUT_S).code == 0
-        except ExecutableMissing:
-            return False
+        return self._life.close()
 
     def open_pipe(self, argv: Sequence[str]) -> ContainerPipe:
         """Start a program in /workspace, to be talked to line by line on its stdin and stdout (R-109).
@@ -202,11 +172,8 @@ class Container:
         The variables of the commands go there through a file in /tmp, for arguments are public.
         """
         self.run(f"umask 077; export -p >{_SHELL_VARIABLES}", timeout_s=FILE_TIMEOUT_S)
-        argv = self._exec(scripts.SHELL, (_SHELL_VARIABLES, f"{self._spec.umask:04o}", *(command or ("sh",))))
+        argv = self._life.exec_argv(scripts.SHELL, (_SHELL_VARIABLES, f"{self._spec.umask:04o}", *(command or ("sh",))))
         return (argv[0], "--tty", "--detach-keys", _NO_DETACH_KEYS, *argv[1:]) if terminal else argv
-
-    def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
-        return exec_argv(self.facts.id, user=self._spec.user, script=script, args=args, call=call)
 
     def _run_all(self, requests: Sequence[CommandRequest], *, apart: bool) -> tuple[CommandResult, ...]:
         texts = [(self._prelude + request.command).encode("utf-8", "surrogateescape") for request in requests]
@@ -218,15 +185,15 @@ class Container:
         """Add to a failure what the kernel knows of it (R-42)."""
         result = outcome.result
         if outcome.unrun is not None:
-            why = self._health.recover(outcome.unrun, outcome.refusal)
+            why = self._life.recover(outcome.unrun, outcome.refusal)
             return replace(result, notes=(*result.notes, f"the command did not run: {why}"))
         streams = (result.output, result.stderr) if result.stderr else (result.output,)
         words = "\n".join(stream.data[-_LAST_WORDS_BYTES:].decode("utf-8", "replace") for stream in streams)
-        counted, usable = self._health.count() if needs_counters(result.code, words) else (Counters(), True)
+        counted, usable = self._life.count() if needs_counters(result.code, words) else (Counters(), True)
         notes = explain_command(result.code, words, counted=counted, spec=self._spec)
         if not usable:
             limit = name_limit(result.code, words, counted, self._spec)
-            notes = (*notes, self._health.make_room(limit or f"the last command ended with status {result.code}"))
+            notes = (*notes, self._life.make_room(limit or f"the last command ended with status {result.code}"))
         return replace(result, notes=(*result.notes, *notes)) if notes else result
 
     def _list(self, path: str, how: ScanOptions, *, follow: bool) -> DirScan:
@@ -271,24 +238,7 @@ class Container:
 
     def _why_not(self, done: Outcome) -> str:
         """Return why a script of ours came to no end."""
-        return "; ".join(done.result.notes) if done.unrun is None else self._health.recover(done.unrun, done.refusal)
-
-    def require_alive(self) -> None:
-        """Raises SandboxLost when the lease has ended, and the container with it."""
-        if not self._closed:
-            self._lease.pump(0)
-            if not self._lease.exited:
-                return
-        raise lost("its container is gone")
-
-    def require_running(self, done: Completed) -> None:
-        """A client that ended without the wrapper's word: the command's doing, or the container's end?"""
-        self.require_alive()
-        self._health.require_running(done)
-
-    def require_same(self, refusal: str) -> None:
-        """Raises SandboxLost when the wrapper has found that the container was restarted."""
-        self._health.require_same(refusal)
+        return "; ".join(done.result.notes) if done.unrun is None else self._life.recover(done.unrun, done.refusal)
 
 
 def _words(result: CommandResult) -> str:

@@ -11,19 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from odek.errors import Cancelled, ExecutableMissing
 from odek.executor import CommandResult
 from odek.piped import STDERR_TAIL_BYTES, Piped
 from odek.process import Capture, Completed, Follower, Output, wait_all
-from odek.sandbox.argv import exec_argv
 from odek.sandbox.container import scripts
-from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.container.lifecycle import Lifecycle
 from odek.sandbox.container.scripts import pack_script, pack_text
-from odek.sandbox.docker import Docker, DockerProcess, docker_output
+from odek.sandbox.docker import DockerProcess, docker_output
 from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
-from odek.sandbox.spec import SandboxSpec
 from odek.text import visible_lines
 
 Client = DockerProcess | Piped
@@ -154,26 +151,6 @@ _UNKNOWN_END = "how the command ended is not known: the connection to it was los
 _UNKNOWN_RUN = "whether the command ran is not known: the docker client was killed; look before it is run again"
 
 
-class Life(Protocol):
-    """Whether the container is still there."""
-
-    def require_alive(self) -> None:
-        """Raises SandboxLost when its lease has ended."""
-        ...
-
-    def require_running(self, done: Completed) -> None:
-        """Raises SandboxLost when `done`, a client that ended without our wrapper's word, is its end."""
-        ...
-
-    def require_same(self, refusal: str) -> None:
-        """Raises SandboxLost when the wrapper's word is that it runs in another life of the container."""
-        ...
-
-    def close(self) -> str:
-        """End it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What came of one shell text."""
@@ -222,23 +199,9 @@ class ContainerPipe:
 class Commands:
     """Runs shell texts in one container."""
 
-    def __init__(
-        self,
-        docker: Docker,
-        spec: SandboxSpec,
-        facts: ContainerFacts,
-        *,
-        life: Life,
-        new_nonce: Callable[[], str],
-        clock: Callable[[], float],
-    ) -> None:
-        self._docker = docker
-        self._spec = spec
-        self._id = facts.id
-        self._init = facts.init_start
+    def __init__(self, life: Lifecycle, new_nonce: Callable[[], str]) -> None:
         self._life = life
         self._new_nonce = new_nonce
-        self._clock = clock
         self._marks: list[str] = []
 
     def run(
@@ -258,7 +221,7 @@ class Commands:
         try:
             for text, timeout_s in zip(texts, timeouts_s, strict=True):
                 jobs.append(self._begin(text, timeout_s, apart=apart, limit_bytes=limit_bytes))
-            waits = {index: (job.pending.pump, follow(job, self._clock)) for index, job in enumerate(jobs)}
+            waits = {index: (job.pending.pump, follow(job, self._life.clock)) for index, job in enumerate(jobs)}
             for index, ended in wait_all(waits):
                 results[index] = self._result(jobs[index], unfinished(), ended=ended)
         except (Cancelled, ExecutableMissing):
@@ -273,10 +236,10 @@ class Commands:
         mark = self._new_nonce()
         self._marks.append(mark)
         end = ExitMarker(mark, OUTPUT_LIMIT_BYTES)
-        started = self._clock()
-        pending = self._docker.start(
-            *self._exec(scripts.RUN, (mark, self._init), call=mark),
-            stdin=pack_text(text, mark, umask=self._spec.umask, apart=apart),
+        started = self._life.clock()
+        pending = self._life.docker.start(
+            *self._life.exec_argv(scripts.RUN, (mark, self._life.facts.init_start), call=mark),
+            stdin=pack_text(text, mark, umask=self._life.spec.umask, apart=apart),
             limit_bytes=limit_bytes,
             on_stderr=end.feed,
         )
@@ -300,10 +263,10 @@ class Commands:
         mark = self._new_nonce()
         self._marks.append(mark)
         end = ExitMarker(mark, OUTPUT_LIMIT_BYTES)
-        started = self._clock()
-        pending = self._docker.start(
-            *self._exec(scripts.RUN, (mark, self._init), call=mark),
-            stdin=pack_script(script, args, mark, umask=self._spec.umask, data=data),
+        started = self._life.clock()
+        pending = self._life.docker.start(
+            *self._life.exec_argv(scripts.RUN, (mark, self._life.facts.init_start), call=mark),
+            stdin=pack_script(script, args, mark, umask=self._life.spec.umask, data=data),
             limit_bytes=limit_bytes,
             on_stderr=end.feed,
         )
@@ -317,8 +280,10 @@ class Commands:
         mark = self._new_nonce()
         self._marks.append(mark)
         end = ExitMarker(mark, 2 * STDERR_TAIL_BYTES)
-        child = self._docker.open_pipe(*self._exec(scripts.RUN, (mark, self._init), call=mark), on_stderr=end.feed)
-        header = pack_script(text, argv, mark, umask=self._spec.umask).rstrip(b"\n")
+        child = self._life.docker.open_pipe(
+            *self._life.exec_argv(scripts.RUN, (mark, self._life.facts.init_start), call=mark), on_stderr=end.feed
+        )
+        header = pack_script(text, argv, mark, umask=self._life.spec.umask).rstrip(b"\n")
         try:
             child.send_line(header, timeout_s=timeout_s)
         except OSError as error:  # it takes no input, or not in time
@@ -381,7 +346,7 @@ class Commands:
             output=done.stdout,
             code=code if ended else None,
             timed_out=not ended,
-            duration_s=self._clock() - job.started,
+            duration_s=self._life.clock() - job.started,
             notes=notes,
             stderr=end.stderr if job.apart else None,
         )
@@ -402,9 +367,9 @@ class Commands:
         """
         marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != end.mark)
         arguments = (end.mark, marks, end.started, *(("1",) if spare_orphans else ()))
-        stopped = self._call_beside(streams, self._exec(scripts.STOP, arguments))
+        stopped = self._call_beside(streams, self._life.exec_argv(scripts.STOP, arguments))
         if not self._has_stopped(stopped, streams):
-            stopped = self._call_beside(streams, self._exec(scripts.STOP_ALL, ()))
+            stopped = self._call_beside(streams, self._life.exec_argv(scripts.STOP_ALL))
             if not self._has_stopped(stopped, streams):
                 self._life.close()
                 raise SandboxGivenUp(
@@ -425,8 +390,8 @@ class Commands:
         if stopped.code not in (0, scripts.STOPPED_ALL):
             return False
         pending, *others = streams
-        deadline = self._clock() + _STOPPED_S
-        while not pending.finished and self._clock() < deadline:
+        deadline = self._life.clock() + _STOPPED_S
+        while not pending.finished and self._life.clock() < deadline:
             for stream in others:
                 stream.pump(0)
             pending.pump(0.01 if others else _STOPPED_S)
@@ -435,16 +400,13 @@ class Commands:
     def _call_beside(self, streams: Sequence[Client], argv: tuple[str, ...]) -> Completed:
         """Run a docker call while the output of `streams` is taken off their hands: an engine whose
         streams are stuck does not start another command in the container."""
-        calling = self._docker.start(*argv)
+        calling = self._life.docker.start(*argv)
         try:
-            deadline = self._clock() + STOP_TIMEOUT_S
-            while not calling.finished and self._clock() < deadline:
+            deadline = self._life.clock() + STOP_TIMEOUT_S
+            while not calling.finished and self._life.clock() < deadline:
                 for pending in streams:
                     pending.pump(0)
                 calling.pump(0.01)
             return calling.wait(0.05)
         finally:
             calling.close()
-
-    def _exec(self, script: str, args: tuple[str, ...], *, call: str = "") -> tuple[str, ...]:
-        return exec_argv(self._id, user=self._spec.user, script=script, args=args, call=call)

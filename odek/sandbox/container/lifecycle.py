@@ -1,0 +1,157 @@
+"""The life of a started container: whether it is still the one that was verified, and its end (R-38, R-42).
+
+A container that was restarted is another one: its /tmp is empty, its servers are gone, and the pipe that
+ends it with odek is no longer held by anything. One at its limits is made usable again, or given up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from odek.errors import ExecutableMissing
+from odek.process import Completed
+from odek.sandbox.argv import exec_argv, remove_argv
+from odek.sandbox.container import scripts
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.container.failure_reasons import (
+    COUNTERS,
+    FORKED,
+    Counters,
+    explain_unrun,
+    parse_counters,
+)
+from odek.sandbox.docker import Docker, DockerProcess, docker_output, inspect, run_docker
+from odek.sandbox.errors import SandboxGivenUp, SandboxLost
+from odek.sandbox.spec import SandboxSpec
+
+PROBE_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 3.0
+REMOVE_TIMEOUT_S = 10.0
+_MADE_ROOM = "everything that was running in the sandbox was stopped to make room for new commands"
+_HINT = "nothing was moved to the host; start odek again"
+_RESTARTED = "its container was restarted from outside"
+
+
+class Lifecycle:
+    """Looks after one container."""
+
+    def __init__(
+        self,
+        docker: Docker,
+        spec: SandboxSpec,
+        facts: ContainerFacts,
+        *,
+        lease: DockerProcess,
+        watcher: DockerProcess | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`lease` ends the container when its stdin is closed, as the end of odek does; `watcher` removes it
+        then, should its `sh` not end."""
+        self.docker = docker
+        self.spec = spec
+        self.facts = facts
+        self.clock = clock
+        self._lease = lease
+        self._watcher = watcher
+        self._closed = False
+        self.counters = Counters()
+        """what had been counted when it was last looked at"""
+
+    def close(self) -> str:
+        """End the container. Return "" or a sentence about what was left behind. Never raises an
+        ordinary error; may be called again."""
+        if self._closed:
+            return ""
+        self._closed = True
+        self._lease.release()
+        deadline = self.clock() + CLOSE_TIMEOUT_S
+        while not self._lease.exited and self.clock() < deadline:
+            self._lease.pump(CLOSE_TIMEOUT_S)
+        gone = self._lease.exited
+        self._lease.close()
+        if not gone and not self._remove():
+            if self._watcher is not None:
+                self._watcher.release()  # it tries once more, when nothing waits for it
+            return f"container {self.facts.name} may still exist; remove it with `docker rm -f {self.facts.name}`"
+        if self._watcher is not None:
+            self._watcher.close()
+        return ""
+
+    def _remove(self) -> bool:
+        try:
+            return run_docker(self.docker, *remove_argv(self.facts.id), timeout_s=REMOVE_TIMEOUT_S).code == 0
+        except ExecutableMissing:
+            return False
+
+    def require_alive(self) -> None:
+        """Raises SandboxLost when the lease has ended, and the container with it."""
+        if not self._closed:
+            self._lease.pump(0)
+            if not self._lease.exited:
+                return
+        raise lost("its container is gone")
+
+    def require_running(self, done: Completed) -> dict[str, Any]:
+        """Return the state of the container, as `inspect` shows it.
+
+        Raises SandboxLost when that is another one than it was, or it has ended; `done` is the client
+        that ended without our wrapper's word.
+        """
+        self.require_alive()
+        shown = (inspect(self.docker, "container", self.facts.id).only or {}).get("State")
+        state = shown if isinstance(shown, dict) else {}
+        if state.get("Running") is not True:
+            self.close()
+            raise lost(docker_output(done) or "its container is gone")
+        if state.get("Restarting") is True or self.facts.started_at not in ("", state.get("StartedAt")):
+            self.give_up(_RESTARTED)
+        return state
+
+    def require_same(self, refusal: str) -> None:
+        """Raises SandboxLost when the wrapper has found that the container was restarted."""
+        if refusal == scripts.RESTARTED:
+            self.give_up(_RESTARTED)
+
+    def give_up(self, why: str) -> None:
+        """Take the container down, which may still run. Raises SandboxLost."""
+        self.close()
+        raise SandboxGivenUp(f"the sandbox was lost: {why}", hint=_HINT)
+
+    def count(self) -> tuple[Counters, bool]:
+        """Return what the control group has counted since it was last looked at, and whether a process can be made."""
+        counted = run_docker(self.docker, *self.exec_argv(COUNTERS), timeout_s=PROBE_TIMEOUT_S)
+        before, self.counters = self.counters, parse_counters(counted.stdout.text, default=self.counters)
+        return self.counters.since(before), counted.code == FORKED
+
+    def recover(self, done: Completed, refusal: str = "") -> str:
+        """Return why the command of `done` did not run, and what was done about it.
+
+        Raises SandboxLost when no command can run in the container any more.
+        """
+        state = self.require_running(done)
+        if state.get("Paused") is True:
+            return f"the container is paused; `docker unpause {self.facts.name}` lets it go on"
+        counted, usable = self.count()
+        why = explain_unrun(done, counted, self.spec, cut=refusal == scripts.CUT)
+        return why if usable else f"{why}; {self.make_room(why)}"
+
+    def make_room(self, why: str) -> str:
+        """Stop everything in a container in which no process can be made any more; return that in words.
+
+        Raises SandboxLost when that does not help.
+        """
+        run_docker(self.docker, *self.exec_argv(scripts.STOP_ALL), timeout_s=PROBE_TIMEOUT_S)
+        if not self.count()[1]:
+            self.give_up(f"no command can be started in it any more: {why}")
+        return _MADE_ROOM
+
+    def exec_argv(self, script: str, args: tuple[str, ...] = (), *, call: str = "") -> tuple[str, ...]:
+        """Return the docker arguments that run a script in here; see argv.exec_argv."""
+        return exec_argv(self.facts.id, user=self.spec.user, script=script, args=args, call=call)
+
+
+def lost(why: str) -> SandboxLost:
+    """Return the error that ends a session whose container is gone."""
+    return SandboxLost(f"the sandbox was lost: {why}", hint=_HINT)
