@@ -189,7 +189,8 @@ class Container:
             return replace(result, notes=(*result.notes, f"the command did not run: {why}"))
         streams = (result.output, result.stderr) if result.stderr else (result.output,)
         words = "\n".join(stream.data[-_LAST_WORDS_BYTES:].decode("utf-8", "replace") for stream in streams)
-        counted, usable = self._life.count() if needs_counters(result.code, words) else (Counters(), True)
+        is_counted = outcome.unsaid or needs_counters(result.code, words)
+        counted, usable = self._life.count() if is_counted else (Counters(), True)
         notes = explain_command(result.code, words, counted=counted, spec=self._spec)
         if not usable:
             limit = name_limit(result.code, words, counted, self._spec)
@@ -211,14 +212,19 @@ class Container:
         Raises FileAccessDenied when it did not run to its end, and was not stopped either.
         """
         (done,) = self._commands.run((text,), (timeout_s,), apart=True, limit_bytes=2 * limit_bytes)
+        if done.unsaid:
+            self._life.require_usable()
         if done.result.code is None and not done.result.timed_out:
             raise FileAccessDenied(f"cannot look at files: {self._why_not(done)}")
         return done.result
 
     def _file_call(self, script: str, args: tuple[str, ...], data: bytes, limit_bytes: int) -> Outcome:
-        return self._commands.run_script(
+        done = self._commands.run_script(
             script, args, data, timeout_s=FILE_TIMEOUT_S, limit_bytes=2 * (limit_bytes + 1) + (1 << 16)
         )
+        if done.unsaid:
+            self._life.require_usable()
+        return done
 
     def _refusal(self, path: str, doing: str, done: Outcome) -> FileAccessDenied:
         code = done.result.code

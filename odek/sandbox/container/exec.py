@@ -160,6 +160,8 @@ class Outcome:
     """the client that ended without having run it; None: it ran, or that is not known"""
     refusal: str = ""
     """the wrapper's word for that, where it had one"""
+    unsaid: bool = False
+    """whether it ended without the wrapper's word: the command killed its wrapper, or the container was restarted"""
 
 
 class ContainerPipe:
@@ -314,7 +316,8 @@ class Commands:
         self._life.require_alive()
         if ended and end.status is None:
             child.close()
-            self._life.require_running(replace(child.completed(), stderr=end.stderr))
+            done = replace(child.completed(), stderr=end.stderr)
+            self._life.require_running("" if end.began else docker_output(done))
 
     def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> Outcome:
         """Return what came of a job; `others` are still at work."""
@@ -335,7 +338,7 @@ class Commands:
         has_run = end.has_run(done.code) if ended else True
         code = end.status if has_run else None
         if ended and end.status is None:
-            self._life.require_running(done)
+            self._life.require_running("" if has_run else docker_output(done))
             if has_run and done.code > 0:
                 code = done.code  # of a command that killed its wrapper
             elif has_run:
@@ -350,7 +353,8 @@ class Commands:
             notes=notes,
             stderr=end.stderr if job.apart else None,
         )
-        return Outcome(result=result, unrun=done if has_run is False else None, refusal=end.refusal)
+        unsaid = bool(ended and has_run and end.status is None)
+        return Outcome(result=result, unrun=done if has_run is False else None, refusal=end.refusal, unsaid=unsaid)
 
     def _stop_all(self, jobs: Sequence[Job]) -> None:
         try:

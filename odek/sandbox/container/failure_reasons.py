@@ -26,8 +26,9 @@ _NO_FORK = ("can't fork", "cannot fork", "fork: ", "temporarily unavailable")
 _EVENT_TEMPLATE = '{{.Action}} {{index .Actor.Attributes "signal"}} {{index .Actor.Attributes "exitCode"}}'
 
 FORKED = 42
-# Prints how often the kernel killed for memory and refused a process, in control groups v1 and v2, and
-# leaves with 42 if as many processes can be made as the simplest command needs: its shell and a program.
+# Prints how often the kernel killed for memory and refused a process, in control groups v1 and v2, and when
+# the first process started: a restarted container has another one. Leaves with 42 if as many processes can be
+# made as the simplest command needs: its shell and a program.
 # Builtins only: at the process limit nothing can fork.
 COUNTERS = """\
 count() {
@@ -37,6 +38,9 @@ count memory.events oom_kill memory
 count memory/memory.oom_control oom_kill memory
 count pids.events max processes
 count pids/pids.events max processes
+read -r line </proc/1/stat
+set -- ${line##*) }
+echo "init=${20}"
 ( ( exit 42 ); exit $? )
 """
 
@@ -103,6 +107,12 @@ def parse_counters(text: str, *, default: Counters) -> Counters:
         memory_kills=_number(found.get("memory"), default.memory_kills),
         refused_processes=_number(found.get("processes"), default.refused_processes),
     )
+
+
+def parse_init_start(text: str) -> str:
+    """Return when the container's first process started, as COUNTERS printed it, "" when it did not. Pure."""
+    found = re.search(r"^init=([0-9]{1,19})$", text, re.MULTILINE)
+    return found.group(1) if found else ""
 
 
 def needs_counters(code: int | None, output: str) -> bool:

@@ -21,6 +21,7 @@ from odek.sandbox.container.failure_reasons import (
     Counters,
     explain_unrun,
     parse_counters,
+    parse_init_start,
 )
 from odek.sandbox.docker import Docker, DockerProcess, docker_output, inspect, run_docker
 from odek.sandbox.errors import SandboxGivenUp, SandboxLost
@@ -31,6 +32,7 @@ CLOSE_TIMEOUT_S = 3.0
 REMOVE_TIMEOUT_S = 10.0
 _MADE_ROOM = "everything that was running in the sandbox was stopped to make room for new commands"
 _HINT = "nothing was moved to the host; start odek again"
+RESTART_TIMEOUT_S = ROOM_TIMEOUT_S = 5.0
 _RESTARTED = "its container was restarted from outside"
 
 
@@ -93,21 +95,33 @@ class Lifecycle:
                 return
         raise lost("its container is gone")
 
-    def require_running(self, done: Completed) -> dict[str, Any]:
+    def require_running(self, words: str = "") -> dict[str, Any]:
         """Return the state of the container, as `inspect` shows it.
 
-        Raises SandboxLost when that is another one than it was, or it has ended; `done` is the client
-        that ended without our wrapper's word.
+        Raises SandboxLost when it has ended, or runs anew. `words`: Docker's own, of a client that ended
+        before it had run its command.
         """
         self.require_alive()
-        shown = (inspect(self.docker, "container", self.facts.id).only or {}).get("State")
-        state = shown if isinstance(shown, dict) else {}
+        deadline = self.clock() + RESTART_TIMEOUT_S
+        state = self._state()
+        while state and state.get("Running") is not True and self.clock() < deadline and not self._lease.exited:
+            self._wait(0.2)  # a restart stops it first; one that has really ended is removed, too
+            state = self._state()
         if state.get("Running") is not True:
             self.close()
-            raise lost(docker_output(done) or "its container is gone")
+            raise lost(words or "its container is gone")
         if state.get("Restarting") is True or self.facts.started_at not in ("", state.get("StartedAt")):
             self.give_up(_RESTARTED)
         return state
+
+    def _wait(self, seconds: float) -> None:
+        until = self.clock() + seconds
+        while self.clock() < until and not self._lease.exited:
+            self._lease.pump(seconds)
+
+    def _state(self) -> dict[str, Any]:
+        state = (inspect(self.docker, "container", self.facts.id).only or {}).get("State")
+        return state if isinstance(state, dict) else {}
 
     def require_same(self, refusal: str) -> None:
         """Raises SandboxLost when the wrapper has found that the container was restarted."""
@@ -120,17 +134,28 @@ class Lifecycle:
         raise SandboxGivenUp(f"the sandbox was lost: {why}", hint=_HINT)
 
     def count(self) -> tuple[Counters, bool]:
-        """Return what the control group has counted since it was last looked at, and whether a process can be made."""
+        """Return what the control group has counted since it was last looked at, and whether a process can be made.
+
+        Raises SandboxLost when this ran in another life of the container.
+        """
         counted = run_docker(self.docker, *self.exec_argv(COUNTERS), timeout_s=PROBE_TIMEOUT_S)
+        init = parse_init_start(counted.stdout.text)
+        if init and self.facts.init_start and init != self.facts.init_start:
+            self.give_up(_RESTARTED)
         before, self.counters = self.counters, parse_counters(counted.stdout.text, default=self.counters)
         return self.counters.since(before), counted.code == FORKED
+
+    def require_usable(self) -> None:
+        """Make room where no command can run any more. Raises SandboxLost; also in another life of the container."""
+        if not self.count()[1]:
+            self.make_room("a program of odek's own was ended in it")
 
     def recover(self, done: Completed, refusal: str = "") -> str:
         """Return why the command of `done` did not run, and what was done about it.
 
         Raises SandboxLost when no command can run in the container any more.
         """
-        state = self.require_running(done)
+        state = self.require_running(docker_output(done))
         if state.get("Paused") is True:
             return f"the container is paused; `docker unpause {self.facts.name}` lets it go on"
         counted, usable = self.count()
@@ -140,11 +165,15 @@ class Lifecycle:
     def make_room(self, why: str) -> str:
         """Stop everything in a container in which no process can be made any more; return that in words.
 
-        Raises SandboxLost when that does not help.
+        Raises SandboxLost when that does not help, or when it is not the same container any more.
         """
+        self.require_running()
         run_docker(self.docker, *self.exec_argv(scripts.STOP_ALL), timeout_s=PROBE_TIMEOUT_S)
-        if not self.count()[1]:
-            self.give_up(f"no command can be started in it any more: {why}")
+        deadline = self.clock() + ROOM_TIMEOUT_S
+        while not self.count()[1]:  # the killed take time to die, on a busy machine
+            if self.clock() >= deadline:
+                self.give_up(f"no command can be started in it any more: {why}")
+            self._wait(0.2)
         return _MADE_ROOM
 
     def exec_argv(self, script: str, args: tuple[str, ...] = (), *, call: str = "") -> tuple[str, ...]:

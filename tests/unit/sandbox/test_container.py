@@ -17,6 +17,7 @@ from odek.executor import CommandResult
 from odek.process import Output
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import COUNTERS, FORKED
 from odek.sandbox.container.scripts import pack_script, pack_text
 from odek.sandbox.errors import SandboxLost
@@ -52,6 +53,7 @@ class Box:
     """A container with a lease, and the Docker behind it."""
 
     spec: SandboxSpec = SPEC
+    facts: ContainerFacts = FACTS
     docker: FakeDocker = field(default_factory=FakeDocker)
     nonces: list[str] = field(default_factory=lambda: [MARK, NEXT_MARK, "o" * 32])
 
@@ -62,7 +64,7 @@ class Box:
         self.container = Container(
             self.docker,
             self.spec,
-            FACTS,
+            self.facts,
             lease=self.lease,
             new_nonce=lambda: self.nonces.pop(0),
             clock=self.docker.now,
@@ -322,6 +324,51 @@ def test_client_that_ends_without_the_wrappers_word_is_the_commands_doing_when_t
     box.docker.on(*INSPECT, stdout=state(True))
     box.docker.on("exec", has=COUNTERS, code=FORKED)
     assert box.run() == result(b"half", 137)
+
+
+BEFORE, AFTER, DOWN = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z", ""
+
+
+@pytest.mark.parametrize("run", ["command", "script", "look"])
+@pytest.mark.parametrize(
+    ("states", "counted"),
+    [
+        ((AFTER,), None),
+        ((DOWN, DOWN, AFTER), None),
+        ((BEFORE,), {"stdout": "processes=0\ninit=777\n", "code": FORKED}),
+        ((BEFORE, DOWN, AFTER), {"stderr": "Error response from daemon: container is not running\n", "code": 1}),
+        ((BEFORE, AFTER), {"code": 137}),
+    ],
+)
+def test_command_during_which_the_container_was_restarted_says_so_itself(
+    states: tuple[str, ...], counted: dict[str, Any] | None, run: str
+) -> None:
+    """E9: whatever is seen first, and not one command later; the status 137 is not the command's."""
+    box = Box(facts=replace(FACTS, started_at=BEFORE, init_start="42"))
+    box.docker.on("exec", code=137, react=answer(status=None, out=b"its own output"), times=1)
+    for started in states:
+        shown = [{"State": {"Running": started != DOWN, "StartedAt": started}}]
+        box.docker.on(*INSPECT, stdout=json.dumps(shown), times=1)
+    if counted:
+        box.docker.on("exec", has=COUNTERS, **counted)
+    act = {
+        "command": box.run,
+        "script": lambda: box.container.read("f", limit_bytes=9),
+        "look": lambda: box.container.stat("f"),
+    }[run]
+    with pytest.raises(SandboxLost, match=r"^the sandbox was lost: its container was restarted from outside$"):
+        act()
+    assert box.lease.released
+    box.docker.assert_all_used()
+
+
+def test_loss_is_not_explained_by_what_the_command_has_printed() -> None:
+    """E9, R-42: only what Docker's client says before a command begins is a reason."""
+    box = Box()
+    box.docker.on("exec", code=137, react=answer(status=None, out=b"its own output"))
+    box.docker.on(*INSPECT, stdout="[]", code=1)
+    with pytest.raises(SandboxLost, match=r"^the sandbox was lost: its container is gone$"):
+        box.run()
 
 
 def test_command_in_a_container_that_is_gone_is_not_tried() -> None:
