@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -38,7 +38,7 @@ _URL_HINT = "give an address like https://api.example.com/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The parts of the address of a model's server."""
+    """The parts of the address of a request."""
 
     scheme: str
     """http or https"""
@@ -61,6 +61,52 @@ class Endpoint:
     @property
     def url(self) -> str:
         return f"{self.scheme}://{self.authority}{self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseUrl:
+    """The root of an API, as the settings have it."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    """without a slash at its end, and without the endpoint that was copied along"""
+    query: str = ""
+
+    def endpoint(self, path: str) -> Endpoint:
+        """Return the address of a request at `path`, with the query of the base URL."""
+        target = f"{path}?{self.query}" if self.query else path
+        return Endpoint(scheme=self.scheme, host=self.host, port=self.port, target=target)
+
+
+class ApiRoot:
+    """The path of the API on its server: that of the base URL, or the one that such servers usually have (B95)."""
+
+    def __init__(self, base: BaseUrl) -> None:
+        self.path = base.path
+        self._host = base.host
+        self._sure = False
+        self._given: str | None = None
+        """the path of the base URL, while another one is tried"""
+
+    def try_other(self) -> bool:
+        """After a wrong address: move to the other path, once, if there is one, else back. Return whether it moved."""
+        if self._given is not None:
+            self.path, self._given = self._given, None
+            return False
+        other = None if self._sure else other_path(self._host, self.path)
+        self._sure = True
+        if other is None:
+            return False
+        self._given, self.path = self.path, other
+        return True
+
+    def confirm(self) -> str | None:
+        """Note that the API is at `path`; return the path of the base URL if that turned out to be wrong just now."""
+        self._sure = True
+        wrong, self._given = self._given, None
+        return wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +141,13 @@ def other_path(host: str, path: str) -> str | None:
     return stem + "/v1" if stem != path or not _VERSION.search(path) else None
 
 
-def base_path(path: str) -> str:
-    """Return the path of a base URL without a slash at its end, and without the endpoint that was copied along."""
+def _bare_path(path: str) -> str:
     bare = path.rstrip("/")
     return next((bare.removesuffix(end) for end in _ENDPOINTS if bare.endswith(end)), bare)
 
 
-def parse_base_url(text: str, *, allow_plain_http: bool, place: Callable[[str], str]) -> Endpoint:
-    """Return the endpoint of a base URL; `place` makes its path, without a slash at the end, that of a request.
+def parse_base_url(text: str, *, allow_plain_http: bool) -> BaseUrl:
+    """Return the parts of a base URL.
 
     Raises ConfigError unless it is an http(s) URL without user, password and fragment; plain http
     is for the loopback, and for elsewhere only with `allow_plain_http`.
@@ -126,20 +171,20 @@ def parse_base_url(text: str, *, allow_plain_http: bool, place: Callable[[str], 
             f'base_url "{shown}" would send the key and the conversation unencrypted',
             hint="use https, or set base_url in ~/.odek/config.json if that is really meant",
         )
-    path = place(base_path(parts.path))
-    return Endpoint(
+    return BaseUrl(
         scheme=parts.scheme,
         host=host,
         port=port or _DEFAULT_PORTS[parts.scheme],
-        target=f"{path}?{parts.query}" if parts.query else path,
+        path=_bare_path(parts.path),
+        query=parts.query,
     )
 
 
-def choose_proxy(endpoint: Endpoint, env: Mapping[str, str]) -> Proxy | None:
-    """Return the proxy that `env` names for `endpoint`, or None. Raises ConfigError (no SOCKS, no TLS)."""
-    if is_loopback(endpoint.host) or _excepted(endpoint, _lookup(env, "no_proxy")[1]):
+def choose_proxy(base: BaseUrl, env: Mapping[str, str]) -> Proxy | None:
+    """Return the proxy that `env` names for the server of `base`, or None. Raises ConfigError (no SOCKS, no TLS)."""
+    if is_loopback(base.host) or _excepted(base, _lookup(env, "no_proxy")[1]):
         return None
-    for name in (f"{endpoint.scheme}_proxy", "all_proxy"):
+    for name in (f"{base.scheme}_proxy", "all_proxy"):
         variable, value = _lookup(env, name)
         if value:
             return _parse_proxy(variable, value)
@@ -193,16 +238,16 @@ def _parse_proxy(variable: str, value: str) -> Proxy:
     )
 
 
-def _excepted(endpoint: Endpoint, no_proxy: str) -> bool:
-    return any(_matches(endpoint, entry.lower()) for entry in no_proxy.replace(",", " ").split())
+def _excepted(base: BaseUrl, no_proxy: str) -> bool:
+    return any(_matches(base, entry.lower()) for entry in no_proxy.replace(",", " ").split())
 
 
-def _matches(endpoint: Endpoint, entry: str) -> bool:
+def _matches(base: BaseUrl, entry: str) -> bool:
     if entry == "*":
         return True
-    host = endpoint.host.lower().rstrip(".")
+    host = base.host.lower().rstrip(".")
     name, port = _split_port(entry)
-    if port and port != str(endpoint.port):
+    if port and port != str(base.port):
         return False
     address = _address(host)
     if address is not None:

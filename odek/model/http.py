@@ -14,12 +14,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
-from urllib.parse import urlsplit
 
 from odek import cancel
-from odek.model.endpoint import Endpoint, base_path, checked_key, choose_proxy, other_path, parse_base_url
+from odek.model.endpoint import ApiRoot, Endpoint, checked_key, choose_proxy, parse_base_url
 from odek.model.errors import EmptyResponse, ModelError
 from odek.model.http_errors import (
     MAX_RETRIES,
@@ -80,15 +78,10 @@ class HttpModel:
         ConfigError for a bad base_url, key, proxy or CA file.
         """
         self._api = _choose_api(provider, options)
-        self._place = partial(parse_base_url, base_url, allow_plain_http=allow_plain_http)
-        self._endpoint = self._place(place=self._api.chat_path)
-        self._base_path = base_path(urlsplit(base_url).path)
-        self._path_before = self._base_path
-        self._address_sure = False
-        self._trial: str | None = None
-        """while another address is tried: the one of base_url"""
-        self._proxy = choose_proxy(self._endpoint, env)
-        self._tls = read_tls_context(env) if self._endpoint.scheme == "https" else None
+        self._base = parse_base_url(base_url, allow_plain_http=allow_plain_http)
+        self._root = ApiRoot(self._base)
+        self._proxy = choose_proxy(self._base, env)
+        self._tls = read_tls_context(env) if self._base.scheme == "https" else None
         self._api_key = checked_key(api_key)
         self._model = options.model
         self._window = window
@@ -133,7 +126,7 @@ class HttpModel:
     @property
     def address(self) -> str:
         """the root of the API, as far as it is known, fit to be shown"""
-        return self._place(place=lambda _: self._base_path).shown
+        return self._base.endpoint(self._root.path).shown
 
     def models(self) -> tuple[str, ...]:
         """Return the names of the models that the server lists, in its order. Raises ModelError."""
@@ -164,39 +157,23 @@ class HttpModel:
     def _put_right(self, error: ModelError, state: _RequestState) -> bool:
         """Return whether the next request may do better at once: by what was learned, or at another address."""
         if is_wrong_address(error):
-            return self._try_other_address(error, state)
+            state.first_error = state.first_error or error
+            return self._root.try_other()
         self._found_address()
         if state.lessons < _MAX_LESSONS and self._api.adapt(error):
             state.lessons += 1
             return True
         return False
 
-    def _try_other_address(self, error: ModelError, state: _RequestState) -> bool:
-        """Ask once where the API may be instead (B95); if it is not there either, the first answer counts."""
-        if self._trial is not None:
-            self._trial = None
-            self._move(self._path_before)
-            state.first_error = state.first_error or error
-            return False
-        other = None if self._address_sure else other_path(self._endpoint.host, self._base_path)
-        self._address_sure = True
-        if other is None:
-            return False
-        self._trial, self._path_before = self._endpoint.shown, self._base_path
-        self._move(other)
-        state.first_error = error
-        return True
-
     def _found_address(self) -> None:
         """Note that the API is where it was asked for, and say so if that is not where base_url says."""
-        self._address_sure = True
-        if self._trial is not None:
-            self._on_notice(f"{self._trial} is not the API; {self._endpoint.shown} is, and is used: set base_url to it")
-            self._trial = None
+        wrong = self._root.confirm()
+        if wrong is not None:
+            given, right = self._chat(wrong).shown, self._chat(self._root.path).shown
+            self._on_notice(f"{given} is not the API; {right} is, and is used: set base_url to it")
 
-    def _move(self, path: str) -> None:
-        self._base_path = path
-        self._endpoint = self._place(place=lambda _: self._api.chat_path(path))
+    def _chat(self, root: str) -> Endpoint:
+        return self._base.endpoint(self._api.chat_path(root))
 
     def _final(self, error: ModelError, state: _RequestState) -> ModelError:
         """Return the error to end with."""
@@ -213,7 +190,7 @@ class HttpModel:
     def _look_up(self) -> object:
         """Return the JSON of the server's list of models, None when it is not JSON. Raises ModelError."""
         with_limits = replace(_LOOKUP_LIMITS, total_s=min(_LOOKUP_LIMITS.total_s, self._limits.total_s))
-        endpoint = self._place(place=lambda _: self._api.models_path(self._base_path))
+        endpoint = self._base.endpoint(self._api.models_path(self._root.path))
         with self._exchange(endpoint, with_limits) as exchange:
             response = exchange.send(self._headers("application/json"), None)
             if response.status != http.client.OK:
@@ -225,7 +202,7 @@ class HttpModel:
         return HttpExchange(endpoint, self._proxy, self._tls, limits, self._now, end)
 
     def _attempt(self, body: bytes, on_text: Callable[[str], None], deadline_s: float) -> Reply:
-        with self._exchange(self._endpoint, self._limits, deadline_s) as exchange:
+        with self._exchange(self._chat(self._root.path), self._limits, deadline_s) as exchange:
             response = exchange.send(self._headers("text/event-stream, application/json"), body)
             if response.status != http.client.OK:
                 raise self._status_error(exchange, response)

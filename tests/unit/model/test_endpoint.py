@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from odek.errors import ConfigError
-from odek.model.endpoint import Endpoint, Proxy, checked_key, choose_proxy, is_loopback, parse_base_url
-
-CHAT = "{}/chat/completions".format
+from odek.model.endpoint import BaseUrl, Endpoint, Proxy, checked_key, choose_proxy, is_loopback, parse_base_url
 
 
-def endpoint(url: str) -> Endpoint:
-    return parse_base_url(url, allow_plain_http=True, place=CHAT)
+def base(url: str, *, allow_plain_http: bool = True) -> BaseUrl:
+    return parse_base_url(url, allow_plain_http=allow_plain_http)
+
+
+def endpoint(url: str, *, allow_plain_http: bool = True) -> Endpoint:
+    found = base(url, allow_plain_http=allow_plain_http)
+    return found.endpoint(f"{found.path}/chat/completions")
 
 
 @pytest.mark.parametrize(
@@ -31,7 +34,7 @@ def endpoint(url: str) -> Endpoint:
 )
 def test_base_url_is_accepted(text: str, url: str) -> None:
     """R-82."""
-    assert parse_base_url(text, allow_plain_http=False, place=CHAT).url == url
+    assert endpoint(text, allow_plain_http=False).url == url
 
 
 @pytest.mark.parametrize(
@@ -71,12 +74,12 @@ def test_base_url_is_accepted(text: str, url: str) -> None:
 def test_base_url_is_refused(text: str, message: str) -> None:
     """R-82: http(s) only, no userinfo, plain http for the loopback only; secrets are not shown."""
     with pytest.raises(ConfigError) as caught:
-        parse_base_url(text, allow_plain_http=False, place=CHAT)
+        base(text, allow_plain_http=False)
     assert caught.value.message == message
 
 
 def test_plain_http_elsewhere_is_allowed_when_the_operator_said_so() -> None:
-    assert parse_base_url("http://example.com:80/v1", allow_plain_http=True, place=CHAT) == Endpoint(
+    assert endpoint("http://example.com:80/v1") == Endpoint(
         scheme="http", host="example.com", port=80, target="/v1/chat/completions"
     )
 
@@ -135,7 +138,7 @@ PROXY = Proxy(host="proxy.corp", port=3128, variable="https_proxy")
 )
 def test_proxy_of_the_environment(env: dict[str, str], expected: Proxy | None) -> None:
     """B43 (a)."""
-    assert choose_proxy(endpoint("https://api.example.com/v1"), env) == expected
+    assert choose_proxy(base("https://api.example.com/v1"), env) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ def test_proxy_of_the_environment(env: dict[str, str], expected: Proxy | None) -
 def test_no_proxy(url: str, no_proxy: str, *, excepted: bool) -> None:
     """B43 (a); the loopback never needs to be told."""
     env = {"all_proxy": "http://proxy.corp:3128", "NO_PROXY": no_proxy}
-    assert (choose_proxy(endpoint(url), env) is None) is excepted
+    assert (choose_proxy(base(url), env) is None) is excepted
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_no_proxy(url: str, no_proxy: str, *, excepted: bool) -> None:
 def test_proxy_that_cannot_be_used_is_a_clear_error_without_its_password(value: str, message: str) -> None:
     """B43 (g), (h)."""
     with pytest.raises(ConfigError) as caught:
-        choose_proxy(endpoint("https://api.example.com"), {"https_proxy": value})
+        choose_proxy(base("https://api.example.com"), {"https_proxy": value})
     assert caught.value.message == message
     assert "secret" not in caught.value.hint
 
