@@ -1,7 +1,7 @@
-"""The fence around everything that odek did not write itself: tool output, names, project notes.
+"""The tags around everything that odek did not write itself: tool output, names, project notes.
 
 The model is told once, in the system prompt, that what stands inside is data. The tag carries a
-nonce that the text cannot know, so that the text cannot close the fence.
+nonce that the text cannot know, so that the text cannot close the tags.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def wrap_untrusted(text: str, *, source: str, nonce: Callable[[], str]) -> str:
 
     `source` says where the text comes from: a path, "$ COMMAND", "docker:sandbox-networks".
     `nonce` gives 16 lower-case hex digits, new ones at every call; what it raises passes through,
-    because a fence with a known nonce is none (F-71). Raises ValueError for any other nonce.
+    because tags with a known nonce protect nothing (F-71). Raises ValueError for any other nonce.
     """
     if not text:
         return text

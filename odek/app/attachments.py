@@ -14,11 +14,14 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from odek.errors import UsageError
 from odek.host_executor.files import open_below
 from odek.text import plural, truncate, visible
+
+if TYPE_CHECKING:
+    from odek.tools.workspace import UntrustedWrapper
 
 FILE_LIMIT_BYTES = 32 << 20
 REFERENCE_LIMIT_BYTES = 1 << 20
@@ -34,12 +37,6 @@ _TRAILING = ".,:;!?"
 _NAME = re.compile(r"[\w./]")  # begins like the name of a file, unlike @{u} or @-1
 _NAME_LENGTH = 60
 _NAMED = 3  # references without a file that are told by name
-
-
-class Wrap(Protocol):
-    """Fences foreign text off."""
-
-    def __call__(self, text: str, *, source: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +140,7 @@ def render_task(
     *,
     workspace: str,
     folder: str | None,
-    wrap: Wrap,
+    wrap: UntrustedWrapper,
     redact: Callable[[str], str],
 ) -> str:
     """Return `task` with the content of the files before it, each where the tools find it. Pure.
@@ -242,13 +239,13 @@ def _place(attachment: Attachment, workspace: str, folder: str | None) -> str:
     return attachment.path if folder is None or not attachment.path else posixpath.join(folder, attachment.placed_name)
 
 
-def _block(attachment: Attachment, place: str, wrap: Wrap, redact: Callable[[str], str]) -> str:
+def _block(attachment: Attachment, place: str, wrap: UntrustedWrapper, redact: Callable[[str], str]) -> str:
     name = visible(attachment.name)
     where = (f"path: {visible(place)}",) if place else ()
     return "\n".join((f"--- {name} ---", *where, *_content(attachment, wrap, redact), f"--- end {name} ---"))
 
 
-def _content(attachment: Attachment, wrap: Wrap, redact: Callable[[str], str]) -> list[str]:
+def _content(attachment: Attachment, wrap: UntrustedWrapper, redact: Callable[[str], str]) -> list[str]:
     data = attachment.data
     if b"\0" in data:
         return [f"(binary, {plural(len(data), 'byte')}; not shown)"]

@@ -27,7 +27,7 @@ from odek.tools.registry import Toolbox
 from odek.tools.search import SEARCH_FILES
 from odek.tools.shell import PARALLEL_SHELL, SHELL, shell_in
 from odek.tools.unsecret import UnsecretExecutor
-from odek.tools.workspace import Workspace, Wrap
+from odek.tools.workspace import UntrustedWrapper, Workspace
 
 if TYPE_CHECKING:
     from odek.danger.policy import PolicyContext
@@ -47,7 +47,7 @@ def make_toolbox(
     host: Host,
     *,
     person: Person | None,
-    wrap: Wrap,
+    wrap: UntrustedWrapper,
     redact: Redactor,
     environment_block: str,
     applied: Callable[[], Mapping[str, object]],

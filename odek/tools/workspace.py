@@ -48,7 +48,7 @@ class Gate(Protocol):
         ...
 
 
-class Wrap(Protocol):
+class UntrustedWrapper(Protocol):
     """Puts foreign text between untrusted_content tags (agent.untrusted, with its nonce bound)."""
 
     def __call__(self, text: str, *, source: str) -> str: ...
@@ -65,7 +65,7 @@ class Workspace:
     gate: Gate
     grant: Grant = NO_GRANT
     """what was answered beforehand about the call that this is for"""
-    wrap: Wrap
+    wrap: UntrustedWrapper
     config: Callable[[], Mapping[str, object]] = dict
     """returns the settings in force: fit for JSON, without secrets"""
 
