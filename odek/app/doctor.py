@@ -7,7 +7,7 @@ sandbox in the end, because nothing else proves that one can be had.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -158,16 +158,17 @@ def judge_sandbox(facts: ContainerFacts) -> Check:
     return Check(name="sandbox", verdict="ok", seen=seen)
 
 
-def render_checks(checks: tuple[Check, ...], style: Callable[..., str]) -> str:
-    """Return the findings for people; `style(text, color)` colours a word."""
+def render_checks(checks: tuple[Check, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the findings for people, as pieces of text with their styles."""
     colors = {"ok": "green", "warn": "yellow", "fail": "red"}
     width = max(len(check.name) for check in checks)
-    lines = []
+    spans: list[tuple[str, tuple[str, ...]]] = []
     for check in checks:
-        lines.append(f"{style(f'{check.verdict:<4}', colors[check.verdict])}  {check.name:<{width}}  {check.seen}")
-        if check.mend:
-            lines.append(f"{'':<{width + 8}}→ {check.mend}")
-    return "\n".join(lines)
+        fix = f"\n{'':<{width + 8}}→ {check.mend}" if check.mend else ""
+        end = "" if check is checks[-1] else "\n"
+        spans.append((f"{check.verdict:<4}", (colors[check.verdict],)))
+        spans.append((f"  {check.name:<{width}}  {check.seen}{fix}{end}", ()))
+    return tuple(spans)
 
 
 def failed_call(name: str, done: Completed, mend: str) -> Check:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-_COLUMNS = 80  # of a terminal that does not tell
+_COLUMNS = 80  # of a terminal that does not say how wide it is
+
+
+Span = tuple[str, tuple[str, ...]]
+"""a piece of text and its styles"""
 
 
 class Terminal:
@@ -32,9 +36,9 @@ class Terminal:
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
         self._stderr = stderr
-        self._color = False
+        self._colors_wanted = False
         self._plain: Callable[[], bool] | None = None
-        """says whether a setting switches colours off; None: it has been asked"""
+        """whether a setting switches colours off; None: it has been asked"""
         self._live = False
         self._waiting: Spinner | None = None
         self.env: Mapping[str, str] = {}
@@ -50,22 +54,25 @@ class Terminal:
         """`plain` says whether a setting switches colours off; it is asked when the first of them is to be printed."""
         self.env = env
         self._plain = plain
-        self._live = is_terminal and env.get("TERM", "dumb") != "dumb"
-        self._color = self._live and not env.get("NO_COLOR")
+        is_capable = env.get("TERM", "dumb") != "dumb"
+        self._live = is_terminal and is_capable
+        self._colors_wanted = is_capable and not env.get("NO_COLOR")
 
     def without_color(self) -> None:
-        self._color = False
+        self._colors_wanted = False
 
     def style(self, text: str, *styles: str) -> str:
-        """Return `text` in the given styles, or as it is where there are no colours."""
-        if not (self._color and text and styles):
-            return text
-        if self._plain is not None:
+        """Return `text` for stderr in the given styles, or as it is where that has no colours.
+
+        For `line` only: on its way to stdout foreign text loses its escapes, and these would go with them.
+        """
+        return _styled(text, *styles) if self._live and self._has_colors() else text
+
+    def _has_colors(self) -> bool:
+        if self._colors_wanted and self._plain is not None:
             plain, self._plain = self._plain, None
-            self._color = not plain()
-            return self.style(text, *styles)
-        codes = ";".join(_STYLES[style] for style in styles)
-        return f"\x1b[{codes}m{text}\x1b[0m"
+            self._colors_wanted = not plain()
+        return self._colors_wanted
 
     def answer(self, text: str) -> None:
         """Print what the user asked for, on stdout, ending with one line end.
@@ -74,6 +81,13 @@ class Terminal:
         """
         self.stream(text if text.endswith("\n") else text + "\n")
 
+    def answer_spans(self, spans: Iterable[Span]) -> None:
+        """Print an answer in colours where stdout is a terminal that has them; otherwise as `answer`."""
+        colored = self._stdout.isatty() and self._has_colors()
+        safe = ((visible_prose(text) if colored else text, styles) for text, styles in spans)
+        text = "".join(_styled(text, *styles) if colored else text for text, styles in safe)
+        self._print(text + "\n", trusted=colored)
+
     @property
     def answer_columns(self) -> int:
         """how wide the terminal is that stdout is; 0: it is none"""
@@ -81,9 +95,12 @@ class Terminal:
 
     def stream(self, text: str) -> None:
         """Print `text` as a part of the answer; errors as for `answer`."""
+        self._print(text, trusted=False)
+
+    def _print(self, text: str, *, trusted: bool) -> None:
         self.clear_status()
         try:
-            self._stdout.write(visible_prose(text) if self._stdout.isatty() else text)
+            self._stdout.write(visible_prose(text) if self._stdout.isatty() and not trusted else text)
             self._stdout.flush()
         except BrokenPipeError:
             raise
@@ -178,6 +195,11 @@ class Terminal:
     def abandon_output(self) -> None:
         """Nobody reads stdout any more: keep the interpreter from complaining about it at exit."""
         redirect_to_devnull(self._stdout)
+
+
+def _styled(text: str, *styles: str) -> str:
+    codes = ";".join(_STYLES[style] for style in styles)
+    return f"\x1b[{codes}m{text}\x1b[0m" if text and codes else text
 
 
 def _place_of(error: BaseException) -> str:

@@ -63,7 +63,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if config.settings.json:
         terminal.answer(json.dumps([asdict(check) for check in checks], indent=2))
     else:
-        terminal.answer(render_checks(checks, terminal.style))
+        terminal.answer_spans(render_checks(checks))
     return 1 if any(check.verdict == "fail" for check in checks) else 0
 
 

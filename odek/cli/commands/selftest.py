@@ -36,7 +36,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parser = CommandParser("selftest", COMMANDS["selftest"][1], usage="", examples=("odek selftest",))
     parser.read_flags(arguments)
     checks = tuple(_checks(host))
-    terminal.answer(render_checks(checks, terminal.style))
+    terminal.answer_spans(render_checks(checks))
     return 1 if any(check.verdict == "fail" for check in checks) else 0
 
 

@@ -102,7 +102,12 @@ def test_folder_of_another_user_is_named_with_its_owner() -> None:
 
 def test_findings_are_lines_with_what_to_do_below() -> None:
     checks = (Check(name="a", verdict="ok", seen="fine"), Check(name="bc", verdict="fail", seen="bad", mend="mend it"))
-    assert render_checks(checks, lambda text, _color: text) == ("ok    a   fine\nfail  bc  bad\n          → mend it")
+    assert render_checks(checks) == (
+        ("ok  ", ("green",)),
+        ("  a   fine\n", ()),
+        ("fail", ("red",)),
+        ("  bc  bad\n          → mend it", ()),
+    )
 
 
 def test_settings_of_the_client_that_are_a_link_are_named() -> None:

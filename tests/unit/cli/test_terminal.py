@@ -7,6 +7,7 @@ import io
 import threading
 
 import pytest
+from fakes.terminals import Screen
 
 from odek.cli.spinner import render_status
 from odek.cli.terminal import Terminal
@@ -173,3 +174,36 @@ def test_note_in_the_middle_of_a_wait_does_not_end_it() -> None:
     assert "running this test" in [thread.name for thread in threading.enumerate()]
     terminal.clear_status()
     assert stderr.getvalue() == "odek: nothing is waited for\nodek: trying again\n"
+
+
+COLORED = {"TERM": "xterm"}
+
+
+@pytest.mark.parametrize(
+    ("env", "is_terminal", "printed"),
+    [
+        (COLORED, True, "\x1b[32mok\x1b[0m  evil \\x1b[2K\n"),
+        ({**COLORED, "NO_COLOR": "1"}, True, "ok  evil \\x1b[2K\n"),
+        ({"TERM": "dumb"}, True, "ok  evil \\x1b[2K\n"),
+        ({}, True, "ok  evil \\x1b[2K\n"),
+        (COLORED, False, "ok  evil \x1b[2K\n"),
+    ],
+)
+def test_colours_of_an_answer_are_seen_as_colours_or_not_at_all(
+    env: dict[str, str], is_terminal: bool, printed: str
+) -> None:
+    """V1: styles are joined with what makes foreign text harmless; a file gets neither."""
+    screen = Screen(is_terminal=is_terminal)
+    screen.terminal.configure(env=env, is_terminal=True)
+    screen.terminal.answer_spans((("ok", ("green",)), ("  evil \x1b[2K", ())))
+    assert screen.stdout == printed
+
+
+def test_colours_end_for_both_streams() -> None:
+    """V2."""
+    screen = Screen(is_terminal=True)
+    screen.terminal.configure(env=COLORED, is_terminal=True)
+    screen.terminal.without_color()
+    screen.terminal.answer_spans((("ok", ("green",)),))
+    screen.terminal.warn("careful")
+    assert (screen.stdout, screen.stderr) == ("ok\n", "odek: warning: careful\n")

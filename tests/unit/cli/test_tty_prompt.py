@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +24,10 @@ from typing import Any
 import pytest
 
 from odek.approval.request import ApprovalRequest, EnvOverride
+from odek.cancel import CancelToken, use_token
 from odek.cli.approval_prompt import render_request
 from odek.cli.tty_prompt import ATTEMPTS, TtyPrompt, find_tty_prompt
+from odek.errors import Cancelled
 
 ROOT = Path(__file__).resolve().parents[3]
 CHOICES = ("y", "yes", "t", "trust", "", "n", "no")
@@ -394,3 +397,30 @@ def test_asks_within_what_keeps_others_from_writing(tmp_path: Path) -> None:
     (tmp_path / "tty").touch()
     assert TtyPrompt(str(tmp_path / "tty"), alone=alone).ask(PROMPT, CHOICES) is None
     assert told == ["begins", "ends"]
+
+
+def test_cancelled_question_leaves_the_terminal_as_it_was() -> None:
+    """R-100: a question that waits in any thread hears that its work is cancelled."""
+    master, slave = os.openpty()
+    before = termios.tcgetattr(slave)
+    token = CancelToken()
+    answers: list[object] = []
+
+    def ask() -> None:
+        with use_token(token):
+            try:
+                answers.append(TtyPrompt(os.ttyname(slave)).ask(PROMPT, CHOICES))
+            except Cancelled as error:
+                answers.append(type(error))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    shown = b""
+    while not shown.endswith(QUESTION):
+        assert select.select([master], [], [], PATIENCE_S)[0], shown
+        shown += os.read(master, 4096)
+    token.cancel()
+    asking.join(PATIENCE_S)
+    assert (answers, termios.tcgetattr(slave)) == ([Cancelled], before)
+    os.close(master)
+    os.close(slave)
