@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from odek.approval.display import WIDTH, field, readable, value
+from odek.approval.display import WIDTH, field, value
 from odek.approval.request import DOCKERFILE, PROJECT_FILE, ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.secret_names import is_secret_name
 
@@ -32,7 +32,7 @@ _SOCKET = re.compile(r"\.sock(?:et)?$")
 def describe_request(request: ApprovalRequest) -> str:
     """Return what is asked for, a field a line, every foreign text made visible.
 
-    What does not fit the screen ends with what widens the sandbox most: it stands next to the question.
+    What does not fit the screen ends with what widens the sandbox most: that is next to the question.
     """
     first = (
         *_named("image", request.image),
@@ -45,14 +45,12 @@ def describe_request(request: ApprovalRequest) -> str:
     volumes = tuple(volume for volume in request.volumes if not reaches_out(volume))
     outward = tuple(volume for volume in request.volumes if reaches_out(volume))
     build = _dockerfile_lines(request) if request.dockerfile_sha256 else ()
-    others = tuple(line for label, text in request.other for line in field(readable(label), value(text)))
     user = _named("user", request.user)
     short = (
         *first,
         *_env_lines((*ordinary, *steering)),
         *_volume_lines((*volumes, *outward), request.readonly),
         *user,
-        *others,
         *_interpolation_lines(request.env),
         *build,
     )
@@ -60,7 +58,7 @@ def describe_request(request: ApprovalRequest) -> str:
         return "\n".join(short)
     usual = (*_env_lines(ordinary), *_interpolation_lines(ordinary), *_volume_lines(volumes, request.readonly))
     wide = (*_env_lines(steering), *_interpolation_lines(steering), *_volume_lines(outward, request.readonly))
-    return "\n".join((*usual, *others, *wide, *user, *build, *first))
+    return "\n".join((*usual, *wide, *user, *build, *first))
 
 
 def describe_plainly(request: ApprovalRequest) -> str:

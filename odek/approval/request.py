@@ -43,7 +43,7 @@ class EnvOverride:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """Everything of a project that widens or changes the sandbox; empty: the project did not set it."""
+    """Everything of a project that widens or changes the sandbox; "" or () where the project does not set it."""
 
     project_dir: str
     """absolute, links resolved"""
@@ -55,21 +55,19 @@ class ApprovalRequest:
     volumes: tuple[str, ...] = ()
     user: str = ""
     dockerfile_sha256: str = ""
+    """of the bytes of Dockerfile.odek that would be built; "" when nothing would be"""
     ignore_sha256: str = ""
     """of the .dockerignore that goes with it; "" when there is none"""
-    """of the bytes of Dockerfile.odek that would be built; "" when nothing would be"""
     build_network: bool = False
-    """whether the operator gives the build the network; told, and no part of any key"""
+    """whether the operator gives the build the network; shown, but not a part of any key"""
     readonly: bool = False
-    """whether the sandbox is read-only, volumes included; told, and no part of any key"""
-    other: tuple[tuple[str, str], ...] = ()
-    """further gated settings: (label, value)"""
+    """whether the sandbox is read-only, volumes included; shown, but not a part of any key"""
 
     @property
     def from_project_file(self) -> bool:
         """whether ./odek.json asks for anything"""
         named = (self.image, self.network, self.networks, self.compose_project, self.env, self.volumes, self.user)
-        return any(named) or bool(self.other)
+        return any(named)
 
     @property
     def entries(self) -> int:
@@ -121,9 +119,9 @@ def digest(request: ApprovalRequest) -> str:
         "volumes": sorted(request.volumes),
         "user": request.user,
         "dockerfile_sha256": request.dockerfile_sha256,
-        "other": sorted(list(pair) for pair in request.other),
+        "other": [],  # further settings, of which there are none; what was approved before stays approved
     }
-    if request.ignore_sha256:  # left out where there is none: what was approved before stays approved
+    if request.ignore_sha256:  # left out where there is none, for the same reason
         content["ignore_sha256"] = request.ignore_sha256
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -135,9 +133,7 @@ def fingerprint_covers(request: ApprovalRequest) -> bool:
     are not bound: they could be read as another request's bytes.
     """
     beyond = request.env, request.networks, request.compose_project, request.user, request.dockerfile_sha256
-    if any(beyond) or request.other:
-        return False
-    return all(map(_unambiguous, (request.image, request.network, *request.volumes)))
+    return not any(beyond) and all(map(_unambiguous, (request.image, request.network, *request.volumes)))
 
 
 def _unambiguous(text: str) -> bool:

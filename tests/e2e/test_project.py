@@ -332,10 +332,10 @@ def approvals(odek: Odek) -> Path:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"*": true}', '"*" is no approval key'),
+        (b'{"*": true}', '"*" is not an approval key'),
         (b"", "is damaged"),
         (b"null", "is damaged"),
-        (b"[]", "it is no JSON object"),
+        (b"[]", "it is not a JSON object"),
         (b'{"' + b"a" * 64 + b'": 1}', "is not true"),
         (b'{"' + b"a" * 64 + b'": true, "' + b"a" * 64 + b'": true}', "twice"),
         (b"[" * 100_000, "is damaged"),

@@ -1,4 +1,4 @@
-"""odek approvals: what was trusted with "t", and taking it back (R-61)."""
+"""odek approvals: list and revoke what was approved with "t" (R-61)."""
 
 from __future__ import annotations
 
@@ -17,61 +17,6 @@ from odek.text import plural, truncate, visible
 
 MIN_DIGITS = 4
 _UNDESCRIBED = "(no description: written by another tool)"
-
-
-def find_entry(entries: Sequence[StoredApproval], text: str) -> StoredApproval:
-    """Return the one entry that `text` names: a key, a handle, or the beginning of either. Raises OdekError."""
-    parts = text.lower().split(":")
-    if len(parts[0]) < MIN_DIGITS:
-        raise OdekError(
-            f'"{visible(truncate(text, 140))}" is too short to name an approval',
-            hint=f"give at least {MIN_DIGITS} digits of what `odek approvals list` shows",
-        )
-    found = [entry for entry in entries if _matches(entry.key.split(":"), parts)]
-    if not found:
-        raise OdekError(
-            f'no remembered approval begins with "{visible(truncate(text, 140))}"',
-            hint="`odek approvals list` shows them",
-        )
-    if len(found) > 1:
-        listed = ", ".join(short_id(entry.key) for entry in found)
-        raise OdekError(
-            f'{len(found)} approvals begin with "{visible(truncate(text, 140))}": {listed}', hint="give more digits"
-        )
-    return found[0]
-
-
-def entries_in(entries: Sequence[StoredApproval], folder: str) -> tuple[StoredApproval, ...]:
-    """Return the entries that were given for the project in `folder`."""
-    return tuple(entry for entry in entries if entry.note is not None and entry.note.folder == folder)
-
-
-def render_entries(entries: Sequence[StoredApproval], *, here: str) -> str:
-    """Return a list for people; `here` is the working directory."""
-    if not entries:
-        return "no approval is remembered\n"
-    blocks = [_block(entry, here) for entry in entries]
-    return f"{plural(len(entries), 'remembered approval')}\n\n" + "\n\n".join(blocks) + "\n"
-
-
-def entries_to_json(entries: Sequence[StoredApproval]) -> list[dict[str, object]]:
-    """Return a list for machines; `folder`, `date` and `asks` are missing where no description is there."""
-    return [{"key": entry.key, **(record_to_json(entry.note) if entry.note else {})} for entry in entries]
-
-
-def _block(entry: StoredApproval, here: str) -> str:
-    note = entry.note
-    if note is None:
-        return f"{short_id(entry.key)}  {_UNDESCRIBED}"
-    where = value(note.folder) + (" (this folder)" if note.folder == here else "")
-    lines = [f"{short_id(entry.key)}  {where}", *field("since", readable(note.date))]
-    for what, text in note.asks:
-        lines += field(readable(what), value(text))
-    return "\n".join(lines)
-
-
-def _matches(key: Sequence[str], parts: Sequence[str]) -> bool:
-    return len(parts) <= len(key) and all(digest.startswith(part) for digest, part in zip(key, parts, strict=False))
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
@@ -106,13 +51,65 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     chosen = _choose(store.entries(), words[1:], here=host.cwd if parsed.here else "")
     if chosen:
         store.forget([entry.key for entry in chosen])
-    if parsed.json:
-        terminal.answer(_as_json(chosen))
-    else:
-        terminal.answer(_said(chosen))
+    terminal.answer(_as_json(chosen) if parsed.json else _render_revoked(chosen))
     if parsed.here:
-        _tell_of_unknown(store.entries(), terminal)
+        _warn_of_undescribed(store.entries(), terminal)
     return 0
+
+
+def find_entry(entries: Sequence[StoredApproval], text: str) -> StoredApproval:
+    """Return the one entry that `text` names: a key, its short form, or the beginning of either. Raises OdekError."""
+    parts = text.lower().split(":")
+    if len(parts[0]) < MIN_DIGITS:
+        raise OdekError(
+            f'"{visible(truncate(text, 140))}" is too short to name an approval',
+            hint=f"give at least {MIN_DIGITS} digits of what `odek approvals list` shows",
+        )
+    found = [entry for entry in entries if _matches(entry.key.split(":"), parts)]
+    if not found:
+        raise OdekError(
+            f'no remembered approval begins with "{visible(truncate(text, 140))}"',
+            hint="`odek approvals list` shows them",
+        )
+    if len(found) > 1:
+        listed = ", ".join(short_id(entry.key) for entry in found)
+        raise OdekError(
+            f'{len(found)} approvals begin with "{visible(truncate(text, 140))}": {listed}', hint="give more digits"
+        )
+    return found[0]
+
+
+def entries_in(entries: Sequence[StoredApproval], folder: str) -> tuple[StoredApproval, ...]:
+    """Return the entries that were given for the project in `folder`."""
+    return tuple(entry for entry in entries if entry.record is not None and entry.record.folder == folder)
+
+
+def render_entries(entries: Sequence[StoredApproval], *, here: str) -> str:
+    """Return a list for people; `here` is the working directory."""
+    if not entries:
+        return "no approval is remembered\n"
+    blocks = [_block(entry, here) for entry in entries]
+    return f"{plural(len(entries), 'remembered approval')}\n\n" + "\n\n".join(blocks) + "\n"
+
+
+def entries_to_json(entries: Sequence[StoredApproval]) -> list[dict[str, object]]:
+    """Return the list as JSON values; `folder`, `date` and `asks` are missing where there is no description."""
+    return [{"key": entry.key, **(record_to_json(entry.record) if entry.record else {})} for entry in entries]
+
+
+def _block(entry: StoredApproval, here: str) -> str:
+    record = entry.record
+    if record is None:
+        return f"{short_id(entry.key)}  {_UNDESCRIBED}"
+    where = value(record.folder) + (" (this folder)" if record.folder == here else "")
+    lines = [f"{short_id(entry.key)}  {where}", *field("since", readable(record.date))]
+    for what, text in record.asks:
+        lines += field(readable(what), value(text))
+    return "\n".join(lines)
+
+
+def _matches(key: Sequence[str], parts: Sequence[str]) -> bool:
+    return len(parts) <= len(key) and all(digest.startswith(part) for digest, part in zip(key, parts, strict=False))
 
 
 def _choose(entries: tuple[StoredApproval, ...], keys: Sequence[str], *, here: str) -> tuple[StoredApproval, ...]:
@@ -122,17 +119,17 @@ def _choose(entries: tuple[StoredApproval, ...], keys: Sequence[str], *, here: s
     return entries_in(entries, here) if here else entries
 
 
-def _tell_of_unknown(left: Sequence[StoredApproval], terminal: Terminal) -> None:
-    unknown = sum(entry.note is None for entry in left)
+def _warn_of_undescribed(left: Sequence[StoredApproval], terminal: Terminal) -> None:
+    unknown = sum(entry.record is None for entry in left)
     if unknown:
         terminal.note(f"{plural(unknown, 'approval')} without a description may be for this folder, too")
 
 
-def _said(revoked: Sequence[StoredApproval]) -> str:
+def _render_revoked(revoked: Sequence[StoredApproval]) -> str:
     if not revoked:
         return "nothing to revoke"
     return "\n".join(
-        f"revoked {short_id(entry.key)}" + (f"  {visible(entry.note.folder)}" if entry.note else "")
+        f"revoked {short_id(entry.key)}" + (f"  {visible(entry.record.folder)}" if entry.record else "")
         for entry in revoked
     )
 

@@ -43,7 +43,6 @@ FULL = ApprovalRequest(
     volumes=("./a:/a",),
     user="0:0",
     dockerfile_sha256=B,
-    other=(("label", "text"),),
 )
 FULL_NOTE = ApprovalRecord(
     folder="/home/u/proj",
@@ -58,7 +57,6 @@ FULL_NOTE = ApprovalRecord(
         ("env", "X (reads Y, Z)"),
         ("volume", "./a:/a"),
         ("user", "0:0"),
-        ("label", "text"),
         ("build", f"Dockerfile.odek sha256:{B}"),
     ),
 )
@@ -75,7 +73,7 @@ def store(folder: StateFolder) -> ApprovalStore:
 
 
 def entry(key: str, note: ApprovalRecord | None = None) -> StoredApproval:
-    return StoredApproval(key=key, note=note)
+    return StoredApproval(key=key, record=note)
 
 
 def test_note_holds_everything_that_was_asked_for_but_no_value_of_a_variable() -> None:
@@ -127,7 +125,7 @@ def test_trusting_writes_a_note_beside_the_key(store: ApprovalStore, tmp_path: P
 def test_key_of_an_older_tool_has_no_note(store: ApprovalStore, folder: StateFolder) -> None:
     folder.write_json(KEYS_FILE, {B: True})
     store.remember(PLAIN)
-    assert {found.key: found.note is None for found in store.entries()} == {B: True, approval_key(PLAIN): False}
+    assert {found.key: found.record is None for found in store.entries()} == {B: True, approval_key(PLAIN): False}
 
 
 def test_forgotten_approval_and_its_note_are_gone(store: ApprovalStore, folder: StateFolder) -> None:
@@ -226,7 +224,6 @@ def test_list_for_people_shows_foreign_text_harmlessly() -> None:
         '  env:     "X (reads Y, Z)"\n'
         "  volume:  ./a:/a\n"
         "  user:    0:0\n"
-        "  label:   text\n"
         f'  build:   "Dockerfile.odek sha256:{B[:42]}\n'
         f'         + {B[42:]}"\n\n'
         'abababababab  "/tmp/\\x1b[2K"\n'

@@ -71,9 +71,7 @@ def test_fingerprint_golden(asked: ApprovalRequest, key: str) -> None:
 def test_fingerprint_leaves_out_what_older_tools_do_not_know() -> None:
     """R-62: byte-identical to the existing key for configs without networks."""
     old = request(image="i", env=env("X"))
-    new = request(
-        image="i", env=env("X", value="$HOME"), user="0", dockerfile_sha256=B, compose_project="c", other=(("a", "b"),)
-    )
+    new = request(image="i", env=env("X", value="$HOME"), user="0", dockerfile_sha256=B, compose_project="c")
     assert fingerprint(new) == fingerprint(old)
     assert digest(new) != digest(old)
 
@@ -93,9 +91,8 @@ def test_fingerprint_leaves_out_what_older_tools_do_not_know() -> None:
                 volumes=("./b:/b", "./a:/a"),
                 user="0:0",
                 dockerfile_sha256=B,
-                other=(("readonly", "false"),),
             ),
-            "0a499217f2106a2c88a9fa7da9bbde81b0bc4a683d89b28b26bb1a28e0ae95af",
+            "343d311f2d87ac125c65dbda07bdd0941584d38d060b88a17e6bd53cec7a78d1",
         ),
     ],
 )
@@ -113,7 +110,6 @@ FULL = request(
     volumes=("./a:/a",),
     user="1000",
     dockerfile_sha256=A,
-    other=(("label", "value"),),
 )
 
 
@@ -134,8 +130,6 @@ FULL = request(
         {"user": "0"},
         {"dockerfile_sha256": B},
         {"ignore_sha256": B},
-        {"other": (("label", "other"),)},
-        {"other": ()},
     ],
     ids=str,
 )
@@ -172,7 +166,6 @@ def test_digest_tells_requests_apart_that_share_a_fingerprint() -> None:
         ({"compose_project": "a"}, False),
         ({"image": "i", "user": "0"}, False),
         ({"image": "i", "dockerfile_sha256": A}, False),
-        ({"image": "i", "other": (("a", "b"),)}, False),
     ],
 )
 def test_fingerprint_covers_only_what_it_binds(fields: dict[str, Any], covered: bool) -> None:
@@ -191,7 +184,6 @@ def test_every_text_of_json_has_a_fingerprint() -> None:
         ({}, True, ""),
         ({"image": "i"}, False, "./odek.json"),
         ({"networks": (NET_A,)}, False, "./odek.json"),
-        ({"other": (("a", "b"),)}, False, "./odek.json"),
         ({"dockerfile_sha256": A}, False, "./Dockerfile.odek"),
         ({"user": "0", "dockerfile_sha256": A}, False, "./odek.json and ./Dockerfile.odek"),
     ],
@@ -232,7 +224,6 @@ def test_question_with_networks_and_everything_else() -> None:
         volumes=("./a:/a", "./b c:/b"),
         user="0:0",
         dockerfile_sha256=B,
-        other=(("readonly", "false"),),
     )
     assert describe_request(asked) == (
         "  env:     A, B\n"
@@ -240,7 +231,6 @@ def test_question_with_networks_and_everything_else() -> None:
         "  sets:    B=1\n"
         "  volume:  ./a:/a\n"
         '  volume:  "./b c:/b"\n'
-        "  readonly: false\n"
         "  user:    0:0\n"
         "  build:   Dockerfile.odek\n"
         f"    sha256:  {B}\n"
@@ -317,7 +307,6 @@ SHOWN = '"a\\r\\x1b[2K\\x1b]0;t\\x07\\x9b8m\\u202e\\u200b\\u2028\\n\\nApprove? [
         {"volumes": (HOSTILE,)},
         {"user": HOSTILE},
         {"dockerfile_sha256": HOSTILE},
-        {"other": (("label", HOSTILE),)},
     ],
     ids=lambda fields: next(iter(fields)),
 )
