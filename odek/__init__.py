@@ -24,7 +24,7 @@ The map, lowest level first; a room imports only what stands above it here (test
     events.py          what happens in a run, for the sinks that show it
     sandbox/           the container: spec, argv, start, commands, files
     danger/            how dangerous a command is, and what that means
-    approval/          what needs the operator's word, and how it is asked
+    approval/          project overrides and operations that a person has to approve
     session/           conversations on disk
     host_executor/     the executor of this host: commands, files, folders, and stopping what was started
     tools/             what the model can call

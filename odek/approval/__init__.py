@@ -1,1 +1,1 @@
-"""What needs the operator's word, and how it is asked."""
+"""Approvals: what a project's files ask of the operator, and what the model's operations ask of a person."""

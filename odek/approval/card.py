@@ -26,10 +26,10 @@ class PendingOperation:
     classes: tuple[str, ...]
     """the classes that need the yes"""
     risk: str
-    """a clause: what it may do"""
+    """what it may do, as a clause"""
     rule: str
     setting: str
-    """with which the operator would never be asked about it again"""
+    """the setting that would allow it without a question"""
     trustable: bool = False
     """whether one yes may hold for `classes` until odek ends"""
     exact: bool = False

@@ -1,4 +1,4 @@
-"""How foreign text is laid out for somebody who must decide on it (R-64, B32, B34).
+"""Foreign text laid out for a person who must decide on it (R-64, B32, B34).
 
 Beyond `text.visible`, which makes every character seen: what is neither ASCII nor a letter, a digit or a
 mark on a letter of its script is escaped, letters that are written from right to left stand between marks

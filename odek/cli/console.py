@@ -1,4 +1,4 @@
-"""Tells on stderr what the agent does, line by line, and how a run went; or every event as JSON."""
+"""Renderers of events: lines on stderr for people, one of them with streamed text, or JSON lines on stdout."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from odek.events import (
 )
 from odek.text import truncate, visible, visible_lines
 
-_FENCE = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
-_SUCCESS = "exit code: 0"  # what "ok" says in one word
-# As tools write them: a line that was written over, as a progress bar is, and colours.
+_TAG = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
+_SUCCESS = "exit code: 0"  # the same as "ok", which is printed anyway
+# As tools escape them: the carriage return of a progress bar, and colours.
 _OVERWRITTEN = "\\x0d"
 _COLOUR = re.compile(r"\\x1b\[[0-9;]*[mK]")
 _PREVIEW_LINES = 8
@@ -46,11 +46,11 @@ class ConsoleRenderer:
         self._verbose = verbose
         self._started = now()
         self._calls: dict[str, tuple[str, float]] = {}
-        """of the calls that are running, by id: title, and when each began by `_working`"""
+        """the running calls, by id: title, and when each began by `_working`"""
         self._writing = False
-        """whether the reply that is waited for has begun"""
-        self._told = ""
-        """the call whose heading was printed last"""
+        """whether the awaited reply has begun"""
+        self._headed = ""
+        """id of the call whose heading was printed last"""
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -77,7 +77,7 @@ class ConsoleRenderer:
                 print_notice(self._terminal, event)
 
     def _replied(self, event: ModelReplied) -> None:
-        """Print what the model says beside its calls; an answer is printed by whoever asked for it."""
+        """Print the text that accompanies tool calls; an answer is printed by the command."""
         if event.reply.message.tool_calls and event.reply.message.content.strip():
             self._write_stdout(event.reply.message.content)
 
@@ -90,13 +90,13 @@ class ConsoleRenderer:
         name, _, subject = self._calls[call_id][0].partition(": ")
         style = self._terminal.style
         self._terminal.line(f"{style('●', 'cyan')} {style(name, 'bold')}  {subject}".rstrip())
-        self._told = call_id
+        self._headed = call_id
 
     def _result(self, event: ToolFinished) -> None:
         style = self._terminal.style
         if (
-            self._told != event.call.id and event.call.id in self._calls
-        ):  # others began at the same time: say whose result this is
+            self._headed != event.call.id and event.call.id in self._calls
+        ):  # others began at the same time: show whose result this is
             self._heading(event.call.id)
         lines, hidden = preview(
             event.text, limit=10_000 if self._verbose else _PREVIEW_LINES, succeeded=not event.failed
@@ -113,7 +113,7 @@ class ConsoleRenderer:
             self._terminal.show_status("  running")
 
     def _working(self) -> float:
-        """Return the time without what a person took to answer questions."""
+        """Return the time, without the seconds that a person took to answer questions."""
         return self._now() - self._terminal.asked_s
 
     def _summary(self, event: Finished) -> None:
@@ -121,6 +121,58 @@ class ConsoleRenderer:
         tokens = f" · {usage.input_tokens} tokens in, {usage.output_tokens} out" if usage.input_tokens else ""
         rounds = f"{event.iterations} model call{'s' if event.iterations != 1 else ''}"
         self._terminal.line(self._terminal.style(f"── {rounds}{tokens} · {self._now() - self._started:.1f} s", "dim"))
+
+
+class StreamingRenderer(ConsoleRenderer):
+    """A renderer for a conversation: the text of a reply is shown while it is being written, if `streams`."""
+
+    def __init__(self, terminal: Terminal, *, verbose: bool, streams: bool) -> None:
+        super().__init__(terminal, verbose=verbose)
+        self._streams = streams
+        self._open = False
+        """whether the last line on the terminal has not ended"""
+        self._held = ""
+        """a carriage return whose line feed may still come"""
+        self._shown = ""
+        """the text of the last reply, as far as it has been shown"""
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TextDelta) and self._streams:
+            self._stream(event.text)
+        else:
+            self.end_line()
+            if isinstance(event, RequestStarted | TextVoided):
+                self._shown = ""
+            if isinstance(event, RequestStarted) and event.iteration == 1:
+                self._started = self._now()  # the turn is timed, not the conversation
+            super().__call__(event)
+
+    def end_line(self) -> None:
+        """End a line that the turn left open."""
+        if self._held:
+            self._terminal.stream(self._held)
+        if self._open:
+            self._terminal.stream("\n")
+        self._open, self._held = False, ""
+
+    def was_shown(self, answer: str) -> bool:
+        """Return whether `answer` is on the terminal already."""
+        return self._shown.strip() == answer.strip()
+
+    def _replied(self, event: ModelReplied) -> None:
+        if not self.was_shown(event.reply.message.content):  # a model that does not stream
+            super()._replied(event)
+
+    def _stream(self, text: str) -> None:
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r")
+        if not self._shown:
+            text = text.lstrip("\n")
+        if text:
+            self._terminal.stream(text)
+            self._shown += text
+            self._open = not text.endswith("\n")
 
 
 class JsonSink:
@@ -156,7 +208,7 @@ def choose_sink(settings: Settings, terminal: Terminal) -> Sink:
 def print_session_header(
     settings: Settings, terminal: Terminal, session_id: str, *, turn: int = 1, sandboxed: bool | None = None
 ) -> None:
-    """Say which session is kept; `sandboxed` is how one that goes on was begun. With --json: `print_session_event`."""
+    """Print which session is kept; `sandboxed`: how a continued one was begun. With --json: `print_session_event`."""
     if settings.json or settings.interaction_mode == "off":
         return
     if sandboxed is None:
@@ -169,7 +221,7 @@ def print_session_header(
 def print_session_event(
     settings: Settings, terminal: Terminal, session_id: str | None, *, turn: int = 1, on_host_because: str
 ) -> None:
-    """Print the first event of --json: the conversation, if it is kept, and where its commands run."""
+    """Print the first event of --json: the session, if it is kept, and where its commands run."""
     if settings.json:
         place = "host" if on_host_because else "sandbox"
         event = {"event": "session", "id": session_id, "turn": turn, "place": place, "reason": on_host_because or None}
@@ -179,12 +231,12 @@ def print_session_event(
 def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[str, ...], int]:
     """Return the last `limit` lines of a result, safe to show, and how many came before. Pure.
 
-    Of a line that was written over only the last state is shown, of a success not its exit code.
+    Of a line that was overwritten only the last state is shown, of a success not its exit code.
     """
     lines: list[str] = []
     outside = True
-    for line in _spoken(text).replace("\r\n", "\n").split("\n"):
-        if _FENCE.fullmatch(line):
+    for line in _unwrapped(text).replace("\r\n", "\n").split("\n"):
+        if _TAG.fullmatch(line):
             outside = line.startswith("</")
         elif line.strip() and not (succeeded and outside and line == _SUCCESS):
             lines.append(visible_lines(_last_state(line)))
@@ -192,8 +244,8 @@ def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[st
     return shown, len(lines) - len(shown)
 
 
-def _spoken(text: str) -> str:
-    """Return a failure as its sentences; tools give it to the model as JSON, on one line."""
+def _unwrapped(text: str) -> str:
+    """Return the sentences of a failure, which tools give to the model as JSON on one line."""
     first, end, rest = text.partition("\n")
     try:
         value = json.loads(first) if first.startswith('{"error":') else None
@@ -205,7 +257,7 @@ def _spoken(text: str) -> str:
 
 
 def _last_state(line: str) -> str:
-    """Return what a terminal would show of `line` in the end, marked when something was written over."""
+    """Return what a terminal would show of `line` in the end, marked when something was overwritten."""
     states = [state for state in _COLOUR.sub("", line).split(_OVERWRITTEN) if state.strip()]
     return f"… {states[-1]}" if len(states) > 1 else "".join(states)
 
@@ -216,55 +268,3 @@ def _line_style(line: str) -> tuple[str, ...]:
     if line.startswith("-") and not line.startswith("---"):
         return ("red",)
     return ()
-
-
-class StreamingRenderer(ConsoleRenderer):
-    """A renderer that also streams, where stdout is a terminal."""
-
-    def __init__(self, terminal: Terminal, *, verbose: bool, streams: bool) -> None:
-        super().__init__(terminal, verbose=verbose)
-        self._streams = streams
-        self._open = False
-        """whether a line has begun and not ended"""
-        self._held = ""
-        """a carriage return whose line feed may be still to come"""
-        self._shown = ""
-        """the text of the last reply, as far as it was shown"""
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, TextDelta) and self._streams:
-            self._stream(event.text)
-        else:
-            self.end_line()
-            if isinstance(event, RequestStarted | TextVoided):
-                self._shown = ""
-            if isinstance(event, RequestStarted) and event.iteration == 1:
-                self._started = self._now()  # a turn, not the conversation, is what is timed
-            super().__call__(event)
-
-    def end_line(self) -> None:
-        """End a line that is open, because the turn was."""
-        if self._held:
-            self._terminal.stream(self._held)
-        if self._open:
-            self._terminal.stream("\n")
-        self._open, self._held = False, ""
-
-    def was_shown(self, answer: str) -> bool:
-        """Return whether `answer` stands on the terminal already."""
-        return self._shown.strip() == answer.strip()
-
-    def _replied(self, event: ModelReplied) -> None:
-        if not self.was_shown(event.reply.message.content):  # a model that does not stream
-            super()._replied(event)
-
-    def _stream(self, text: str) -> None:
-        text = self._held + text
-        self._held = "\r" if text.endswith("\r") else ""
-        text = text.removesuffix("\r")
-        if not self._shown:
-            text = text.lstrip("\n")
-        if text:
-            self._terminal.stream(text)
-            self._shown += text
-            self._open = not text.endswith("\n")

@@ -1,6 +1,7 @@
-"""Where the lines of a conversation come from: a terminal with editing, a plain one, or a pipe (F-29 to F-31).
+"""What the user types in a conversation: reading lines, their history, and completion (F-29 to F-32).
 
-`input` and `readline` are used nowhere else.
+Lines come from a terminal with editing, a plain one, or a pipe; `input` and `readline` are used nowhere else. The
+history is ~/.odek/repl_history: an entry a line, line ends in it written as \\n and a backslash as \\\\.
 """
 
 from __future__ import annotations
@@ -17,6 +18,14 @@ from odek.state import StateFolder
 from odek.text import visible
 
 LINE_LIMIT_BYTES = 1 << 20
+HISTORY_FILE = "repl_history"
+MOST_ENTRIES = 500
+_LONGEST = 10_000  # characters; bulk pastes are not kept
+_LIMIT_BYTES = 8 << 20
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+MOST_FILES = 200
+# characters at which a reference ends (odek.app.attachments), or that a terminal would not show as they are
+_SPECIAL = re.compile(r"[\s)\]},;\"'`]")
 # Every byte of a line is the user's own: nothing is an 8-bit command key, in no locale (B47).
 _GNU_SETTINGS = (
     "tab: complete",
@@ -30,11 +39,11 @@ _GNU_SETTINGS = (
 _DELIMITERS = " \t\n\"'`([{<"
 
 Completer = Callable[[str], Sequence[str]]
-"""what a word at the cursor may become"""
+"""word at the cursor → its completions"""
 
 
 class LineReader(Protocol):
-    """Gives one entry of the user after the other."""
+    """Returns the entries of the user, one after the other."""
 
     interactive: bool
     """whether a person sees the prompt"""
@@ -43,8 +52,8 @@ class LineReader(Protocol):
         """Return the next entry without its line end, None at the end. Raises UsageError for one that is too long."""
         ...
 
-    def remember(self, entry: str) -> None:
-        """Offer `entry` to the arrow keys."""
+    def add_history(self, entry: str) -> None:
+        """Make `entry` reachable with the arrow keys."""
         ...
 
 
@@ -52,7 +61,7 @@ class StreamReader:
     """Lines as they come; one reader for all of them, so that none is lost (F-31)."""
 
     def __init__(self, stream: BinaryIO, *, interactive: bool, ask: Callable[[str], None]) -> None:
-        """`ask` shows the prompt where somebody sees it."""
+        """`ask` shows the prompt; it is called only if `interactive`."""
         self.interactive = interactive
         self._stream = stream
         self._ask = ask
@@ -65,16 +74,16 @@ class StreamReader:
             while line and not line.endswith(b"\n"):
                 line = self._stream.readline(LINE_LIMIT_BYTES)
             raise UsageError(
-                "a line is longer than 1 MiB and was passed over", hint="put it into a file; @FILE attaches it"
+                "a line is longer than 1 MiB and was ignored", hint="put it into a file; @FILE attaches it"
             )
         return line.decode("utf-8", errors="replace").rstrip("\r\n") if line else None
 
-    def remember(self, entry: str) -> None:
+    def add_history(self, entry: str) -> None:
         del entry
 
 
 class EditingReader:
-    """A terminal with line editing, history and completion; a backslash at the end of a line goes on."""
+    """A terminal with line editing, history and completion; a backslash at the end of a line continues it."""
 
     interactive = True
 
@@ -94,7 +103,7 @@ class EditingReader:
         readline.set_auto_history(False)
         self._last = ""
         for entry in history:
-            self.remember(entry)
+            self.add_history(entry)
 
     def read(self, prompt: str) -> str | None:
         entry = begun = ""
@@ -103,7 +112,7 @@ class EditingReader:
                 line = self._input(prompt, begun)
             except EOFError:
                 return None
-            except Resumed:  # after Ctrl-Z and fg the prompt stands above what the shell wrote
+            except Resumed:  # after Ctrl-Z and fg the prompt is above what the shell wrote
                 begun = self._readline.get_line_buffer()
                 continue
             if not line.endswith("\\"):
@@ -117,7 +126,7 @@ class EditingReader:
         with resumption():
             return input(prompt)
 
-    def remember(self, entry: str) -> None:
+    def add_history(self, entry: str) -> None:
         if entry == self._last:
             return
         self._last = entry
@@ -140,20 +149,13 @@ def open_line_reader(
     edited: bool,
     ask: Callable[[str], None],
 ) -> LineReader:
-    """Return the lines of stdin; `edited`: stdin and stdout are the terminal that a person sits at."""
+    """Return a reader of stdin; `edited`: stdin and stdout are the terminal of a person."""
     if edited:
         try:
             return EditingReader(history(), completer)
-        except ImportError:  # a Python without readline: the kernel's own line editing has to do
+        except ImportError:  # a Python without readline: the kernel's line editing has to suffice
             pass
     return StreamReader(sys.stdin.buffer, interactive=at_terminal, ask=ask)
-
-
-HISTORY_FILE = "repl_history"
-MOST_ENTRIES = 500
-_LONGEST = 10_000  # characters; what is pasted in bulk is not typed again
-_LIMIT_BYTES = 8 << 20
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def parse_entries(text: str) -> tuple[str, ...]:
@@ -186,7 +188,7 @@ class InputHistory:
         self._usable = True
 
     def read(self) -> tuple[str, ...]:
-        """Return the entries, oldest first; a file that cannot be used is told and left alone."""
+        """Return the entries, oldest first; a file that cannot be used is warned about and left alone."""
         try:
             data = self._folder.read(HISTORY_FILE, limit_bytes=_LIMIT_BYTES) or b""
         except StateFileError as error:
@@ -196,7 +198,7 @@ class InputHistory:
         return parse_entries(data.decode("utf-8", errors="replace"))
 
     def add(self, entry: str) -> None:
-        """Remember `entry`; a failure is told once and does not end the conversation."""
+        """Keep `entry`; a failure is warned about once and does not end the conversation."""
         if not self._usable:
             return
         try:
@@ -210,13 +212,8 @@ class InputHistory:
             self._warn(f"what you type is not remembered: {error.message}")
 
 
-MOST_FILES = 200
-# characters at which a reference ends (odek.app.attachments), or that a terminal would not show as they are
-_UNFIT = re.compile(r"[\s)\]},;\"'`]")
-
-
 def complete(word: str, *, commands: Sequence[str], cwd: str) -> tuple[str, ...]:
-    """Return what may stand in place of `word`, sorted."""
+    """Return the completions of `word`, sorted."""
     if word.startswith("/"):
         return tuple(sorted(command for command in commands if command.startswith(word)))
     if word.startswith("@"):
@@ -225,7 +222,7 @@ def complete(word: str, *, commands: Sequence[str], cwd: str) -> tuple[str, ...]
 
 
 def complete_path(beginning: str, *, cwd: str) -> tuple[str, ...]:
-    """Return "@" and the paths below `cwd` that begin with `beginning`, folders with a slash at their end."""
+    """Return the paths below `cwd` that begin with `beginning`, each after "@", folders with a slash at the end."""
     folder, _, start = beginning.rpartition("/")
     if beginning.startswith("/") or ".." in folder.split("/"):
         return ()
@@ -235,12 +232,12 @@ def complete_path(beginning: str, *, cwd: str) -> tuple[str, ...]:
         with os.scandir(os.path.join(cwd, folder)) as entries:
             for entry in entries:
                 hidden = entry.name.startswith(".") and not start.startswith(".")
-                if entry.name.startswith(start) and not hidden and _fits(entry.name):
+                if entry.name.startswith(start) and not hidden and _is_plain(entry.name):
                     found.append(f"@{prefix}{entry.name}{'/' if entry.is_dir() else ''}")
     except OSError:
         return ()
     return tuple(sorted(found)[:MOST_FILES])
 
 
-def _fits(name: str) -> bool:
-    return not _UNFIT.search(name) and visible(name) == name
+def _is_plain(name: str) -> bool:
+    return not _SPECIAL.search(name) and visible(name) == name

@@ -1,4 +1,4 @@
-"""What the gate refused in a turn, told to people and to scripts."""
+"""Operations that the gate refused in a turn: a warning for people, an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def add_fail_on_refused(parser: CommandParser) -> None:
     )
 
 
-def tell_refused(agent: Agent, terminal: Terminal) -> None:
-    """Say in one line what was refused in the turn that ended, if anything was."""
+def warn_refused(agent: Agent, terminal: Terminal) -> None:
+    """Warn in one line of what was refused in the turn that ended."""
     if agent.refused:
         classes = ", ".join(f"{visible(name)} {count}" for name, count in agent.refused)
         count = sum(count for _, count in agent.refused)

@@ -1,7 +1,7 @@
-"""A conversation, turn by turn: reads entries, answers slash commands, survives all but its own end.
+"""The conversation at a prompt: reads entries, carries out slash commands, and survives failed turns.
 
-Where commands run is decided once, at the beginning, and cannot change: a sandbox that is lost is
-told and can be started again, in the container or not at all (R-42).
+Where commands run is decided once, at the beginning, and cannot change: when a sandbox is lost, the next one is
+started on request, in a container or not at all (R-42).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Repl:
         """Talk until the end of the input; return the exit code.
 
         At a terminal that is 0, or 130 after two Ctrl-C; from a pipe 1 when a turn failed. Interrupted
-        passes through for SIGTERM and SIGHUP, and for any signal when there is nobody at a terminal.
+        passes through for SIGTERM and SIGHUP, and for any signal when the input is a pipe.
         """
         leaving = False
         while True:
@@ -171,15 +171,15 @@ class Repl:
         try:
             return self._lines.read(f"odek {self._conversation.turns + 1}> ")
         except UsageError as error:
-            self._tell(error)
+            self._show_error(error)
             return ""
 
     def _answer(self, entry: str) -> None:
-        """Do what `entry` says; whatever fails in it, the conversation goes on."""
+        """Carry out `entry`; the conversation goes on whatever fails."""
         word, _, rest = entry.strip().partition(" ")
         is_command = word.startswith("/") and "/" not in word[1:]
         try:
-            self._lines.remember(entry)
+            self._lines.add_history(entry)
             self._remember(entry)
             if is_command:
                 self._command(word, rest.strip())
@@ -191,9 +191,9 @@ class Repl:
             self._terminal.line()
             self._terminal.note(f"{entry.strip()} was cancelled" if is_command else _TURN_CANCELLED)
         except SandboxLost as error:
-            self._tell(error, hint="nothing was moved to this host; /sandbox restart begins with a new container")
+            self._show_error(error, hint="nothing was moved to this host; /sandbox restart begins with a new container")
         except OdekError as error:
-            self._tell(error)
+            self._show_error(error)
 
     def _turn(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
@@ -227,7 +227,7 @@ class Repl:
                 self._terminal.note("the last turn is taken back; the files are as it left them")
             case _:
                 raise UsageError(
-                    f'"{truncate(visible(f"{word} {rest}".strip()), 60)}" is no command', hint="/help lists them"
+                    f'"{truncate(visible(f"{word} {rest}".strip()), 60)}" is not a command', hint="/help lists them"
                 )
 
     def _require_ctrl_c(self, interruption: Interrupted) -> None:
@@ -235,7 +235,7 @@ class Repl:
         if interruption.signal_number != signal.SIGINT or not self._lines.interactive:
             raise interruption
 
-    def _tell(self, error: OdekError, *, hint: str = "") -> None:
+    def _show_error(self, error: OdekError, *, hint: str = "") -> None:
         self._end_line()
         self._failed = True
         if hint:

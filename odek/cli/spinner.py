@@ -1,4 +1,4 @@
-"""A line on the terminal that tells what is being waited for, once that takes more than a second."""
+"""A status line on the terminal for a wait, once that takes more than a second."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Spinner:
         self._thread.start()
 
     def stop(self) -> str:
-        """Take the line away and return what was waited for, "" for nothing.
+        """Remove the line and return its text, "" for none.
 
-        Nothing of it is on the terminal when this returns.
+        The line is gone when this returns.
         """
         if self._thread is None:
             return ""
@@ -52,7 +52,7 @@ class Spinner:
 
 
 def render_status(what: str, seconds: float, columns: int) -> str:
-    """Return what is shown, on one line: a longer one would stay when the next takes its place. Pure."""
+    """Return the status on one line: a wrapped one would stay when the next replaces it. Pure."""
     took = f", {seconds:.0f} s"
     room = max(columns - 1, 0)
     return (what[: max(room - len(took), 0)] + took)[:room]

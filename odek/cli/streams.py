@@ -17,10 +17,10 @@ _ERROR_CODE = 1
 
 
 def reopen_closed_streams() -> bool:
-    """Open /dev/null in place of each closed stream; False when stdout was closed, which is told.
+    """Open /dev/null in place of each closed stream; return False, with an error on stderr, when stdout was closed.
 
-    Whoever wants no output says so with >/dev/null; a closed stdout is a mistake that must not be
-    found out when the answer is there.
+    Output is discarded with >/dev/null; a closed stdout is a mistake that must not be noticed only when the
+    answer is there.
     """
     if sys.stdin and sys.stdout and sys.stderr:
         return True
@@ -66,4 +66,4 @@ def redirect_to_devnull(stream: TextIO) -> None:
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):
-        pass  # no file of the system's: there is nothing that could complain
+        pass  # not a file of the system's: nothing is flushed at exit

@@ -42,7 +42,7 @@ class TtyPrompt:
     ) -> None:
         """`quiet_s`: a question is put only after this long without input.
 
-        Within `alone` nobody else writes to the terminal.
+        Within `alone` nothing else writes to the terminal.
         """
         self._path = path
         self._quiet_s = quiet_s
@@ -150,7 +150,7 @@ def _read_line(descriptor: int) -> bytes | None:
 
 
 def _answer(line: bytes) -> str:
-    if _PASTE in line:  # pasting is no decision; the marker stays in and matches no choice
+    if _PASTE in line:  # a paste is not a decision; its marker stays in and matches no choice
         return line.decode("utf-8", errors="replace")
     return _REPLY.sub(b"", line).decode("utf-8", errors="replace").strip().lower()
 

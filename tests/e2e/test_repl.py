@@ -78,7 +78,7 @@ def test_every_line_of_a_pipe_is_a_turn_of_one_session(on_host: Odek) -> None:
             ("assistant", "[odek] The turn ended before there was a reply."),  # A23
             ("user", "three"),
         ]
-    assert 'odek: error: "/nope" is no command\n' in outcome.stderr
+    assert 'odek: error: "/nope" is not a command\n' in outcome.stderr
     assert "odek 1>" not in outcome.stderr
     (path,) = session_files(on_host)
     assert f"odek repl --id {path.stem}\n" in outcome.stderr

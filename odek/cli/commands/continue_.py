@@ -11,7 +11,7 @@ from odek.cli import signals
 from odek.cli.console import choose_sink, print_session_event, print_session_header
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
-from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
+from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
 from odek.cli.runtime import terminal_runtime
 from odek.cli.task import read_attachments, read_task, unread_stdin
 from odek.cli.terminal import Terminal
@@ -70,7 +70,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
                 resumed.profile, resumed.config, runtime, sink=sink, attachments=attachments, resumed=resumed
             )
         )
-        stack.callback(tell_refused, conversation.agent, terminal)
+        stack.callback(warn_refused, conversation.agent, terminal)
         because = conversation.workspace.on_host_because
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=because)
         with unread_stdin(words, settings.ctx, terminal), signals.turn() as cancel:

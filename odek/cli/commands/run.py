@@ -11,7 +11,7 @@ from odek.cli import signals
 from odek.cli.console import choose_sink, print_session_event, print_session_header
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
-from odek.cli.refusals import add_fail_on_refused, exit_code, tell_refused
+from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
 from odek.cli.runtime import terminal_runtime
 from odek.cli.task import read_attachments, read_task, unread_stdin
 from odek.cli.terminal import Terminal
@@ -62,7 +62,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         ExitStack() as stack,
     ):
         conversation.begin_session(task)
-        stack.callback(tell_refused, conversation.agent, terminal)
+        stack.callback(warn_refused, conversation.agent, terminal)
         session_id = conversation.session_id
         if session_id:
             print_session_header(settings, terminal, session_id)
