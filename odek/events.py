@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from odek.model.types import Reply, ToolCall, Usage
 
@@ -109,6 +109,25 @@ class Finished:
     """classes of danger, and how many operations of each were refused"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequested:
+    """A person is asked about operations; the run waits."""
+
+    approval: Mapping[str, object]
+    """the card as JSON values, its texts raw; see approval.card.card_to_json"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAnswered:
+    """That question is over."""
+
+    id: str
+    answer: str
+    """one of the card's answers"""
+    how: Literal["person", "cancelled"] = "person"
+    """cancelled: the work was, so the answer is the refusal"""
+
+
 Event = (
     RequestStarted
     | TextDelta
@@ -116,6 +135,8 @@ Event = (
     | ModelReplied
     | ToolStarted
     | ToolFinished
+    | ApprovalRequested
+    | ApprovalAnswered
     | WarningIssued
     | Notice
     | Progress
@@ -146,6 +167,8 @@ def to_json(event: Event) -> dict[str, Any]:
         case ToolFinished():
             call = {"id": event.call.id, "name": event.call.name}
             return {"event": "tool_finished", **call, "failed": event.failed, "result": event.text}
+        case ApprovalRequested() | ApprovalAnswered():
+            return _approval_fields(event)
         case WarningIssued() | Notice() | Progress() | SandboxStarted():
             return _notice_fields(event)
         case Finished():
@@ -153,6 +176,12 @@ def to_json(event: Event) -> dict[str, Any]:
             refused = [{"class": name, "count": count} for name, count in event.refused]
             fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage, "refused": refused}
             return {"event": "finished", **fields}
+
+
+def _approval_fields(event: ApprovalRequested | ApprovalAnswered) -> dict[str, Any]:
+    if isinstance(event, ApprovalRequested):
+        return {"event": "approval_asked", "approval": dict(event.approval)}
+    return {"event": "approval_settled", "id": event.id, "answer": event.answer, "how": event.how}
 
 
 def _notice_fields(event: WarningIssued | Notice | Progress | SandboxStarted) -> dict[str, Any]:

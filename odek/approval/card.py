@@ -7,6 +7,8 @@ yes for what was shown whole, is the duty of who shows it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -40,6 +42,8 @@ class PendingOperation:
 class Card:
     """One question: about one operation, or about several of a turn at once."""
 
+    id: str
+    """unlike that of any other question of the process"""
     items: tuple[PendingOperation, ...]
     place: str
     """where it would happen: "sandbox odek-1-1, network=none"; of several: "sandbox network=none"; or the host"""
@@ -47,11 +51,44 @@ class Card:
     """what may be answered, a yes first and the refusal last; anything else counts as the refusal"""
     hasty: bool = False
     """whether a class of it was approved so often lately that a yes takes FRICTION_PAUSE_S and a whole word"""
+    host: bool = False
+    """whether it would happen on the host, without a sandbox"""
 
     @property
     def refusal(self) -> Answer:
         """the answer that lets nothing happen"""
         return self.answers[-1]
+
+
+def card_to_json(card: Card) -> dict[str, object]:
+    """Return `card` as JSON values, with the SHA-256 of what a yes would be for; texts are raw."""
+    items: list[dict[str, object]] = [
+        {
+            "n": number,
+            "kind": item.operation.kind,
+            "classes": list(item.classes),
+            "risk": item.risk,
+            "reason": item.operation.reason,
+            "rule": item.rule,
+            "setting": item.setting,
+            "lines": item.operation.text.count("\n") + 1,
+            "characters": len(item.operation.text),
+            "text": item.operation.text,
+            "trustable": item.trustable,
+        }
+        for number, item in enumerate(card.items, 1)
+    ]
+    bound = json.dumps([card.place, card.host, items], sort_keys=True, separators=(",", ":"))
+    return {
+        "id": card.id,
+        "kind": "card" if "singly" in card.answers else "operation",
+        "place": card.place,
+        "host": card.host,
+        "hasty": card.hasty,
+        "answers": list(card.answers),
+        "items": items,
+        "digest": hashlib.sha256(bound.encode()).hexdigest(),
+    }
 
 
 class Person(Protocol):

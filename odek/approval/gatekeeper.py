@@ -7,13 +7,15 @@ one card beforehand; the answer is a `Grant` for each call, which holds for exac
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odek.approval.card import Answer, Card, PendingOperation, Person
+from odek.approval.card import Answer, Card, PendingOperation, Person, card_to_json
 from odek.approval.operation import NO_GRANT, Grant, Operation
+from odek.events import ApprovalAnswered, ApprovalRequested, Sink, ignore
 from odek.text import visible
 
 if TYPE_CHECKING:
@@ -72,11 +74,14 @@ class Gatekeeper:
         trusted: set[str] | None = None,
         refused: dict[str, int] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        emit: Sink = ignore,
+        new_id: Callable[[], str] = lambda: f"a-{os.urandom(6).hex()}",
     ) -> None:
         """`load` imports the classifier; it is called when something has to be decided for the first time.
 
         `person` is None where there is none to ask; the policy says so, too. `trusted` are the classes that the person
-        trusts until odek ends: the next gatekeeper gets the same set. `refused` counts refusals by class.
+        trusts until odek ends: the next gatekeeper gets the same set. `refused` counts refusals by class. `emit` gets
+        each question and its answer.
         """
         self._refused = {} if refused is None else refused
         self._trusted = set() if trusted is None else trusted
@@ -85,6 +90,8 @@ class Gatekeeper:
         self._around = surroundings
         self._person = person
         self._friction = Friction(clock)
+        self._emit = emit
+        self._new_id = new_id
         self._decided: dict[Operation, Decision] = {}
 
     def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
@@ -146,10 +153,16 @@ class Gatekeeper:
         hasty = self._friction.applies(classes)
         if hasty:
             answers = tuple(answer for answer in answers if answer != "trust")
-        card = Card(items=items, place=place, answers=answers, hasty=hasty)
-        answer = self._person.decide(card)
-        if answer not in answers:
-            return card.refusal
+        host = not self._around.sandboxed
+        card = Card(id=self._new_id(), items=items, place=place, answers=answers, hasty=hasty, host=host)
+        self._emit(ApprovalRequested(approval=card_to_json(card)))
+        try:
+            answer = self._person.decide(card)
+        except BaseException:
+            self._emit(ApprovalAnswered(id=card.id, answer=card.refusal, how="cancelled"))
+            raise
+        answer = answer if answer in answers else card.refusal
+        self._emit(ApprovalAnswered(id=card.id, answer=answer))
         if answer in ("once", "trust", "all"):
             self._friction.count(classes)
         return answer

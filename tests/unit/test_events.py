@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from odek.events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Event,
     Finished,
     ModelReplied,
@@ -51,6 +53,11 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
         (
             ToolFinished(call=CALL, text="out", failed=True),
             {"event": "tool_finished", "id": "c1", "name": "shell", "failed": True, "result": "out"},
+        ),
+        (ApprovalRequested(approval={"id": "a"}), {"event": "approval_asked", "approval": {"id": "a"}}),
+        (
+            ApprovalAnswered(id="a", answer="deny", how="cancelled"),
+            {"event": "approval_settled", "id": "a", "answer": "deny", "how": "cancelled"},
         ),
         (WarningIssued(text="w"), {"event": "warning", "text": "w"}),
         (WarningIssued("w", hint="h"), {"event": "warning", "text": "w", "hint": "h"}),

@@ -15,6 +15,8 @@ from odek import errors
 from odek.cli.catalog import read_pages
 from odek.cli.streams import BROKEN_PIPE_CODE
 from odek.events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Finished,
     ModelReplied,
     RequestStarted,
@@ -68,6 +70,8 @@ def test_document_describes_every_event() -> None:
         TextVoided(),
         ModelReplied(reply=reply, iteration=1),
         ToolStarted(call=CALL, title=""),
+        ApprovalRequested(approval={}),
+        ApprovalAnswered(id="a", answer="deny"),
         ToolFinished(call=CALL, text="", failed=False),
         WarningIssued(text=""),
         Finished(answer="", usage=Usage(), iterations=1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Friction, Gatekeeper,
 from odek.approval.operation import NO_GRANT, Operation
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Action, Policy, PolicyContext, sandbox_table
+from odek.errors import Cancelled
+from odek.events import ApprovalAnswered, ApprovalRequested, Event, Sink, ignore
 
 BRIDGE = "sandbox network=bridge, networks=backend"
 ON_HOST = "\nIt would happen on the host, without a sandbox."
@@ -40,6 +43,7 @@ def keeper(
     approver: Person | None = None,
     *,
     clock: Callable[[], float] | None = None,
+    emit: Sink = ignore,
     sandboxed: bool = True,
     loads: list[Loader] | None = None,
     trusted: set[str] | None = None,
@@ -69,6 +73,8 @@ def keeper(
         ),
         person=approver,
         clock=clock or (lambda: float(next(moments))),
+        emit=emit,
+        new_id=lambda: "a-1",
         trusted=trusted,
     )
 
@@ -495,3 +501,43 @@ def test_card_counts_as_one_approval_of_each_class() -> None:
     for _ in range(5):
         gate.preapprove([[CURL], [PUSH]])
     assert [card.hasty for card in person.cards] == [False, False, False, True, True]
+
+
+def test_each_question_and_its_answer_are_events() -> None:
+    """R-104, R-129: the card is JSON with the facts of the prompt; its digest binds the items and the place."""
+    events: list[Event] = []
+    gate = keeper(Stubborn("all"), emit=events.append)
+    gate.preapprove([[CURL], [PUSH]])
+    asked, answered = events
+    assert isinstance(asked, ApprovalRequested)
+    card = dict(asked.approval)
+    first, second = card.pop("items")
+    digest = card.pop("digest")
+    assert card == {
+        "id": "a-1", "kind": "card", "place": BRIDGE, "host": False, "hasty": False, "answers": ["all", "singly", "none"],
+    }  # fmt: skip
+    assert {**first, "rule": "", "setting": ""} == {
+        "n": 1, "kind": "command", "classes": ["network_egress"], "risk": "talks to the network", "reason": "why not",
+        "rule": "", "setting": "", "lines": 1, "characters": 14, "text": "curl https://a", "trustable": True,
+    }  # fmt: skip
+    assert (second["n"], second["text"]) == (2, "git push")
+    assert answered == ApprovalAnswered(id="a-1", answer="all")
+    events.clear()
+    keeper(Stubborn("all"), emit=events.append).preapprove([[CURL], [MAKE], [PUSH], [SECRET]])
+    assert isinstance(events[0], ApprovalRequested)
+    assert events[0].approval["digest"] != digest
+    json.dumps(events[0].approval)
+
+
+def test_question_that_is_cancelled_is_settled_as_a_refusal() -> None:
+    """R-129: no question stays open in the stream of events."""
+
+    class Leaving:
+        def decide(self, card: Card) -> Answer:
+            del card
+            raise Cancelled
+
+    events: list[Event] = []
+    with pytest.raises(Cancelled):
+        keeper(Leaving(), emit=events.append).check(CURL)
+    assert events[1:] == [ApprovalAnswered(id="a-1", answer="deny", how="cancelled")]

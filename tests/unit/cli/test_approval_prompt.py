@@ -29,11 +29,11 @@ def asked(
 
 def single(item: PendingOperation, *, place: str = "HOST – no sandbox", hasty: bool = False) -> Card:
     answers: tuple[Answer, ...] = ("once", "trust", "deny") if item.trustable and not hasty else ("once", "deny")
-    return Card(items=(item,), place=place, answers=answers, hasty=hasty)
+    return Card(id="a-1", items=(item,), place=place, answers=answers, hasty=hasty)
 
 
 def batch(items: tuple[PendingOperation, ...], *, place: str = "HOST – no sandbox", hasty: bool = False) -> Card:
-    return Card(items=items, place=place, answers=("all", "singly", "none"), hasty=hasty)
+    return Card(id="a-1", items=items, place=place, answers=("all", "singly", "none"), hasty=hasty)
 
 
 def ask(approver: Answers, command: str, *, reason: str = "look around", trustable: bool = False) -> Answer:
