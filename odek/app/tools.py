@@ -12,6 +12,7 @@ from odek.approval.card import Person
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
 from odek.config.danger import DangerSettings
 from odek.config.settings import Settings
+from odek.events import Sink, ignore
 from odek.executor import Executor
 from odek.host import Host
 from odek.redact import Redactor
@@ -51,19 +52,20 @@ def make_toolbox(
     redact: Redactor,
     environment_block: str,
     applied: Callable[[], Mapping[str, object]],
+    emit: Sink = ignore,
     trusted: dict[str, set[str]] | None = None,
     refused: dict[str, int] | None = None,
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
-    Tools that show something get it through `redact`. `applied` is what `config_view` shows, `trusted` and `refused`
-    are as for `make_gatekeeper`. Tools that reach the network are left to the commands that they would be: those run
-    in the container, by its network, or not at all (F-64).
+    Tools that show something get it through `redact`. `applied` is what `config_view` shows; `trusted`, `refused` and
+    `emit` are as for `make_gatekeeper`. Tools that reach the network are left to the commands that they would be: those
+    run in the container, by its network, or not at all (F-64).
     """
     workspace = Workspace(
         executor=executor,
         shown=UnsecretExecutor(executor, redact),
-        gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused),
+        gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused, emit),
         wrap=wrap,
         config=applied,
     )
@@ -86,12 +88,13 @@ def make_gatekeeper(
     person: Person | None,
     trusted: dict[str, set[str]] | None = None,
     refused: dict[str, int] | None = None,
+    emit: Sink = ignore,
 ) -> Gatekeeper:
     """Return the gatekeeper of a session in the sandbox of `facts`, or on the host.
 
     `trusted` holds, by boundary, the classes that the person trusts until odek ends, and is added to: what was
     said of one sandbox holds in the next, unless that reaches other networks, and never on the host. In `refused`
-    what is refused is counted, by class.
+    what is refused is counted, by class. `emit` gets the questions and their answers.
     """
     boundary = f"sandbox {_networks(facts)}" if facts else HOST
     return Gatekeeper(
@@ -106,6 +109,7 @@ def make_gatekeeper(
         person=person,
         trusted=None if trusted is None else trusted.setdefault(boundary, set()),
         refused=refused,
+        emit=emit,
     )
 
 

@@ -268,6 +268,7 @@ def _add_tools(workspace: Workspace, trusted: TrustedClasses) -> None:
         applied=partial(_applied, workspace),
         trusted=trusted,
         refused=workspace.refused,
+        emit=workspace.runtime.emit,
     )
 
 

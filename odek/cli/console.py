@@ -10,6 +10,8 @@ from collections.abc import Callable
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
 from odek.events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Event,
     Finished,
     ModelReplied,
@@ -185,9 +187,11 @@ class JsonSink:
         self._terminal.answer(json.dumps(to_json(event)))
 
 
-def print_notice(terminal: Terminal, event: Event) -> None:
-    """Print a notice, a warning or the startup line on stderr, the same with --json; other events are not printed."""
+def print_notice(terminal: Terminal, event: Event, *, as_json: bool = False) -> None:
+    """Print a notice, a warning or the startup line on stderr; `as_json`: questions and answers on stdout, too."""
     match event:
+        case ApprovalRequested() | ApprovalAnswered() if as_json:
+            terminal.answer(json.dumps(to_json(event)))
         case WarningIssued():
             terminal.warn(event.text, event.hint)
         case Notice() | Progress():

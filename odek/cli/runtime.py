@@ -15,15 +15,18 @@ from odek.host import Host, hide_variables
 from odek.secret_names import is_secret_name
 
 
-def terminal_runtime(host: Host, terminal: Terminal) -> Runtime:
-    """Return the effects of a command whose user is at `terminal`. Secrets leave the environment of this process."""
+def terminal_runtime(host: Host, terminal: Terminal, *, as_json: bool = False) -> Runtime:
+    """Return the effects of a command whose user is at `terminal`. Secrets leave the environment of this process.
+
+    `as_json`: questions and their answers are printed as events of --json.
+    """
     hide_variables(is_secret_name)
     user = find_terminal_user(alone=terminal.suspended)
     return Runtime(
         host=host,
         docker=real_docker(host),
         new_model=partial(make_model, host=host, notify=terminal.aside),
-        emit=partial(print_notice, terminal),
+        emit=partial(print_notice, terminal, as_json=as_json),
         operator=user,
         person=user,
         random_hex=random_hex,

@@ -28,7 +28,7 @@ CONTROL = re.compile(r"\x1b\[\?2004[hl]|\x1b\[K|\x1b\[[0-9;]*m")
 
 LINES: tuple[tuple[str, ...], ...] = (
     ("run", "--no-sandbox", "say it"),
-    ("continue", "--no-sandbox", "once more"),
+    ("continue", "once more"),
     ("repl", "--no-sandbox"),
     ("session", "list"),
     ("session", "show", "nothing"),
@@ -57,8 +57,7 @@ class AllAtTerminals:
         self._processes = []
         for line in LINES:
             master, slave = pty.openpty()
-            taken = COMMANDS_WITH_FLAGS & {line[0], " ".join(line[:2])}
-            arguments = [*line, *(flags if taken else ())]
+            arguments = [*line, *flags]
             if line[0] in ("run", "continue", "repl"):
                 arguments[1:1] = ["--base-url", recording]
             process = subprocess.Popen(
@@ -94,9 +93,6 @@ class AllAtTerminals:
             os.close(master)
 
 
-COMMANDS_WITH_FLAGS = {"run", "continue", "repl", "models", "config view", "sandbox explain", "sandbox doctor"}
-
-
 def at_terminals(odek: Odek, tmp_path: Path, *, env: Mapping[str, str], flags: tuple[str, ...] = ()) -> AllAtTerminals:
     """Run every line without a docker client to be found."""
     tools = tmp_path / "bin"
@@ -121,10 +117,10 @@ def test_no_command_shows_an_escape_that_was_meant_as_a_colour(odek: Odek, tmp_p
     assert [line for line in COLORED if not COLOR.search(seen.shown[line])] == []
 
 
-@pytest.mark.parametrize("way", ["flag", "variable", "NO_COLOR", "file"])
+@pytest.mark.parametrize("way", ["flag", "variable", "file"])
 def test_no_color_holds_in_every_command(odek: Odek, tmp_path: Path, way: str) -> None:
-    """V2: said by the flag (where a command has it), by either variable, or by the settings file."""
-    env = {"variable": {"ODEK_NO_COLOR": "1"}, "NO_COLOR": {"NO_COLOR": "1"}}.get(way, {})
+    """V2: said by the flag, by the variable, or by the settings file; also in errors of a command line."""
+    env = {"ODEK_NO_COLOR": "1"} if way == "variable" else {}
     if way == "file":
         settings = odek.home / ".odek" / "config.json"
         settings.parent.mkdir(mode=0o700)

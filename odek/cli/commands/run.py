@@ -56,7 +56,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         from odek.app.stored_sessions import open_store  # most runs keep nothing
 
         store = open_store(host, redactor_of(config, host), warn=terminal.warn)
-    runtime, sink = terminal_runtime(host, terminal), choose_sink(settings, terminal)
+    runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
     with (
         open_conversation(PROFILE, config, runtime, sink=sink, attachments=attachments, store=store) as conversation,
         ExitStack() as stack,

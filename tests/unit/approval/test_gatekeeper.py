@@ -504,7 +504,7 @@ def test_card_counts_as_one_approval_of_each_class() -> None:
 
 
 def test_each_question_and_its_answer_are_events() -> None:
-    """R-104, R-129: the card is JSON with the facts of the prompt; its digest binds the items and the place."""
+    """R-104: the card is JSON with the facts of the prompt; its digest binds the items and the place."""
     events: list[Event] = []
     gate = keeper(Stubborn("all"), emit=events.append)
     gate.preapprove([[CURL], [PUSH]])
@@ -514,7 +514,8 @@ def test_each_question_and_its_answer_are_events() -> None:
     first, second = card.pop("items")
     digest = card.pop("digest")
     assert card == {
-        "id": "a-1", "kind": "card", "place": BRIDGE, "host": False, "hasty": False, "answers": ["all", "singly", "none"],
+        "id": "a-1", "kind": "card", "place": BRIDGE, "host": False, "hasty": False,
+        "answers": ["all", "singly", "none"],
     }  # fmt: skip
     assert {**first, "rule": "", "setting": ""} == {
         "n": 1, "kind": "command", "classes": ["network_egress"], "risk": "talks to the network", "reason": "why not",
@@ -530,7 +531,7 @@ def test_each_question_and_its_answer_are_events() -> None:
 
 
 def test_question_that_is_cancelled_is_settled_as_a_refusal() -> None:
-    """R-129: no question stays open in the stream of events."""
+    """R-104: no question stays open in the stream of events."""
 
     class Leaving:
         def decide(self, card: Card) -> Answer:

@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 from fakes.layering import make_layers
 
-from odek.cli.console import ConsoleRenderer, JsonSink, preview, print_session_event
+from odek.cli.console import ConsoleRenderer, JsonSink, preview, print_notice, print_session_event
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
 from odek.events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Event,
     Finished,
     ModelReplied,
+    Notice,
+    Progress,
     RequestStarted,
     TextDelta,
     TextVoided,
@@ -206,6 +210,7 @@ LINES = (
     '{"event": "warning", "text": "careful\\u00fc"}',
     '{"event": "finished", "answer": "done\\u00fc", "iterations": 2, "usage": ' + USAGE + ', "refused": []}',
 )
+QUESTION = {"id": "a-1", "text": "ls\x1b[2K"}
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
 
 
@@ -224,7 +229,8 @@ def test_every_event_is_documented_with_its_fields() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE)
     documented = {kind: re.findall(r"`(\w+)`", re.sub(r" \(each [^)]*\)", "", fields)) for kind, fields in rows[1:]}
     sent = {event.pop("event"): list(event) for event in map(json.loads, LINES)}
-    assert documented == {"session": ["id", "turn", "place", "reason"], **sent}
+    questions = {"approval_asked": ["approval"], "approval_settled": ["id", "answer", "how"]}
+    assert documented == {"session": ["id", "turn", "place", "reason"], **sent, **questions}
     (call,) = json.loads(LINES[3])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
     usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
@@ -257,3 +263,24 @@ def test_story_for_machines() -> None:
         "model_asked", "text", "text_voided", "model_replied", "tool_started", "tool_finished", "warning", "finished",
     ]  # fmt: skip
     assert (stdout.getvalue().isascii(), stderr.getvalue()) == (True, "")
+
+
+def test_questions_are_lines_of_json_and_notices_are_not() -> None:
+    """R-81, R-104: with --json a program sees what was asked and answered; a person sees the prompt itself."""
+    events = (
+        ApprovalRequested(approval=QUESTION),
+        ApprovalAnswered(id="a-1", answer="once"),
+        Notice("n"),
+        Progress("p"),
+    )
+    for as_json in (True, False):
+        stdout, stderr = io.StringIO(), io.StringIO()
+        for event in events:
+            print_notice(Terminal(stdout, stderr), event, as_json=as_json)
+        assert stderr.getvalue() == "odek: n\nodek: p\n"
+        assert stdout.getvalue() == (
+            '{"event": "approval_asked", "approval": {"id": "a-1", "text": "ls\\u001b[2K"}}\n'
+            '{"event": "approval_settled", "id": "a-1", "answer": "once", "how": "person"}\n'
+            if as_json
+            else ""
+        )
