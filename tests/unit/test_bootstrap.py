@@ -197,25 +197,14 @@ def test_nothing_is_left_when_a_start_fails_half_way(step: str, trouble: BaseExc
     assert os.listdir(bench.host.cwd) == []
 
 
-@pytest.mark.parametrize(
-    ("operator", "error"),
-    [
-        ({"sandbox_network": "host"}, ConfigError),
-        ({"sandbox_memory": "5m"}, ConfigError),
-        ({"sandbox_user": "a b"}, ConfigError),
-        ({"sandbox_image": "UPPER"}, ConfigError),
-        ({"sandbox_volumes": ["/etc:/x"]}, SandboxConfigError),
-        ({"sandbox_env": {"A B": "1"}}, ConfigError),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("operator", [{"sandbox_memory": "5m"}, {"sandbox_volumes": ["/etc:/x"]}], ids=str)
 @pytest.mark.parametrize("answers", [None, ()], ids=["nobody there", "somebody there"])
 def test_bad_value_stops_before_the_question_and_before_docker(
-    operator: dict[str, object], error: type[OdekError], answers: tuple[str, ...] | None, bench: Bench
+    operator: dict[str, object], answers: tuple[str, ...] | None, bench: Bench
 ) -> None:
-    """R-8: also where a project asks for something that would need an approval."""
+    """R-8: also where a project asks for something that would need an approval; all values: unit/setup/test_sandbox."""
     bench.answers = None if answers is None else Answers(*answers)
-    with pytest.raises(error):
+    with pytest.raises((ConfigError, SandboxConfigError)):
         bench.open(operator=operator, project={"sandbox_env": {"X": "1"}})
     assert set(bench.log) <= {"model"}
 

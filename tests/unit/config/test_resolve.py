@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fakes.layering import make_layers
+from support.bad_values import BAD_VALUES, bad_value_id
 
 from odek.config.danger import DangerSettings
 from odek.config.layers import Layer, Value
@@ -572,6 +573,20 @@ def test_bad_limit_of_a_project_is_fatal_not_merely_ignored(key: str) -> None:
 def test_values_of_a_layer_are_used_as_they_are() -> None:
     layer = Layer(source=FLAG, origin="command line", values={"model": Value(value="m", origin="--model")})
     assert resolve((layer,)).model.model == "m"
+
+
+# the names of images and the folders of volumes are looked at when a start is planned
+READ_LATER = ("sandbox_image", ["/etc:/data"])
+
+
+@pytest.mark.parametrize(("key", "value", "named"), BAD_VALUES, ids=bad_value_id)
+def test_bad_value_is_refused_where_it_is_read(key: str, value: object, named: str) -> None:
+    """A30: so nothing shows as in force what a run refuses."""
+    if key in READ_LATER or value in READ_LATER:
+        pytest.skip("refused by the start")
+    with pytest.raises(ConfigError) as refused:
+        resolve(make_layers(operator={key: value}))
+    assert named in refused.value.message
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from fakes.docker import FakeDocker
 from fakes.engines import INFO, PODMAN, REMAPPED, ROOTLESS, podman_inspect
 from fakes.layering import make_host, make_layers
 from fakes.runtimes import NONCE, fake_runtime, script_start, spec_of
+from support.bad_values import BAD_VALUES, as_flag, bad_value_id
 
 from odek.app.config import config_of
 from odek.app.environment import render_sandbox
@@ -23,6 +24,7 @@ from odek.app.project_approval import approval_request
 from odek.app.sandbox import SandboxPlan, plan_sandbox, prepare_sandbox, start_prepared, start_sandbox
 from odek.app.sandbox_request import SandboxRequest
 from odek.config.resolve import project_overrides
+from odek.config.settings import BY_KEY
 from odek.errors import ApprovalDenied, ConfigError, OdekError
 from odek.events import Event, Notice, WarningIssued
 from odek.host import Host
@@ -89,33 +91,19 @@ def operator(**values: object) -> dict[str, object]:
     return {"operator": {"sandbox_image": "i:1", **values}}
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"sandbox_image": "Bad Image"}, "is not an image reference"),
-        ({"sandbox_network": "host"}, "is not allowed"),
-        ({"sandbox_pids_limit": 3}, "is 3, out of range"),
-        ({"sandbox_memory": "1m"}, "below the least that Docker accepts"),
-        ({"sandbox_memory": "lots"}, "is not an amount of memory"),
-        ({"sandbox_cpus": "0.001"}, "is not a number of CPUs"),
-        ({"sandbox_tmp_size": "1023k"}, "is not a size for /tmp"),
-        ({"sandbox_tmp_size": "0"}, "is not a size for /tmp"),
-        ({"sandbox_user": "1:2:3"}, "is not a user"),
-        ({"sandbox_env": {"A B": "1"}}, "is not a name for an environment variable"),
-        ({"sandbox_env": {"UID": "1"}}, "cannot be set"),
-        ({"sandbox_volumes": ["/etc:/data"]}, "lies outside the working directory"),
-        ({"sandbox_volumes": ["x:/etc"]}, "may not be mounted at"),
-        ({"sandbox_networks": ["a b"]}, "network"),
-        ({"sandbox_compose_project": "A b"}, "[Pp]roject"),
-    ],
-)
+@pytest.mark.parametrize("source", ["operator", "project", "flags"])
+@pytest.mark.parametrize(("key", "value", "named"), BAD_VALUES, ids=bad_value_id)
 def test_bad_value_is_found_before_docker_is_asked_anything(
-    values: dict[str, object], words: str, setup: Setup
+    key: str, value: object, named: str, source: str, setup: Setup
 ) -> None:
     """R-8: an unreachable daemon hides nothing; the origin is named."""
-    with pytest.raises((SandboxConfigError, ConfigError), match=words) as refused:
-        setup.start(**operator(**values))
-    assert "config.json" in refused.value.message
+    if source == "flags" and not as_flag(key, value):
+        pytest.skip("no flag sets it")
+    said = [str(value)] if source == "flags" and isinstance(value, int) else value
+    with pytest.raises((SandboxConfigError, ConfigError)) as refused:
+        setup.start(**({source: {key: said}} if source != "operator" else operator(**{key: value})))
+    origin = {"operator": "config.json", "project": "odek.json", "flags": BY_KEY[key].flag}[source]
+    assert (named.replace(key, origin) in refused.value.message, origin in refused.value.message) == (True, True)
     assert setup.docker.calls == []
 
 
