@@ -25,7 +25,7 @@ from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.runtime import Runtime
 from odek.app.workspace import TrustedClasses, Workspace, open_workspace
 from odek.approval.operation import Operation
-from odek.cancel import CancelToken
+from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
 from odek.errors import StateFileError, UsageError
 from odek.events import Event, Notice, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
@@ -153,9 +153,13 @@ class Conversation:
     def send(self, text: str, *, files: Sequence[Attachment] = (), cancel: CancelToken | None = None) -> str:
         """Let the agent work on `text` with `files` and return the answer; saved, however it ends.
 
-        `cancel` ends it from any thread.
+        `cancel` ends it from any thread; None: the token of this one does.
         Raises OdekError when there is none; the conversation can go on.
         """
+        with use_token(cancel or current_token()):
+            return self._send(text, files)
+
+    def _send(self, text: str, files: Sequence[Attachment]) -> str:
         self.begin_session(text)
         whole = self._render(text, files)
         if self._recorder is not None:
@@ -163,7 +167,7 @@ class Conversation:
 
             self._recorder.begin_turn(model=self.settings.model.model, cwd=self._cwd, files=given_files(files))
         try:
-            return self.agent.run(whole, cancel=cancel)
+            return self.agent.run(whole)
         except SandboxLost as error:
             self.lost = True
             raise self.workspace.explain_loss(error) from error

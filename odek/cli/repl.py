@@ -179,12 +179,13 @@ class Repl:
         word, _, rest = entry.strip().partition(" ")
         is_command = word.startswith("/") and "/" not in word[1:]
         try:
-            self._lines.add_history(entry)
-            self._remember(entry)
-            if is_command:
-                self._command(word, rest.strip())
-            else:
-                self._turn(entry)
+            with signals.turn():
+                self._lines.add_history(entry)
+                self._remember(entry)
+                if is_command:
+                    self._command(word, rest.strip())
+                else:
+                    self._turn(entry)
         except Interrupted as interruption:
             self._end_line()
             self._require_ctrl_c(interruption)
@@ -197,8 +198,7 @@ class Repl:
 
     def _turn(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
-        with signals.turn() as cancel:
-            answer = self._conversation.send(entry, files=attachments, cancel=cancel)
+        answer = self._conversation.send(entry, files=attachments)
         self._end_line()
         if self._narrator is None or not self._narrator.was_shown(answer):
             self._terminal.answer(answer)

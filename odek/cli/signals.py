@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
-from odek.cancel import CancelToken
+from odek.cancel import CancelToken, use_token
 from odek.errors import EXIT_SIGNAL_BASE, Interrupted
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,14 +46,20 @@ def install() -> None:
 
 @contextmanager
 def turn() -> Iterator[CancelToken]:
-    """Yield the token that a signal cancels within the block; the last cancel is raised at its end."""
+    """Let a signal cancel this thread's token within the block, and raise nothing.
+
+    What the block has not heard is raised at its end.
+    """
     global _turn
     token = CancelToken()
     _turn = token
     try:
-        yield token
+        with use_token(token):
+            yield token
     finally:
         _turn = None
+        if token.cancelled:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         token.raise_if_cancelled()
 
 

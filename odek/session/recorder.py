@@ -75,8 +75,6 @@ class Recorder:
             recorded=len(spoken),
             starts=tuple(place for place, entry in enumerate(spoken) if entry.starts_turn),
         )
-        self._next: tuple[int, _Progress] | None = None
-        """what holds once the file has this size"""
         self._system_seen = ("", "")
         self._model, self._cwd = transcript.state.model, transcript.state.cwd
         self._files: tuple[GivenFile, ...] = ()
@@ -89,12 +87,10 @@ class Recorder:
     @property
     def stored(self) -> State:
         """the state as it is on the disk"""
-        self._settle()
         return self._now.state
 
     def begin_turn(self, *, model: str, cwd: str, files: tuple[GivenFile, ...] = ()) -> None:
         """Let the next message of the user begin a turn, made with `model` (its full name) in `cwd`, with `files`."""
-        self._settle()
         self._now = replace(self._now, turn_pending=True)
         self._usage_before = self._now.state.usage
         self._model, self._cwd = model, cwd
@@ -107,7 +103,6 @@ class Recorder:
         Raises StateFileError when it cannot be stored; the next call tries again. The system message
         may change; what follows it only grows (a shorter list is a ValueError), but for `undo_turn`.
         """
-        self._settle()
         first = 1 if messages and messages[0].role == "system" else 0
         if len(messages) - first < self._now.recorded:
             raise ValueError("the conversation has lost messages that are stored")
@@ -134,7 +129,6 @@ class Recorder:
 
         Raises StateFileError, also when there is no turn.
         """
-        self._settle()
         if not self._now.starts:
             raise StateFileError("there is no turn to take back", hint="see `/info`")
         *starts, left = self._now.starts
@@ -151,12 +145,6 @@ class Recorder:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
-
-    def _settle(self) -> None:
-        """Take note of a write that was done, even if a signal came before the note could be made."""
-        if self._next and self._next[0] == self._file.size_bytes:
-            self._now = self._next[1]
-        self._next = None
 
     def _state(self, usage: Usage) -> State:
         at = format_time(self._around.clock())
@@ -188,10 +176,8 @@ class Recorder:
         if self._file.size_bytes + wanted > self._around.limit_bytes:
             self._shorten(wanted)
         state = replace(after.state, turns=max(self._now.state.turns + turns, 0))
-        data = lines + state_line(state)
-        self._next = (self._file.size_bytes + len(data), replace(after, state=state))
-        self._file.append(data)
-        self._settle()
+        self._file.append(lines + state_line(state))
+        self._now = replace(after, state=state)
 
     def _shorten(self, wanted: int) -> None:
         """Drop the oldest groups until there is room for `wanted` bytes and many more."""

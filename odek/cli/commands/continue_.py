@@ -73,8 +73,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         stack.callback(warn_refused, conversation.agent, terminal)
         because = conversation.workspace.on_host_because
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=because)
-        with unread_stdin(words, settings.ctx, terminal), signals.turn() as cancel:
-            answer = conversation.send(task, files=attachments, cancel=cancel)
+        with unread_stdin(words, settings.ctx, terminal), signals.turn():
+            answer = conversation.send(task, files=attachments)
         if not settings.json:
             terminal.answer(answer)
         conversation.require_saved()

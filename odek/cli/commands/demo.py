@@ -56,9 +56,9 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         config = load(there, flags, terminal).with_layer(_attacks_allowed())
         with (
             open_conversation(PROFILE, config, terminal_runtime(there, terminal), sink=sink) as conversation,
-            signals.turn() as cancel,
+            signals.turn(),
         ):
-            answer = conversation.send(TASK, cancel=cancel)
+            answer = conversation.send(TASK)
         terminal.line()
         if not parsed.json:
             terminal.answer(answer)

@@ -67,8 +67,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         if session_id:
             print_session_header(settings, terminal, session_id)
         print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
-        with unread_stdin(words, settings.ctx, terminal), signals.turn() as cancel:
-            answer = conversation.send(task, files=attachments, cancel=cancel)
+        with unread_stdin(words, settings.ctx, terminal), signals.turn():
+            answer = conversation.send(task, files=attachments)
         if not settings.json:
             terminal.answer(answer)
         conversation.require_saved()

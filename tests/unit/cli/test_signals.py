@@ -45,7 +45,7 @@ from odek.cli import signals
 from odek.errors import Interrupted, OdekError
 signals.install()
 try:
-    with signals.turn() as token, cancel.use_token(token):
+    with signals.turn() as token:
         print("ready", flush=True)
         WORK
     print("not raised", flush=True)
@@ -53,7 +53,7 @@ except Interrupted as error:
     print(f"stopped by {error.signal_number}", flush=True)
 signals.rearm()
 try:
-    with signals.turn() as token, cancel.use_token(token):
+    with signals.turn() as token:
         cancel.sleep(0)
     print("next turn", flush=True)
     time.sleep(60)

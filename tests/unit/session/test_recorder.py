@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, check_pairing, result, resumed, said, user
 
-from odek.errors import StateFileError
+from odek.cli import signals
+from odek.errors import Interrupted, StateFileError
 from odek.model.types import Message, Usage
 from odek.session.files import AppendOnlyFile
 from odek.session.groups import history
@@ -191,19 +193,26 @@ class FailingFile(AppendOnlyFile):
         super().append(data)
 
 
-class Signalled(BaseException):
-    pass
-
-
 class SignalledFile(AppendOnlyFile):
     """A file at which a signal arrives just after the data are on the disk."""
 
-    signal = False
+    signalled = False
 
     def append(self, data: bytes) -> None:
         super().append(data)
-        if self.signal:
-            raise Signalled
+        if self.signalled:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def handled_signals() -> Iterator[None]:
+    """The handlers of odek itself, and afterwards those that were there before."""
+    before = {number: signal.getsignal(number) for number in (*signals.HANDLED, signal.SIGALRM)}
+    signals.install()
+    yield
+    signals.rearm()
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def recorder_on(
@@ -237,17 +246,18 @@ def test_failed_write_is_made_up_for_by_the_next(sessions: Sessions) -> None:
     assert (spoken(sessions), stored(sessions).state.turns) == (messages[1:], 2)
 
 
+@pytest.mark.usefixtures("handled_signals")
 def test_signal_after_a_write_does_not_make_it_twice(sessions: Sessions) -> None:
-    """B44, F-98: an interrupt at the worst moment."""
+    """B44, F-98, R-100: at the worst moment; in a turn a signal raises nothing before what was begun is done."""
     sessions.make(SYSTEM, user("one"), said("1"))
     recorder, file = recorder_on(sessions, SignalledFile)
     assert isinstance(file, SignalledFile)
     messages = [SYSTEM, *spoken(sessions), user("two")]
     recorder.begin_turn(model="small", cwd="/work")
-    file.signal = True
-    with pytest.raises(Signalled):
+    file.signalled = True
+    with pytest.raises(Interrupted), signals.turn():
         recorder.record(messages, NONE)
-    file.signal = False
+    file.signalled = False
     messages.append(said("2"))
     recorder.record(messages, NONE)
     recorder.close()
