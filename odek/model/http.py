@@ -49,6 +49,23 @@ WINDOW_LOOKUP_TOKENS = 4000
 _LOOKUP_LIMITS = Limits(connect_s=5.0, idle_s=5.0, total_s=5.0, body_bytes=1 << 20)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """Waits, clocks and chance, as tests replace them."""
+
+    sleep: Callable[[float], None] = cancel.sleep
+    now: Callable[[], float] = time.monotonic
+    epoch_now: Callable[[], float] = time.time
+    """the time of day, in seconds since the epoch"""
+    chance: Callable[[], float] = random.random
+    """a number in 0 … 1"""
+    new_id: Callable[[], str] = lambda: encode_id(secrets.randbits(64))
+    """an id for a call that came without"""
+
+
+SYSTEM_EFFECTS = Effects()
+
+
 class HttpModel:
     """Implements types.Model."""
 
@@ -64,18 +81,13 @@ class HttpModel:
         env: Mapping[str, str],
         on_notice: Callable[[str], None],
         limits: Limits = DEFAULT_LIMITS,
-        sleep: Callable[[float], None] = cancel.sleep,
-        now: Callable[[], float] = time.monotonic,
-        epoch_now: Callable[[], float] = time.time,
-        chance: Callable[[], float] = random.random,
-        new_id: Callable[[], str] = lambda: encode_id(secrets.randbits(64)),
+        effects: Effects = SYSTEM_EFFECTS,
     ) -> None:
         """Check the settings; nothing is sent yet.
 
         `window` is the model's in tokens; None: the server is asked when it begins to matter. `env`
         holds proxy variables and SSL_CERT_FILE / SSL_CERT_DIR; `on_notice` gets one line per retry.
-        `now` is a monotonic clock, `epoch_now` the time of day, `chance` a number in 0 … 1. Raises
-        ConfigError for a bad base_url, key, proxy or CA file.
+        Raises ConfigError for a bad base_url, key, proxy or CA file.
         """
         self._api = _choose_api(provider, options)
         self._base = parse_base_url(base_url, allow_plain_http=allow_plain_http)
@@ -88,11 +100,8 @@ class HttpModel:
         self._window_asked = window is not None
         self._on_notice = on_notice
         self._limits = limits
-        self._sleep = sleep
-        self._now = now
-        self._epoch_now = epoch_now
-        self._chance = chance
-        self._new_id = new_id
+        self._effects = effects
+        self._now = effects.now
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return the next reply; see types.Model.
@@ -121,7 +130,7 @@ class HttpModel:
                 if wait_s is None:
                     raise self._final(error, state) from error
                 spoken.void()
-            self._sleep(wait_s)
+            self._effects.sleep(wait_s)
 
     @property
     def address(self) -> str:
@@ -206,7 +215,7 @@ class HttpModel:
             response = exchange.send(self._headers("text/event-stream, application/json"), body)
             if response.status != http.client.OK:
                 raise self._status_error(exchange, response)
-            return read_response(exchange, self._api, self._new_id, on_text)
+            return read_response(exchange, self._api, self._effects.new_id, on_text)
 
     def _headers(self, accept: str) -> dict[str, str]:
         return {
@@ -232,7 +241,7 @@ class HttpModel:
             shown,
             server=exchange.peer_description(response.status),
             location=response.headers.get("Location", ""),
-            retry_after_s=parse_retry_after(response.headers.get_all("Retry-After", []), self._epoch_now()),
+            retry_after_s=parse_retry_after(response.headers.get_all("Retry-After", []), self._effects.epoch_now()),
         )
 
     def _wait_s(self, error: ModelError, state: _RequestState, deadline_s: float) -> float | None:
@@ -242,7 +251,7 @@ class HttpModel:
         state.attempts += 1
         if not error.retryable or state.attempts > MAX_RETRIES:
             return None
-        wait_s = backoff_s(state.attempts, self._chance) if error.retry_after_s is None else error.retry_after_s
+        wait_s = backoff_s(state.attempts, self._effects.chance) if error.retry_after_s is None else error.retry_after_s
         if self._now() + wait_s >= deadline_s:
             return None
         self._on_notice(f"{error.message}; trying again in {wait_s:.1f} s (retry {state.attempts} of {MAX_RETRIES})")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes.model_server import Answer, ModelServer, ServedRequest, delta, events, status, text, whole
 
-from odek.model.http import HttpModel, ProviderName
+from odek.model.http import Effects, HttpModel, ProviderName
 from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
 from odek.session.codec import decode_message, encode_message
@@ -30,7 +30,7 @@ def client(server: ModelServer, provider: ProviderName = "openai") -> HttpModel:
         provider=provider,
         env={},
         on_notice=lambda _: None,
-        sleep=lambda _: None,
+        effects=Effects(sleep=lambda _: None),
     )
 
 

@@ -31,7 +31,7 @@ from fakes.model_server import (
 
 from odek.errors import ConfigError, Interrupted
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
-from odek.model.http import HttpModel
+from odek.model.http import Effects, HttpModel
 from odek.model.provider import RequestOptions
 from odek.model.transport import Limits
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
@@ -49,6 +49,7 @@ KEY_HINT = (
 
 
 OPTION_KEYS = {field.name for field in fields(RequestOptions)}
+EFFECT_KEYS = {field.name for field in fields(Effects)}
 
 
 class Call:
@@ -60,16 +61,24 @@ class Call:
         self.shown: list[str] = []
         numbers = itertools.count(1)
         options = {key: settings.pop(key) for key in OPTION_KEYS & settings.keys()}
+        effects = {key: settings.pop(key) for key in EFFECT_KEYS & settings.keys()}
         given: dict[str, Any] = {
             "base_url": base_url,
             "options": RequestOptions(**({"model": "m"} | options)),
             "api_key": KEY,
             "env": {},
             "on_notice": self.notices.append,
-            "sleep": self.waits.append,
-            "epoch_now": lambda: 1_700_000_000.0,
-            "chance": lambda: 0.5,
-            "new_id": lambda: f"new_{next(numbers)}",
+            "effects": Effects(
+                **(
+                    {
+                        "sleep": self.waits.append,
+                        "epoch_now": lambda: 1_700_000_000.0,
+                        "chance": lambda: 0.5,
+                        "new_id": lambda: f"new_{next(numbers)}",
+                    }
+                    | effects
+                )
+            ),
         }
         self.model = HttpModel(**(given | settings))
 

@@ -9,7 +9,7 @@ import pytest
 from fakes.model_server import ModelServer, calls, named_events, status, text
 
 from odek.model.errors import ModelError
-from odek.model.http import WINDOW_LOOKUP_TOKENS, HttpModel, ProviderName
+from odek.model.http import WINDOW_LOOKUP_TOKENS, Effects, HttpModel, ProviderName
 from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolSpec
 
@@ -19,9 +19,12 @@ BOTH = pytest.mark.parametrize("provider", ["openai", "anthropic"])
 PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 
 
+EFFECTS = Effects(sleep=lambda _: None, chance=lambda: 0.0)
+
+
 def client(server: ModelServer, provider: ProviderName = "openai", **settings: Any) -> HttpModel:
     options = RequestOptions(model=settings.pop("model", "m"), temperature=0.0, **settings.pop("options", {}))
-    given: dict[str, Any] = {"env": {}, "on_notice": lambda _: None, "sleep": lambda _: None, "chance": lambda: 0.0}
+    given: dict[str, Any] = {"env": {}, "on_notice": lambda _: None, "effects": EFFECTS}
     return HttpModel(base_url=server.base_url, options=options, provider=provider, **(given | settings))
 
 

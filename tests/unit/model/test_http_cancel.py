@@ -14,7 +14,7 @@ import pytest
 from odek.cancel import CancelToken, use_token
 from odek.errors import Cancelled, Interrupted, TimeLimitReached
 from odek.model.errors import ModelError
-from odek.model.http import HttpModel
+from odek.model.http import Effects, HttpModel
 from odek.model.provider import RequestOptions
 from odek.model.transport import Limits
 from odek.model.types import Message
@@ -218,8 +218,7 @@ def test_time_to_connect_is_limited_whatever_connecting_waits_for() -> None:
             env={},
             on_notice=lambda _: None,
             limits=Limits(total_s=10**6),
-            sleep=lambda _: None,
-            now=lambda: float(next(clock)),
+            effects=Effects(sleep=lambda _: None, now=lambda: float(next(clock))),
         )
         with pytest.raises(ModelError, match="could not be reached: no connection within 30 s"):
             model.complete(SMALL, (), pytest.fail)

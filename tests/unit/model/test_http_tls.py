@@ -14,7 +14,7 @@ from fakes.model_server import ModelServer, text
 from odek.errors import ConfigError
 from odek.model.endpoint import Endpoint
 from odek.model.errors import ModelError, ModelRejected, ModelUnreachable
-from odek.model.http import HttpModel
+from odek.model.http import Effects, HttpModel
 from odek.model.provider import RequestOptions
 from odek.model.transport import has_cas, load_first_bundle, read_tls_context
 from odek.model.types import Message
@@ -32,7 +32,9 @@ def server_context(name: str) -> ssl.SSLContext:
 
 
 def ask(base_url: str, env: dict[str, str]) -> str:
-    model = HttpModel(base_url=base_url, options=OPTIONS, env=env, on_notice=lambda _: None, sleep=lambda _: None)
+    model = HttpModel(
+        base_url=base_url, options=OPTIONS, env=env, on_notice=lambda _: None, effects=Effects(sleep=lambda _: None)
+    )
     return model.complete(ASK, (), lambda _: None).message.content
 
 

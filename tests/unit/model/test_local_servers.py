@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fakes.model_server import Answer, ModelServer, events, raw, status, whole
 
 from odek.model.errors import ModelError
-from odek.model.http import WINDOW_LOOKUP_TOKENS, HttpModel
+from odek.model.http import WINDOW_LOOKUP_TOKENS, Effects, HttpModel
 from odek.model.profiles import parse_window
 from odek.model.provider import RequestOptions
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
@@ -45,21 +46,19 @@ OVERFLOW = {
 def ask(*script: Answer, notices: list[str] | None = None) -> tuple[Reply, ModelServer]:
     numbers = itertools.count(1)
     with ModelServer(*script) as server:
-        model = client(server, [] if notices is None else notices, new_id=lambda: f"new_{next(numbers)}")
+        model = client(server, [] if notices is None else notices, lambda: f"new_{next(numbers)}")
         reply = model.complete((Message(role="user", content="go"),), (SHELL,), lambda _: None)
     server.assert_all_used()
     return reply, server
 
 
-def client(server: ModelServer, notices: list[str], **settings: Any) -> HttpModel:
+def client(server: ModelServer, notices: list[str], new_id: Callable[[], str] = lambda: "new_1") -> HttpModel:
     return HttpModel(
         base_url=server.base_url,
         options=RequestOptions(model="m"),
         env={},
         on_notice=notices.append,
-        sleep=lambda _: None,
-        chance=lambda: 0.5,
-        **settings,
+        effects=Effects(sleep=lambda _: None, chance=lambda: 0.5, new_id=new_id),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from fakes.model_server import Answer, ModelServer, ServedRequest, delta, events
 
 from odek.model.endpoint import other_path, parse_base_url
 from odek.model.errors import ModelError
-from odek.model.http import HttpModel
+from odek.model.http import Effects, HttpModel
 from odek.model.http_errors import START_LIMIT_S
 from odek.model.profiles import list_names, parse_stated_window
 from odek.model.provider import RequestOptions
@@ -28,7 +29,7 @@ Rule = Callable[[ServedRequest], Any]
 class Call:
     """One model, and what it said."""
 
-    def __init__(self, base_url: str, **settings: Any) -> None:
+    def __init__(self, base_url: str, *, now: Callable[[], float] = time.monotonic, **settings: Any) -> None:
         self.notices: list[str] = []
         self.waits: list[float] = []
         given: dict[str, Any] = {
@@ -36,8 +37,7 @@ class Call:
             "options": RequestOptions(model="m"),
             "env": {},
             "on_notice": self.notices.append,
-            "sleep": self.waits.append,
-            "chance": lambda: 0.5,
+            "effects": Effects(sleep=self.waits.append, chance=lambda: 0.5, now=now),
         }
         self.model = HttpModel(**(given | settings))
 

@@ -16,7 +16,7 @@ from fakes.zoo import ZOO, Keeper, Kind
 from odek.agent.calls import Toolbox
 from odek.agent.loop import Agent
 from odek.errors import OdekError
-from odek.model.http import HttpModel
+from odek.model.http import Effects, HttpModel
 from odek.model.provider import RequestOptions
 from odek.model.types import Message, ToolCall, ToolSpec
 from odek.session.codec import decode_message, encode_message
@@ -67,7 +67,7 @@ def client(server: Keeper) -> HttpModel:
         api_key="sk-0123456789",
         env={},
         on_notice=lambda _: None,
-        sleep=lambda _: None,
+        effects=Effects(sleep=lambda _: None),
     )
 
 
