@@ -14,9 +14,6 @@ from typing import Any, Literal
 
 from odek.model.types import Reply, ToolCall, Usage
 
-TITLE_LENGTH = 120  # characters; a line of a wide terminal
-_TELLING_ARGUMENTS = ("command", "path", "pattern", "goal")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStarted:

@@ -25,85 +25,10 @@ _HOST = "commands run ON THIS HOST, without a sandbox"
 _LOST = "the sandbox is gone: /sandbox restart begins a new one"
 
 
-def render_status(conversation: Conversation) -> str:
-    """Return the line before a prompt: where commands run, which model answers, how far it has come."""
-    facts = conversation.workspace.facts
-    place = _LOST if conversation.lost else f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
-    return f"── {place} · {visible(conversation.settings.model.model)} · {plural(conversation.turns, 'turn')}"
-
-
-def render_place(conversation: Conversation) -> str:
-    """Return all that is known of the place."""
-    facts = conversation.workspace.facts
-    if conversation.lost:
-        return _LOST
-    if facts is None:
-        return f"{_HOST}: {visible(conversation.workspace.executor.workspace)}"
-    rows = (
-        ("container", facts.name),
-        ("image", f"{facts.image} ({facts.image_id[:19]})"),
-        ("user", facts.user),
-        ("network", facts.network + (" (internet reachable)" if facts.internet else " (no internet)")),
-        ("attached", ", ".join(network.name for network in facts.networks)),
-        ("workspace", "read-only" if facts.readonly else "writable" if facts.workspace_writable else "only readable"),
-        ("processes", f"at most {facts.pids_limit}"),
-    )
-    return _table(rows)
-
-
-def render_info(conversation: Conversation, cwd: str) -> str:
-    """Return what the conversation is."""
-    model, summary, facts = conversation.settings.model, conversation.summary, conversation.workspace.facts
-    rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
-    rows += [("model", model.model), ("server", shown_url(model.base_url))]
-    if summary:
-        rows += [
-            ("turns", str(summary.state.turns)),
-            ("task", summary.header.task),
-            ("created", summary.header.created_at),
-        ]
-    place = _LOST if conversation.lost else f"sandbox {facts.name}" if facts else _HOST
-    rows += [("folder", cwd), ("place", place)]
-    return _table(rows)
-
-
-def render_cost(conversation: Conversation) -> str:
-    """Return the tokens of the whole session, as the provider counted them."""
-    summary = conversation.summary
-    if summary is None:
-        return "nothing was sent yet"
-    usage = summary.state.usage
-    rows = (
-        ("model", conversation.settings.model.model),
-        ("turns", str(summary.state.turns)),
-        ("tokens in", f"{usage.input_tokens} ({usage.cached_tokens} of them cached)"),
-        ("tokens out", str(usage.output_tokens)),
-    )
-    return _table(rows)
-
-
-def render_help(commands: Mapping[str, str]) -> str:
-    """Return the list of commands, and what else can be typed."""
-    return "\n".join(
-        (
-            _table(tuple(commands.items())),
-            "",
-            "Anything else is a task. @FILE in it attaches a file, the tab key completes its",
-            "name; a backslash at the end of a line goes on in the next one. Ctrl-C cancels",
-            "a turn, twice leaves.",
-        )
-    )
-
-
-def _table(rows: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"  {name.ljust(width)}  {visible(value)}" for name, value in rows if value)
-
-
 COMMANDS: Mapping[str, str] = {
     "/help": "this list",
     "/info": "the session: its id, model, turns and folder",
-    "/model": "the model; /model NAME goes on with another one",
+    "/model": "the model; /model NAME continues with another one",
     "/sandbox": "where commands run; /sandbox restart begins with a new container",
     "/cost": "the tokens that were used",
     "/undo": "take the last turn back; files stay as they are",
@@ -123,15 +48,15 @@ class Repl:
         lines: LineReader,
         host: Host,
         terminal: Terminal,
-        narrator: StreamingRenderer | None,
+        renderer: StreamingRenderer | None,
         remember: Callable[[str], None],
     ) -> None:
-        """`narrator` shows text as it arrives; None: answers are printed whole. `remember` keeps what was typed."""
+        """`renderer` shows text as it arrives; None: answers are printed whole. `remember` keeps what was typed."""
         self._conversation = conversation
         self._lines = lines
         self._host = host
         self._terminal = terminal
-        self._narrator = narrator
+        self._renderer = renderer
         self._remember = remember
         self._failed = False
 
@@ -200,7 +125,7 @@ class Repl:
         attachments = read_attachments(entry, (), self._host, self._terminal)
         answer = self._conversation.send(entry, files=attachments)
         self._end_line()
-        if self._narrator is None or not self._narrator.was_shown(answer):
+        if self._renderer is None or not self._renderer.was_shown(answer):
             self._terminal.answer(answer)
         self._conversation.require_saved()
 
@@ -243,5 +168,80 @@ class Repl:
         self._terminal.error(error)
 
     def _end_line(self) -> None:
-        if self._narrator is not None:
-            self._narrator.end_line()
+        if self._renderer is not None:
+            self._renderer.end_line()
+
+
+def render_status(conversation: Conversation) -> str:
+    """Return the line before a prompt: where commands run, which model answers, how far it has come."""
+    facts = conversation.workspace.facts
+    place = _LOST if conversation.lost else f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
+    return f"── {place} · {visible(conversation.settings.model.model)} · {plural(conversation.turns, 'turn')}"
+
+
+def render_place(conversation: Conversation) -> str:
+    """Return all that is known of the place."""
+    facts = conversation.workspace.facts
+    if conversation.lost:
+        return _LOST
+    if facts is None:
+        return f"{_HOST}: {visible(conversation.workspace.executor.workspace)}"
+    rows = (
+        ("container", facts.name),
+        ("image", f"{facts.image} ({facts.image_id[:19]})"),
+        ("user", facts.user),
+        ("network", facts.network + (" (internet reachable)" if facts.internet else " (no internet)")),
+        ("attached", ", ".join(network.name for network in facts.networks)),
+        ("workspace", "read-only" if facts.readonly else "writable" if facts.workspace_writable else "only readable"),
+        ("processes", f"at most {facts.pids_limit}"),
+    )
+    return _table(rows)
+
+
+def render_info(conversation: Conversation, cwd: str) -> str:
+    """Return what the conversation is."""
+    model, summary, facts = conversation.settings.model, conversation.summary, conversation.workspace.facts
+    rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
+    rows += [("model", model.model), ("server", shown_url(model.base_url))]
+    if summary:
+        rows += [
+            ("turns", str(summary.state.turns)),
+            ("task", summary.header.task),
+            ("created", summary.header.created_at),
+        ]
+    place = _LOST if conversation.lost else f"sandbox {facts.name}" if facts else _HOST
+    rows += [("folder", cwd), ("place", place)]
+    return _table(rows)
+
+
+def render_cost(conversation: Conversation) -> str:
+    """Return the tokens of the whole session, as the provider counted them."""
+    summary = conversation.summary
+    if summary is None:
+        return "nothing was sent yet"
+    usage = summary.state.usage
+    rows = (
+        ("model", conversation.settings.model.model),
+        ("turns", str(summary.state.turns)),
+        ("tokens in", f"{usage.input_tokens} ({usage.cached_tokens} of them cached)"),
+        ("tokens out", str(usage.output_tokens)),
+    )
+    return _table(rows)
+
+
+def render_help(commands: Mapping[str, str]) -> str:
+    """Return the list of commands, and what else can be typed."""
+    return "\n".join(
+        (
+            _table(tuple(commands.items())),
+            "",
+            "Anything else is a task. @FILE in it attaches a file, the tab key completes its",
+            "name; a backslash at the end of a line continues it in the next. Ctrl-C cancels",
+            "a turn, twice leaves.",
+        )
+    )
+
+
+def _table(rows: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name.ljust(width)}  {visible(value)}" for name, value in rows if value)

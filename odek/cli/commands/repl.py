@@ -53,7 +53,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal)
     settings, redact = config.settings, redactor_of(config, host)
     store = open_store(host, redact, warn=terminal.warn)
-    narrator = _narrator(settings, host, terminal)
+    renderer = _renderer_for(settings, host, terminal)
     runtime, profile, resumed = terminal_runtime(host, terminal), CommandProfile(command="repl"), None
     with ExitStack() as stack:
         if parsed.id:
@@ -63,7 +63,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             sandboxed = recorder.transcript.header.sandbox
             print_session_header(settings, terminal, recorder.id, turn=resumed.turn, sandboxed=sandboxed)
         conversation = stack.enter_context(
-            open_conversation(profile, config, runtime, sink=narrator or ignore, store=store, resumed=resumed)
+            open_conversation(profile, config, runtime, sink=renderer or ignore, store=store, resumed=resumed)
         )
         log = InputHistory(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
         lines = _lines(log, host, terminal)
@@ -74,12 +74,12 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             lines=lines,
             host=host,
             terminal=terminal,
-            narrator=narrator,
+            renderer=renderer,
             remember=log.add if lines.interactive else lambda _: None,
         ).run()
 
 
-def _narrator(settings: Settings, host: Host, terminal: Terminal) -> StreamingRenderer | None:
+def _renderer_for(settings: Settings, host: Host, terminal: Terminal) -> StreamingRenderer | None:
     """Return who tells of the turns; None for nobody."""
     if settings.interaction_mode == "off":
         return None

@@ -12,8 +12,20 @@ from typing import Any
 import pytest
 from fakes.homes import operator_home
 
-from odek.approval.request import ApprovalRequest, EnvOverride, digest, fingerprint
-from odek.approval.store import FILE, ApprovalStore
+from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride, digest, fingerprint
+from odek.approval.store import (
+    FILE,
+    MAX_PARTS,
+    RECORDS_FILE,
+    ApprovalRecord,
+    ApprovalStore,
+    StoredApproval,
+    approval_key,
+    make_record,
+    parse_records,
+    record_to_json,
+)
+from odek.approval.store import FILE as KEYS_FILE
 from odek.errors import StateFileError
 from odek.state import StateFolder
 
@@ -159,3 +171,134 @@ def test_two_writers_at_once_both_survive(store: ApprovalStore, tmp_path: Path) 
     for name in "abcd":
         for number in range(10):
             assert store.holds(ApprovalRequest(project_dir=f"/{name}/{number}", image="i"))
+
+
+NOON = 1_738_324_800.0  # 2025-01-31 12:00:00 UTC
+DATE = "2025-01-31T12:00:00Z"
+A, B = "a" * 64, "b" * 64
+FULL = ApprovalRequest(
+    project_dir="/home/u/proj",
+    image="i",
+    network="none",
+    networks=(
+        ApprovedNetwork(name="app_default", id=A, internal=False, compose_project="app"),
+        ApprovedNetwork(name="backend", id=B, internal=True),
+    ),
+    compose_project="app",
+    env=(EnvOverride(key="PLAIN", value="secret-text"), EnvOverride(key="X", value="$Y$Z", variables=("Y", "Z"))),
+    volumes=("./a:/a",),
+    user="0:0",
+    dockerfile_sha256=B,
+)
+FULL_RECORD = ApprovalRecord(
+    folder="/home/u/proj",
+    date=DATE,
+    asks=(
+        ("image", "i"),
+        ("network", "none"),
+        ("compose", "app"),
+        ("attach", f"app_default ({A}, Compose project app)"),
+        ("attach", f"backend ({B}, internal)"),
+        ("env", "PLAIN"),
+        ("env", "X (reads Y, Z)"),
+        ("volume", "./a:/a"),
+        ("user", "0:0"),
+        ("build", f"Dockerfile.odek sha256:{B}"),
+    ),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StateFolder:
+    return StateFolder(operator_home(tmp_path))
+
+
+@pytest.fixture
+def dated_store(folder: StateFolder) -> ApprovalStore:
+    return ApprovalStore(folder, clock=lambda: NOON)
+
+
+def test_record_holds_everything_that_was_asked_for_but_no_value_of_a_variable() -> None:
+    """R-61: what a key stands for."""
+    assert make_record(FULL, date=DATE) == FULL_RECORD
+    assert "secret-text" not in json.dumps(record_to_json(FULL_RECORD))
+
+
+def test_record_is_bounded() -> None:
+    many = tuple(EnvOverride(key=f"X{number}" * 200, value="") for number in range(MAX_PARTS + 5))
+    record = make_record(ApprovalRequest(project_dir="/p", env=many), date=DATE)
+    assert (len(record.asks), record.asks[-1]) == (MAX_PARTS + 1, ("more", "5 further entries"))
+    assert max(len(text) for _, text in record.asks) == 300
+
+
+@pytest.mark.parametrize("record", [FULL_RECORD, ApprovalRecord(folder="/tmp/\udcff", date=DATE, asks=())])
+def test_record_is_read_back_as_it_was_written(record: ApprovalRecord) -> None:
+    assert parse_records(json.loads(json.dumps({A: record_to_json(record)}))) == {A: record}
+
+
+@pytest.mark.parametrize(
+    ("content", "records"),
+    [
+        (None, {}),
+        ([], {}),
+        ({A: True}, {}),
+        ({A: {"folder": "/p", "date": DATE}}, {}),
+        ({A: {"folder": 1, "date": DATE, "asks": []}}, {}),
+        (
+            {A: {"folder": "/p", "date": DATE, "asks": [1, {"what": "image"}, {"what": "env", "value": "X"}]}},
+            {A: ApprovalRecord(folder="/p", date=DATE, asks=(("env", "X"),))},
+        ),
+    ],
+)
+def test_anything_else_is_ignored(content: object, records: dict[str, ApprovalRecord]) -> None:
+    assert parse_records(content) == records
+
+
+def test_trusting_writes_a_record_beside_the_key(dated_store: ApprovalStore, tmp_path: Path) -> None:
+    """R-61: the file of keys stays as older tools know it; both are 0600."""
+    dated_store.remember(FULL)
+    key = approval_key(FULL)
+    assert json.loads((tmp_path / ".odek" / KEYS_FILE).read_bytes()) == {key: True}
+    assert json.loads((tmp_path / ".odek" / RECORDS_FILE).read_bytes()) == {key: record_to_json(FULL_RECORD)}
+    assert (tmp_path / ".odek" / RECORDS_FILE).stat().st_mode & 0o7777 == 0o600
+    assert dated_store.entries() == (StoredApproval(key=key, record=FULL_RECORD),)
+
+
+def test_key_of_an_older_tool_has_no_record(dated_store: ApprovalStore, folder: StateFolder) -> None:
+    folder.write_json(KEYS_FILE, {B: True})
+    dated_store.remember(PLAIN)
+    assert {found.key: found.record is None for found in dated_store.entries()} == {B: True, approval_key(PLAIN): False}
+
+
+def test_forgotten_approval_and_its_record_are_gone(dated_store: ApprovalStore, folder: StateFolder) -> None:
+    """R-61: the other one stays."""
+    dated_store.remember(PLAIN)
+    dated_store.remember(FULL)
+    dated_store.forget([approval_key(FULL), A])
+    assert (dated_store.holds(FULL), dated_store.holds(PLAIN)) == (False, True)
+    assert parse_records(folder.read_json(RECORDS_FILE)) == {approval_key(PLAIN): make_record(PLAIN, date=DATE)}
+
+
+def test_records_that_cannot_be_trusted_are_not_shown_and_not_in_the_way(
+    dated_store: ApprovalStore, folder: StateFolder, tmp_path: Path
+) -> None:
+    """They approve nothing: an approval is remembered, and counts, whatever became of them."""
+    dated_store.remember(PLAIN)
+    path = tmp_path / ".odek" / RECORDS_FILE
+    path.chmod(0o644)
+    assert dated_store.entries() == (StoredApproval(key=approval_key(PLAIN), record=None),)
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    assert dated_store.entries() == (StoredApproval(key=approval_key(PLAIN), record=None),)
+    dated_store.remember(FULL)
+    assert (path.is_symlink(), (tmp_path / "elsewhere").exists()) == (False, False)
+    assert parse_records(folder.read_json(RECORDS_FILE)) == {approval_key(FULL): FULL_RECORD}
+    path.unlink()
+    path.mkdir()
+    dated_store.remember(ApprovalRequest(project_dir="/q", image="i"))
+    assert len(dated_store.entries()) == 3
+
+
+def test_a_record_approves_nothing(dated_store: ApprovalStore, folder: StateFolder) -> None:
+    folder.write_json(RECORDS_FILE, {approval_key(PLAIN): record_to_json(make_record(PLAIN, date=DATE))})
+    assert (dated_store.holds(PLAIN), dated_store.entries()) == (False, ())

@@ -12,8 +12,15 @@ from fakes.homes import operator_home
 from fakes.layering import make_host
 
 from odek.approval.request import ApprovalRequest
-from odek.approval.store import FILE, ApprovalStore, approval_key
-from odek.cli.commands.approvals import main
+from odek.approval.store import (
+    FILE,
+    ApprovalRecord,
+    ApprovalStore,
+    StoredApproval,
+    approval_key,
+    short_id,
+)
+from odek.cli.commands.approvals import entries_in, entries_to_json, find_entry, main, render_entries
 from odek.cli.terminal import Terminal
 from odek.errors import OdekError, StateFileError, UsageError
 from odek.state import StateFolder
@@ -115,3 +122,110 @@ def test_damaged_store_is_an_error(scratch: Scratch) -> None:
     for arguments in (("list",), ("revoke", "--all")):
         with pytest.raises(StateFileError):
             scratch.run(*arguments)
+
+
+DATE = "2025-01-31T12:00:00Z"
+A, B = "a" * 64, "b" * 64
+FULL_RECORD = ApprovalRecord(
+    folder="/home/u/proj",
+    date=DATE,
+    asks=(
+        ("image", "i"),
+        ("network", "none"),
+        ("compose", "app"),
+        ("attach", f"app_default ({A}, Compose project app)"),
+        ("attach", f"backend ({B}, internal)"),
+        ("env", "PLAIN"),
+        ("env", "X (reads Y, Z)"),
+        ("volume", "./a:/a"),
+        ("user", "0:0"),
+        ("build", f"Dockerfile.odek sha256:{B}"),
+    ),
+)
+
+
+def entry(key: str, record: ApprovalRecord | None = None) -> StoredApproval:
+    return StoredApproval(key=key, record=record)
+
+
+SHORT, LONG = "ab" * 32, "cd" * 32 + ":" + "ef" * 32
+TWIN = "cd" * 32 + ":" + "0" * 64
+ENTRIES = (entry(SHORT), entry(TWIN), entry(LONG))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (SHORT, SHORT),
+        ("abab", SHORT),
+        ("ABAB", SHORT),
+        (LONG, LONG),
+        ("cdcd:efef", LONG),
+        ("cdcd:e", LONG),
+        (short_id(TWIN), TWIN),
+    ],
+)
+def test_entry_is_named_by_its_beginning(text: str, key: str) -> None:
+    assert find_entry(ENTRIES, text).key == key
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", '"" is too short to name an approval'),
+        ("aba", '"aba" is too short to name an approval'),
+        ("abac", 'no remembered approval begins with "abac"'),
+        ("abab:", 'no remembered approval begins with "abab:"'),
+        ("abab\x1b[2K", 'no remembered approval begins with "abab\\x1b[2k"'),
+        ("cdcd", '2 approvals begin with "cdcd": cdcdcdcdcdcd:000000000000, cdcdcdcdcdcd:efefefefefef'),
+        ("cdcd:ef:ef", 'no remembered approval begins with "cdcd:ef:ef"'),
+    ],
+)
+def test_entry_that_is_not_named_exactly_is_none(text: str, message: str) -> None:
+    with pytest.raises(OdekError) as error:
+        find_entry(ENTRIES, text)
+    assert error.value.message.lower() == message.lower()
+
+
+def test_entries_of_a_folder() -> None:
+    mine, other = entry(SHORT, FULL_RECORD), entry(LONG, ApprovalRecord(folder="/home/u/proj2", date=DATE, asks=()))
+    assert entries_in((mine, other, entry(TWIN)), "/home/u/proj") == (mine,)
+
+
+def test_list_for_people_shows_foreign_text_harmlessly() -> None:
+    """R-64."""
+    hostile = ApprovalRecord(folder="/tmp/\x1b[2K", date="now\r", asks=(("image\n", "al pine\x1b[8m"),))
+    assert render_entries((entry(LONG, FULL_RECORD), entry(SHORT, hostile), entry(B)), here="/home/u/proj") == (
+        "3 remembered approvals\n\n"
+        "cdcdcdcdcdcd:efefefefefef  /home/u/proj (this folder)\n"
+        "  since:   2025-01-31T12:00:00Z\n"
+        "  image:   i\n"
+        "  network: none\n"
+        "  compose: app\n"
+        f'  attach:  "app_default ({A[:52]}\n'
+        f'         + {A[52:]}, Compose project app)"\n'
+        f'  attach:  "backend ({B[:56]}\n'
+        f'         + {B[56:]}, internal)"\n'
+        "  env:     PLAIN\n"
+        '  env:     "X (reads Y, Z)"\n'
+        "  volume:  ./a:/a\n"
+        "  user:    0:0\n"
+        f'  build:   "Dockerfile.odek sha256:{B[:42]}\n'
+        f'         + {B[42:]}"\n\n'
+        'abababababab  "/tmp/\\x1b[2K"\n'
+        "  since:   now\\r\n"
+        '  image\\n: "al pine\\x1b[8m"\n\n'
+        "bbbbbbbbbbbb  (no description: written by another tool)\n"
+    )
+
+
+def test_empty_list() -> None:
+    assert render_entries((), here="/") == "no approval is remembered\n"
+
+
+def test_list_for_machines() -> None:
+    record = ApprovalRecord(folder="/p", date=DATE, asks=(("image", "i"),))
+    assert entries_to_json((entry(A, record), entry(B))) == [
+        {"key": A, "folder": "/p", "date": DATE, "asks": [{"what": "image", "value": "i"}]},
+        {"key": B},
+    ]

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from fakes.layering import make_layers
+from fakes.terminals import Screen
 
-from odek.cli.console import ConsoleRenderer, JsonSink, preview, print_notice, print_session_event
+from odek.cli.console import ConsoleRenderer, JsonSink, StreamingRenderer, preview, print_notice, print_session_event
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
 from odek.events import (
@@ -55,12 +56,12 @@ def story(*, hostile: str = "") -> tuple[Event, ...]:
 
 
 def told(events: tuple[Event, ...], *, verbose: bool = False) -> tuple[str, str]:
-    """Return stdout and stderr of a narrator whose clock goes half a second a look."""
+    """Return stdout and stderr of a renderer whose clock goes half a second a look."""
     stdout, stderr = io.StringIO(), io.StringIO()
     ticks = itertools.count()
-    narrator = ConsoleRenderer(Terminal(stdout, stderr), now=lambda: next(ticks) / 2, verbose=verbose)
+    renderer = ConsoleRenderer(Terminal(stdout, stderr), now=lambda: next(ticks) / 2, verbose=verbose)
     for event in events:
-        narrator(event)
+        renderer(event)
     return stdout.getvalue(), stderr.getvalue()
 
 
@@ -92,10 +93,10 @@ def test_results_of_calls_that_ran_together_say_whose_they_are() -> None:
 
 def test_time_of_a_call_is_not_that_of_its_question() -> None:
     terminal, ticks = Terminal(io.StringIO(), stderr := io.StringIO()), itertools.count()
-    narrator = ConsoleRenderer(terminal, now=lambda: float(next(ticks)))
-    narrator(ToolStarted(call=CALL, title="shell: make"))
+    renderer = ConsoleRenderer(terminal, now=lambda: float(next(ticks)))
+    renderer(ToolStarted(call=CALL, title="shell: make"))
     terminal.asked_s += 0.7
-    narrator(ToolFinished(call=CALL, text="one", failed=False))
+    renderer(ToolFinished(call=CALL, text="one", failed=False))
     assert stderr.getvalue() == "● shell  make\n  │ one\n  └ ok · 0.3 s\n"
 
 
@@ -104,10 +105,10 @@ def test_wait_tells_whether_the_model_has_begun_to_write() -> None:
 
     terminal = Terminal(io.StringIO(), io.StringIO())
     terminal.configure(env={"TERM": "xterm"}, is_terminal=True)
-    narrator = ConsoleRenderer(terminal)
+    renderer = ConsoleRenderer(terminal)
     seen = []
     for event in (RequestStarted(iteration=1), TextDelta(text="a"), TextDelta(text="b")):
-        narrator(event)
+        renderer(event)
         names = {thread.name for thread in threading.enumerate()}
         seen.append(names & {"waiting for the model", "the model is writing"})
     terminal.clear_status()
@@ -217,9 +218,9 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
 def test_events_are_these_bytes() -> None:
     """R-81: what programs read stays as it is; a change here breaks them."""
     stdout = io.StringIO()
-    narrator = JsonSink(Terminal(stdout, io.StringIO()))
+    renderer = JsonSink(Terminal(stdout, io.StringIO()))
     for event in story(hostile="ü"):
-        narrator(event)
+        renderer(event)
     assert stdout.getvalue().splitlines() == list(LINES)
 
 
@@ -255,9 +256,9 @@ def test_first_event_says_where_commands_run(kept: str | None, because: str, eve
 def test_story_for_machines() -> None:
     """R-81: one object a line, whatever the texts hold."""
     stdout, stderr = io.StringIO(), io.StringIO()
-    narrator = JsonSink(Terminal(stdout, stderr))
+    renderer = JsonSink(Terminal(stdout, stderr))
     for event in story(hostile=ATTACK + "\n\u2028\ud83d"):
-        narrator(event)
+        renderer(event)
     lines = stdout.getvalue().splitlines()
     assert [json.loads(line)["event"] for line in lines] == [
         "model_asked", "text", "text_voided", "model_replied", "tool_started", "tool_finished", "warning", "finished",
@@ -284,3 +285,40 @@ def test_questions_are_lines_of_json_and_notices_are_not() -> None:
             if as_json
             else ""
         )
+
+
+def replied(text: str, *calls: ToolCall) -> Event:
+    return ModelReplied(reply=Reply(message=Message(role="assistant", content=text, tool_calls=calls)), iteration=1)
+
+
+def show(*events: Event) -> tuple[StreamingRenderer, str]:
+    screen = Screen(is_terminal=True)
+    renderer = StreamingRenderer(screen.terminal, verbose=False, streams=True)
+    for event in events:
+        renderer(event)
+    return renderer, screen.stdout
+
+
+def test_text_is_shown_as_it_arrives_and_once() -> None:
+    """Line ends are kept, a carriage return waits for its line feed, everything else cannot move the cursor."""
+    pieces = ("\n\none\r", "\ntwo\x1b", "[2J\n", "three")
+    renderer, shown = show(
+        RequestStarted(iteration=1), *(TextDelta(text=piece) for piece in pieces), replied("one\r\ntwo\x1b[2J\nthree")
+    )
+    assert shown == "one\ntwo\\x1b[2J\nthree\n"
+    assert renderer.was_shown("one\r\ntwo\x1b[2J\nthree\n")
+
+
+def test_answer_that_was_not_streamed_is_not_taken_for_shown() -> None:
+    renderer, shown = show(RequestStarted(iteration=1), replied("whole"))
+    assert (renderer.was_shown("whole"), shown) == (False, "")
+
+
+def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
+    asked = RequestStarted(iteration=1)
+    _, shown = show(asked, TextDelta(text="half"), Finished(answer="x", usage=Usage(), iterations=1))
+    assert shown == "half\n"
+    renderer, _ = show(asked, TextDelta(text="half"))
+    renderer.end_line()
+    renderer.end_line()
+    assert not renderer.was_shown("other")

@@ -1,4 +1,4 @@
-"""The parts of a conversation: history, completion, lines, streaming, saving."""
+"""What is typed in a conversation: history, completion, lines."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes.homes import operator_home
-from fakes.terminals import Screen
 
-from odek.cli.console import StreamingRenderer
 from odek.cli.prompt_input import (
     HISTORY_FILE,
     LINE_LIMIT_BYTES,
@@ -22,8 +20,6 @@ from odek.cli.prompt_input import (
     render_entries,
 )
 from odek.errors import UsageError
-from odek.events import Event, Finished, ModelReplied, RequestStarted, TextDelta
-from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.state import StateFolder
 
 
@@ -106,40 +102,3 @@ def test_prompt_is_shown_where_somebody_sees_it() -> None:
     shown: list[str] = []
     assert StreamReader(io.BytesIO(b"a\n"), interactive=True, ask=shown.append).read("odek 1> ") == "a"
     assert shown == ["odek 1> "]
-
-
-def replied(text: str, *calls: ToolCall) -> Event:
-    return ModelReplied(reply=Reply(message=Message(role="assistant", content=text, tool_calls=calls)), iteration=1)
-
-
-def show(*events: Event) -> tuple[StreamingRenderer, str]:
-    screen = Screen(is_terminal=True)
-    narrator = StreamingRenderer(screen.terminal, verbose=False, streams=True)
-    for event in events:
-        narrator(event)
-    return narrator, screen.stdout
-
-
-def test_text_is_shown_as_it_arrives_and_once() -> None:
-    """Line ends are kept, a carriage return waits for its line feed, everything else cannot move the cursor."""
-    pieces = ("\n\none\r", "\ntwo\x1b", "[2J\n", "three")
-    narrator, shown = show(
-        RequestStarted(iteration=1), *(TextDelta(text=piece) for piece in pieces), replied("one\r\ntwo\x1b[2J\nthree")
-    )
-    assert shown == "one\ntwo\\x1b[2J\nthree\n"
-    assert narrator.was_shown("one\r\ntwo\x1b[2J\nthree\n")
-
-
-def test_answer_that_was_not_streamed_is_not_taken_for_shown() -> None:
-    narrator, shown = show(RequestStarted(iteration=1), replied("whole"))
-    assert (narrator.was_shown("whole"), shown) == (False, "")
-
-
-def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
-    asked = RequestStarted(iteration=1)
-    _, shown = show(asked, TextDelta(text="half"), Finished(answer="x", usage=Usage(), iterations=1))
-    assert shown == "half\n"
-    narrator, _ = show(asked, TextDelta(text="half"))
-    narrator.end_line()
-    narrator.end_line()
-    assert not narrator.was_shown("other")
