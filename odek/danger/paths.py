@@ -126,6 +126,7 @@ _CREDENTIAL_PATHS = tuple(tuple(name.split("/")) for name in (
     ".aws/credentials", ".aws/config", ".config/gcloud", ".config/gh", ".kube/config", ".docker/config.json",
     "etc/ssl/private", "run/secrets", "etc/shadow", "etc/gshadow", "etc/sudoers", "etc/sudoers.d",
 ))  # fmt: skip
+_SEPARATORS = re.compile(r"[\s/\\'\"`(),;:=@]+")
 _CREDENTIAL_STARTS = frozenset(path[0] for path in _CREDENTIAL_PATHS)
 _PROTECTED_STARTS = frozenset(path[0] for path in _PROTECTED)
 _ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
@@ -136,12 +137,11 @@ _TRUSTED_BY_GLOB = trusted_files.OWN | frozenset(name for name in _TRUSTED_NAMES
 """`*.py` may name sitecustomize.py, but hardly ever does"""
 
 
+@lru_cache(maxsize=4096)
 def resolve(path: str, cwd: str) -> str:
     """Return `path` made absolute against `cwd` and cleaned of `.`, `..` and doubled slashes."""
-    if path[:1] in abstract_text.UNKNOWN or path.startswith(
-        abstract_text.BELOW + "/"
-    ):  # may be absolute, may begin with ..
-        return abstract_text.ANY
+    if path[:1] in abstract_text.UNKNOWN or path.startswith(abstract_text.BELOW + "/"):
+        return abstract_text.ANY  # may be absolute, may begin with ..
     joined = path if path.startswith("/") else f"{cwd}/{path}"
     if joined[:1] in abstract_text.UNKNOWN:
         return abstract_text.ANY
@@ -155,6 +155,7 @@ def is_known(path: str) -> bool:
     return not abstract_text.holds_unknown(path) and not any(_may_climb(part) for part in split(path))
 
 
+@lru_cache(maxsize=4096)
 def split(path: str) -> Parts:
     """Return the components of a resolved path."""
     return tuple(part for part in path.split("/") if part)
@@ -260,10 +261,13 @@ def _lists(path: str, place: Place) -> bool:
 
 def names_secret(text: str) -> bool:
     """Return whether program text names a file of secrets; for code that is not parsed."""
-    parts = tuple(part for part in re.split(r"[\s/\\'\"`(),;:=@]+", text.casefold()) if part)
-    return any(part in _CREDENTIAL_NAMES for part in parts) or any(
-        _contains(parts, secret) for secret in (*_CREDENTIAL_PATHS, ("self", "environ"))
-    )
+    parts = tuple(part for part in _SEPARATORS.split(text.casefold()) if part)
+    if not _CREDENTIAL_NAMES.isdisjoint(parts):
+        return True
+    starts = {
+        part for part in parts if part in _CREDENTIAL_STARTS or part == "self" or not abstract_text.is_exact(part)
+    }
+    return bool(starts) and any(_contains(parts, secret) for secret in (*_CREDENTIAL_PATHS, ("self", "environ")))
 
 
 def is_block_device(path: str) -> bool:
@@ -391,7 +395,11 @@ def _may_begin(parts: Parts, starts: frozenset[str]) -> bool:
 
 
 def _contains(parts: Parts, wanted: Parts) -> bool:
-    return any(_starts_with(parts[i:], wanted) for i in range(len(parts) - len(wanted) + 1))
+    size = len(wanted)
+    return any(
+        _matches(part, wanted[0]) and _starts_with(parts[i : i + size], wanted)
+        for i, part in enumerate(parts[: len(parts) - size + 1])
+    )
 
 
 def _starts_with(parts: Parts, wanted: Parts) -> bool:

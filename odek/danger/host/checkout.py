@@ -50,6 +50,7 @@ class Checkout:
         self._place = place
         self._places = places
         self._look = place.look
+        self._found_plain: set[tuple[str, str]] = set()
 
     def enter(self, layout: Layout, at: At) -> tuple[str, ...]:
         """Return the directories in which git works after its own options, `-C` and `-c`."""
@@ -68,7 +69,10 @@ class Checkout:
         for cwd in at.cwds:
             if not abstract_text.is_exact(cwd):
                 raise NotUnderstood("git works in a folder that cannot be told beforehand")
-            self._require_own(cwd, path.split()[1])
+            command = path.split()[1]
+            if (cwd, command) not in self._found_plain:
+                self._require_own(cwd, command)
+                self._found_plain.add((cwd, command))
 
     def _require_own(self, cwd: str, command: str) -> None:
         root = resolve(writable_root(self._place), "/")

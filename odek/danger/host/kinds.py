@@ -40,6 +40,7 @@ class At:
     """names that a reader of a tree leaves out, as `grep --exclude` has it"""
 
 
+MAX_PROGRAM = 16_384  # characters of a program of sed, awk or jq: some milliseconds
 Check = Callable[["HostRule", str, At], None]
 
 
@@ -75,6 +76,8 @@ def _language(function: Callable[[str], None]) -> Check:
     def check(_rule: HostRule, value: str, _at: At) -> None:
         if not abstract_text.is_exact(value):
             raise NotUnderstood("runs a program that cannot be told beforehand")
+        if len(value) > MAX_PROGRAM:
+            raise NotUnderstood("runs a program of its own language that is too long to be read")
         function(value)
 
     return check

@@ -31,6 +31,7 @@ from odek.danger.risk import NotUnderstood, RiskClass
 from odek.danger.shell import abstract_text
 
 MAX_MATCHES = 2000  # names that one glob may give
+MAX_RELIED_ON = 400  # files that decide what programs run
 MAX_ENTRIES = 20_000  # files of a tree that are looked at
 _STREAMS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 _SOURCES = _STREAMS | {"/dev/zero", "/dev/urandom", "/dev/random", "/dev/fd/63"}
@@ -61,6 +62,7 @@ class Places:
         """whether files may by now hold something else than what was seen"""
         self._seen: set[str] = set()
         self._written: set[str] = set()
+        self._harmless: set[tuple[str, str]] = set()
         """places that a decision rests on, and places that the command line writes, in whatever order"""
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
@@ -172,10 +174,13 @@ class Places:
 
     def require_harmless(self, whole: str, pattern: str) -> None:
         """The file `whole` must not be there, or, with a `pattern`, must not match it."""
+        if (whole, pattern) in self._harmless and not self.contents_unknown:
+            return
         if self._look is None or self._look.kind(whole):
-            self._require_plain(whole, pattern or "", posixpath.basename(whole))
+            self._require_plain(whole, pattern, posixpath.basename(whole))
         else:
             self._rely_on(whole)
+        self._harmless.add((whole, pattern))
 
     def _require_plain(self, whole: str, pattern: str, shown: str) -> None:
         if self._look is None:
@@ -188,6 +193,8 @@ class Places:
     def _rely_on(self, whole: str) -> None:
         """Take note that a decision rests on what is, or is not, at `whole`."""
         assert self._look is not None
+        if len(self._seen) > MAX_RELIED_ON:
+            raise NotUnderstood("obeys more files than are looked at")
         for path in (whole, self._look.real(whole)):
             self._seen.add(path)
             if self.contents_unknown or any(_touches(written, path) for written in self._written):

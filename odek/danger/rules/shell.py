@@ -18,6 +18,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", r
 _PLAIN_VARIABLE = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|PWD|OLDPWD|TERM|EDITOR|TZ|TMPDIR|GOPATH|CI|NODE_ENV"
 )
+MAX_PATH = 4096  # characters, as systems have it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -97,7 +98,8 @@ def check_cd(call: Call) -> None:
     if "CDPATH" in call.state.variables:
         call.state.cwds = UNKNOWN
         return
-    call.state.cwds = tuple(dict.fromkeys(resolve(target, cwd) for cwd in call.state.cwds))
+    cwds = dict.fromkeys(resolve(target, cwd) for cwd in call.state.cwds)
+    call.state.cwds = tuple(cwds) if all(len(cwd) < MAX_PATH for cwd in cwds) else UNKNOWN
 
 
 def check_declare(call: Call) -> None:

@@ -8,7 +8,7 @@ is what an unknown subcommand means, so it is the severest that is usual.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, cast
@@ -102,7 +102,8 @@ def parse_table(text: str) -> Table:
         head, reason, names = (part.strip() for part in row.split("|"))
         kind, _, detail = head.partition(" ")
         if kind == "values":
-            found.values.update(dict.fromkeys(_names(reason), frozenset(names.split())))
+            for program in _names(reason):
+                _add_values(found, program, names.split())
         elif kind == "flags":
             found.flags.update(dict.fromkeys(_names(reason), frozenset(names.split())))
         elif kind == "whole":
@@ -111,16 +112,29 @@ def parse_table(text: str) -> Table:
             found.written.update(dict.fromkeys(map(_path, _names(names)), cast("Operands", detail)))
         elif kind == "option":
             for name in _names(names):
-                option = _option(name, detail, reason)
-                found.options[option.path[0]] = (*found.options.get(option.path[0], ()), option)
+                _add_option(found, _option(name, detail, reason))
         else:
-            meaning = _meaning(kind, reason)
-            for path in map(_path, _names(names)):
-                if path in found.commands:
-                    raise ValueError(f"{' '.join(path)} has two classes")
-                found.commands[path] = meaning
+            _add_commands(found, _meaning(kind, reason), map(_path, _names(names)))
     found.branching = frozenset(path[0] for path in found.commands if len(path) > 1)
     return found
+
+
+def _add_option(found: Table, option: OptionRow) -> None:
+    program = option.path[0]
+    found.options[program] = (*found.options.get(program, ()), option)
+    if isinstance(option.effect, str):
+        _add_values(found, program, option.names)
+
+
+def _add_values(found: Table, program: str, options: Iterable[str]) -> None:
+    found.values[program] = found.values.get(program, frozenset()).union(options)
+
+
+def _add_commands(found: Table, meaning: CommandRow, paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path in found.commands:
+            raise ValueError(f"{' '.join(path)} has two classes")
+        found.commands[path] = meaning
 
 
 def _names(text: str) -> Iterator[str]:
@@ -155,11 +169,7 @@ def _option(name: str, effect: str, reason: str) -> OptionRow:
 def read_arguments(call: Call) -> Arguments:
     """Return the arguments of a call, parsed as the table says."""
     data = table()
-    rules = data.options.get(call.program, ())
-    takes = {name for rule in rules if isinstance(rule.effect, str) for name in rule.names}
-    return parse_arguments(
-        call.arguments, data.values.get(call.program, frozenset()) | takes, whole=call.program in data.whole
-    )
+    return parse_arguments(call.arguments, data.values.get(call.program, frozenset()), whole=call.program in data.whole)
 
 
 def find_command(call: Call, arguments: Arguments) -> Path:
@@ -227,6 +237,8 @@ def _hides(call: Call, name: str, value: str | None) -> bool:
 
 
 def _check_options(call: Call, path: Path, arguments: Arguments) -> None:
+    if not arguments.options:
+        return
     words = (call.program, *arguments.operands)
     for rule in table().options.get(call.program, ()):
         if words[: len(rule.path)] != rule.path:

@@ -23,6 +23,13 @@ def test_long_text_of_one_piece_is_judged(piece: str) -> None:
     assert classify(piece * (SIZE // len(piece)), fuzz_danger.PLACE).level.label in ("safe", "unknown", "destructive")
 
 
+@pytest.mark.parametrize(("head", "piece", "tail"), fuzz_danger.PROGRAMS)
+def test_long_program_of_another_language_is_judged(head: str, piece: str, tail: str) -> None:
+    """B35: a script of 256 KB for another program, of which each word was compared with the rest of it."""
+    text = head + piece * (SIZE // 4 // len(piece)) + tail
+    assert classify(text, fuzz_danger.PLACE).level.label != "blocked"
+
+
 @pytest.mark.parametrize("size", [131_000, 131_071, 131_072, 200_000, 3_000_000])
 def test_here_document_of_any_size_is_text(size: int) -> None:
     """B14: the class of a long command is that of a short one."""

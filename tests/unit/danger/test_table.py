@@ -38,7 +38,7 @@ def test_rows_are_read() -> None:
             ),
             "sort": (OptionRow(path=("sort",), names=("-o",), effect="write", reason=""),),
         },
-        values={"git": git, "hub": git},
+        values={"git": git, "hub": git, "sort": frozenset({"-o"})},
         flags={"git": frozenset({"-p"})},
         written={("cp",): "last"},
         whole=frozenset({"find"}),
