@@ -24,8 +24,8 @@ from odek.app.isolation import (
     require_permitted,
 )
 from odek.app.project_approval import ApprovalState
-from odek.app.runtime import Runtime
-from odek.app.sandbox import SandboxPlan, owner_of, plan_sandbox, sandbox_spec
+from odek.app.runtime import Runtime, owner_of
+from odek.app.sandbox import SandboxPlan, plan_sandbox, sandbox_spec
 from odek.app.sandbox_image import image_doubts
 from odek.approval.description import describe_plainly
 from odek.approval.store import approval_key, short_id

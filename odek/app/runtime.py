@@ -14,8 +14,9 @@ from odek.approval.card import Person
 from odek.approval.gate import Operator
 from odek.config.settings import Settings
 from odek.events import Sink
-from odek.host import Host, trusted_path, which
+from odek.host import Host, read_identity, trusted_path, which
 from odek.model.types import Model
+from odek.sandbox.container.owner import Owner
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
 
 
@@ -51,3 +52,15 @@ def real_docker(host: Host) -> Docker:
 def random_hex(size_bytes: int) -> str:
     """Return new random lower-case hex digits, twice as many as the bytes asked for."""
     return os.urandom(size_bytes).hex()
+
+
+def owner_of(host: Host) -> Owner:
+    """Return who the containers of this process belong to."""
+    me = read_identity(host.pid)
+    return Owner(
+        pid=host.pid,
+        start=me.start_ticks if me else "",
+        boot=me.boot_id if me else "",
+        pidns=me.pid_namespace if me else "",
+        uid=host.uid,
+    )

@@ -22,7 +22,7 @@ from odek.app.project_approval import (
     approval_state,
     require_project_approval,
 )
-from odek.app.runtime import Runtime
+from odek.app.runtime import Runtime, owner_of
 from odek.app.sandbox_image import (
     LocalImage,
     ensure_image,
@@ -36,13 +36,12 @@ from odek.approval.request import ApprovalRequest
 from odek.config.values import expand_marked
 from odek.errors import OdekError
 from odek.events import Notice, Sink, WarningIssued
-from odek.host import Host, read_identity, start_of
+from odek.host import Host, start_of
 from odek.host_executor.files import PathWalk
 from odek.sandbox.build.builder import Build, BuildOptions
 from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
-from odek.sandbox.container.owner import Owner
 from odek.sandbox.container.start import Surroundings, start
 from odek.sandbox.docker import probe
 from odek.sandbox.engine import Engine, EngineRequirements, check_engine, own_user, query_engine
@@ -423,18 +422,6 @@ def sandbox_spec(
         git_outside=git_data_outside(host.cwd),
         umask=host.umask,
         attachments=request.attachments,
-    )
-
-
-def owner_of(host: Host) -> Owner:
-    """Return who the containers of this process belong to."""
-    me = read_identity(host.pid)
-    return Owner(
-        pid=host.pid,
-        start=me.start_ticks if me else "",
-        boot=me.boot_id if me else "",
-        pidns=me.pid_namespace if me else "",
-        uid=host.uid,
     )
 
 

@@ -11,23 +11,26 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
+from odek.app.runtime import owner_of
 from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.errors import StateFileError
 from odek.events import Notice, Sink, WarningIssued, ignore
-from odek.host import Host
+from odek.host import Host, start_of
 from odek.packaged import read_packaged
 from odek.sandbox.build import builder, context
 from odek.sandbox.build.builder import Build, BuildOptions
 from odek.sandbox.build.context import copy_context
 from odek.sandbox.build.dockerfile import NAME, Dockerfile, Inputs, lint, read_inputs
 from odek.sandbox.build.dockerignore import IGNORE_FILE, parse_ignore
+from odek.sandbox.build.scratch import scratch_folder, sweep_scratch
 from odek.sandbox.docker import Docker
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice, parse_default_digests, parse_default_dockerfile
@@ -217,7 +220,7 @@ def _find_labelled(dockerfile: Dockerfile, host: Host, docker: Docker) -> LocalI
         if not all(image_id for _, image_id in bases):
             return None
         fingerprint = context.fingerprint_sources(host.cwd, inputs.sources, parse_ignore(dockerfile.ignore))
-        with _staged(dockerfile, folder, inputs.sources) as staged:
+        with _staged(dockerfile, folder, inputs.sources, host) as staged:
             if image.labels[builder.INPUTS_LABEL] != builder.digest_inputs(dockerfile, bases, staged):
                 return None
     finally:
@@ -257,11 +260,12 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
         size = context.measure_context(host.cwd, sources, ignore, now=time.monotonic)
         if size.is_large:
             emit(WarningIssued(context.describe_size(size), hint=f"name what it does not need in {IGNORE_FILE}"))
-        with _staged(dockerfile, folder, sources) as staged:
+        with _staged(dockerfile, folder, sources, host) as staged:
             digest = builder.digest_inputs(dockerfile, bases, staged) if is_known else ""
             image = builder.build_image(
-                dockerfile, staged, docker, options, bases=bases, inputs_digest=digest, emit=emit
-            )
+                dockerfile, staged, docker, options, bases=bases, inputs_digest=digest,
+                id_file=os.path.join(os.path.dirname(staged), "id"), emit=emit,
+            )  # fmt: skip
     finally:
         os.close(folder)
     made = Build(image_id=image.id, bases=bases, inputs=fingerprint, volumes=image.volumes)
@@ -270,9 +274,14 @@ def make_image(dockerfile: Dockerfile, host: Host, options: BuildOptions, *, doc
 
 
 @contextmanager
-def _staged(dockerfile: Dockerfile, folder: int, sources: tuple[str, ...]) -> Iterator[str]:
-    """Copy what a build of `dockerfile` reads of the folder behind the descriptor `folder`, for the block."""
-    with builder.scratch_folder() as scratch:
+def _staged(dockerfile: Dockerfile, folder: int, sources: tuple[str, ...], host: Host) -> Iterator[str]:
+    """Copy what a build of `dockerfile` reads of the folder behind the descriptor `folder`, for the block.
+
+    The folder above the copy is odek's own, too.
+    """
+    owner = owner_of(host)
+    sweep_scratch(tempfile.gettempdir(), me=owner, start_of=start_of)
+    with scratch_folder(owner) as scratch:
         staged = os.path.join(scratch, "context")
         copy_context(folder, sources, parse_ignore(dockerfile.ignore), staged)
         _require_same_ignore(dockerfile, staged)

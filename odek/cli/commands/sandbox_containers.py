@@ -6,8 +6,7 @@ import json
 import time
 from dataclasses import asdict
 
-from odek.app.runtime import real_docker
-from odek.app.sandbox import owner_of
+from odek.app.runtime import owner_of, real_docker
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError

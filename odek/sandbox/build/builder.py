@@ -10,14 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shutil
-import stat
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from odek.events import Notice, Sink
@@ -43,9 +38,6 @@ INPUTS_LABEL = "io.odek.inputs"
 """digest_inputs of the build; missing where not all of what it read was known"""
 BUILD_TIMEOUT_S = 1800.0
 PROGRESS_EVERY_S = 3.0
-_SCRATCH = "odek-build-"
-_SCRATCH_NAME = re.compile(_SCRATCH + "[a-z0-9_]{8}")  # as tempfile makes them
-_STALE_S = 86_400.0  # no build takes that long
 _OUTPUT_BYTES = 1 << 20
 _DETAIL_LINES = 20
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})\s*")
@@ -82,13 +74,14 @@ def build_image(
     *,
     bases: tuple[tuple[str, str], ...] = (),
     inputs_digest: str = "",
+    id_file: str,
     emit: Sink,
     now: Callable[[], float] = time.monotonic,
 ) -> ImageFacts:
     """Build with the files in `folder` and return the image; `emit` gets the progress every few seconds.
 
     `bases`, (reference, ID) of what is built on, are looked at when a step fails for its processor;
-    `inputs_digest` becomes a label unless it is empty.
+    `inputs_digest` becomes a label unless it is empty. `id_file` is a path in a folder of odek's own.
 
     Raises SandboxConfigError. The client is killed when this ends early, an interrupt included;
     both builders then stop, and nothing half-made is ever returned.
@@ -96,29 +89,27 @@ def build_image(
     # it says no more than is true: the image after FROM is pulled whatever the switch says
     network = "with the network" if options.network else "without network"
     emit(Notice(f"building {dockerfile.tag} from {NAME}, its RUN steps {network}"))
-    with scratch_folder() as scratch:
-        id_file = os.path.join(scratch, "id")
-        labels = ((LABEL, dockerfile.sha256), *(((INPUTS_LABEL, inputs_digest),) if inputs_digest else ()))
-        argv = build_argv(
-            folder, tag=dockerfile.tag, labels=labels, id_file=id_file,
-            network=options.network, no_cache=options.no_cache,
-        )  # fmt: skip
-        done = run_long(
-            docker, *argv, doing=f"building {dockerfile.tag}", emit=emit, timeout_s=BUILD_TIMEOUT_S,
-            every_s=PROGRESS_EVERY_S, stdin=dockerfile.data, limit_bytes=_OUTPUT_BYTES, clock=now,
-        )  # fmt: skip
-        if done.timed_out:
-            raise SandboxConfigError(
-                f"{NAME} was not built within {BUILD_TIMEOUT_S / 60:.0f} minutes", hint=_HINT, detail=_detail(done)
-            )
-        if done.code != 0:
-            detail = _detail(done)
-            if OTHER_PROCESSOR.search(detail):
-                hint = explain_processor(bases, docker)
-            else:
-                hint = _HINT if options.network else explain_failure(detail)
-            raise SandboxConfigError(f"{NAME} could not be built", hint=hint, detail=detail)
-        built = _read_id(id_file)
+    labels = ((LABEL, dockerfile.sha256), *(((INPUTS_LABEL, inputs_digest),) if inputs_digest else ()))
+    argv = build_argv(
+        folder, tag=dockerfile.tag, labels=labels, id_file=id_file,
+        network=options.network, no_cache=options.no_cache,
+    )  # fmt: skip
+    done = run_long(
+        docker, *argv, doing=f"building {dockerfile.tag}", emit=emit, timeout_s=BUILD_TIMEOUT_S,
+        every_s=PROGRESS_EVERY_S, stdin=dockerfile.data, limit_bytes=_OUTPUT_BYTES, clock=now,
+    )  # fmt: skip
+    if done.timed_out:
+        raise SandboxConfigError(
+            f"{NAME} was not built within {BUILD_TIMEOUT_S / 60:.0f} minutes", hint=_HINT, detail=_detail(done)
+        )
+    if done.code != 0:
+        detail = _detail(done)
+        if OTHER_PROCESSOR.search(detail):
+            hint = explain_processor(bases, docker)
+        else:
+            hint = _HINT if options.network else explain_failure(detail)
+        raise SandboxConfigError(f"{NAME} could not be built", hint=hint, detail=detail)
+    built = _read_id(id_file)
     # the containerd store may know the image by another digest than the one written to the file
     for ref in (built, dockerfile.tag):
         image = inspect_image(ref, docker) if ref else None
@@ -231,56 +222,6 @@ def describe_staleness(changed_bases: tuple[str, ...], *, files_changed: bool, t
     if not reasons:
         return ""
     return f"stale image {tag}: {' and '.join(reasons)}; `odek sandbox build` (or build --no-cache) makes it anew"
-
-
-@contextmanager
-def scratch_folder() -> Iterator[str]:
-    """Make a folder that nobody else can look into, for the block. Raises SandboxConfigError."""
-    try:
-        remove_stale(tempfile.gettempdir(), now_s=time.time())
-        made = tempfile.TemporaryDirectory(prefix=_SCRATCH)
-    except OSError as error:
-        raise SandboxConfigError(
-            "no temporary folder can be made for the build",
-            hint="make room in /tmp, or let TMPDIR name a folder with room",
-            detail=visible(str(error.strerror)),
-        ) from error
-    with made as folder:
-        try:
-            yield folder
-        finally:
-            make_removable(folder)
-
-
-def remove_stale(parent: str, *, now_s: float) -> None:
-    """Remove from `parent` the scratch folders, copies of projects in them, of an odek that was killed long ago.
-
-    `now_s` is wall-clock time. Nobody else can make a folder that belongs to this user; and what the user
-    made by hand has hardly both such a name and the mode of a folder of tempfile's.
-    """
-    with suppress(OSError):
-        for name in os.listdir(parent):
-            path = os.path.join(parent, name)
-            if not _SCRATCH_NAME.fullmatch(name):
-                continue
-            status = os.lstat(path)
-            is_own = status.st_mode == stat.S_IFDIR | 0o700 and status.st_uid == os.getuid()
-            if is_own and now_s - status.st_mtime > _STALE_S:
-                make_removable(path)
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def make_removable(folder: str) -> None:
-    """Let the owner write every folder below `folder`; nobody else must be able to.
-
-    Pythons from before 2024 would do it at removal and by the names of links as well: what a link in a
-    closed folder leads to, anywhere on this machine, got another mode (CVE-2023-6597).
-    """
-    for parent, names, _ in os.walk(folder):
-        for name in names:
-            path = os.path.join(parent, name)
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
 
 
 def _readable(text: str) -> list[str]:

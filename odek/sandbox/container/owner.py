@@ -50,11 +50,15 @@ class Owner:
             *((f"io.odek.{field}", str(getattr(self, field))) for field in _FIELDS),
         )
 
+    def line(self) -> str:
+        """the fields as LIST_TEMPLATE prints them behind an ID"""
+        return "\t".join(json.dumps(str(getattr(self, field))) for field in _FIELDS)
+
 
 def parse_listing(text: str) -> tuple[tuple[str, Owner | None], ...]:
     """Return (container ID, owner) of each line; the owner is None where the labels make no sense."""
     rows = (line.partition("\t") for line in text.split("\n"))
-    return tuple((container, _parse_owner(fields)) for container, _, fields in rows if _FULL_ID.fullmatch(container))
+    return tuple((container, parse_owner(fields)) for container, _, fields in rows if _FULL_ID.fullmatch(container))
 
 
 def choose_leftovers(
@@ -78,7 +82,8 @@ def choose_leftovers(
     )
 
 
-def _parse_owner(text: str) -> Owner | None:
+def parse_owner(text: str) -> Owner | None:
+    """Return the owner that `Owner.line` wrote, None when it is not one."""
     try:
         fields = tuple(map(json.loads, text.split("\t")))
     except ValueError:

@@ -7,6 +7,7 @@ killed outright, the lease takes it down (argv.run_argv).
 from __future__ import annotations
 
 import itertools
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from odek.sandbox.argv import (
     remove_argv,
     run_argv,
 )
+from odek.sandbox.build.scratch import sweep_scratch
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.failure_reasons import explain_no_start
@@ -65,6 +67,8 @@ class Surroundings:
     emit: Sink
     """takes a sentence for the user"""
     clock: Callable[[], float] = time.monotonic
+    temporary_folder: Callable[[], str] = tempfile.gettempdir
+    """where builds of this user put their copies of a project"""
     mounts_of: Callable[[int], tuple[MountPoint, ...]] = read_mounts
     """what the process with a pid of this machine has mounted; () when that is not known"""
 
@@ -186,6 +190,7 @@ def _remove_by_nonce(docker: Docker, nonce: str) -> None:
 
 def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings) -> None:
     """Remove what dead odeks left behind. Never an obstacle: a failure is not the user's problem."""
+    sweep_scratch(world.temporary_folder(), me=world.owner, start_of=world.start_of)
     done = listing.wait(_SWEEP_TIMEOUT_S)
     if done.code != 0:
         return

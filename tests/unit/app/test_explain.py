@@ -21,13 +21,14 @@ from fakes.runtimes import fake_runtime
 from odek.app.config import config_of
 from odek.app.explain import Explanation, explain_run
 from odek.app.isolation import CommandProfile
-from odek.app.sandbox import SandboxPlan, owner_of, plan_sandbox, sandbox_spec
+from odek.app.runtime import owner_of
+from odek.app.sandbox import SandboxPlan, plan_sandbox, sandbox_spec
 from odek.approval.store import approval_key
 from odek.cli.explain_view import explanation_to_json, fill, render_explanation, shell_word
 from odek.config.settings import Settings
 from odek.events import Event
 from odek.sandbox.argv import build_argv, run_argv
-from odek.sandbox.build.builder import INPUTS_LABEL, LABEL, digest_inputs, scratch_folder
+from odek.sandbox.build.builder import INPUTS_LABEL, LABEL, digest_inputs
 from odek.sandbox.image.reference import BUSYBOX_TAG
 from odek.sandbox.network.plan import Network, NetworkPlan
 
@@ -482,8 +483,9 @@ def test_same_build_in_another_home_is_used(tmp_path: Path) -> None:
     case = Case(tmp_path, image="")
     dockerfile, base = case.plan.request.dockerfile, "sha256:" + "d" * 64
     assert dockerfile is not None
-    with scratch_folder() as empty:
-        digest = digest_inputs(dockerfile, (("alpine:3.22", base),), empty)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty").chmod(0o700)
+    digest = digest_inputs(dockerfile, (("alpine:3.22", base),), str(tmp_path / "empty"))
     labels = {LABEL: dockerfile.sha256, INPUTS_LABEL: digest}
     docker = FakeDocker().on("version", has="{{.Server.Arch}}", stdout="amd64\n").on("version", stdout="29\n")
     docker.on("info", stdout=INFO)

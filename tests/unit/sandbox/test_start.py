@@ -52,6 +52,7 @@ class Scene:
     said: list[str] = field(default_factory=list)
     living: dict[int, str] = field(default_factory=dict)
     mounts_of: Callable[[int], tuple[MountPoint, ...]] = lambda _: ()
+    temporary_folder: str = "/nowhere"
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def start(self) -> Container:
@@ -63,6 +64,7 @@ class Scene:
             next_number=self.numbers.__next__,
             emit=texts_to(self.said),
             clock=self.docker.now,
+            temporary_folder=lambda: self.temporary_folder,
             mounts_of=self.mounts_of,
         )
         return start(self.spec, self.docker, world)
@@ -726,3 +728,15 @@ def test_sweep_that_fails_blocks_nothing(answers: dict[str, dict[str, Any]], sce
     assert scene.start().facts == FACTS
     assert (scene.said, scene.docker.now() - before <= 10) == ([], True)
     scene.docker.assert_no_client_left("run")
+
+
+def test_start_sweeps_the_copies_of_killed_builds(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """E13: each start, not only the next build; another living odek's copy stays."""
+    folder = tmp_path_factory.mktemp("tmp")
+    for name, pid in (("deadaaaa", 8), ("liveaaaa", 9)):
+        (folder / f"odek-build-{name}").mkdir(mode=0o700)
+        (folder / f"odek-build-{name}" / "owner").write_text(replace(OWNER, pid=pid).line())
+    scene.temporary_folder, scene.living = str(folder), {9: "42"}
+    script(scene)
+    scene.start()
+    assert os.listdir(folder) == ["odek-build-liveaaaa"]
