@@ -109,6 +109,7 @@ def require_shareable(host: Host) -> None:
         docker_host=client.host,  # that of a context as well (F5)
         docker_config=client.folder,
         home_of_owner=home_of_owner(host.cwd),
+        operator_folder=host.operator_home.folder,
     )
 
 

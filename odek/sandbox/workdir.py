@@ -44,12 +44,19 @@ _DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 
 
 def check_workdir(
-    workdir: str, *, home: str, docker_host: str, docker_config: str = "", home_of_owner: str = ""
+    workdir: str,
+    *,
+    home: str,
+    docker_host: str,
+    docker_config: str = "",
+    home_of_owner: str = "",
+    operator_folder: str = "",
 ) -> None:
     """Refuse to share a folder that holds the keys to the machine, to a user's account or to odek itself.
 
     `workdir` has its links resolved. `docker_host` and `docker_config` are the variables DOCKER_HOST
-    and DOCKER_CONFIG, `home_of_owner` is the home of who owns the folder; "" where there is none.
+    and DOCKER_CONFIG, `home_of_owner` is the home of who owns the folder, `operator_folder` is what
+    ODEK_HOME names; "" where there is none.
     Raises SandboxConfigError.
     """
     hint = "change into the folder of a project"
@@ -65,12 +72,15 @@ def check_workdir(
         raise SandboxConfigError(
             f'"{visible(workdir)}" is part of the system and is not shared with a sandbox', hint=hint
         )
-    state = os.path.realpath(os.path.join(home, ".odek")) if home else ""
-    if state and (_inside(state, workdir) or _inside(workdir, state)):
-        raise SandboxConfigError(
-            f'"{visible(workdir)}" holds ~/.odek: sharing it would hand odek\'s settings and approvals to the sandbox',
-            hint=hint,
-        )
+    for shown, folder in (("~/.odek", os.path.join(home, ".odek") if home else ""), ("ODEK_HOME", operator_folder)):
+        state = os.path.realpath(folder) if folder else ""
+        if state and (_inside(state, workdir) or _inside(workdir, state)):
+            where = "holds" if _inside(state, workdir) else "is inside"
+            raise SandboxConfigError(
+                f'"{visible(workdir)}" {where} {shown}: sharing it would hand odek\'s settings and approvals to the '
+                "sandbox",
+                hint=hint,
+            )
     client = docker_config or (os.path.join(home, ".docker") if home else "")
     settings = os.path.realpath(os.path.join(workdir, client)) if client else ""
     if settings and (_inside(settings, workdir) or _inside(workdir, settings)):

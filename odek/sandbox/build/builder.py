@@ -26,6 +26,7 @@ from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import (
     OTHER_PROCESSOR,
     ImageFacts,
+    explain_platform,
     explain_processor,
     find_image,
     find_or_pull,
@@ -182,7 +183,8 @@ def obtain_bases(bases: tuple[str, ...], docker: Docker, *, network: bool, emit:
                 ImageChoice(ref=ref, origin=f"{NAME}: FROM", chosen_by_project=True), docker, emit=emit
             ).id
         except ImageUnavailable as error:
-            raise SandboxConfigError(error.message, hint=_BASE_HINT, detail=error.detail) from error
+            hint = explain_platform(error.detail) or _BASE_HINT
+            raise SandboxConfigError(error.message, hint=hint, detail=error.detail) from error
         image = inspect_image(image_id, docker)
         if not network and (image is None or image.triggers):
             trigger = visible(truncate(image.triggers[0], 160)) if image else "unreadable"

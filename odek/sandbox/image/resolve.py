@@ -49,6 +49,14 @@ _ABSENT = re.compile(
     re.IGNORECASE,
 )
 """how Docker and podman say that an image is not there, or not for this machine"""
+_NO_SUCH_PLATFORM = re.compile(
+    r"no matching manifest for (?P<docker>\S+)|no match for platform in manifest"
+    r"|image operating system \"?(?P<system>\w+)"
+    r"|no image found in (?:manifest list|image index) for architecture \"?(?P<podman>\w+)"
+    r"|does not provide the (?:specified )?platform \(?(?P<store>[\w/]+)",
+    re.IGNORECASE,
+)
+"""how Docker, its containerd store and podman say that a registry has the image, but not for this machine"""
 OTHER_PROCESSOR = re.compile(r"exec format error", re.IGNORECASE)
 """what runc, crun and shells say of a program for another processor"""
 _HEX_WORD = re.compile(r"[0-9a-f]+")
@@ -239,6 +247,22 @@ def explain_processor(images: Sequence[tuple[str, str]], docker: Docker) -> str:
     )
 
 
+def explain_platform(words: str) -> str:
+    """Return a hint when `words`, of a failed pull, say that the image is for other machines; else "". Pure."""
+    found = _NO_SUCH_PLATFORM.search(words)
+    if not found:
+        return ""
+    if found["system"]:
+        return f"the image is one for {visible(found['system'])}; choose one for Linux"
+    machine = found["docker"] or found["podman"] or found["store"] or ""
+    platform = visible(machine.strip(",:;)(")[:40])
+    whose = f"{platform}, the platform" if platform else "the processor"
+    return (
+        f"the registry has this image, but not for {whose} of Docker's machine; choose another image or tag "
+        "(`docker manifest inspect NAME` lists platforms)"
+    )
+
+
 def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> SandboxError:
     if not pulled.timed_out and pulled.code not in OWN_FAILURES:  # no registry has been heard: nothing is known
         return SandboxConfigError(
@@ -262,7 +286,7 @@ def _pull_error(choice: ImageChoice, pulled: Completed, docker: Docker) -> Sandb
     why = f"within {PULL_TIMEOUT_S / 60:.0f} minutes" if pulled.timed_out else "by Docker"
     return ImageUnavailable(
         f'image "{visible(choice.ref)}" could not be pulled {why} ({choice.origin})',
-        hint=_hint_without(choice),
+        hint=explain_platform(pulled.stderr.text) or _hint_without(choice),
         detail=docker_output(pulled),
     )
 

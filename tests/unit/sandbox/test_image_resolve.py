@@ -11,6 +11,7 @@ from fakes.notices import texts_to
 
 from odek.errors import Interrupted
 from odek.sandbox.argv import find_image_argv
+from odek.sandbox.build.builder import obtain_bases
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import PULL_TIMEOUT_S, explain_processor, find_image, find_or_pull
@@ -301,3 +302,40 @@ def test_processors_are_named_as_far_as_docker_tells(image: str, machine: str, h
     described = [{"Id": IMAGE_ID, "Architecture": architecture, "Variant": variant, "Config": None}] if image else []
     docker = FakeDocker().on("version", stdout=f"{machine}\n").on("image", "inspect", stdout=json.dumps(described))
     assert explain_processor((("a:1", IMAGE_ID),), docker) == hint
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (
+            "no matching manifest for linux/arm64/v8 in the manifest list entries",
+            "not for linux/arm64/v8, the platform",
+        ),
+        (
+            "no matching manifest for linux/386 in the manifest list entries: not found",
+            "not for linux/386, the platform",
+        ),
+        ("no matching manifest for unknown in the manifest list entries", "not for unknown, the platform"),
+        (
+            "failed to resolve reference: no match for platform in manifest: not found",
+            "not for the processor of Docker's",
+        ),
+        (
+            'no image found in image index for architecture "arm64", variant "", OS "linux"',
+            "not for arm64, the platform",
+        ),
+        ('image operating system "windows" cannot be used on this platform', "one for windows; choose one for Linux"),
+        ("does not provide the specified platform (linux/s390x)", "not for linux/s390x, the platform"),
+        ("no matching manifest for \x1b[2Jx in the manifest", "not for \\x1b[2Jx, the platform"),
+    ],
+)
+def test_image_for_other_machines_only_says_so(words: str, named: str) -> None:
+    """E14: also for the base of a build; it is still an image that no registry gives."""
+    docker = FakeDocker().on("image", "inspect", code=1, stderr=MISSING).on("version", stdout="29\n")
+    docker.on("pull", code=1, stderr=f"Error response from daemon: {words}\n")
+    with pytest.raises(ImageUnavailable) as refused:
+        obtain(docker)
+    assert named in refused.value.hint
+    with pytest.raises(SandboxConfigError) as of_base:
+        obtain_bases(("alpine:3.22",), docker, network=False, emit=print)
+    assert named in of_base.value.hint

@@ -68,6 +68,34 @@ def test_folder_whose_name_docker_would_change_is_refused_with_the_characters(na
     assert refused.value.hint == "rename the folder"
 
 
+@pytest.mark.parametrize(
+    ("home", "named", "workdir", "words"),
+    [
+        ("/home/u", "", "/home/u/.odek", "holds ~/.odek"),
+        ("/home/u", "", "/home/u/.odek/sessions", "is inside ~/.odek"),
+        ("/home/u", "/home/u/.odek", "/home/u/.odek/a/b", "is inside ~/.odek"),
+        ("/home/u", "/srv/odek", "/srv/odek", "holds ODEK_HOME"),
+        ("/home/u", "/srv/odek", "/srv/odek/sessions/x", "is inside ODEK_HOME"),
+        ("/home/u", "/srv/me/odek", "/srv/me", "holds ODEK_HOME"),
+        ("", "/srv/odek", "/srv/odek/sessions", "is inside ODEK_HOME"),
+        ("/home/u", "/srv/odek", "/home/u/.odek/sessions", "is inside ~/.odek"),
+    ],
+)
+def test_folder_with_odeks_own_files_is_refused(home: str, named: str, workdir: str, words: str) -> None:
+    """R-34, E3: what is in there rules later runs, and a folder in it is one that odek itself works in."""
+    with pytest.raises(SandboxConfigError, match=f"{words}: sharing it would hand odek's settings"):
+        check_workdir(workdir, home=home, docker_host="", operator_folder=named)
+    check_workdir("/srv/odekish/p", home=home, docker_host="", operator_folder=named)
+
+
+def test_link_to_odeks_own_files_is_followed(tmp_path: Path) -> None:
+    """R-34, E3."""
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / "sessions").mkdir(parents=True)
+    with pytest.raises(SandboxConfigError, match="is inside ODEK_HOME"):
+        check_workdir(str(tmp_path / "real" / "sessions"), home="", docker_host="", operator_folder=f"{tmp_path}/link")
+
+
 @pytest.mark.parametrize("workdir", ["/tmp", "/var/tmp", "/dev/shm", "/private/tmp"])
 def test_folder_that_all_programs_share_is_refused(workdir: str) -> None:
     """A8: it holds sockets of other programs; a folder below it is a project like any other."""
@@ -115,7 +143,7 @@ def test_settings_of_the_docker_client_elsewhere_are_no_obstacle() -> None:
 @pytest.mark.parametrize("workdir", ["/home/u", "/home/u/.odek", "/home/u/.odek/sessions"])
 def test_folder_that_holds_or_is_the_state_of_odek_is_refused(workdir: str) -> None:
     """R-61: approvals must not be the sandbox's to write."""
-    with pytest.raises(SandboxConfigError, match=r"holds ~/\.odek"):
+    with pytest.raises(SandboxConfigError, match=r"(holds|is inside) ~/\.odek"):
         check_workdir(workdir, home="/home/u", docker_host="")
 
 
@@ -125,7 +153,7 @@ def test_folder_that_holds_a_linked_state_folder_is_refused(tmp_path: Path) -> N
     home.mkdir()
     (dotfiles / "odek").mkdir(parents=True)
     (home / ".odek").symlink_to(dotfiles / "odek")
-    with pytest.raises(SandboxConfigError, match=r"holds ~/\.odek"):
+    with pytest.raises(SandboxConfigError, match=r"(holds|is inside) ~/\.odek"):
         check_workdir(str(dotfiles), home=str(home), docker_host="")
 
 
