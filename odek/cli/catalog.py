@@ -1,18 +1,18 @@
 """Every command with its options, asked of the parsers themselves: for completion, man page and docs.
 
-A command is called with a word that no command line can hold; its parser answers by handing itself
-over before anything else happens. So there is no second list that could differ.
+Each module of a command makes its parser on request. So there is no second list that could differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, cast
+from typing import cast
 
 from odek.cli.main import COMMANDS
-from odek.cli.parser import DESCRIBE, HIDDEN, Action, CommandParser, Described
+from odek.cli.parser import HIDDEN, CommandParser, ParserAction
+from odek.cli.subcommands import Subcommand
 from odek.config.settings import BY_KEY
 
 
@@ -60,11 +60,10 @@ def read_pages() -> tuple[Page, ...]:
     pages: list[Page] = []
     for name, (module_name, summary) in COMMANDS.items():
         module = import_module(module_name)
-        actions = getattr(module, "ACTIONS", None)
-        if not isinstance(actions, dict):
-            pages.append(_page((name,), summary, _parser_of(module.main)))
+        actions: Mapping[str, Subcommand] = getattr(module, "ACTIONS", {})
+        if not actions:
+            pages.append(_page((name,), summary, module.parser()))
             continue
-        first = tuple(dict.fromkeys(words[0] for words in actions))
         pages.append(
             Page(
                 words=(name,),
@@ -73,22 +72,12 @@ def read_pages() -> tuple[Page, ...]:
                 arguments=(),
                 groups=(),
                 examples=(),
-                actions=first,
+                actions=tuple(dict.fromkeys(words.split()[0] for words in actions)),
             )
         )
-        for words, (action_module, function, action_summary) in actions.items():
-            action = getattr(import_module(action_module), function)
-            pages.append(_page((name, *words), action_summary, _parser_of(action)))
+        for words, action in actions.items():
+            pages.append(_page((name, *words.split()), action.summary, action.parser()))
     return tuple(pages)
-
-
-def _parser_of(main: Callable[..., int]) -> CommandParser:
-    nothing: Any = None  # a command reads its arguments before it looks at the world
-    try:
-        main([DESCRIBE], nothing, nothing)
-    except Described as answer:
-        return answer.parser
-    raise AssertionError(f"{main.__module__} does not read its arguments with a CommandParser")
 
 
 def _page(words: tuple[str, ...], summary: str, parser: CommandParser) -> Page:
@@ -117,7 +106,7 @@ def _groups(parser: CommandParser) -> Iterator[tuple[str, tuple[Flag, ...]]]:
             yield group.title or "", flags
 
 
-def _flag(action: Action) -> Flag:
+def _flag(action: ParserAction) -> Flag:
     takes_value = action.nargs != 0
     option = BY_KEY.get(action.dest)
     names = sorted(action.option_strings, key=lambda name: name.startswith("--"))
@@ -129,5 +118,5 @@ def _flag(action: Action) -> Flag:
     )
 
 
-def _help(action: Action) -> str:
+def _help(action: ParserAction) -> str:
     return (action.help or "").replace("%%", "%")

@@ -19,21 +19,9 @@ from odek.text import truncate, visible
 _HEADINGS = {"model": "model", "limits": "limits of a task", "agent": "agent", "tools": "tools", "sandbox": "sandbox"}
 
 
-DESCRIBE = "\0describe"
-"""an argument that no process can be given"""
-
-
 HIDDEN = argparse.SUPPRESS
 """the help of what is taken and not shown"""
-Action = argparse.Action
-
-
-class Described(BaseException):
-    """The answer to DESCRIBE; derives from BaseException because no error handler is to take it."""
-
-    def __init__(self, parser: CommandParser) -> None:
-        super().__init__(parser.command)
-        self.parser = parser
+ParserAction = argparse.Action
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -94,8 +82,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def read(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         """Return the parsed flags and everything after `--`."""
-        if arguments == [DESCRIBE]:
-            raise Described(self)
         rest: list[str] = []
         if "--" in arguments:
             cut = arguments.index("--")

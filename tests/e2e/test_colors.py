@@ -36,7 +36,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("config", "view"),
     ("models",),
     ("init",),
-    *(("sandbox", *words) for words in ACTIONS),
+    *(("sandbox", *words.split()) for words in ACTIONS),
     ("approvals", "list"),
     ("danger", "explain", "rm -rf /"),
     ("completion", "bash"),

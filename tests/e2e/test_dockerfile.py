@@ -162,9 +162,9 @@ def test_image_is_saved_and_loaded_by_file(odek: Odek, docker_engine: Engine, ba
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say what to do with the sandbox"),
-        (("bild",), '"bild" is no action of odek sandbox'),
-        (("image",), '"image" is no action of odek sandbox'),
+        ((), "say what to do: odek sandbox ACTION"),
+        (("bild",), '"bild" is not an action of odek sandbox'),
+        (("image",), '"image" is not an action of odek sandbox'),
         (("build", "x"), "unrecognized arguments: x"),
         (("image", "save"), "name one file"),
         (("image", "save", "a", "b"), "name one file"),

@@ -14,6 +14,7 @@ from odek.cli.main import COMMANDS
 from odek.config.settings import OPTIONS, flag_options
 
 SESSION_HINT = "one of: list, show, export, trim, delete, cleanup; `odek session --help` explains them"
+CONFIG_HINT = "one of: view, schema; `odek config --help` explains them"
 KEYLESS = {"ODEK_BASE_URL": "http://127.0.0.1:9/v1"}
 
 
@@ -41,18 +42,18 @@ def docker_log(odek: Odek, tmp_path: Path) -> tuple[Path, dict[str, str]]:
         (("run", "--sandbox-env", "A=1", "x"), "unrecognized arguments: --sandbox-env", "did you mean"),
         (("run", "--sandbox-memory"), "argument --sandbox-memory: expected one argument", "`odek run --help`"),
         (("run", "--sandbox=no", "x"), "argument --sandbox: ignored explicit argument 'no'", "`odek run --help`"),
-        (("config",), "say what to show", "one of: view, schema; `odek config --help` explains them"),
-        (("config", "veiw"), '"veiw" cannot be shown', "one of: view, schema; `odek config --help` explains them"),
-        (("session",), "say what to do with which session", SESSION_HINT),
-        (("session", "lst"), '"lst" is no action of odek session', SESSION_HINT),
-        (("session", "trim", "1"), "odek session trim takes other words than these", "odek session trim ID N"),
-        (("session", "delete"), "odek session delete takes other words than these", "odek session delete ID…"),
+        (("config",), "say what to do: odek config ACTION", CONFIG_HINT),
+        (("config", "veiw"), '"veiw" is not an action of odek config', CONFIG_HINT),
+        (("session",), "say what to do: odek session ACTION", SESSION_HINT),
+        (("session", "lst"), '"lst" is not an action of odek session', SESSION_HINT),
+        (("session", "trim", "1"), "the following arguments are required: N", "`odek session trim --help`"),
+        (("session", "delete"), "the following arguments are required: ID", "`odek session delete --help`"),
         (("run", "-"), "the task on stdin is empty", "find out why the command before the pipe prints nothing"),
         (("config", "view", "--jsn"), "unrecognized arguments: --jsn", "did you mean --json?"),
         (("init", "--gloabl"), "unrecognized arguments: --gloabl", "did you mean --global?"),
         (("version", "--jso"), "unrecognized arguments: --jso", "did you mean --json?"),
         (("demo", "now"), "unrecognized arguments: now", "`odek demo --help` lists the options"),
-        (("sandbox",), "say what to do with the sandbox", "`odek sandbox --help` explains them"),
+        (("sandbox",), "say what to do: odek sandbox ACTION", "`odek sandbox --help` explains them"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
 from odek.approval.display import field, readable, value
 from odek.approval.store import ApprovalStore, StoredApproval, record_to_json, short_id
-from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
+from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.terminal import Terminal
 from odek.errors import OdekError, UsageError
 from odek.host import Host
@@ -19,42 +20,55 @@ MIN_DIGITS = 4
 _UNDESCRIBED = "(no description: written by another tool)"
 
 
-def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Carry out `odek approvals list` and `odek approvals revoke`."""
-    parser = CommandParser(
-        "approvals",
-        COMMANDS["approvals"][1],
-        usage="list [--json] | revoke KEY… | revoke --here | revoke --all",
-        examples=(
-            "odek approvals list",
-            "odek approvals revoke 61df288e2037",
-            "cd ~/src/app && odek approvals revoke --here",
-        ),
-        actions=("list", "revoke"),
+def list_approvals_parser() -> CommandParser:
+    """Return the parser of `odek approvals list`."""
+    made = CommandParser(
+        "approvals list", "list what was approved with t", usage="[--json]", examples=("odek approvals list",)
     )
-    parser.add_argument("words", nargs="*", metavar="list | revoke KEY…", help="KEY: the beginning of a listed key")
-    parser.add_argument("--json", action="store_true", help="the list, or what was revoked, as JSON")
-    parser.add_argument("--here", action="store_true", help="revoke what was approved for the working directory")
-    parser.add_argument("--all", action="store_true", help="revoke every approval")
-    parsed, rest = parser.read(arguments)
-    words = [*parsed.words, *rest]
-    store = ApprovalStore(StateFolder(host.operator_home))
-    if words == ["list"] and not (parsed.here or parsed.all):
-        entries = store.entries()
-        terminal.answer(_as_json(entries) if parsed.json else render_entries(entries, here=host.cwd))
-        return 0
-    if words[:1] != ["revoke"] or (bool(words[1:]) + parsed.here + parsed.all) != 1:
-        raise UsageError(
-            "say what to do: odek approvals list, or odek approvals revoke with a KEY, --here or --all",
-            hint="`odek approvals --help` explains it",
-        )
-    chosen = _choose(store.entries(), words[1:], here=host.cwd if parsed.here else "")
+    made.add_argument("--json", action="store_true", help="the list as JSON")
+    return made
+
+
+def list_approvals(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the remembered approvals."""
+    parsed = list_approvals_parser().read_flags(arguments)
+    entries = _store(host).entries()
+    terminal.answer(_as_json(entries) if parsed.json else render_entries(entries, here=host.cwd))
+    return 0
+
+
+def revoke_parser() -> CommandParser:
+    """Return the parser of `odek approvals revoke`."""
+    made = CommandParser(
+        "approvals revoke",
+        "take back what was approved with t: it is asked about again",
+        usage="KEY… | --here | --all [--json]",
+        examples=("odek approvals revoke 61df288e2037", "cd ~/src/app && odek approvals revoke --here"),
+    )
+    made.add_argument("keys", nargs="*", metavar="KEY", help="the beginning of a listed key")
+    made.add_argument("--here", action="store_true", help="revoke what was approved for the working directory")
+    made.add_argument("--all", action="store_true", help="revoke every approval")
+    made.add_argument("--json", action="store_true", help="what was revoked as JSON")
+    return made
+
+
+def revoke(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Forget approvals and print which."""
+    parsed, rest = revoke_parser().read(arguments)
+    keys, store = [*parsed.keys, *rest], _store(host)
+    if (bool(keys) + parsed.here + parsed.all) != 1:
+        raise UsageError("say what to revoke: a KEY, --here or --all", hint="`odek approvals list` shows the keys")
+    chosen = _choose(store.entries(), keys, here=host.cwd if parsed.here else "")
     if chosen:
         store.forget([entry.key for entry in chosen])
     terminal.answer(_as_json(chosen) if parsed.json else _render_revoked(chosen))
     if parsed.here:
         _warn_of_undescribed(store.entries(), terminal)
     return 0
+
+
+def _store(host: Host) -> ApprovalStore:
+    return ApprovalStore(StateFolder(host.operator_home))
 
 
 def find_entry(entries: Sequence[StoredApproval], text: str) -> StoredApproval:
@@ -136,3 +150,10 @@ def _render_revoked(revoked: Sequence[StoredApproval]) -> str:
 
 def _as_json(entries: Sequence[StoredApproval]) -> str:
     return json.dumps(entries_to_json(entries), indent=2)
+
+
+ACTIONS = {
+    "list": Subcommand(__name__, "list what was approved with t", "list_approvals"),
+    "revoke": Subcommand(__name__, "take back what was approved with t", "revoke"),
+}
+main = partial(run_subcommand, "approvals", ACTIONS)

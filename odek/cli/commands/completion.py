@@ -12,9 +12,9 @@ from odek.host import Host
 from odek.text import truncate, visible
 
 
-def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Print the script for one shell."""
-    parser = CommandParser(
+def parser() -> CommandParser:
+    """Return the parser of `odek completion`."""
+    made = CommandParser(
         "completion",
         COMMANDS["completion"][1],
         usage="bash | zsh | fish",
@@ -25,8 +25,13 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         ),
         actions=SHELLS,
     )
-    parser.add_argument("shell", nargs="*", metavar=" | ".join(SHELLS), help="the shell that is to complete")
-    parsed, rest = parser.read(arguments)
+    made.add_argument("shell", nargs="*", metavar=" | ".join(SHELLS), help="the shell that is to complete")
+    return made
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the script for one shell."""
+    parsed, rest = parser().read(arguments)
     del host
     words = [*parsed.shell, *rest]
     if len(words) != 1 or words[0] not in SHELLS:

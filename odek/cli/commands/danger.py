@@ -5,44 +5,27 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 from odek.app.config import load
 from odek.app.danger import expected_sandbox_policy, host_policy
 from odek.app.isolation import decide_sandbox
 from odek.cli.commands.run import PROFILE
 from odek.cli.parser import CommandParser
+from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
 from odek.danger.policy import PLACES, Action, Decision, Explanation, PolicyContext, Where, explain, explanation_to_json
 from odek.errors import UsageError
 from odek.host import Host
-from odek.text import truncate, visible
-
-ACTIONS = {
-    ("explain",): ("odek.cli.commands.danger", "explain_main", "tell the class of a command, and who would be asked")
-}
-"""the words of an action → its module, its function, one line for the list"""
+from odek.text import visible
 
 _MEANINGS: dict[Action, str] = {"allow": "allowed", "prompt": "asked about", "deny": "refused"}
 
 
-def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Carry out `odek danger explain`."""
-    if arguments[:1] == ["explain"]:
-        return explain_main(arguments[1:], host, terminal)
-    if {"--help", "-h"} & set(arguments) or arguments == ["help"]:
-        terminal.answer(_OVERVIEW)
-        return 0
-    given = truncate(visible(" ".join(arguments)), 60)
-    raise UsageError(
-        f'"{given}" is no action of odek danger' if given else "say what to do",
-        hint="`odek danger explain --help` explains the one there is",
-    )
-
-
-def explain_main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Print what odek thinks of one command, or of one on each line of stdin."""
-    parser = CommandParser(
+def describe_parser() -> CommandParser:
+    """Return the parser of `odek danger explain`."""
+    made = CommandParser(
         "danger explain",
         "tell the class of a shell command, and what a run here would do with it; runs nothing",
         usage="[OPTION…] COMMAND",
@@ -52,22 +35,28 @@ def explain_main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             "jq -c .command commands.jsonl | odek danger explain --json -",
         ),
     )
-    parser.add_argument(
+    made.add_argument(
         "words",
         nargs="*",
         metavar="COMMAND",
         help="the command, as one word; - reads a JSON string from each line of stdin",
     )
-    parser.add_settings(of="run")
-    parser.reword("--json", "The explanation as one line of JSON")
-    parsed, rest = parser.read(arguments)
+    made.add_settings(of="run")
+    made.reword("--json", "The explanation as one line of JSON")
+    return made
+
+
+def describe(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print what odek thinks of one command, or of one on each line of stdin."""
+    reader = describe_parser()
+    parsed, rest = reader.read(arguments)
     words = [*parsed.words, *rest]
     if len(words) != 1:
         raise UsageError(
             "give the command as one word, in quotes" if words else "give a command",
             hint="odek danger explain 'rm -rf build'",
         )
-    settings = load(host, parser.flags(parsed), terminal).settings
+    settings = load(host, reader.flags(parsed), terminal).settings
     here: Where = "sandbox" if decide_sandbox(PROFILE, settings).sandboxed else "host"
     contexts = _contexts(settings, host)
     for number, command in enumerate(_read_commands() if words == ["-"] else words):
@@ -132,9 +121,7 @@ def _why(decision: Decision, known: str) -> Iterator[str]:
         yield f"         lifted by {visible(decision.setting)}"
 
 
-_OVERVIEW = """\
-usage: odek danger explain [OPTION…] COMMAND
-
-Tell how odek judges shell commands.
-
-`odek danger explain --help` explains it."""
+ACTIONS = {
+    "explain": Subcommand(__name__, "tell the class of a command, and who would be asked", "describe"),
+}
+main = partial(run_subcommand, "danger", ACTIONS)

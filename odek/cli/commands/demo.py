@@ -35,11 +35,16 @@ from odek.sandbox.image.resolve import find_image
 _UNPRIVILEGED = 1000  # whom the demo's commands run as when root starts it
 
 
+def parser() -> CommandParser:
+    """Return the parser of `odek demo`."""
+    made = CommandParser("demo", COMMANDS["demo"][1], usage="[--json]", examples=("odek demo",))
+    made.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
+    return made
+
+
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Show one whole run. Nothing of it stays behind but, perhaps, the local image it made."""
-    parser = CommandParser("demo", COMMANDS["demo"][1], usage="[--json]", examples=("odek demo",))
-    parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
-    parsed = parser.read_flags(arguments)
+    parsed = parser().read_flags(arguments)
     image = _find_image(host, terminal)
     folder = tempfile.mkdtemp(prefix="odek-demo-", dir=_parent(host))
     try:

@@ -16,14 +16,19 @@ from odek.state import StateFolder
 from odek.text import visible
 
 
-def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Write ./odek.json, or with --global ~/.odek/config.json."""
-    parser = CommandParser(
+def parser() -> CommandParser:
+    """Return the parser of `odek init`."""
+    made = CommandParser(
         "init", COMMANDS["init"][1], usage="[--global] [--force]", examples=("odek init", "odek init --global")
     )
-    parser.add_argument("--global", "-g", action="store_true", dest="for_global", help="the operator's own file")
-    parser.add_argument("--force", "-f", action="store_true", help="replace a file that exists")
-    parsed = parser.read_flags(arguments)
+    made.add_argument("--global", "-g", action="store_true", dest="for_global", help="the operator's own file")
+    made.add_argument("--force", "-f", action="store_true", help="replace a file that exists")
+    return made
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Write ./odek.json, or with --global ~/.odek/config.json."""
+    parsed = parser().read_flags(arguments)
     source = Source.GLOBAL if parsed.for_global else Source.PROJECT
     text = render_template(source)
     if parsed.for_global:

@@ -14,18 +14,24 @@ from odek.host import Host
 from odek.text import visible
 
 
-def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Print the names, one a line; the one in force is marked at a terminal."""
-    parser = CommandParser(
+def parser() -> CommandParser:
+    """Return the parser of `odek models`."""
+    made = CommandParser(
         "models",
         COMMANDS["models"][1],
         usage="[--json] [OPTION…]",
         examples=("odek models", "odek models --provider ollama", "odek models --base-url http://127.0.0.1:8080/v1"),
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object: the address, the names, the one in force")
-    parser.add_settings()
-    parsed = parser.read_flags(arguments)
-    settings = load(host, parser.flags(parsed), terminal).settings
+    made.add_argument("--json", action="store_true", help="one JSON object: the address, the names, the one in force")
+    made.add_settings()
+    return made
+
+
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the names, one a line; the one in force is marked at a terminal."""
+    reader = parser()
+    parsed = reader.read_flags(arguments)
+    settings = load(host, reader.flags(parsed), terminal).settings
     listed = list_models(settings, host, notify=terminal.warn)
     current = settings.model.model
     if parsed.json:

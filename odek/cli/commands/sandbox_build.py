@@ -15,7 +15,7 @@ from odek.sandbox.build.dockerfile import NAME, SWITCH
 from odek.sandbox.errors import SandboxConfigError
 
 
-def build_parser() -> CommandParser:
+def parser() -> CommandParser:
     """Return the parser of `odek sandbox build`."""
     made = CommandParser(
         "sandbox build",
@@ -32,9 +32,9 @@ def build_parser() -> CommandParser:
     return made
 
 
-def build(arguments: list[str], host: Host, terminal: Terminal) -> int:
+def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Build, after the approval that a run asks for as well, and print the tag and the ID."""
-    parsed = build_parser().read_flags(arguments)
+    parsed = parser().read_flags(arguments)
     config = load(host, {}, terminal)
     dockerfile = read_dockerfile(host.cwd)
     if dockerfile is None:

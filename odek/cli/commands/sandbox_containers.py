@@ -16,16 +16,21 @@ from odek.sandbox.docker import Docker, probe
 from odek.text import plural, visible
 
 
-def ls(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """List the containers."""
-    parser = CommandParser(
+def ls_parser() -> CommandParser:
+    """Return the parser of `odek sandbox ls`."""
+    made = CommandParser(
         "sandbox ls",
         "list the containers that odek made here",
         usage="[--json]",
         examples=("odek sandbox ls", "odek sandbox ls --json | jq -r '.[].name'"),
     )
-    parser.add_argument("--json", action="store_true", help="everything about them as JSON")
-    parsed = parser.read_flags(arguments)
+    made.add_argument("--json", action="store_true", help="everything about them as JSON")
+    return made
+
+
+def ls(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """List the containers."""
+    parsed = ls_parser().read_flags(arguments)
     boxes = find_boxes(_docker(host), host)
     if parsed.json:
         terminal.answer(json.dumps([asdict(box) for box in boxes], indent=2))
@@ -36,17 +41,22 @@ def ls(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def rm(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Remove containers by name."""
-    parser = CommandParser(
+def rm_parser() -> CommandParser:
+    """Return the parser of `odek sandbox rm`."""
+    made = CommandParser(
         "sandbox rm",
         "remove containers of odek's by name or ID",
         usage="[--force] NAME…",
         examples=("odek sandbox rm odek-4242-1",),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="as `odek sandbox ls` shows them")
-    parser.add_argument("--force", "-f", action="store_true", help="also one that an odek at work uses")
-    parsed, rest = parser.read(arguments)
+    made.add_argument("names", nargs="*", metavar="NAME", help="as `odek sandbox ls` shows them")
+    made.add_argument("--force", "-f", action="store_true", help="also one that an odek at work uses")
+    return made
+
+
+def rm(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Remove containers by name."""
+    parsed, rest = rm_parser().read(arguments)
     names = [*parsed.names, *rest]
     if not names:
         raise UsageError("say which container to remove", hint="`odek sandbox ls` lists them")
@@ -57,16 +67,21 @@ def rm(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Remove what dead odeks left behind."""
-    parser = CommandParser(
+def prune_parser() -> CommandParser:
+    """Return the parser of `odek sandbox prune`."""
+    made = CommandParser(
         "sandbox prune",
         "remove containers whose odek is gone; every start does that too",
         usage="[--json]",
         examples=("odek sandbox prune",),
     )
-    parser.add_argument("--json", action="store_true", help="the removed ones as JSON")
-    parsed = parser.read_flags(arguments)
+    made.add_argument("--json", action="store_true", help="the removed ones as JSON")
+    return made
+
+
+def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Remove what dead odeks left behind."""
+    parsed = prune_parser().read_flags(arguments)
     docker = _docker(host)
     leftovers = tuple(box for box in find_boxes(docker, host) if box.standing == "left behind")
     remove_containers(leftovers, docker)

@@ -24,9 +24,9 @@ from odek.sandbox.offline.transfer import load_image, name_of, save_image
 from odek.sandbox_grammar import parse_reference
 
 
-def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Make an image from a static busybox and print its tag and ID."""
-    parser = CommandParser(
+def bootstrap_parser() -> CommandParser:
+    """Return the parser of `odek sandbox image bootstrap`."""
+    made = CommandParser(
         "sandbox image bootstrap",
         "make a small local image from a static busybox, for hosts that reach no registry",
         usage="[--busybox PATH] [--tag NAME]",
@@ -35,27 +35,37 @@ def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
             f'odek run --sandbox-image {BUSYBOX_TAG} "list the largest files"',
         ),
     )
-    parser.add_argument("--busybox", metavar="PATH", default="", help="the static busybox; unset: the one on PATH")
-    parser.add_argument("--tag", metavar="NAME", default=BUSYBOX_TAG, help=f"name of the image ({BUSYBOX_TAG})")
-    parsed = parser.read_flags(arguments)
+    made.add_argument("--busybox", metavar="PATH", default="", help="the static busybox; unset: the one on PATH")
+    made.add_argument("--tag", metavar="NAME", default=BUSYBOX_TAG, help=f"name of the image ({BUSYBOX_TAG})")
+    return made
+
+
+def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Make an image from a static busybox and print its tag and ID."""
+    parsed = bootstrap_parser().read_flags(arguments)
     tag = parse_reference(parsed.tag, "--tag")
     image_id = bootstrap_image(host, terminal, busybox=parsed.busybox, tag=tag)
     terminal.answer(f"{tag} {image_id}")
     return 0
 
 
-def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Write an image to a file and print its ID."""
-    parser = CommandParser(
+def save_parser() -> CommandParser:
+    """Return the parser of `odek sandbox image save`."""
+    made = CommandParser(
         "sandbox image save",
         "write a local image to a file, to carry it to a host that reaches no registry",
         usage="FILE [--image REF] [--json]",
         examples=("odek sandbox image save alpine.tar", "odek sandbox image save node.tar --image node:20-alpine"),
     )
-    parser.add_argument("file", nargs="*", metavar="FILE", help="the file to write; it must not exist")
-    parser.add_argument("--image", metavar="REF", default="", help="the image; unset: the pinned default")
-    parser.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")
-    parsed, rest = parser.read(arguments)
+    made.add_argument("file", nargs="*", metavar="FILE", help="the file to write; it must not exist")
+    made.add_argument("--image", metavar="REF", default="", help="the image; unset: the pinned default")
+    made.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")
+    return made
+
+
+def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Write an image to a file and print its ID."""
+    parsed, rest = save_parser().read(arguments)
     path = _one_file([*parsed.file, *rest], host, "save")
     choice = default_choice()
     if parsed.image:
@@ -68,19 +78,24 @@ def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Take in an image from a file and print its ID."""
-    parser = CommandParser(
+def load_parser() -> CommandParser:
+    """Return the parser of `odek sandbox image load`."""
+    made = CommandParser(
         "sandbox image load",
         "take in an image from a file; every digest in it is computed anew, and the image must be the expected one",
         usage="FILE [--id sha256:… | --image NAME@sha256:…] [--json]",
         examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
     )
-    parser.add_argument("file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote")
-    parser.add_argument("--id", metavar="ID", default="", help="the expected ID, as `save` printed it")
-    parser.add_argument("--image", metavar="REF", default="", help="the expected image, by a reference with a digest")
-    parser.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")
-    parsed, rest = parser.read(arguments)
+    made.add_argument("file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote")
+    made.add_argument("--id", metavar="ID", default="", help="the expected ID, as `save` printed it")
+    made.add_argument("--image", metavar="REF", default="", help="the expected image, by a reference with a digest")
+    made.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")
+    return made
+
+
+def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Take in an image from a file and print its ID."""
+    parsed, rest = load_parser().read(arguments)
     path = _one_file([*parsed.file, *rest], host, "load")
     if parsed.id and parsed.image:
         raise UsageError("--id and --image exclude each other", hint="give one of them")

@@ -31,10 +31,14 @@ _WORDS = "straße, 東京, 😀"
 _BOOTLOADER_VARIABLES = ("_PYI_", "_MEIPASS")
 
 
+def parser() -> CommandParser:
+    """Return the parser of `odek selftest`."""
+    return CommandParser("selftest", COMMANDS["selftest"][1], usage="", examples=("odek selftest",))
+
+
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the findings; 1 when something does not work."""
-    parser = CommandParser("selftest", COMMANDS["selftest"][1], usage="", examples=("odek selftest",))
-    parser.read_flags(arguments)
+    parser().read_flags(arguments)
     checks = tuple(_checks(host))
     terminal.answer_spans(render_checks(checks))
     return 1 if any(check.verdict == "fail" for check in checks) else 0

@@ -14,12 +14,17 @@ from odek.cli.terminal import Terminal
 from odek.host import Host
 
 
+def parser() -> CommandParser:
+    """Return the parser of `odek version`."""
+    made = CommandParser("version", COMMANDS["version"][1], usage="[--json]", examples=("odek version --json",))
+    made.add_argument("--json", action="store_true", help="version, kind of file, Python and path as JSON")
+    return made
+
+
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the version, or with --json what a bug report needs."""
     del host
-    parser = CommandParser("version", COMMANDS["version"][1], usage="[--json]", examples=("odek version --json",))
-    parser.add_argument("--json", action="store_true", help="version, kind of file, Python and path as JSON")
-    parsed = parser.read_flags(arguments)
+    parsed = parser().read_flags(arguments)
     terminal.answer(json.dumps(_facts()) if parsed.json else f"odek {__version__}")
     return 0
 
