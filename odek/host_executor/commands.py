@@ -16,7 +16,7 @@ from odek.cancel import current_token
 from odek.errors import FileAccessDenied
 from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOptions
 from odek.host_executor.files import WorkspaceFiles
-from odek.host_executor.processes import has_processes, stop_processes
+from odek.host_executor.processes import LimitTag, has_processes, stop_processes, tag_process
 from odek.host_executor.tree import WorkspaceTree
 from odek.process import Follower, Running, start_watcher, wait_all
 from odek.secret_names import is_secret_name
@@ -46,23 +46,27 @@ _SCRIPT = (
 _SCRIPT_APART = _SCRIPT.replace(" 2>&1; ", "; ")
 
 
-# Reads "+ PID MARK" for a command that starts ("-" for a PID that is not known yet) and "- PID MARK" for one
-# that has ended. At the end of its input, which is the end of odek however that came, it kills the process
-# groups of those that are still at work, and whatever else carries their marks.
+# Reads "+ PID MARK SIGNALS QUEUE" for a command that starts, the last two being its LimitTag, and "+ - MARK - -"
+# before it does; "- PID MARK - -" for one that has ended. At the end of its input, which is the end of odek however
+# that came, it kills the process groups of those that are still at work, and what else carries their marks or tags.
 _WHEN_GONE = f"""\
 calls=
-while read -r sign pid mark; do
+while read -r sign pid mark signals queue; do
   rest=
-  for call in $calls; do [ "${{call#*:}}" = "$mark" ] || rest="$rest $call"; done
+  for call in $calls; do case $call in *":$mark:"*) ;; *) rest="$rest $call" ;; esac; done
   calls=$rest
-  [ "$sign" = - ] || calls="$calls $pid:$mark"
+  [ "$sign" = - ] || calls="$calls $pid:$mark:$signals:$queue"
 done
 exec 2>/dev/null
 for call in $calls; do kill -KILL -- "-${{call%%:*}}"; done
 for call in $calls $calls; do
-  for file in $(grep -sl "{MARK_VARIABLE}=${{call#*:}}" /proc/[0-9]*/environ); do
+  rest=${{call#*:}}
+  mark=${{rest%%:*}} rest=${{rest#*:}}
+  tagged=$(grep -sl "^Max msgqueue size  *${{rest#*:}} " /proc/[0-9]*/limits)
+  tagged=$(grep -sl "^Max pending signals  *${{rest%:*}} " $tagged /dev/null)
+  for file in $tagged $(grep -sl "{MARK_VARIABLE}=$mark" /proc/[0-9]*/environ); do
     pid=${{file#/proc/}}
-    kill -KILL "${{pid%/environ}}"
+    kill -KILL "${{pid%/*}}"
   done
 done
 """
@@ -80,6 +84,7 @@ class _Job:
     running: Running
     mark: str
     """value of MARK_VARIABLE in its processes"""
+    tag: LimitTag | None
     started: float
     timeout_s: float
     apart: bool
@@ -87,7 +92,7 @@ class _Job:
 
     def stop(self) -> int:
         """End its processes; return how many could not be ended."""
-        return stop_processes(self.running.pid, f"{MARK_VARIABLE}={self.mark}")
+        return stop_processes(self.running.pid, f"{MARK_VARIABLE}={self.mark}", self.tag)
 
 
 class HostExecutor:
@@ -186,8 +191,16 @@ class HostExecutor:
             cwd=self.workspace,
             limit_bytes=OUTPUT_LIMIT_BYTES,
         )
-        self._tell_watcher("+", running.pid, mark)
-        return _Job(running=running, mark=mark, started=started, timeout_s=request.timeout_s, apart=script != _SCRIPT)
+        tag = tag_process(running.pid, mark)  # the shell has no command yet, and so no children
+        self._tell_watcher("+", running.pid, mark, tag)
+        return _Job(
+            running=running,
+            mark=mark,
+            tag=tag,
+            started=started,
+            timeout_s=request.timeout_s,
+            apart=script != _SCRIPT,
+        )
 
     def _follow(self, job: _Job) -> Follower:
         """Wait until the shell has ended (True) or its time is up (False)."""
@@ -230,11 +243,12 @@ class HostExecutor:
             stderr=errors if job.apart else None,
         )
 
-    def _tell_watcher(self, sign: str, pid: int | str, mark: str) -> None:
+    def _tell_watcher(self, sign: str, pid: int | str, mark: str, tag: LimitTag | None = None) -> None:
         if self._watcher is None:
             self._watcher = start_watcher(_WHEN_GONE, env={"PATH": os.defpath})
         if self._watcher is not None:
-            self._watcher.send(f"{sign} {pid} {mark}\n".encode())
+            limits = f"{tag.signals} {tag.queue_bytes}" if tag else "- -"
+            self._watcher.send(f"{sign} {pid} {mark} {limits}\n".encode())
 
     def _keep(self, running: Running) -> None:
         # a closed pipe would end the job with SIGPIPE, a full one would block it: keep it drained

@@ -94,6 +94,9 @@ HOSTILE = {
     "ignores signals": "trap '' TERM INT HUP; sleep 5{}",
     "stops itself": "sh -c 'kill -STOP $$; : 5{}'",
     "cleared environment, living parent": "env -i setsid sleep 5{} & sleep 5{}",
+    "cleared environment, orphan": "(env -i setsid sleep 5{} &); sleep 5{}",
+    "cleared environment, orphans of orphans": "(env -i setsid sh -c '(env -i setsid sleep 5{} &)' &); sleep 5{}",
+    "cleared environment, closed streams": "(env -i setsid sleep 5{} <&- >&- 2>&- &); sleep 5{}",
     "job control": "set -m 2>/dev/null; sleep 5{} & wait",
     "forks on and on": "f() { while :; do sleep 5{} & sleep 0.01; done; }; f & f & wait",
 }
@@ -101,7 +104,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("command", HOSTILE.values(), ids=HOSTILE.keys())
 def test_run_stops_the_whole_tree_at_its_limit(host: HostExecutor, command: str) -> None:
-    """R-40: setsid, double forks, stopped and trap-everything processes end with the command."""
+    """R-40, E10: setsid, double forks, stopped and trap-everything processes end with the command."""
     word = f"7{os.getpid()}"
     result = host.run("echo start; " + command.replace("{}", word), timeout_s=0.3)
     assert told(result) == (
@@ -117,12 +120,16 @@ def test_run_spares_the_servers_of_earlier_commands(tmp_path: Path) -> None:
     """R-40: a time-out stops its own command only."""
     host = HostExecutor(cwd=os.path.realpath(tmp_path), env=ENV)
     host.run("sleep 600 >/dev/null 2>&1 & echo $! >pid", timeout_s=LONG_S)
-    server = int((tmp_path / "pid").read_text())
+    host.run("(env -i setsid sh -c 'echo $$ >pid2; exec sleep 600' >/dev/null 2>&1 &)", timeout_s=LONG_S)
+    await_true(lambda: (tmp_path / "pid2").exists() and bool((tmp_path / "pid2").read_text()))
+    servers = [int((tmp_path / name).read_text()) for name in ("pid", "pid2")]
     try:
         assert host.run("sleep 600", timeout_s=0.2).timed_out
-        os.kill(server, 0)
+        for server in servers:
+            os.kill(server, 0)
     finally:
-        os.kill(server, signal.SIGKILL)
+        for server in servers:
+            os.kill(server, signal.SIGKILL)
 
 
 def test_run_stops_the_tree_and_passes_on_an_interrupt(host: HostExecutor) -> None:
@@ -234,12 +241,12 @@ sys.path.insert(0, {root!r})
 from odek.host_executor.commands import HostExecutor
 host = HostExecutor(cwd=os.getcwd(), env={env!r})
 host.run("sleep {server} >/dev/null 2>&1 &", timeout_s=60)
-host.run("setsid sleep {word} & (setsid setsid sleep {word} &) ; echo up >up; sleep {word}", timeout_s=600)
+host.run("setsid sleep {word} & (env -i setsid sleep {word} &) ; echo up >up; sleep {word}", timeout_s=600)
 """
 
 
 def test_command_ends_with_an_odek_that_is_killed(tmp_path: Path) -> None:
-    """F16: with what left its process group; a server of an earlier command goes on, as it does after odek."""
+    """F16, E10: with what left its process group; a server of an earlier command goes on, as it does after odek."""
     word, server = f"7{os.getpid()}1", f"7{os.getpid()}2"
     script = KILLED.format(root=os.getcwd(), env=ENV, word=word, server=server)
     with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path) as child:
