@@ -84,7 +84,8 @@ def repositories_around(folder: str) -> tuple[str, ...]:
 def open_home(where: OperatorHome, *, make: bool) -> int | None:
     """Return a descriptor of the operator's folder; None when it is missing and not to be made.
 
-    It is made with mode 0700, and given that mode when others had a part in it (F-60). Raises StateFileError.
+    It is made with mode 0700, and given that mode where others could read it (F-60). Raises StateFileError, also where
+    others can write it.
     """
     if not where.folder:
         raise NoHome("there is no home directory to keep odek's files in", hint=f"set HOME or {VARIABLE}")
@@ -136,7 +137,13 @@ def enter_folder(parent: int, name: str, path: str, uid: int, *, make: bool) -> 
     if status.st_uid != uid:
         os.close(descriptor)
         raise StateFileError(f'"{shown}" belongs to another user', hint=f"check HOME, or {_WAY_OUT}")
-    if status.st_mode & 0o077:
+    if status.st_mode & 0o022:  # what is in there may have been planted, and what is missing removed
+        os.close(descriptor)
+        raise StateFileError(
+            f'"{shown}" can be written by {_writers(status)}',
+            hint=f'check what it holds, then chmod 700 "{shown}", or {_WAY_OUT}',
+        )
+    if status.st_mode & 0o077:  # others could read its names, and nothing more
         os.fchmod(descriptor, 0o700)
     return descriptor
 

@@ -30,7 +30,7 @@ _REPAIR = "look at it, then repair or remove it"
 
 
 class StateFolder:
-    """~/.odek or a folder below it; made on the first write, mode 0700 whatever made it before (F-60)."""
+    """~/.odek or a folder below it; made on the first write, with mode 0700 (F-60)."""
 
     def __init__(self, where: OperatorHome, *, parts: tuple[str, ...] = ()) -> None:
         """`parts` name folders below the operator's, outermost first."""

@@ -174,6 +174,27 @@ def test_a_home_that_others_can_write_is_refused(mode: int, tmp_path: Path) -> N
     assert_refused(found(home, tmp_path / "work"), "can be written by")
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o722, 0o770])
+@pytest.mark.parametrize("name", [".odek", "state", ".odek/sessions"])
+def test_a_folder_of_the_operator_that_others_can_write_is_refused(name: str, mode: int, tmp_path: Path) -> None:
+    """F3, E3: it was given mode 0700 and what lay in it was obeyed, though others could have planted or removed it."""
+    home = tmp_path / "home"
+    fill(home / name.partition("/")[0])
+    named = {"ODEK_HOME": str(home / "state")} if name == "state" else {}
+    (home / name).chmod(mode)
+    where = found(home, tmp_path / "work", **named)
+    for label, read in READERS.items():
+        if name != ".odek/sessions" or "session" in label:
+            with pytest.raises(StateFileError) as caught:
+                read(where)
+            assert caught.value.message.startswith(f'"{home / name}" can be written by '), label
+            assert caught.value.message.endswith(f"(mode {mode:04o})")
+            assert f'check what it holds, then chmod 700 "{home / name}"' in caught.value.hint
+    assert (home / name).stat().st_mode & 0o7777 == mode  # nothing was done to it
+    (home / name).chmod(0o700)
+    assert READERS["config"](where) == EVIL
+
+
 def test_a_folder_far_above_counts_and_a_sticky_one_does_not(tmp_path: Path) -> None:
     """F3: /tmp above is fine, a folder that others can rename things in is not."""
     home = tmp_path / "shared" / "home"

@@ -70,10 +70,10 @@ def test_folders_below_are_made_and_private(tmp_path: Path) -> None:
     assert sessions.read("x") == b"1"
 
 
-def test_loose_folder_is_repaired_before_anything_is_read(folder: StateFolder, tmp_path: Path) -> None:
+def test_readable_folder_is_made_private_before_anything_is_read(folder: StateFolder, tmp_path: Path) -> None:
     """F-60: a folder that another tool made 0755."""
     path = plant(tmp_path, b"{}")
-    path.parent.chmod(0o777)
+    path.parent.chmod(0o755)
     assert folder.read_json(NAME) == {}
     assert permissions(path.parent) == 0o700
 
