@@ -110,17 +110,23 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 class Redactor:
     """Takes secrets out of texts; made once for a session, used on each of its texts."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """`secrets` are the values that are known; those shorter than MIN_LENGTH are not looked for.
+    def __init__(self, secrets: Iterable[str] | Mapping[str, str] = ()) -> None:
+        """`secrets` are the values that are known, or by value who holds it, for `holder_of_secret_in`; those shorter
+        than MIN_LENGTH are not looked for.
 
         A plain word ("password") is one only as a whole value, behind `=` or `:` (A27).
         """
-        known = {secret.strip() for secret in secrets}
-        common = sorted(secret for secret in known if secret.lower() in _COMMON and len(secret) >= MIN_LENGTH)
-        words = "|".join(map(re.escape, common))
+        holders = secrets if isinstance(secrets, Mapping) else dict.fromkeys(secrets, "")
+        known = {secret.strip(): holder for secret, holder in holders.items()}
+        self._words = {
+            secret: holder
+            for secret, holder in sorted(known.items())
+            if secret.lower() in _COMMON and len(secret) >= MIN_LENGTH
+        }
+        words = "|".join(map(re.escape, self._words))
         self._common = re.compile(rf"(?P<keep>[=:][ \t]{{0,4}}[\"']?)(?:{words})(?![\w-])") if words else None
-        forms = {form for secret in known.difference(common) for form in _forms(secret)}
-        self._known = sorted(forms, key=lambda form: (-len(form), form))
+        forms = {form: known[secret] for secret in known if secret not in self._words for form in _forms(secret)}
+        self._known = {form: forms[form] for form in sorted(forms, key=lambda form: (-len(form), form))}
         self.reach = max(_REACH, *map(len, forms), 0)
         """characters on this side of a gap in a text that may belong to a secret which goes on behind it"""
 
@@ -131,6 +137,14 @@ class Redactor:
     def in_lines(self, text: str) -> str:
         """Return `text` with MARK for every line of a secret, so that what follows keeps the number of its line."""
         return self._replaced(text, lambda secret: "\n".join([MARK] * (secret.count("\n") + 1)))
+
+    def holder_of_secret_in(self, text: str) -> str:
+        """Return who holds a known secret that is in `text`, "" for none."""
+        for form, holder in self._known.items():
+            if holder and form in text:
+                return holder
+        found = self._common.search(text) if self._common is not None else None
+        return self._words[found[0][len(found["keep"]) :]] if found else ""
 
     def _replaced(self, text: str, mark: Callable[[str], str]) -> str:
         def marked(match: re.Match[str]) -> str:
@@ -180,9 +194,9 @@ def _overlap(after: str, before: str) -> int:
     return next((size for size in sizes if before.endswith(after[:size])), 0)
 
 
-def secrets_in(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values of `env` whose names say that they are secret; the place of one is none."""
-    return tuple(value for name, value in env.items() if is_secret_name(name) and not names_a_place(name))
+def secrets_in(env: Mapping[str, str]) -> dict[str, str]:
+    """Return, by value, the variables of `env` whose names look secret, except names of paths (`*_FILE`, `*_DIR`)."""
+    return {value: name for name, value in env.items() if is_secret_name(name) and not names_a_place(name)}
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from odek.config.layers import Layer, Value, parse_environment, parse_file, read
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Source
 from odek.config.resolve import Override, project_overrides, resolve
 from odek.config.settings import BY_KEY, OPTIONS, Settings
-from odek.config.sources import SecretFile, read_operator_config, read_project_config, read_secrets
+from odek.config.sources import SECRETS_FILE, SecretFile, read_operator_config, read_project_config, read_secrets
 from odek.config.values import variables_in
 from odek.errors import OdekError
 from odek.host import Host
@@ -111,8 +111,9 @@ def redactor_of(config: Config, host: Host) -> Redactor:
     return Redactor(collect_secrets(config.settings, host))
 
 
-def collect_secrets(settings: Settings, host: Host) -> tuple[str, ...]:
-    """Return the API key, what the environment and sandbox_env call a secret, and all of secrets.env.
+def collect_secrets(settings: Settings, host: Host) -> dict[str, str]:
+    """Return, by value, who holds it: the API key, the secret variables of the environment and of sandbox_env, and all
+    of secrets.env.
 
     Raises ConfigError when secrets.env cannot be read or trusted.
     """
@@ -123,15 +124,15 @@ def collect_secrets(settings: Settings, host: Host) -> tuple[str, ...]:
         if is_secret_name(name)
         for variable in variables_in(sandbox_env[name])
     ]
-    return (
-        settings.model.api_key,
-        *secrets_in(host.env),
-        *secrets_in(sandbox_env),
-        *(host.env[variable] for variable in named if variable in host.env),
-        *_file_values(host),
-    )
+    return {  # of two holders of one value the last one counts
+        settings.model.api_key: "api_key",
+        **{value: f"{name} in sandbox_env" for value, name in secrets_in(sandbox_env).items()},
+        **{value: f"{name} in {SECRETS_FILE}" for name, value in _file_values(host)},
+        **{host.env[variable]: variable for variable in named if variable in host.env},
+        **secrets_in(host.env),
+    }
 
 
-def _file_values(host: Host) -> tuple[str, ...]:
+def _file_values(host: Host) -> tuple[tuple[str, str], ...]:
     found = read_secrets(host.operator_home).values
-    return tuple(value for name, value in found.items() if name not in _PLAIN)
+    return tuple((name, value) for name, value in found.items() if name not in _PLAIN)

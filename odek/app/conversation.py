@@ -296,6 +296,9 @@ class Conversation:
         if isinstance(event, (RequestStarted, ToolStarted, ToolFinished)):
             self._save()
         self._sink(event)
+        if isinstance(event, ToolFinished):
+            for notice in self.workspace.masked.take():
+                self._sink(notice)
 
     def _keep(self, recorder: Recorder) -> None:
         self._recorder = recorder

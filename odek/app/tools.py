@@ -55,16 +55,18 @@ def make_toolbox(
     emit: Sink = ignore,
     trusted: dict[str, set[str]] | None = None,
     refused: dict[str, int] | None = None,
+    masked: Callable[[str, str], None] = lambda _holder, _path: None,
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
-    Tools that show something get it through `redact`. `applied` is what `config_view` shows; `trusted`, `refused` and
-    `emit` are as for `make_gatekeeper`. Tools that reach the network are left to the commands that they would be: those
-    run in the container, by its network, or not at all (F-64).
+    Tools that show something get it through `redact`; `masked` is called for a secret in a file (MaskedSecrets).
+    `applied` is what `config_view` shows; `trusted`, `refused` and `emit` are as for `make_gatekeeper`. Tools that
+    reach the network are left to the commands that they would be: those run in the container, by its network, or not
+    at all (F-64).
     """
     workspace = Workspace(
         executor=executor,
-        shown=UnsecretExecutor(executor, redact),
+        shown=UnsecretExecutor(executor, redact, masked),
         gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused, emit),
         wrap=wrap,
         config=applied,

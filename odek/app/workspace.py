@@ -7,6 +7,7 @@ of them has and another forgets cannot exist.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
 from odek.host import Host
 from odek.host_executor.commands import HostExecutor
-from odek.redact import Redactor
+from odek.redact import MARK, Redactor
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import find_cause
@@ -59,6 +60,28 @@ class _Place:
     on_host_because: str = ""
 
 
+class MaskedSecrets:
+    """Which secrets were masked in files of the project: their variables are named to the user, each once (A27).
+
+    Otherwise nothing says why a model cannot patch a line with `password` in it. Files are read in any thread.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._new: deque[Notice] = deque()
+
+    def found(self, holder: str, path: str) -> None:
+        """Remember that the secret of `holder` was masked in the file `path`."""
+        if holder not in self._known:
+            self._known.add(holder)
+            what = f"the value of {visible(holder)} occurs in {visible(path)}"
+            self._new.append(Notice(f"{what}; the model sees {MARK} there, and cannot change such a line"))
+
+    def take(self) -> tuple[Notice, ...]:
+        """Return what was not returned before."""
+        return tuple(self._new.popleft() for _ in range(len(self._new)))
+
+
 @dataclass(slots=True, kw_only=True)
 class Workspace:
     """Ready to work, until it is closed."""
@@ -78,6 +101,7 @@ class Workspace:
     opened_s: float
     refused: dict[str, int] = field(default_factory=dict)
     """what the gate has refused, by class of danger"""
+    masked: MaskedSecrets = field(default_factory=MaskedSecrets)
     tools: Toolbox = field(init=False)
     _stack: ExitStack
 
@@ -269,6 +293,7 @@ def _add_tools(workspace: Workspace, trusted: TrustedClasses) -> None:
         trusted=trusted,
         refused=workspace.refused,
         emit=workspace.runtime.emit,
+        masked=workspace.masked.found,
     )
 
 

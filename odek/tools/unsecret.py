@@ -1,12 +1,12 @@
 """An executor as the tools that show something get it: what it hands out holds no secret (E6, F-50).
 
 Tools cut: an output to its two ends, a file to some lines, a line to some characters. What is redacted
-before them cannot be cut in two by them; `RedactedToolbox` looks at their results once more.
+before them cannot be cut in two by them; the toolbox redacts their results once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from odek.errors import FileAccessDenied
@@ -18,9 +18,13 @@ from odek.redact import Redactor
 class UnsecretExecutor:
     """Another executor, seen through a Redactor. Lines keep their numbers; writing is as it was."""
 
-    def __init__(self, executor: Executor, redact: Redactor) -> None:
+    def __init__(
+        self, executor: Executor, redact: Redactor, found: Callable[[str, str], None] = lambda _holder, _path: None
+    ) -> None:
+        """`found` is called, in any thread, with the holder of a known secret masked in a file, and its path."""
         self._executor = executor
         self._redact = redact
+        self._found = found
         self.workspace = executor.workspace
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
@@ -33,14 +37,17 @@ class UnsecretExecutor:
 
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """See Executor; what is returned must not be written back."""
-        return self._clean(self._executor.read(path, limit_bytes=limit_bytes))
+        return self._clean(path, self._executor.read(path, limit_bytes=limit_bytes))
 
     def read_many(
         self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int
     ) -> tuple[bytes | FileAccessDenied, ...]:
         """See Executor."""
         contents = self._executor.read_many(paths, limit_bytes=limit_bytes, total_bytes=total_bytes)
-        return tuple(each if isinstance(each, FileAccessDenied) else self._clean(each) for each in contents)
+        return tuple(
+            each if isinstance(each, FileAccessDenied) else self._clean(path, each)
+            for path, each in zip(paths, contents, strict=True)
+        )
 
     def write(self, path: str, data: bytes, *, replacing: bytes | None, guard: Guard | None = None) -> None:
         """See Executor."""
@@ -61,8 +68,13 @@ class UnsecretExecutor:
             stderr=None if result.stderr is None else redact_output(result.stderr, self._redact),
         )
 
-    def _clean(self, data: bytes) -> bytes:
-        return data if b"\0" in data else _clean(data, self._redact)  # a binary file is not shown
+    def _clean(self, path: str, data: bytes) -> bytes:
+        if b"\0" in data:  # a binary file is not shown
+            return data
+        clean = _clean(data, self._redact)
+        if clean != data and (holder := self._redact.holder_of_secret_in(_decode(data))):
+            self._found(holder, path)
+        return clean
 
 
 def redact_output(output: Output, redact: Redactor) -> Output:

@@ -76,3 +76,20 @@ def test_file_that_this_machine_trusts_is_not_written_unasked(odek: Odek, base_i
     assert "operation denied (non-interactive mode): write .git/hooks/pre-commit" in refusal
     assert '"dangerous": {"sandboxed": {"classes": {"persistence": "allow"}}}' in json.loads(refusal)["error"]
     assert list(odek.cwd.iterdir()) == []
+
+
+def test_variable_whose_value_is_masked_in_the_project_is_named_once(odek: Odek, base_image: str) -> None:
+    """A27: `DB_PASSWORD=password`: the code stays readable, and what is masked is explained."""
+    (odek.cwd / "a.py").write_text("def check(password):\n    return password\n")
+    (odek.cwd / "b.env").write_text("DB=password\n")
+    program = (calls(("read_file", {"path": "a.py"})), calls(("batch_read", {"files": [{"path": "b.env"}] * 2})))
+    outcome, server = run_script(
+        odek, *program, calls(("read_file", {"path": "b.env"})), text("done"),
+        flags=("--sandbox-image", base_image), env={"DB_PASSWORD": "password"},
+    )  # fmt: skip
+    assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
+    code, env, _ = tool_results(server)
+    assert "def check(password)" in code
+    assert "DB=[REDACTED]" in env
+    notice = "the value of DB_PASSWORD occurs in b.env; the model sees [REDACTED] there, and cannot change such a line"
+    assert outcome.stderr.count(notice) == outcome.stderr.count("DB_PASSWORD") == 1, outcome.stderr

@@ -119,7 +119,7 @@ def test_innocent_text_stays_as_it_is(text: str) -> None:
 
 def test_secrets_of_an_environment_are_values_not_places() -> None:
     env = {"API_KEY": "one", "TOKEN": "two", "HOME": "/root", "PASSWORD_STORE_DIR": "/home/u/pw", "SSH_KEY_PATH": "/k"}
-    assert secrets_in(env) == ("one", "two")
+    assert secrets_in(env) == {"one": "API_KEY", "two": "TOKEN"}
 
 
 WORDS = ("password", "postgres", "changeme", "12345678", "Password123", "supersecret")
@@ -146,3 +146,22 @@ def test_a_word_that_is_not_plain_stays_a_secret_everywhere() -> None:
 
 def redact_all(secret: str) -> str:
     return Redactor((secret,))(f"see {secret}")
+
+
+@pytest.mark.parametrize(
+    ("text", "holder"),
+    [
+        ("password=password", "DB_PASSWORD"),
+        ("key: 'password'", "DB_PASSWORD"),
+        ("def check(password):", ""),
+        ("x = correcthorse9", "API_TOKEN"),
+        ("x = 9esrohtcerroc", "API_TOKEN"),
+        ("sk-" + "a1B2c3D4" * 5, ""),
+        ("postgres: postgres", ""),
+        ("nothing", ""),
+    ],
+)
+def test_the_holder_of_a_masked_secret_is_known(text: str, holder: str) -> None:
+    """A27: of what is masked by its value, in any form; formats and values without a holder have none."""
+    redact = Redactor({"password": "DB_PASSWORD", "correcthorse9": "API_TOKEN", "postgres": ""})
+    assert redact.holder_of_secret_in(text) == holder

@@ -8,7 +8,9 @@ from pathlib import Path
 from fakes.layering import make_host, make_layers
 
 from odek.app.config import collect_secrets
+from odek.app.workspace import MaskedSecrets
 from odek.config.resolve import resolve
+from odek.events import Notice
 
 
 def test_key_environment_sandbox_env_and_file_are_known(tmp_path: Path) -> None:
@@ -28,12 +30,25 @@ def test_key_environment_sandbox_env_and_file_are_known(tmp_path: Path) -> None:
         env=env,
     )
     found = collect_secrets(resolve(layers), host)
-    assert sorted(set(found)) == [
-        "${LOGIN}",
-        "any-name-will-do",
-        "from-the-host",
-        "named-by-a-project",
-        "operators-own",
-        "the-api-key",
-    ]
+    assert found == {
+        "${LOGIN}": "MY_SECRET in sandbox_env",
+        "any-name-will-do": "DEPLOY in ~/.odek/secrets.env",
+        "from-the-host": "GITHUB_TOKEN",
+        "named-by-a-project": "LOGIN",
+        "operators-own": "DB_PASS in sandbox_env",
+        "the-api-key": "ODEK_API_KEY",
+    }
     assert set(collect_secrets(resolve(layers), replace(host, home=""))) == set(found) - {"any-name-will-do"}
+
+
+def test_variable_of_a_secret_in_files_is_named_once() -> None:
+    """A27: from whichever thread, and not again for another file."""
+    masked = MaskedSecrets()
+    masked.found("DB_PASSWORD", "a\x1b.py")
+    masked.found("DB_PASSWORD", "b.py")
+    notice = Notice(
+        "the value of DB_PASSWORD occurs in a\\x1b.py; the model sees [REDACTED] there, and cannot change such a line"
+    )
+    assert (masked.take(), masked.take()) == ((notice,), ())
+    masked.found("DB_PASSWORD", "c.py")
+    assert masked.take() == ()
