@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from support.odek_process import Odek
 from support.recordings import write_recording
+from support.scenario import tools_only
 
 from odek.cli.commands.sandbox import ACTIONS
 from odek.cli.main import COMMANDS
@@ -95,13 +96,11 @@ class AllAtTerminals:
 
 def at_terminals(odek: Odek, tmp_path: Path, *, env: Mapping[str, str], flags: tuple[str, ...] = ()) -> AllAtTerminals:
     """Run every line without a docker client to be found."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in ("sh", "env"):
-        (tools / name).symlink_to(f"/bin/{name}")
     recording = write_recording(tmp_path / "recording", answer="said")
     assert odek.run("run", "--no-sandbox", "--base-url", recording, "first").code == 0  # one session to list
-    return AllAtTerminals(odek, {"PATH": str(tools), "TERM": "xterm-256color", **env}, flags, recording)
+    return AllAtTerminals(
+        odek, {"PATH": tools_only(tmp_path / "bin"), "TERM": "xterm-256color", **env}, flags, recording
+    )
 
 
 def test_lines_cover_every_command() -> None:
@@ -127,4 +126,5 @@ def test_no_color_holds_in_every_command(odek: Odek, tmp_path: Path, way: str) -
         settings.write_text(json.dumps({"no_color": True}))
         settings.chmod(0o600)
     seen = at_terminals(odek, tmp_path, env=env, flags=("--no-color",) if way == "flag" else ())
+    assert "odek: " in seen.shown["sandbox", "verify"]  # it did run
     assert {line: text for line, text in seen.shown.items() if COLOR.search(text) or "\\x1b" in text} == {}
