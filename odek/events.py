@@ -32,7 +32,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextVoided:
-    """The text since RequestStarted does not count: the answer broke off and begins anew."""
+    """The text since RequestStarted does not count: the answer broke off and starts again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

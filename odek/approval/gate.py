@@ -23,7 +23,7 @@ ProjectAnswer = Literal["once", "trust", "no"]
 class Operator(Protocol):
     """The person whose machine this is: the terminal that odek was started from, or nothing.
 
-    A role of its own, apart from `card.Person`: a page or an MCP client may decide on what the model does, and never
+    A separate role from `card.Person`: a page or an MCP client may decide on what the model does, and never
     on what a project's files widen (R-103).
     """
 

@@ -39,7 +39,7 @@ class Surroundings:
     shared: str = ""
     """added for files in the sandbox that the host sees: "in the folder that …"; "" on the host"""
     real_path: Callable[[str], str]
-    """a path relative to the workspace, absolute or not → the same free of links, as far as can be told"""
+    """a path in the workspace, absolute or relative → the same with links resolved, as far as they can be"""
 
 
 class Friction:

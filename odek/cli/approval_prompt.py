@@ -38,7 +38,8 @@ _WHOLE_WORD = ("approve",)
 _YES = ("y", "yes", "a", *_WHOLE_WORD)
 _TRUST = ("t", "trust")
 _SINGLY = ("s", "single")
-_PROJECT_YES = ("y", "yes")
+_PLAIN_YES = ("y", "yes")
+_PLAIN_NO = ("", "n", "no")
 
 Ask = Callable[[str, tuple[str, ...]], str | None]
 """(prompt, choices) → the choice that was typed, None for no answer; see TtyPrompt.ask"""
@@ -55,20 +56,20 @@ class TerminalUser:
         """See Operator. A yes counts when all has been on the screen, the end of it last."""
         rows = tuple(describe_request(request).split("\n"))
         if len(rows) <= REQUEST_FIT_ROWS:
-            answer = self._ask(render_request(request), _PROJECT_YES + _TRUST + ("", "n", "no")) or ""
+            answer = self._ask(render_request(request), _PLAIN_YES + _TRUST + _PLAIN_NO) or ""
         else:
             answer = prompt_choice(
                 self._ask,
                 PromptPage(
                     heading=heading_of(request),
                     rows=rows,
-                    words=_PROJECT_YES + _TRUST,
+                    words=_PLAIN_YES + _TRUST,
                     offer="",
                     question=CONSEQUENCE,
                     page_rows=REQUEST_FIT_ROWS,
                 ),
             )
-        return "trust" if answer in _TRUST else "once" if answer in _PROJECT_YES else "no"
+        return "trust" if answer in _TRUST else "once" if answer in _PLAIN_YES else "no"
 
     def decide(self, card: Card) -> Answer:
         """See Person. Trust is not offered for a text that does not fit the screen."""
@@ -85,6 +86,12 @@ def find_terminal_user(*, alone: Callable[[], AbstractContextManager[None]] = nu
     """Return the person at the controlling terminal, None where there is none; `alone` as for TtyPrompt."""
     prompt = find_tty_prompt(alone=alone)
     return TerminalUser(prompt.ask) if prompt else None
+
+
+def confirm(question: str) -> bool:
+    """Return whether the person at the terminal says yes to `question`; without a terminal, no."""
+    prompt = find_tty_prompt()
+    return prompt is not None and prompt.ask(question, _PLAIN_YES + _PLAIN_NO) in _PLAIN_YES
 
 
 def render_request(request: ApprovalRequest) -> str:

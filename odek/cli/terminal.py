@@ -43,7 +43,7 @@ class Terminal:
         self._waiting: Spinner | None = None
         self.env: Mapping[str, str] = {}
         self.asked_s = 0.0
-        """how long somebody has been asked, in seconds, all questions together"""
+        """seconds that all questions together waited for an answer"""
         for stream in (stdout, stderr):
             if hasattr(stream, "reconfigure"):  # LANG=C: degrade instead of failing (B47)
                 stream.reconfigure(errors="backslashreplace", newline="\n")
@@ -77,7 +77,7 @@ class Terminal:
     def answer(self, text: str) -> None:
         """Print what the user asked for, on stdout, ending with one line end.
 
-        Raises OdekError when it cannot be written, and BrokenPipeError when nobody reads it.
+        Raises OdekError when it cannot be written, and BrokenPipeError when its reader has gone.
         """
         self.stream(text if text.endswith("\n") else text + "\n")
 
@@ -90,7 +90,7 @@ class Terminal:
 
     @property
     def answer_columns(self) -> int:
-        """how wide the terminal is that stdout is; 0: it is none"""
+        """width of the terminal on stdout; 0: stdout is not a terminal"""
         return _columns_of(self._stdout)
 
     def stream(self, text: str) -> None:
@@ -121,7 +121,7 @@ class Terminal:
         self._write(prompt)
 
     def show_status(self, what: str) -> None:
-        """Tell on a terminal what is being waited for, from the second second on, until the next line."""
+        """Show on a terminal what is being waited for, from the second second on, until the next line."""
         if self._live:
             if self._waiting is None:
                 from odek.cli.spinner import Spinner
@@ -135,7 +135,7 @@ class Terminal:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Keep the last line for a question and its answer; what was waited for is told anew afterwards."""
+        """Keep the last line free for a question and its answer; the status is shown again afterwards."""
         what = self._waiting.stop() if self._waiting is not None else ""
         began = time.monotonic()
         try:
@@ -149,7 +149,7 @@ class Terminal:
         self.line(f"odek: {visible_lines(text)}")
 
     def aside(self, text: str) -> None:
-        """Print a note in the middle of a wait, which goes on."""
+        """Print a note during a wait and show the status again."""
         what = self._waiting.stop() if self._waiting is not None else ""
         self.note(text)
         if what:
@@ -161,7 +161,7 @@ class Terminal:
             self.line(f"odek: hint: {visible_lines(hint)}")
 
     def error(self, error: OdekError) -> None:
-        """Print what is wrong, somebody else's words below it, and what to do."""
+        """Print what is wrong, quoted words of others below it, and what to do."""
         self.line(f"{self.style('odek: error:', 'red', 'bold')} {visible_lines(error.message)}")
         if error.detail:
             for detail in visible_lines(error.detail).splitlines():
@@ -193,7 +193,7 @@ class Terminal:
             redirect_to_devnull(self._stderr)
 
     def abandon_output(self) -> None:
-        """Nobody reads stdout any more: keep the interpreter from complaining about it at exit."""
+        """The reader of stdout has gone: keep the interpreter from complaining at exit."""
         redirect_to_devnull(self._stdout)
 
 
@@ -203,7 +203,7 @@ def _styled(text: str, *styles: str) -> str:
 
 
 def _place_of(error: BaseException) -> str:
-    """Return the innermost function of odek that `error` came through: code without lines knows that much."""
+    """Return the innermost function of odek that `error` came through; compiled code has no line numbers."""
     place = "odek"
     step = error.__traceback__
     while step is not None:
@@ -215,7 +215,7 @@ def _place_of(error: BaseException) -> str:
 
 
 def _columns_of(stream: TextIO) -> int:
-    """Return how wide the terminal is now; 0 when it does not tell, or is none."""
+    """Return the width of the terminal, 0 when it is unknown or `stream` is not a terminal."""
     try:
         return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):

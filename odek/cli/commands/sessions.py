@@ -7,11 +7,11 @@ import time
 from functools import partial
 
 from odek.app.stored_sessions import find_session, open_store, warn_of_damaged
+from odek.cli.approval_prompt import confirm
 from odek.cli.parser import CommandParser
 from odek.cli.session_view import listing_json, render_listing, render_session
 from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.terminal import Terminal
-from odek.cli.tty_prompt import find_tty_prompt
 from odek.errors import ApprovalDenied, UsageError
 from odek.host import Host
 from odek.session.store import CleanupPlan, SessionStore, plan_cleanup
@@ -160,7 +160,7 @@ def cleanup(arguments: list[str], host: Host, terminal: Terminal) -> int:
     warn_of_damaged(listing, terminal.warn)
     plan = plan_cleanup(listing.sessions, days=days, now_s=time.time())
     if plan.doubt and not parsed.yes:
-        _require_answer(plan)
+        _require_confirmation(plan)
     done = store.cleanup(plan)
     for kept in done.kept:
         terminal.warn(f"session {visible(kept.name)} is kept: {kept.reason}")
@@ -190,11 +190,9 @@ def _number(text: str, what: str, hint: str) -> int:
     return int(text[:9])
 
 
-def _require_answer(plan: CleanupPlan) -> None:
+def _require_confirmation(plan: CleanupPlan) -> None:
     """Ask before a clean up that a wrong clock may have planned (B48). Raises ApprovalDenied."""
-    prompt = find_tty_prompt()
-    question = f"{plan.doubt}\nDelete {plural(len(plan.sessions), 'session')}? [y / N]"
-    if prompt is None or prompt.ask(question, ("y", "yes", "n", "no", "")) not in ("y", "yes"):
+    if not confirm(f"{plan.doubt}\nDelete {plural(len(plan.sessions), 'session')}? [y / N]"):
         raise ApprovalDenied(f"nothing is deleted: {plan.doubt}", hint="if that is right: odek session cleanup --yes")
 
 
