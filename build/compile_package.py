@@ -5,9 +5,9 @@ file of texts to share, if there is one. Writes three parts, each after its leng
 
     texts       marshalled: a tuple of the texts in the code, those that stand there most often first
     start       marshalled: (code of odekload, {module: (is it a package, code, {})}), all that `odek version` imports
-    run         marshalled: (texts, further texts, {module: (is it a package, code, methods)}, {data file: content})
+    run         marshalled: (texts, {data file: content}, further texts, {module: (is it a package, code, methods)})
 
-With a file of texts, `run` begins with the same bytes whichever interpreter wrote it, for the texts stand
+With a file of texts, `run` begins with the same bytes whichever interpreter wrote it, for texts and data stand
 first there and what comes after refers to them: zipapp.py keeps that beginning once for all. `run` holds
 what `odek run` imports; what else odek has, and a start with ODEK_DEBUG, is compiled from the sources.
 
@@ -229,7 +229,7 @@ def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[b
     return (
         marshal.dumps(texts.known + further, 2),
         marshal.dumps((compile_module(sources["odekload"][1]), start)),
-        marshal.dumps((texts.known, further, unified, data)),
+        marshal.dumps((texts.known, data, further, unified)),
     )
 
 

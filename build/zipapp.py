@@ -4,8 +4,8 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
 
     __main__.py, odek….py           what runs first: the files of boot/
     compiled/<magic number>         for one minor version of Python: compiled code of what every start needs
-    compiled/<magic number>.run     … of what `odek run` needs, and the data files, without its beginning,
-    compiled/texts                  which is the same for all: the texts in the code (compile_package.py)
+    compiled/<magic number>.run     … of what `odek run` needs, without its beginning,
+    compiled/texts                  which is the same for all: texts in the code, and data files (compile_package.py)
     source.tar.gz                   sources and data files: for what is not compiled, for a start with
                                     ODEK_DEBUG, for a Python that is not listed, and for who wants to read them
 

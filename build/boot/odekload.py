@@ -135,10 +135,10 @@ class Loader:
             except OSError:  # for this Python no more was compiled than what every start needs
                 pass
             else:
-                # the texts that the code refers to come first
+                # the texts that the code refers to, and the data files, come first
                 texts = self.archive.get_data(compiled + "texts")
                 whole = zlib.decompress(texts, -15) + zlib.decompress(run, -15)
-                _, _, modules, self.data = marshal.loads(whole)
+                _, self.data, _, modules = marshal.loads(whole)
                 self.modules = {**self.modules, **modules}
             self.packed = packed
 

@@ -306,7 +306,7 @@ CONVERSATIONS = {
 def compiled_ahead(builder: ModuleType) -> set[str]:
     package = builder.find_package(ROOT)
     compiled = builder.compile_package(PYTHON, {**package, "odekload.py": ROOT / "build" / "boot" / "odekload.py"})
-    return {*marshal.loads(compiled.start)[1], *marshal.loads(compiled.run)[2]}
+    return {*marshal.loads(compiled.start)[1], *marshal.loads(compiled.run)[3]}
 
 
 @pytest.mark.parametrize("words", CONVERSATIONS.values(), ids=CONVERSATIONS)
