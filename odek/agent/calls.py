@@ -230,7 +230,7 @@ class CallRunner:
         self._parallel = parallel
         self._failures = FailureStreak()
         self._repeated = RepeatedFailures()
-        self._early: dict[str, str] = {}
+        self._out_of_order: dict[str, str] = {}
 
     def begin_task(self) -> None:
         """Forget which calls have failed: another task may need them, and may find them work."""
@@ -240,18 +240,18 @@ class CallRunner:
         """Carry out `calls`; `on_result` gets each result, in the order of the calls, as soon as may be.
 
         Raises what a tool raises, OdekError for a call that fails again and again, and a cancel;
-        `take_early_results` then has what came out of turn.
+        `take_out_of_order_results` then has what came out of turn.
         """
         for batch in self._batches(self._tools.prepare(calls)):
             current_token().raise_if_cancelled()
             if len(batch) == 1:
                 self._run_one(batch[0], on_result)
             else:
-                self._run_together(batch, on_result)
+                self._run_parallel(batch, on_result)
 
-    def take_early_results(self) -> dict[str, str]:
+    def take_out_of_order_results(self) -> dict[str, str]:
         """Return, by the id of the call, the results that a `run` which was ended did not get to hand out."""
-        early, self._early = self._early, {}
+        early, self._out_of_order = self._out_of_order, {}
         return early
 
     def _batches(self, calls: Sequence[PreparedCall]) -> Iterator[list[PreparedCall]]:
@@ -274,27 +274,27 @@ class CallRunner:
         return self._tools.authorize(prepared)
 
     def _run_one(self, prepared: PreparedCall, on_result: Callable[[ToolCall, str], None]) -> None:
-        self._hand_out(prepared.call, self._tools.run(self._authorize(prepared)), on_result)
+        self._publish(prepared.call, self._tools.run(self._authorize(prepared)), on_result)
 
-    def _run_together(self, prepared: Sequence[PreparedCall], on_result: Callable[[ToolCall, str], None]) -> None:
+    def _run_parallel(self, prepared: Sequence[PreparedCall], on_result: Callable[[ToolCall, str], None]) -> None:
         calls = [each.call for each in prepared]
         tasks = [partial(self._tools.run, self._authorize(each)) for each in prepared]
         batch = ParallelRun(tasks, limit=self._parallel)
-        handed_out = 0
+        published = 0
 
-        def hand_out_ready() -> None:
-            nonlocal handed_out
-            while handed_out in batch.results:
-                self._hand_out(calls[handed_out], batch.results[handed_out], on_result)
-                handed_out += 1
+        def publish_ready() -> None:
+            nonlocal published
+            while published in batch.results:
+                self._publish(calls[published], batch.results[published], on_result)
+                published += 1
 
         try:
-            batch.run(hand_out_ready)
+            batch.run(publish_ready)
         finally:
-            left = sorted(place for place in batch.results if place >= handed_out)
-            self._early = {calls[place].id: limited(batch.results[place].text) for place in left}
+            left = sorted(place for place in batch.results if place >= published)
+            self._out_of_order = {calls[place].id: limited(batch.results[place].text) for place in left}
 
-    def _hand_out(self, call: ToolCall, outcome: ToolResult, on_result: Callable[[ToolCall, str], None]) -> None:
+    def _publish(self, call: ToolCall, outcome: ToolResult, on_result: Callable[[ToolCall, str], None]) -> None:
         text = limited(outcome.text)
         if hint := self._failures.hint(call.name, failed=outcome.failed, text=text):
             text = f"{text}\n{hint}"

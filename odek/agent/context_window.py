@@ -13,9 +13,10 @@ differ in where else they take one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from odek.model.pairing import group_spans
 from odek.model.types import Message, ToolSpec
 from odek.text import plural
 
@@ -155,18 +156,10 @@ def _with_shorter_results(messages: Sequence[Message], cut: TrimState) -> TrimSt
 
 def _groups(messages: Sequence[Message]) -> list[_Group]:
     """Return the groups after the system message, and which of them may be left out."""
-    spans = list(_spans(messages))
+    spans = [span for span in group_spans(messages) if messages[span[0]].role != "system"]
     users = [first for first, _ in spans if _is_users(messages[first])]
     pinned = {*users[:1], *users[-1:], *(first for first, _ in spans[-1:])}
     return [_Group(first=first, end=end, droppable=first not in pinned) for first, end in spans]
-
-
-def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
-    first = next((place for place, message in enumerate(messages) if message.role != "system"), len(messages))
-    for place in range(first + 1, len(messages) + 1):
-        if place == len(messages) or messages[place].role != "tool":
-            yield first, place
-            first = place
 
 
 def _is_users(message: Message) -> bool:

@@ -7,7 +7,6 @@ calls. What is sent to the model may be less than the messages; `context` decide
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from odek.cancel import CancelToken, current_token, time_limit, use_token
 from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
 from odek.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
 from odek.model.errors import ModelError
+from odek.model.pairing import error_result, group_spans, interrupted_result, tool_result
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
 from odek.model.written import written_call
 from odek.text import plural, truncate, visible
@@ -47,7 +47,6 @@ _SUMMARY_REQUEST = (
 )
 _REPLY_CUT = f"{ODEK_NOTE} The reply was cut off here: the turn ended before it was complete."
 _NO_REPLY = f"{ODEK_NOTE} The turn ended before there was a reply."
-_INTERRUPTED = "interrupted: the run was stopped before this call had a result; it may have had effects"
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
 
@@ -92,7 +91,7 @@ class Agent:
         self._arrived = ""
         """the text of the reply that is being written"""
         self._runner = CallRunner(tools, sink, parallel=parallel_calls)
-        self._cut = UNTRIMMED
+        self._trim = UNTRIMMED
         self._started = now()
         self._task_place = len(self.messages)
         self._spent = Spending()
@@ -114,7 +113,7 @@ class Agent:
         self._runner.begin_task()
         try:
             with use_token(CancelToken(cancel or current_token())) as token, time_limit(token, self._budget.runtime_s):
-                answer, iterations = self._converse()
+                answer, iterations = self._loop()
         except TimeLimitReached as error:
             self._close_turn()
             raise self._exhausted(plural(self._budget.runtime_s or 0, "second")) from error
@@ -129,7 +128,7 @@ class Agent:
         since = ((name, count - self._refused_before.get(name, 0)) for name, count in sorted(self._refused.items()))
         return tuple((name, count) for name, count in since if count)
 
-    def _converse(self) -> tuple[str, int]:
+    def _loop(self) -> tuple[str, int]:
         empty_before = False
         written_before = False
         for iteration in range(1, self._max_iterations + 1):
@@ -140,7 +139,7 @@ class Agent:
                 raise self._filtered(reply)
             written = "" if reply.message.tool_calls else self._written_call(reply)
             if reply.message.tool_calls:
-                self._act(reply, iteration)
+                self._run_tool_calls(reply, iteration)
                 empty_before = False
             elif written and not written_before:
                 written_before = True
@@ -176,21 +175,21 @@ class Agent:
 
     def _view(self, tools: tuple[ToolSpec, ...]) -> tuple[tuple[Message, ...], int]:
         """Return what of the messages is sent, shortened to the model's window if that is known, and its size."""
-        view = trimmed(self.messages, self._cut)
+        view = trimmed(self.messages, self._trim)
         size = estimate_tokens(view, tools)
-        fitting = self._fitting(tools, size)
-        if fitting == self._cut:
+        fitting = self._trimmed_to_window(tools, size)
+        if fitting == self._trim:
             return view, size
-        self._cut = fitting
-        view = trimmed(self.messages, self._cut)
+        self._trim = fitting
+        view = trimmed(self.messages, self._trim)
         return view, estimate_tokens(view, tools)
 
-    def _fitting(self, tools: tuple[ToolSpec, ...], size: int) -> TrimState:
+    def _trimmed_to_window(self, tools: tuple[ToolSpec, ...], size: int) -> TrimState:
         """Return the cut with which what now has `size` tokens fits the model's window, as far as that is known."""
         window = self.model.window(size)
         if window is None or size <= window * _WINDOW_SHARE:
-            return self._cut
-        return trim_to(self.messages, tools, self._cut, int(window * _WINDOW_SHARE))
+            return self._trim
+        return trim_to(self.messages, tools, self._trim, int(window * _WINDOW_SHARE))
 
     def _complete(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         """Ask, and ask with less while the provider finds it too long, a few times at most (B42)."""
@@ -201,16 +200,16 @@ class Agent:
                 return self._send(view, tools)
             except ModelError as error:
                 if doubt:  # it was not the length: the first refusal counts
-                    self._cut = doubt[1]
+                    self._trim = doubt[1]
                     raise doubt[0] from error
                 if not error.context_overflow and not (error.maybe_context_overflow and self._is_long(view, tools)):
                     raise
-                smaller = self._smaller(view, tools) if shrinks < MAX_SHRINKS else None
+                smaller = self._trim_after_overflow(view, tools) if shrinks < MAX_SHRINKS else None
                 if smaller is None:
                     raise (_too_long(error) if error.context_overflow else error) from error
-                doubt = None if error.context_overflow else (error, self._cut)
+                doubt = None if error.context_overflow else (error, self._trim)
                 shrinks += 1
-                self._cut = smaller
+                self._trim = smaller
                 view = trimmed(self.messages, smaller)
                 self._sink(
                     WarningIssued(text="the conversation is too long for the model; older parts of it are left out")
@@ -220,13 +219,13 @@ class Agent:
         """Return whether a refusal of this request may be due to its length."""
         return estimate_tokens(view, tools) >= _LONG_TOKENS
 
-    def _smaller(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> TrimState | None:
+    def _trim_after_overflow(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> TrimState | None:
         """Return a cut for a request that was refused as too long, None when nothing more can go.
 
         The refusal may have told how large the window is.
         """
-        fitting = self._fitting(tools, estimate_tokens(view, tools))
-        return fitting if trimmed(self.messages, fitting) != view else trim_further(self.messages, self._cut)
+        fitting = self._trimmed_to_window(tools, estimate_tokens(view, tools))
+        return fitting if trimmed(self.messages, fitting) != view else trim_further(self.messages, self._trim)
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         self._arrived = ""
@@ -256,7 +255,7 @@ class Agent:
             self._sink(WarningIssued(text="the answer is cut off: it reached the model's output limit"))
         return reply.message.content
 
-    def _act(self, reply: Reply, iteration: int) -> None:
+    def _run_tool_calls(self, reply: Reply, iteration: int) -> None:
         """Carry out the calls of `reply`, unless it was cut off: then they may be half a command."""
         if reply.stop == "length":
             # B40: neither run nor stored, for half a call would spoil every later request
@@ -273,12 +272,12 @@ class Agent:
         self._runner.run(calls[:allowed], self._take_result)
         if allowed < len(calls):
             for call in calls[allowed:]:
-                self.messages.append(_result(call, _error_text(_NOT_ALLOWED)))
+                self.messages.append(error_result(call, _NOT_ALLOWED))
             summary = self._summary("tool calls", iteration + 1)
             raise self._exhausted(plural(self._budget.tool_calls or 0, "tool call"), summary)
 
     def _take_result(self, call: ToolCall, text: str) -> None:
-        self.messages.append(_result(call, text))
+        self.messages.append(tool_result(call, text))
         self._spent = replace(self._spent, tool_calls=self._spent.tool_calls + 1)
 
     def _spending(self) -> Spending:
@@ -332,26 +331,13 @@ class Agent:
 
     def _answer_open_calls(self) -> None:
         """Give every call without a result the one that it had out of turn, or "interrupted"."""
-        results = self._last_results()
-        answered = {message.tool_call_id for message in results}
-        early = self._runner.take_early_results()
-        for call in self.messages[-1 - len(results)].tool_calls:
+        first, _ = group_spans(self.messages)[-1]
+        answered = {message.tool_call_id for message in self.messages[first + 1 :]}
+        finished = self._runner.take_out_of_order_results()
+        for call in self.messages[first].tool_calls:
             if call.id not in answered:
-                self.messages.append(_result(call, early.get(call.id) or _error_text(_INTERRUPTED)))
-
-    def _last_results(self) -> list[Message]:
-        first = len(self.messages)
-        while self.messages[first - 1].role == "tool":
-            first -= 1
-        return self.messages[first:]
-
-
-def _result(call: ToolCall, text: str) -> Message:
-    return Message(role="tool", content=text, tool_call_id=call.id, name=call.name)
-
-
-def _error_text(error: str) -> str:
-    return json.dumps({"error": error}, separators=(",", ":"))
+                text = finished.get(call.id)
+                self.messages.append(interrupted_result(call) if text is None else tool_result(call, text))
 
 
 def _or_estimate(reply: Reply, request_tokens: int) -> Usage:

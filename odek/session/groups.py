@@ -1,18 +1,15 @@
 """Keeping calls and their results together: after an interrupt, and when a session is shortened. Pure.
 
-Providers refuse every further request of a conversation in which a call lacks its result, or a result its call
-(B44). A group is an assistant message with its results, or any other single message.
+A group is an assistant message with its results, or any other single message (model/pairing.py).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
+from odek.model.pairing import group_spans, interrupted_result
 from odek.model.types import Message, ToolCall
 from odek.session.transcript import Entry, Transcript
-
-_INTERRUPTED = "interrupted: odek ended before this call had a result; it may have had effects and was not run again"
 
 
 def pair_results(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -33,17 +30,9 @@ def pair_results(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def split_groups(entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Return `entries` cut into groups. A result without a call before it is a group of its own.
-
-    Earlier tools put system messages between and behind results; these belong to the group.
-    """
-    groups: list[list[Entry]] = []
-    for entry in entries:
-        if entry.message.role in ("tool", "system") and groups and groups[-1][0].message.tool_calls:
-            groups[-1].append(entry)
-        else:
-            groups.append([entry])
-    return tuple(tuple(group) for group in groups)
+    """Return `entries` cut into groups; see pairing.group_spans."""
+    spans = group_spans([entry.message for entry in entries])
+    return tuple(tuple(entries[first:end]) for first, end in spans)
 
 
 def keep_newest(entries: Sequence[Entry], *, budget: int, cost: Callable[[Entry], int]) -> tuple[Entry, ...]:
@@ -77,8 +66,7 @@ def _take_result(call: ToolCall, results: list[Entry]) -> Entry:
     for index, entry in enumerate(results):
         if entry.message.tool_call_id == call.id:
             return results.pop(index)
-    error = json.dumps({"error": _INTERRUPTED}, separators=(",", ":"))
-    return Entry(message=Message(role="tool", content=error, tool_call_id=call.id, name=call.name))
+    return Entry(message=interrupted_result(call))
 
 
 def _heads(groups: Sequence[tuple[Entry, ...]]) -> list[tuple[Entry, ...]]:

@@ -80,7 +80,7 @@ def result(call_id: str, text: str = "done") -> Message:
 
 
 def interrupted(call_id: str) -> Message:
-    text = "interrupted: odek ended before this call had a result; it may have had effects and was not run again"
+    text = "interrupted: the run ended before this call had a result; it may have had effects and was not run again"
     return result(call_id, f'{{"error":"{text}"}}')
 
 

@@ -123,15 +123,15 @@ def test_results_out_of_turn_are_kept_when_a_call_ends_the_run() -> None:
     with pytest.raises(OdekError, match="gone"):
         b.run("r1", "r2", "r3", "r4")
     assert b.results == [("r1", "one")]
-    early = b.runner.take_early_results()
+    early = b.runner.take_out_of_order_results()
     assert early in ({"r3": "three"}, {"r3": "three", "r4": "four"})
-    assert b.runner.take_early_results() == {}
+    assert b.runner.take_out_of_order_results() == {}
 
 
 def test_nothing_is_left_over_after_a_run_that_ended_well() -> None:
     b = bench({"r1": gives("one"), "r2": gives("two")})
     b.run("r1", "r2")
-    assert b.runner.take_early_results() == {}
+    assert b.runner.take_out_of_order_results() == {}
 
 
 def test_failures_are_counted_over_calls_that_ran_together() -> None:

@@ -27,6 +27,7 @@ from odek.events import (
     WarningIssued,
 )
 from odek.model.errors import ModelError, ModelRejected
+from odek.model.pairing import interrupted_result
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 from odek.tools.registry import ToolResult
 
@@ -35,7 +36,7 @@ SYSTEM = Message(role="system", content="system text")
 TASK = Message(role="user", content="task")
 NO_REPLY = Message(role="assistant", content="[odek] The turn ended before there was a reply.")
 CUT = "[odek] The reply was cut off here: the turn ended before it was complete."
-INTERRUPTED = '{"error":"interrupted: the run was stopped before this call had a result; it may have had effects"}'
+INTERRUPTED = interrupted_result(ToolCall(id="x", name="x", arguments="{}")).content
 
 
 class Tools(FakeToolbox):

@@ -260,7 +260,7 @@ def test_interrupted_calls_are_marked_once_and_the_user_is_told(sessions: Sessio
     assert sessions.warnings == [
         f"session {session_id}: 2 tool calls had no result when odek ended; marked as interrupted, not run again"
     ]
-    assert sessions.file().read_bytes().count(b"interrupted: odek ended") == 2
+    assert sessions.file().read_bytes().count(b"interrupted: the run ended") == 2
     assert history(sessions.store.read(session_id)) == (*whole, user("go on"))
 
 
