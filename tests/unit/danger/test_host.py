@@ -80,7 +80,13 @@ def test_harmless_forms_of_everyday_commands_run(command: str) -> None:
     assert decided(command).action == "allow", decided(command).reason
 
 
-@pytest.mark.parametrize("command", ["rm -rf ~", "cd ~ && rm -rf *", "cd ~ && rm -rf .", "rm -rf /tmp/x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf ~", "cd ~ && rm -rf *", "cd ~ && rm -rf .", "rm -rf /tmp/x", "rm -rf ~/work", "rm -rf /tmp/x/work",
+        "rm -rf ~/.ssh", "rm -rf /tmp/y/../x/work", "cd ~/work && rm -rf ../other",
+    ],
+)  # fmt: skip
 def test_home_below_the_temporary_folder_is_home(command: str) -> None:
     """A10: what is under HOME is HOME before it is a temporary file."""
     place = Place(home="/tmp/x", cwd="/srv/p", workspace="/srv/p")
