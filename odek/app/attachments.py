@@ -1,9 +1,8 @@
 """Files that the user gives to the model with a task: `--ctx FILE` and `@file` in the text (R-43, D-3).
 
-`--ctx` is the operator's word: any file that he names may be read, wherever it lies. `@file` may come
-out of a text that somebody else wrote, so it reaches no further than the working directory. Neither
-follows a link out of the working directory: who wants the target names it. What is attached is read
-once, here; nothing on the host is made or changed.
+`--ctx` comes from the operator: any file that it names may be read, wherever it is. `@file` may come out of a text
+of another origin, so it reaches no further than the working directory. Neither follows a link out of the working
+directory: the target can be named instead. What is attached is read once, here; nothing on the host is made or changed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _REFERENCE = re.compile(r"(?:(?<=[\s([{<\"'`])|\A)@(?P<name>[^@\s)\]},;\"'`][^\s
 _TRAILING = ".,:;!?"
 _NAME = re.compile(r"[\w./]")  # begins like the name of a file, unlike @{u} or @-1
 _NAME_LENGTH = 60
-_NAMED = 3  # references without a file that are told by name
+_NAMED = 3  # references without a file that are listed by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Attachment:
     path: str
     """absolute, links resolved; "" for what came by stdin"""
     relative: str
-    """its path below the working directory; "" when it lies external"""
+    """its path below the working directory; "" when it is outside of it"""
     data: bytes
 
     @property
@@ -60,7 +59,7 @@ class Attachment:
 
     @property
     def placed_name(self) -> str:
-        """what it is called in a sandbox when it lies external: valid UTF-8, as Docker must be told it"""
+        """what it is called in a sandbox when it is from outside the working directory: valid UTF-8, for Docker"""
         return os.path.basename(self.path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -71,8 +70,8 @@ class _Skipped(Exception):
 def read_ctx_files(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attachment, ...]:
     """Return the files that `--ctx` names.
 
-    STDIN is none of them; see `from_stdin`. `cwd` has its links resolved. Raises UsageError when one is missing
-    or cannot be attached, and when two files from external have one name.
+    STDIN is not among them; see `from_stdin`. `cwd` has its links resolved. Raises UsageError when one is missing
+    or cannot be attached, and when two files from outside the working directory have one name.
     """
     found: list[Attachment] = []
     for name in names:
@@ -93,7 +92,7 @@ def read_ctx_files(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attach
 
 
 def from_stdin(data: bytes) -> Attachment:
-    """Return what came by stdin; it is no file anywhere, so all of it is shown. Raises UsageError: too much, binary."""
+    """Return what came by stdin; it is not a file anywhere, so all of it is shown. Raises UsageError: too much, binary."""
     if len(data) > STDIN_LIMIT_BYTES:
         raise UsageError(
             f"stdin is larger than {STDIN_LIMIT_BYTES >> 20} MiB", hint="put it into a file and name the file"
@@ -108,8 +107,8 @@ def read_referenced(
 ) -> tuple[Attachment, ...]:
     """Return the files of the working directory that `task` refers to as @name, each once.
 
-    What is no file there stays a word, as `@property` and `@types/node` may be meant; that is told to
-    `note` in one line. A file that cannot be attached is told to `warn`.
+    What is not a file there stays a word, as `@property` and `@types/node` may be meant: one line to `note`. A file
+    that cannot be attached is a line to `warn`.
     """
     found: list[Attachment] = []
     words: list[str] = []
@@ -125,7 +124,7 @@ def read_referenced(
             found.append(attachment)
     missing = [word for word in dict.fromkeys(words) if _NAME.match(word) and not _is_folder(word, cwd)]
     if missing:
-        note(_tell_missing(missing))
+        note(_describe_missing(missing))
     return tuple(found)
 
 
@@ -145,8 +144,8 @@ def render_task(
 ) -> str:
     """Return `task` with the content of the files before it, each where the tools find it. Pure.
 
-    `workspace` is the working directory as commands see it, `folder` where files from external stand
-    in the sandbox; None: commands run on the host.
+    `workspace` is the working directory as commands see it, `folder` the one of files from
+    outside in the sandbox; None: commands run on the host.
     """
     blocks = [_block(attachment, _place(attachment, workspace, folder), wrap, redact) for attachment in attachments]
     return "\n\n".join((*blocks, task))
@@ -158,7 +157,7 @@ def _require_distinct(attachments: Sequence[Attachment]) -> None:
         other = taken.setdefault(attachment.placed_name, attachment)
         if other is not attachment:
             raise UsageError(
-                f'"{visible(attachment.name)}" and "{visible(other.name)}" cannot both be attached: both lie external '
+                f'"{visible(attachment.name)}" and "{visible(other.name)}" cannot both be attached: both are outside '
                 f'the working directory and are called "{visible(attachment.placed_name)}"',
                 hint="give one of them another name, or copy it into the working directory",
             )
@@ -169,7 +168,7 @@ def _referenced(name: str, cwd: str) -> Attachment | None:
         path = os.path.normpath(os.path.join(cwd, candidate))
         if candidate and os.path.lexists(path):
             if not _inside(path, cwd):
-                raise _Skipped("it lies external the working directory; --ctx can attach it")
+                raise _Skipped("it is outside the working directory; --ctx can attach it")
             if os.path.isdir(path):
                 return None
             attachment = _read(
@@ -185,7 +184,7 @@ def _is_folder(name: str, cwd: str) -> bool:
     return os.path.isdir(os.path.join(cwd, name.rstrip(_TRAILING)))
 
 
-def _tell_missing(words: Sequence[str]) -> str:
+def _describe_missing(words: Sequence[str]) -> str:
     names = [f'"@{visible(truncate(word.rstrip(_TRAILING), _NAME_LENGTH))}"' for word in words]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     said = f"{', '.join(names[:_NAMED])}{more}"
@@ -194,11 +193,11 @@ def _tell_missing(words: Sequence[str]) -> str:
 
 def _read(path: str, name: str, source: str, *, cwd: str, limit_bytes: int) -> Attachment:
     if "\0" in path:
-        raise _Skipped("it is no file name")
+        raise _Skipped("it is not a file name")
     path = os.path.normpath(os.path.join(cwd, path))
     try:
         real = os.path.realpath(path)
-    except OSError as error:  # a link to where nobody may look
+    except OSError as error:  # a link to where this user may not look
         raise _Skipped(str(error.strerror).lower()) from error
     if _inside(path, cwd) and not _inside(real, cwd):
         raise _Skipped(f"it is a link that leaves the working directory; name {visible(real)} itself")
@@ -221,9 +220,9 @@ def _read(path: str, name: str, source: str, *, cwd: str, limit_bytes: int) -> A
 
 
 def _open(real: str, cwd: str) -> int:
-    """Open a file whose links are resolved: none is on the way unless somebody puts it there at this moment.
+    """Open a file whose links are resolved: none is on the way unless one is put there at this moment.
 
-    In the working directory another sandbox may do that; elsewhere nobody odek must beware of.
+    In the working directory another sandbox may do that; elsewhere odek trusts those who could.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return open_below(cwd, os.path.relpath(real, cwd), flags) if _inside(real, cwd) else os.open(real, flags)

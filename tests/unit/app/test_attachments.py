@@ -60,7 +60,7 @@ def rendered(task: str, attachments: tuple[Attachment, ...], *, folder: str | No
 
 
 def test_files_inside_and_outside_are_read_and_told_where_they_are(desk: Desk) -> None:
-    """R-43, D-3, F-40: relative, absolute and `~/` names; what lies external stands in a folder of its own."""
+    """R-43, D-3, F-40: relative, absolute and `~/` names; what is outside goes into a folder of its own."""
     (desk.work / "sub").mkdir()
     (desk.work / "sub" / "in.txt").write_text("inside")
     (desk.beside / "hosts").write_text("a secret")
@@ -101,7 +101,7 @@ def test_what_is_missing_or_not_a_file_is_refused(desk: Desk) -> None:
         "fifo": "it is not a regular file",
         "loop": "too many levels of symbolic links",
         "large": "it is larger than 32 MiB",
-        "a\0b": "it is no file name",
+        "a\0b": "it is not a file name",
         "out": f"it is a link that leaves the working directory; name {os.path.realpath('/etc/hosts')} itself",
     }
     for name, reason in reasons.items():
@@ -125,7 +125,7 @@ def test_two_outside_files_of_one_name_are_refused(desk: Desk) -> None:
     with pytest.raises(UsageError) as refused:
         desk.named("../beside/conf", "../beside/a/conf")
     assert refused.value.message == (
-        '"../beside/a/conf" and "../beside/conf" cannot both be attached: both lie external the working directory '
+        '"../beside/a/conf" and "../beside/conf" cannot both be attached: both are outside the working directory '
         'and are called "conf"'
     )
 
@@ -214,7 +214,7 @@ def test_reference_that_exists_and_cannot_be_attached_is_told(desk: Desk) -> Non
     (desk.work / "c").write_bytes(bytes((1 << 20) + 1))
     assert desk.referenced("@../beside/x @b @c") == ()
     assert desk.warnings == [
-        '"@../beside/x" is not attached: it lies external the working directory; --ctx can attach it',
+        '"@../beside/x" is not attached: it is outside the working directory; --ctx can attach it',
         '"@b" is not attached: it is binary',
         '"@c" is not attached: it is larger than 1 MiB',
     ]
