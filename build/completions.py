@@ -13,7 +13,7 @@ from artifact import DIST, ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from odek.cli.catalog import read_pages
+from odek.cli.command_docs import read_command_docs
 from odek.cli.completion import render_completion
 
 NAMES = {"bash": "odek.bash", "zsh": "_odek", "fish": "odek.fish"}
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--output", type=Path, default=DIST / "completions")
     folder = parser.parse_args(argv).output
     folder.mkdir(parents=True, exist_ok=True)
-    pages = read_pages()
+    pages = read_command_docs()
     for shell, name in NAMES.items():
         (folder / name).write_text(render_completion(shell, pages), "utf-8")
         print(folder / name)

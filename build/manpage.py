@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from odek import __version__  # noqa: E402 - the source beside this file, wherever this is started
-from odek.cli.catalog import Flag, Page, read_pages  # noqa: E402
+from odek.cli.command_docs import CommandDoc, Flag, read_command_docs  # noqa: E402
 from odek.cli.repl import COMMANDS as SLASH_COMMANDS  # noqa: E402
 
 EXIT_CODES = (
@@ -41,7 +41,7 @@ _FILES = (
 )
 
 
-def render_man(pages: Sequence[Page]) -> str:
+def render_man(pages: Sequence[CommandDoc]) -> str:
     """Return the manual page in roff."""
     lines = [
         f'.TH ODEK 1 "" "odek {__version__}" "User Commands"',
@@ -63,7 +63,7 @@ def render_man(pages: Sequence[Page]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _man_command(page: Page) -> Iterator[str]:
+def _man_command(page: CommandDoc) -> Iterator[str]:
     name = _roff(" ".join(("odek", *page.words)))
     yield f".SS \\fB{name}\\fR {_roff(page.usage)}"
     yield _roff(_sentence(page.summary))
@@ -90,7 +90,7 @@ def _roff(text: str) -> str:
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
-def render_parts(pages: Sequence[Page]) -> dict[str, str]:
+def render_parts(pages: Sequence[CommandDoc]) -> dict[str, str]:
     """Return what stands between the marks of docs/CLI.md, by their names."""
     slash = "".join(f"| `{name}` | {text} |\n" for name, text in SLASH_COMMANDS.items())
     return {
@@ -116,7 +116,7 @@ def render_exit_codes() -> str:
     return f"| Code | Meaning |\n|---|---|\n{rows}"
 
 
-def render_markdown(pages: Sequence[Page]) -> str:
+def render_markdown(pages: Sequence[CommandDoc]) -> str:
     """Return the list of commands for docs/CLI.md."""
     parts = []
     for page in pages:
@@ -141,7 +141,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _own_flags(page: Page) -> tuple[Flag, ...]:
+def _own_flags(page: CommandDoc) -> tuple[Flag, ...]:
     """Return the options of a page but for --help, which all of them have."""
     return tuple(flag for flag in page.flags if flag.name != "--help")
 
@@ -159,10 +159,10 @@ def main() -> int:
     path, text = options.output, ""
     if options.docs:
         path = ROOT / "docs" / "CLI.md"
-        text = fill_in(path.read_text(encoding="utf-8"), render_parts(read_pages()))
+        text = fill_in(path.read_text(encoding="utf-8"), render_parts(read_command_docs()))
     else:
         path.parent.mkdir(exist_ok=True)
-        text = render_man(read_pages())
+        text = render_man(read_command_docs())
     path.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{path}\n")
     return 0

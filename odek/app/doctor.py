@@ -1,4 +1,4 @@
-"""odek sandbox doctor: is this machine fit for the sandbox, and what to mend if not. Judges pure, one function a check.
+"""odek sandbox doctor: is this machine fit for the sandbox, and what to fix if not. One pure function a check.
 
 Every check ends in ok, warn or fail, with what was seen and one thing to do. It starts a real
 sandbox in the end, because nothing else proves that one can be had.
@@ -33,11 +33,11 @@ class Check:
     name: str
     verdict: Verdict
     seen: str
-    mend: str = ""
+    fix: str = ""
     """what to do; "" when there is nothing"""
 
 
-def judge_client_settings(path: str, real: str) -> Check:
+def check_client_settings(path: str, real: str) -> Check:
     """Return the finding about the settings of Docker's client at `path`; `real` is where a link leads, or ""."""
     if not real:
         return Check(name="client settings", verdict="ok", seen=visible(path))
@@ -46,11 +46,11 @@ def judge_client_settings(path: str, real: str) -> Check:
         verdict="warn",
         seen=f"{visible(path)} is a link to {visible(real)}; odek takes no plugins from there, but `docker` "
         "itself runs what that file names",
-        mend="keep them outside of every project in which an agent works",
+        fix="keep them outside of every project in which an agent works",
     )
 
 
-def judge_client(executable: str | None, path: str) -> Check:
+def check_client(executable: str | None, path: str) -> Check:
     """Return whether a docker client was found, and where it was looked for."""
     if executable:
         return Check(name="client", verdict="ok", seen=executable)
@@ -58,11 +58,11 @@ def judge_client(executable: str | None, path: str) -> Check:
         name="client",
         verdict="fail",
         seen=f"no docker on PATH ({visible(path)}); folders inside the working directory do not count",
-        mend="install Docker; on Debian: apt-get install docker.io",
+        fix="install Docker; on Debian: apt-get install docker.io",
     )
 
 
-def judge_versions(client: str, server: str, engine: Engine) -> Check:
+def check_versions(client: str, server: str, engine: Engine) -> Check:
     """Return whether client and engine are new enough."""
     oldest = OLDEST_PODMAN if engine.podman else OLDEST_ENGINE
     seen = f"client {visible(client)}, engine {visible(server)}"
@@ -72,12 +72,12 @@ def judge_versions(client: str, server: str, engine: Engine) -> Check:
             name="versions",
             verdict="fail",
             seen=seen,
-            mend=f"update the {' and the '.join(old)} to {'.'.join(map(str, oldest))} or newer",
+            fix=f"update the {' and the '.join(old)} to {'.'.join(map(str, oldest))} or newer",
         )
     return Check(name="versions", verdict="ok", seen=seen)
 
 
-def judge_security(info: Mapping[str, Any]) -> Check:
+def check_security(info: Mapping[str, Any]) -> Check:
     """Return whether the engine filters system calls."""
     options = [str(option) for option in info.get("SecurityOptions") or []]
     seen = ", ".join(visible(option) for option in options) or "none reported"
@@ -87,19 +87,19 @@ def judge_security(info: Mapping[str, Any]) -> Check:
             name="security",
             verdict="fail",
             seen=seen,
-            mend="without a seccomp filter containers may use every system call; use a kernel and engine with it",
+            fix="without a seccomp filter containers may use every system call; use a kernel and engine with it",
         )
     if takes_own_profile(info):
         return Check(name="security", verdict="ok", seen=f"{seen}; odek puts its own seccomp profile in place of it")
     return Check(name="security", verdict="ok", seen=f"{seen}; the engine's seccomp profile stays in force")
 
 
-def judge_engine(engine: Engine) -> Check:
+def check_engine_kind(engine: Engine) -> Check:
     """Return whether a sandbox can be had of this kind of engine, and whose its files are."""
     try:
         check_engine(engine, EngineRequirements())
     except OdekError as error:
-        return Check(name="engine", verdict="fail", seen=error.message, mend=error.hint)
+        return Check(name="engine", verdict="fail", seen=error.message, fix=error.hint)
     kind = "podman" if engine.podman else "Docker"
     whose = "rootless: uid 0 in the container is who runs it, and commands get that uid" if engine.rootless else (
         "the uid in the container is the one of this machine"
@@ -107,7 +107,7 @@ def judge_engine(engine: Engine) -> Check:
     return Check(name="engine", verdict="ok", seen=f"{kind}, {whose}")
 
 
-def judge_limits(info: Mapping[str, Any], engine: Engine) -> Check:
+def check_limits(info: Mapping[str, Any], engine: Engine) -> Check:
     """Return whether the engine can enforce the limits; that on processes is always asked for."""
     seen = f"control groups v{visible(str(info.get('CgroupVersion', '?')))}"
     if engine.unenforced:
@@ -115,13 +115,13 @@ def judge_limits(info: Mapping[str, Any], engine: Engine) -> Check:
             name="limits",
             verdict="fail" if "sandbox_pids_limit" in engine.unenforced else "warn",
             seen=f"{seen}; not enforced: {', '.join(engine.unenforced)}",
-            mend=f"a run that asks for such a limit is refused; {limits_hint(engine)}",
+            fix=f"a run that asks for such a limit is refused; {limits_hint(engine)}",
         )
     swap = "" if info.get("SwapLimit") is not False else "; swap counts for itself"
     return Check(name="limits", verdict="ok", seen=f"{seen}: processes, memory, CPUs{swap}")
 
 
-def judge_place(env: Mapping[str, str], info: Mapping[str, Any]) -> Check:
+def check_place(env: Mapping[str, str], info: Mapping[str, Any]) -> Check:
     """Return where the daemon runs, as far as its address tells."""
     host = env.get("DOCKER_HOST", "")
     name = visible(str(info.get("Name", "?")))
@@ -130,19 +130,19 @@ def judge_place(env: Mapping[str, str], info: Mapping[str, Any]) -> Check:
             name="daemon",
             verdict="warn",
             seen=f"{name}, reached by DOCKER_HOST={visible(host)}",
-            mend="a daemon elsewhere does not see your files; a run proves it with a file and stops if so",
+            fix="a daemon elsewhere does not see your files; a run proves it with a file and stops if so",
         )
     return Check(name="daemon", verdict="ok", seen=f"{name}{f', DOCKER_HOST={visible(host)}' if host else ''}")
 
 
-def judge_leftovers(names: tuple[str, ...]) -> Check:
+def check_leftovers(names: tuple[str, ...]) -> Check:
     """Return whether dead odeks left containers behind."""
     if not names:
         return Check(name="leftovers", verdict="ok", seen="none")
-    return Check(name="leftovers", verdict="warn", seen=", ".join(names), mend="odek sandbox prune")
+    return Check(name="leftovers", verdict="warn", seen=", ".join(names), fix="odek sandbox prune")
 
 
-def judge_sandbox(facts: ContainerFacts) -> Check:
+def check_sandbox(facts: ContainerFacts) -> Check:
     """Return what a real sandbox turned out to be."""
     seen = f"started and verified: image {visible(facts.image)}, user {facts.user}, HOME {visible(facts.home)}"
     if not facts.workspace_writable and not facts.readonly:
@@ -153,9 +153,14 @@ def judge_sandbox(facts: ContainerFacts) -> Check:
             name="sandbox",
             verdict="warn",
             seen=f"{seen}; the working directory cannot be written{owner}",
-            mend=f"{as_owner}let uid {uid} write it, or use --sandbox-readonly",
+            fix=f"{as_owner}let uid {uid} write it, or use --sandbox-readonly",
         )
     return Check(name="sandbox", verdict="ok", seen=seen)
+
+
+def check_to_json(check: Check) -> dict[str, str]:
+    """Return one finding as JSON; "mend" is what to do."""
+    return {"name": check.name, "verdict": check.verdict, "seen": check.seen, "mend": check.fix}
 
 
 def render_checks(checks: tuple[Check, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -164,16 +169,16 @@ def render_checks(checks: tuple[Check, ...]) -> tuple[tuple[str, tuple[str, ...]
     width = max(len(check.name) for check in checks)
     spans: list[tuple[str, tuple[str, ...]]] = []
     for check in checks:
-        fix = f"\n{'':<{width + 8}}→ {check.mend}" if check.mend else ""
+        fix = f"\n{'':<{width + 8}}→ {check.fix}" if check.fix else ""
         end = "" if check is checks[-1] else "\n"
         spans.append((f"{check.verdict:<4}", (colors[check.verdict],)))
         spans.append((f"  {check.name:<{width}}  {check.seen}{fix}{end}", ()))
     return tuple(spans)
 
 
-def failed_call(name: str, done: Completed, mend: str) -> Check:
+def failed_call(name: str, done: Completed, fix: str) -> Check:
     """Return the finding for a docker call that did not do what it should."""
-    return Check(name=name, verdict="fail", seen=docker_output(done).replace("\n", "; ") or "no answer", mend=mend)
+    return Check(name=name, verdict="fail", seen=docker_output(done).replace("\n", "; ") or "no answer", fix=fix)
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from odek.cli.catalog import Flag, Page
+from odek.cli.command_docs import CommandDoc, Flag
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-def render_completion(shell: str, pages: Sequence[Page]) -> str:
+def render_completion(shell: str, pages: Sequence[CommandDoc]) -> str:
     """Return the script for one of SHELLS."""
-    renderers: dict[str, Callable[[Sequence[Page]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+    renderers: dict[str, Callable[[Sequence[CommandDoc]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     return renderers[shell](pages)
 
 
-def words_after(pages: Sequence[Page], words: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def words_after(pages: Sequence[CommandDoc], words: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Return what may follow `odek` and `words`, each with its summary ("" when there is none)."""
     found: dict[str, str] = {}
     for page in pages:
@@ -33,21 +33,21 @@ def words_after(pages: Sequence[Page], words: tuple[str, ...]) -> tuple[tuple[st
     return tuple(found.items())
 
 
-def _keys(pages: Sequence[Page]) -> list[tuple[str, ...]]:
+def _keys(pages: Sequence[CommandDoc]) -> list[tuple[str, ...]]:
     """Return every sequence of words that a list of its own belongs to, such as ("sandbox", "image")."""
     keys = {page.words[:length]: None for page in pages for length in range(1, len(page.words) + 1)}
     return list(keys)
 
 
-def _flags_of(pages: Sequence[Page], key: tuple[str, ...]) -> tuple[Flag, ...]:
+def _flags_of(pages: Sequence[CommandDoc], key: tuple[str, ...]) -> tuple[Flag, ...]:
     return next((page.flags for page in pages if page.words == key), ())
 
 
-def _with_choices(pages: Sequence[Page]) -> dict[str, tuple[str, ...]]:
+def _with_choices(pages: Sequence[CommandDoc]) -> dict[str, tuple[str, ...]]:
     return {flag.name: flag.choices for page in pages for flag in page.flags if flag.choices}
 
 
-def _with_values(pages: Sequence[Page]) -> list[str]:
+def _with_values(pages: Sequence[CommandDoc]) -> list[str]:
     """Return the names of all flags that take a value which is none of a few."""
     names = {
         name: None for page in pages for flag in page.flags if flag.metavar and not flag.choices for name in flag.names
@@ -59,7 +59,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _bash(pages: Sequence[Page]) -> str:
+def _bash(pages: Sequence[CommandDoc]) -> str:
     keys = _keys(pages)
     known = "|".join(_quoted(" ".join(key)) for key in keys)
     cases = [f"  '') words={_quoted(_names(pages, ()))}; flags='--help --version' ;;"]
@@ -102,11 +102,11 @@ def _bash(pages: Sequence[Page]) -> str:
     )
 
 
-def _names(pages: Sequence[Page], key: tuple[str, ...]) -> str:
+def _names(pages: Sequence[CommandDoc], key: tuple[str, ...]) -> str:
     return " ".join(word for word, _ in words_after(pages, key))
 
 
-def _zsh(pages: Sequence[Page]) -> str:
+def _zsh(pages: Sequence[CommandDoc]) -> str:
     keys = _keys(pages)
     known = "|".join(" ".join(key).replace(" ", "\\ ") for key in keys)
     choices = [
@@ -160,7 +160,7 @@ def _zsh_case(key: str, words: Sequence[tuple[str, str]], flags: Sequence[tuple[
     return f"    ({_quoted(key)}) candidates=({listed(words)}); flags=({listed(flags)}) ;;"
 
 
-def _fish(pages: Sequence[Page]) -> str:
+def _fish(pages: Sequence[CommandDoc]) -> str:
     keys = _keys(pages)
     known = " ".join(_quoted(" ".join(key)) for key in keys)
     lines = [

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from odek import errors
-from odek.cli.catalog import read_pages
+from odek.cli.command_docs import read_command_docs
 from odek.cli.streams import BROKEN_PIPE_CODE
 from odek.events import (
     ApprovalAnswered,
@@ -47,7 +47,7 @@ def manpage() -> ModuleType:
 def test_lists_in_the_document_are_what_the_program_has(manpage: ModuleType) -> None:
     """R-12, R-80: commands, options, slash commands, exit codes; `python3 build/manpage.py --docs` writes them anew."""
     document = DOCUMENT.read_text()
-    assert document == manpage.fill_in(document, manpage.render_parts(read_pages()))
+    assert document == manpage.fill_in(document, manpage.render_parts(read_command_docs()))
 
 
 def test_every_exit_code_is_described(manpage: ModuleType) -> None:
@@ -85,9 +85,9 @@ def test_document_describes_every_event() -> None:
 
 def test_manual_page_is_made_from_the_same_pages(manpage: ModuleType, tmp_path: Path) -> None:
     """Equal bytes for equal sources; every command and long option is in it."""
-    page = manpage.render_man(read_pages())
-    assert page == manpage.render_man(read_pages())
-    for each in read_pages():
+    page = manpage.render_man(read_command_docs())
+    assert page == manpage.render_man(read_command_docs())
+    for each in read_command_docs():
         assert f"\\fBodek {' '.join(each.words)}".replace("-", "\\-") in page
         flags = [flag.name for flag in each.flags if flag.name != "--help"]
         assert [name for name in flags if f"\\fB{name}\\fR".replace("-", "\\-") not in page] == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odek.cli.catalog import read_pages
+from odek.cli.command_docs import read_command_docs
 from odek.cli.completion import SHELLS, render_completion
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
@@ -40,5 +40,5 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             f'"{given}" is no shell that odek knows' if given else "say for which shell",
             hint=f"one of: {', '.join(SHELLS)}",
         )
-    terminal.answer(render_completion(words[0], read_pages()))
+    terminal.answer(render_completion(words[0], read_command_docs()))
     return 0

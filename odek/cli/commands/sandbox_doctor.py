@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from odek.app.config import Config, load
 from odek.app.doctor import (
     CLIENT_ARGV,
     Check,
+    check_client,
+    check_client_settings,
+    check_engine_kind,
+    check_leftovers,
+    check_limits,
+    check_place,
+    check_sandbox,
+    check_security,
+    check_to_json,
+    check_versions,
     failed_call,
-    judge_client,
-    judge_client_settings,
-    judge_engine,
-    judge_leftovers,
-    judge_limits,
-    judge_place,
-    judge_sandbox,
-    judge_security,
-    judge_versions,
     render_checks,
 )
 from odek.app.runtime import Runtime
@@ -61,7 +62,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal, with_project=False)
     checks = tuple(_checks(config, replace(terminal_runtime(host, terminal), operator=None)))
     if config.settings.json:
-        terminal.answer(json.dumps([asdict(check) for check in checks], indent=2))
+        terminal.answer(json.dumps([check_to_json(check) for check in checks], indent=2))
     else:
         terminal.answer_spans(render_checks(checks))
     return 1 if any(check.verdict == "fail" for check in checks) else 0
@@ -71,14 +72,14 @@ def _checks(config: Config, runtime: Runtime) -> Iterator[Check]:
     host, docker = runtime.host, runtime.docker
     yield Check(name="odek", verdict="ok", seen=describe_artifact(find_artifact()))
     executable = which("docker", host)
-    yield judge_client(executable, host.env.get("PATH", ""))
+    yield check_client(executable, host.env.get("PATH", ""))
     if not executable:
         return
     yield from _client_settings(host)
     try:
         server = probe(docker, sleep=runtime.sleep)
     except OdekError as error:
-        yield Check(name="daemon", verdict="fail", seen=error.message, mend=error.hint)
+        yield Check(name="daemon", verdict="fail", seen=error.message, fix=error.hint)
         return
     asked = run_docker(docker, *INFO_ARGV)
     info = read_info(asked)
@@ -86,13 +87,13 @@ def _checks(config: Config, runtime: Runtime) -> Iterator[Check]:
         yield failed_call("info", asked, "`docker info` must answer")
         return
     engine = read_engine(info)
-    yield judge_versions(run_docker(docker, *CLIENT_ARGV).stdout.text.strip(), server, engine)
-    yield judge_place(host.env, info)
-    yield judge_security(info)
-    yield judge_engine(engine)
-    yield judge_limits(info, engine)
+    yield check_versions(run_docker(docker, *CLIENT_ARGV).stdout.text.strip(), server, engine)
+    yield check_place(host.env, info)
+    yield check_security(info)
+    yield check_engine_kind(engine)
+    yield check_limits(info, engine)
     boxes = find_boxes(docker, host)
-    yield judge_leftovers(tuple(box.name for box in boxes if box.standing == "left behind"))
+    yield check_leftovers(tuple(box.name for box in boxes if box.standing == "left behind"))
     yield from _sandbox(config, runtime)
 
 
@@ -109,7 +110,7 @@ def _client_settings(host: Host) -> Iterator[Check]:
     except OSError as error:
         yield Check(name="client settings", verdict="warn", seen=f"{visible(path)}: {error.strerror}")
         return
-    yield judge_client_settings(path, "" if real == plain else real)
+    yield check_client_settings(path, "" if real == plain else real)
 
 
 def _sandbox(config: Config, runtime: Runtime) -> Iterator[Check]:
@@ -117,7 +118,7 @@ def _sandbox(config: Config, runtime: Runtime) -> Iterator[Check]:
     try:
         plan = plan_sandbox(config, runtime)
     except OdekError as error:
-        yield Check(name="settings", verdict="fail", seen=error.message, mend=error.hint)
+        yield Check(name="settings", verdict="fail", seen=error.message, fix=error.hint)
         return
     try:
         plan.engine()
@@ -127,14 +128,14 @@ def _sandbox(config: Config, runtime: Runtime) -> Iterator[Check]:
             return
         container = start_sandbox(plan)
     except OdekError as error:
-        yield Check(name="sandbox", verdict="fail", seen=error.message, mend=error.hint)
+        yield Check(name="sandbox", verdict="fail", seen=error.message, fix=error.hint)
         return
     try:
-        yield judge_sandbox(container.facts)
+        yield check_sandbox(container.facts)
     finally:
         left = container.close()
     yield (
-        Check(name="end", verdict="fail", seen=left, mend="look at `docker ps`")
+        Check(name="end", verdict="fail", seen=left, fix="look at `docker ps`")
         if left
         else Check(name="end", verdict="ok", seen="the sandbox ended with its lease")
     )
@@ -149,18 +150,18 @@ def _image(plan: SandboxPlan) -> tuple[Check, SandboxPlan]:
     doubts = "; ".join(image_doubts(image, local, docker))
     if local is not None:
         seen = f"{image.ref} ({local.found.id})"
-        return Check(name="image", verdict="warn" if doubts else "ok", seen=seen, mend=doubts), plan
+        return Check(name="image", verdict="warn" if doubts else "ok", seen=seen, fix=doubts), plan
     missing = f"{image.ref} ({image.origin}) is not here; a run would pull it"
     if doubts:  # the local image that takes its place
         choice = replace(image, ref=image.substitute, substitute="", local_ids=())
         return (
-            Check(name="image", verdict="warn", seen=missing, mend=doubts),
+            Check(name="image", verdict="warn", seen=missing, fix=doubts),
             replace(plan, request=replace(plan.request, image=choice)),
         )
-    mend = "`odek sandbox image bootstrap` makes a small one"
+    advice = "`odek sandbox image bootstrap` makes a small one"
     if find_image(BUSYBOX_TAG, docker):
-        mend = f"--sandbox-image {BUSYBOX_TAG} is here"
+        advice = f"--sandbox-image {BUSYBOX_TAG} is here"
     return (
-        Check(name="image", verdict="fail", seen=missing, mend=f"docker pull it, or without a registry: {mend}"),
+        Check(name="image", verdict="fail", seen=missing, fix=f"docker pull it, or without a registry: {advice}"),
         plan,
     )

@@ -76,7 +76,7 @@ def _import_all(names: tuple[str, ...]) -> Check:
             name="modules",
             verdict="fail",
             seen="; ".join(map(visible, missing)),
-            mend="use a Python with its whole standard library (Debian: apt-get install python3), or another odek",
+            fix="use a Python with its whole standard library (Debian: apt-get install python3), or another odek",
         )
     return Check(name="modules", verdict="ok", seen=f"{len(names)} imported")
 
@@ -85,7 +85,7 @@ def _read_data() -> Check:
     try:
         return Check(name="data", verdict="ok", seen=f"default image {default_choice().ref}")
     except (OSError, OdekError) as error:
-        return Check(name="data", verdict="fail", seen=visible(str(error)), mend="get odek again: this copy is damaged")
+        return Check(name="data", verdict="fail", seen=visible(str(error)), fix="get odek again: this copy is damaged")
 
 
 def _hash() -> Check:
@@ -111,13 +111,13 @@ def _trust(env: Mapping[str, str]) -> Check:
     try:
         stats = read_tls_context(env).cert_store_stats()
     except OdekError as error:
-        return Check(name="tls", verdict="fail", seen=error.message, mend=error.hint)
+        return Check(name="tls", verdict="fail", seen=error.message, fix=error.hint)
     if not stats["x509_ca"]:
         return Check(
             name="tls",
             verdict="warn",
             seen="no certificate authority is loaded",
-            mend="for https endpoints, install CA certificates or name them in SSL_CERT_FILE",
+            fix="for https endpoints, install CA certificates or name them in SSL_CERT_FILE",
         )
     return Check(name="tls", verdict="ok", seen=f"{stats['x509_ca']} certificate authorities")
 

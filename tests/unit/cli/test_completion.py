@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from odek.cli.catalog import Page, read_pages
+from odek.cli.command_docs import CommandDoc, read_command_docs
 from odek.cli.completion import SHELLS, render_completion, words_after
 from odek.cli.main import COMMANDS
 from odek.config.settings import flag_options
 
-PAGES = read_pages()
+PAGES = read_command_docs()
 DRIVERS = {
     # each prints what it would offer for the words in "$@", the last of which is being typed
     "bash": 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _odek; printf "%s\\n" "${COMPREPLY[@]}"',
@@ -48,7 +48,7 @@ def script(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     return request.param, path
 
 
-def page(*words: str) -> Page:
+def page(*words: str) -> CommandDoc:
     return next(page for page in PAGES if page.words == words)
 
 

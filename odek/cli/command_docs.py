@@ -34,7 +34,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class CommandDoc:
     """One command, or one action of a command."""
 
     words: tuple[str, ...]
@@ -55,9 +55,9 @@ class Page:
         return tuple(flag for _, flags in self.groups for flag in flags)
 
 
-def read_pages() -> tuple[Page, ...]:
+def read_command_docs() -> tuple[CommandDoc, ...]:
     """Return a page for every command, those with actions of their own followed by these. Imports all of them."""
-    pages: list[Page] = []
+    pages: list[CommandDoc] = []
     for name, (module_name, summary) in COMMANDS.items():
         module = import_module(module_name)
         actions: Mapping[str, Subcommand] = getattr(module, "ACTIONS", {})
@@ -65,7 +65,7 @@ def read_pages() -> tuple[Page, ...]:
             pages.append(_page((name,), summary, module.parser()))
             continue
         pages.append(
-            Page(
+            CommandDoc(
                 words=(name,),
                 summary=summary,
                 usage="ACTION [OPTION…]",
@@ -80,9 +80,9 @@ def read_pages() -> tuple[Page, ...]:
     return tuple(pages)
 
 
-def _page(words: tuple[str, ...], summary: str, parser: CommandParser) -> Page:
+def _page(words: tuple[str, ...], summary: str, parser: CommandParser) -> CommandDoc:
     prefix = " ".join(("odek", *words))
-    return Page(
+    return CommandDoc(
         words=words,
         summary=summary,
         usage=(parser.usage or "").removeprefix(prefix).strip(),
