@@ -92,7 +92,7 @@ def read_ctx_files(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attach
 
 
 def from_stdin(data: bytes) -> Attachment:
-    """Return what came by stdin: not a file, so all of it is shown. Raises UsageError for too much and for binary data."""
+    """Return what came by stdin: not a file, so all of it is shown. Raises UsageError: too much, or binary."""
     if len(data) > STDIN_LIMIT_BYTES:
         raise UsageError(
             f"stdin is larger than {STDIN_LIMIT_BYTES >> 20} MiB", hint="put it into a file and name the file"

@@ -7,6 +7,7 @@ did not happen.
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Sequence
@@ -15,12 +16,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odek import safefile
 from odek.agent.budget import Budget
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
 from odek.app.attachments import Attachment, render_task
 from odek.app.config import Config
-from odek.app.instructions import read_instructions
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.runtime import Runtime
 from odek.app.workspace import TrustedClasses, Workspace, open_workspace
@@ -40,6 +41,31 @@ if TYPE_CHECKING:
     from odek.session.recorder import Recorder
     from odek.session.store import SessionStore
     from odek.session.transcript import Summary
+
+
+_MAX_INSTRUCTIONS_BYTES = 256 << 10
+
+
+def read_instructions(cwd: str, emit: Sink) -> str | None:
+    """Return the text of ./AGENTS.md: a regular file, not a link, of at most 256 KiB.
+
+    Anything else is left out with a warning and stops nothing.
+    """
+    try:
+        data = safefile.read_regular(os.path.join(cwd, "AGENTS.md"), limit_bytes=_MAX_INSTRUCTIONS_BYTES)
+    except FileNotFoundError:
+        return None
+    except safefile.TooLarge:
+        emit(WarningIssued(f"AGENTS.md is not read: it is larger than {_MAX_INSTRUCTIONS_BYTES >> 10} KiB"))
+        return None
+    except safefile.NotRegular:
+        emit(WarningIssued("AGENTS.md is not read: it is not a regular file"))
+        return None
+    except OSError as error:
+        emit(WarningIssued(f"AGENTS.md is not read: {error.strerror}; it must be a file, not a link"))
+        return None
+    return data.decode("utf-8", errors="replace")
+
 
 _NAME_LENGTH = 128
 
@@ -262,7 +288,7 @@ class Conversation:
     def _render(self, text: str, files: Sequence[Attachment]) -> str:
         """Return `text` as the model gets it: the files before it, each where the tools find it.
 
-        A file that the text refers to is asked about as `read_file` would: the text may be somebody else's (F15).
+        A file that the text refers to is asked about as `read_file` would: the text may be of another origin (F15).
         """
         workspace = self.workspace
         given = [file for file in files if self._may_give(file)]

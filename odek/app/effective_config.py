@@ -1,4 +1,4 @@
-"""The settings actually applied to a session, for the model and for whoever looks at one (R-19).
+"""The settings actually applied to a session, for the model and for the user (R-19).
 
 What the container really has comes from its facts, not from what was asked for; a value of a secret
 or of `sandbox_env` is never in it.

@@ -1,8 +1,8 @@
-"""What the model is told about the place its commands run in (R-70, R-71).
+"""What a model is shown of the place in which its commands run (R-70, R-71).
 
-The sandbox form is a contract: one block of Markdown that ends the system prompt and stands in the
+The sandbox form is a contract: one block of Markdown that ends the system prompt and the
 description of the `shell` tool. Names of networks and services come from Docker, where a project
-may have chosen them, so they stand inside the untrusted wrapper.
+may have chosen them, so they are inside the untrusted wrapper.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class SandboxDecision:
 
     sandboxed: bool
     explicit: bool
-    """somebody said so, as opposed to the command's default (R-6)"""
+    """it was asked for, as opposed to the command's default (R-6)"""
     origin: str
     """who: "--sandbox", "ODEK_NO_SANDBOX", "the default of odek run" """
 
@@ -104,7 +104,7 @@ def choose_sandbox(
 ) -> SandboxDecision:
     """Return what the settings and the command's own default come to.
 
-    `enabled` is the setting `sandbox` (None: nobody set it) and `origin` who set it; a flag beats
+    `enabled` is the setting `sandbox` (None: not set) and `origin` who set it; a flag beats
     ODEK_NO_SANDBOX, which beats the files. `pinned` is what a session that goes on was begun with
     (None: it begins here); a policy beats it, ODEK_NO_SANDBOX does not (R-2).
     """
@@ -129,7 +129,7 @@ def require_allowed(decision: SandboxDecision, *, required: bool) -> None:
 
 
 def require_readonly_kept(decision: SandboxDecision, *, readonly_origin: str) -> None:
-    """Refuse a run without a sandbox where `readonly_origin` ("" for nobody) asked for read-only (D-22).
+    """Refuse a run without a sandbox where `readonly_origin` ("": none) asked for read-only (D-22).
 
     Raises UsageError.
     """

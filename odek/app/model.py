@@ -66,7 +66,7 @@ def replay_path(base_url: str) -> str | None:
 
 
 def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]) -> HttpModel:
-    """Return the client of a server; the model's profile fills in what nobody set."""
+    """Return the client of a server; the model's profile fills in what is not set."""
     from odek.model.http import HttpModel
     from odek.model.profiles import find_profile
     from odek.model.provider import RequestOptions
@@ -114,7 +114,7 @@ def _read_text(path: str) -> str:
 
 
 def _require_key(settings: Settings, host: Host) -> None:
-    """A key is needed where nobody named another server; that server then decides for itself."""
+    """A key is needed unless another server is named, which then decides for itself."""
     named = settings.resolved["provider"].value
     if settings.was_set("base_url") or (isinstance(named, str) and named and not KNOWN[named].variable):
         return

@@ -1,4 +1,4 @@
-"""What a sandbox does not get of the working directory, and what it gets along with it (F4, F5, A8, A19)."""
+"""What of the working directory is not shared with a sandbox, and what is shared along with it (F4, F5, A8, A19)."""
 
 from __future__ import annotations
 

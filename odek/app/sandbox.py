@@ -1,7 +1,7 @@
 """From settings to a running container, for every command alike: check, ask, start (R-8, R-60, D-11).
 
 The order is part of the security: what can be checked without Docker is checked first, and the
-approval gate stands before anything that could still fall back to the host.
+approval gate comes before anything that could still fall back to the host.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
 def start_prepared(prepared: PreparedSandbox) -> Container:
     """Look once more at all that can have changed since the question, and start.
 
-    A network that joined the Compose project or was made anew stops it (R-63), and so does a request that the grant
+    A network that joined the Compose project or was created again stops it (R-63), and so does a request that the grant
     was not given for. Raises ApprovalDenied and SandboxError.
     """
     plan, runtime, host = prepared.plan, prepared.plan.runtime, prepared.plan.runtime.host

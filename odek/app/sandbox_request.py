@@ -49,7 +49,7 @@ class SandboxRequest:
     below: tuple[str, ...] = ()
     """what this machine has mounted below the working directory, relative to it"""
     covered: tuple[str, ...] = ()
-    """where in the container an empty folder stands for those of them that are folders"""
+    """where in the container an empty folder takes the place of each of them that is a folder"""
     dockerfile: Dockerfile | None = None
     """what the image is built from; None when it is not built"""
     attachments: bool = False

@@ -43,7 +43,7 @@ def open_store(host: Host, redact: Callable[[str], str], *, warn: Callable[[str]
 def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None]) -> str:
     """Return the id that `text` is, or is the only beginning of; "" means the session used last.
 
-    Damaged sessions, which that one may have been, are told. Raises StateFileError when there is none,
+    Damaged sessions, of which that one may have been one, are warned of. Raises StateFileError when there is none,
     UsageError when there are several.
     """
     if not text:

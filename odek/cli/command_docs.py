@@ -1,6 +1,6 @@
 """Every command with its options, asked of the parsers themselves: for completion, man page and docs.
 
-Each module of a command makes its parser on request. So there is no second list that could differ.
+Each module of a command makes its parser on request, so that there is no second list that could differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Flag:
     names: tuple[str, ...]
     """as typed, the short one first"""
     metavar: str
-    """what stands for its value; "" when it has none"""
+    """how its value is written; "" when it has none"""
     help: str
     choices: tuple[str, ...]
 
@@ -43,7 +43,7 @@ class CommandDoc:
     usage: str
     """without `odek` and `words`"""
     arguments: tuple[tuple[str, str], ...]
-    """name and help of what is no option"""
+    """name and help of what is not an option"""
     groups: tuple[tuple[str, tuple[Flag, ...]], ...]
     """options under their headings"""
     examples: tuple[str, ...]

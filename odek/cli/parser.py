@@ -77,7 +77,7 @@ class CommandParser(argparse.ArgumentParser):
         self._option_string_actions[flag].help = text
 
     def refuse(self, flag: str, why: str, *, hint: str) -> None:
-        """Let `flag`, which somebody may expect here, end in an explanation."""
+        """Let `flag`, which could be expected here, end in an explanation."""
         self.add_argument(flag, action=_Refusal, nargs=0, const=(f"{flag} {why}", hint), help=argparse.SUPPRESS)
 
     def read(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -19,7 +19,7 @@ Main = Callable[[list[str], Host, Terminal], int]
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """What carries out an action: `main` of a module, or another function of it, which has `…_parser` beside it."""
+    """What carries out an action: `main` of a module, or another function of it, next to its `…_parser`."""
 
     module: str
     summary: str

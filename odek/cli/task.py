@@ -76,18 +76,18 @@ def read_attachments(
 
 
 @contextmanager
-def unread_stdin(words: Sequence[str], names: Sequence[str], terminal: Terminal) -> Iterator[None]:
+def warn_unread_stdin(words: Sequence[str], names: Sequence[str], terminal: Terminal) -> Iterator[None]:
     """Tell within the block, in one line, that something came by stdin after the wait for it was over (A24).
 
     A program that writes slowly is noticed at the end of the block.
     """
     asked = _comes_by_stdin(words) or STDIN in names
-    told = not asked and _tell_unread(terminal)
+    warned = not asked and _warn_unread(terminal)
     try:
         yield
     finally:
-        if not (asked or told):
-            _tell_unread(terminal)
+        if not (asked or warned):
+            _warn_unread(terminal)
 
 
 def _comes_by_stdin(words: Sequence[str]) -> bool:
@@ -98,7 +98,7 @@ def _read_stdin() -> bytes:
     return sys.stdin.buffer.read(STDIN_LIMIT_BYTES + 1) if sys.stdin else b""
 
 
-def _tell_unread(terminal: Terminal) -> bool:
+def _warn_unread(terminal: Terminal) -> bool:
     if not _holds_data(0):
         return False
     terminal.warn("what came by stdin was too late and is not read; `--ctx -` waits for it")
@@ -111,7 +111,7 @@ def read_beside(
     """Return what is piped into `descriptor`, up to its end and little more than STDIN_LIMIT_BYTES; b"" for nothing.
 
     A terminal or /dev/null is never read. A pipe from which nothing comes for `patience_s`, such as the stdin
-    that some CI runners and daemons leave open for ever, is left alone, and that is told. Raises UsageError for
+    that some CI runners and daemons leave open, is left alone, with a warning. Raises UsageError for
     one that has begun and then stays silent for `stall_s`: half of the input may be what the task is about.
     """
     if not _is_fed(descriptor):

@@ -37,7 +37,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if len(words) != 1 or words[0] not in SHELLS:
         given = truncate(visible(" ".join(words)), 60)
         raise UsageError(
-            f'"{given}" is no shell that odek knows' if given else "say for which shell",
+            f'"{given}" is not a shell that odek knows' if given else "say for which shell",
             hint=f"one of: {', '.join(SHELLS)}",
         )
     terminal.answer(render_completion(words[0], read_command_docs()))

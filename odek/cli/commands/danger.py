@@ -69,7 +69,7 @@ def describe(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 
 def _contexts(settings: Settings, host: Host) -> dict[Where, PolicyContext]:
-    """Return what holds in both places when somebody can be asked."""
+    """Return what holds in both places when there is a person to ask."""
     return {
         "sandbox": expected_sandbox_policy(settings.dangerous, settings.sandbox),
         "host": host_policy(settings.dangerous, host, interactive=True),
@@ -122,6 +122,6 @@ def _why(decision: Decision, known: str) -> Iterator[str]:
 
 
 ACTIONS = {
-    "explain": Subcommand(__name__, "tell the class of a command, and who would be asked", "describe"),
+    "explain": Subcommand(__name__, "explain the class of a command, and who would be asked", "describe"),
 }
 main = partial(run_subcommand, "danger", ACTIONS)

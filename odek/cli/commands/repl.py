@@ -47,7 +47,7 @@ def parser() -> CommandParser:
 
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Talk with whoever is at the terminal, or answer each line of a pipe."""
+    """Talk with the person at the terminal, or answer each line of a pipe."""
     reader = parser()
     parsed = reader.read_flags(arguments)
     config = load(host, reader.flags(parsed), terminal)
@@ -80,7 +80,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 
 def _renderer_for(settings: Settings, host: Host, terminal: Terminal) -> StreamingRenderer | None:
-    """Return who tells of the turns; None for nobody."""
+    """Return what shows the turns; None: they are not shown."""
     if settings.interaction_mode == "off":
         return None
     return StreamingRenderer(terminal, verbose=settings.interaction_mode == "verbose", streams=host.stdout_is_terminal)

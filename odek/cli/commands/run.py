@@ -13,7 +13,7 @@ from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
 from odek.cli.runtime import terminal_runtime
-from odek.cli.task import read_attachments, read_task, unread_stdin
+from odek.cli.task import read_attachments, read_task, warn_unread_stdin
 from odek.cli.terminal import Terminal
 from odek.host import Host
 
@@ -67,7 +67,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         if session_id:
             print_session_header(settings, terminal, session_id)
         print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
-        with unread_stdin(words, settings.ctx, terminal), signals.turn():
+        with warn_unread_stdin(words, settings.ctx, terminal), signals.turn():
             answer = conversation.send(task, files=attachments)
         if not settings.json:
             terminal.answer(answer)

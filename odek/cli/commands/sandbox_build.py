@@ -27,7 +27,7 @@ def parser() -> CommandParser:
             f"{SWITCH}=1 odek sandbox build   # RUN steps get the network; later runs need it no more",
         ),
     )
-    made.add_argument("--no-cache", action="store_true", help="run every step anew")
+    made.add_argument("--no-cache", action="store_true", help="run every step again")
     made.add_argument("--json", action="store_true", help="tag, ID and digest as JSON")
     return made
 

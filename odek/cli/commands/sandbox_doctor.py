@@ -58,7 +58,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the findings; 1 when one of them keeps the sandbox from working."""
     reader = parser()
     parsed = reader.read_flags(arguments)
-    # a check-up asks nobody: what the project's own file wants is left out
+    # a check-up does not ask: what the project's own file wants is left out
     config = load(host, reader.flags(parsed), terminal, with_project=False)
     checks = tuple(_checks(config, replace(terminal_runtime(host, terminal), operator=None)))
     if config.settings.json:

@@ -3,16 +3,145 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator, Sequence
 
 from odek.app.attachments import external, read_ctx_files
 from odek.app.config import load
-from odek.app.explain import explain_run
+from odek.app.explain import Entry, Explanation, explain_run
+from odek.approval.display import readable
 from odek.cli.commands.run import PROFILE
-from odek.cli.explain_view import explanation_to_json, render_explanation
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
 from odek.host import Host
+from odek.text import visible
+
+_HEADINGS = {
+    "sandbox": "a run here works in a sandbox",
+    "host": "a run here works ON THIS HOST, without a sandbox",
+    "stop": "a run here stops with an error",
+}
+_ASKING = "a run here asks for an approval, then works in a sandbox"
+_INDENT = "    "
+_WIDTH = 110
+
+
+def explanation_to_json(explanation: Explanation) -> dict[str, object]:
+    """Return one JSON object; each value of a section is {"value", "origin"}."""
+    return {
+        "outcome": explanation.outcome,
+        "why": explanation.why,
+        "problems": list(explanation.problems),
+        "notes": list(explanation.notes),
+        **{
+            section.name: {entry.name: {"value": entry.value, "origin": entry.origin} for entry in section.entries}
+            for section in explanation.sections
+        },
+        "commands": [list(argv) for argv in explanation.commands],
+    }
+
+
+def render_explanation(explanation: Explanation) -> str:
+    """Return the same for people, foreign text made visible, the commands fit for a shell."""
+    return "\n".join(_lines(explanation)) + "\n"
+
+
+def shell_word(text: str) -> str:
+    """Return `text` as one word of a shell line, on one line and with nothing invisible in it.
+
+    What needs escapes is written in the form $'…', which bash, zsh and ksh read.
+    """
+    if visible(text) == text:
+        return shlex.quote(text)
+    return "$'" + "".join(map(_escaped, text)) + "'"
+
+
+def fill(words: Sequence[str], width: int = _WIDTH) -> tuple[str, ...]:
+    """Return a shell line on several ones of about `width` characters, all but the last continued.
+
+    A flag and its value stay together.
+    """
+    lines = [words[0]]
+    for part in _parts(words[1:]):
+        if len(lines[-1]) + 1 + len(part) > width:
+            lines.append(part)
+        else:
+            lines[-1] += f" {part}"
+    return (*(f"{line} \\" for line in lines[:-1]), lines[-1])
+
+
+def _parts(words: Sequence[str]) -> Iterator[str]:
+    flag = ""
+    for word in words:
+        if flag and not word.startswith("-"):
+            yield f"{flag} {word}"
+            flag = ""
+            continue
+        if flag:
+            yield flag
+        flag = word if word.startswith("-") else ""
+        if not flag:
+            yield word
+    if flag:
+        yield flag
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield _ASKING if _asks(explanation) else _HEADINGS[explanation.outcome]
+    yield f"  because {visible(explanation.why)}"
+    for problem in explanation.problems:
+        yield f"  problem: {visible(problem)}"
+    for note in explanation.notes:
+        yield f"  note: {visible(note)}"
+    for section in explanation.sections:
+        if section.entries:
+            yield ""
+            yield section.name
+        width = max((len(entry.name) for entry in section.entries), default=0)
+        for entry in section.entries:
+            yield from _entry_lines(entry, width)
+    if explanation.commands:
+        yield ""
+        yield "commands"
+    for argv in explanation.commands:
+        first, *rest = fill(list(map(shell_word, argv)))
+        yield f"  {first}"
+        yield from (_INDENT + line for line in rest)
+
+
+def _asks(explanation: Explanation) -> bool:
+    return explanation.outcome == "sandbox" and any(
+        entry.value == "asked for" for section in explanation.sections for entry in section.entries
+    )
+
+
+def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
+    name = f"  {readable(entry.name):<{width}}"
+    origin = f"  ({visible(entry.origin)})"
+    if isinstance(entry.value, list):
+        yield f"{name}  {'-' if not entry.value else ''}{origin}".replace("    (", "  (")
+        yield from (f"{_INDENT}{_as_text(item)}" for item in entry.value)
+    else:
+        yield f"{name}  {_as_text(entry.value)}{origin}"
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_as_text(member)}" for key, member in value.items())
+    return visible(str(value))
+
+
+def _escaped(character: str) -> str:
+    if character in "\\'":
+        return "\\" + character
+    if visible(character) == character:
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def parser() -> CommandParser:

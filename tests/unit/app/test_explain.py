@@ -24,7 +24,7 @@ from odek.app.isolation import CommandProfile
 from odek.app.runtime import owner_of
 from odek.app.sandbox import SandboxPlan, plan_sandbox, sandbox_spec
 from odek.approval.store import approval_key
-from odek.cli.explain_view import explanation_to_json, fill, render_explanation, shell_word
+from odek.cli.commands.sandbox_explain import explanation_to_json, fill, render_explanation, shell_word
 from odek.config.settings import Settings
 from odek.events import Event
 from odek.sandbox.argv import build_argv, run_argv

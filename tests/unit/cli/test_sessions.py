@@ -17,8 +17,7 @@ from fakes.terminals import Screen
 
 from odek.app.config import config_of
 from odek.app.stored_sessions import find_session, resume_session
-from odek.cli.commands.sessions import main
-from odek.cli.session_view import render_listing
+from odek.cli.commands.sessions import main, render_listing
 from odek.config.options import Source
 from odek.errors import OdekError, StateFileError, UsageError
 from odek.session.store import SessionList
