@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import importlib
 import json
 import os
 import pty
@@ -19,33 +20,37 @@ from support.odek_process import Odek
 from support.recordings import write_recording
 from support.scenario import tools_only
 
-from odek.cli.commands.sandbox import ACTIONS
 from odek.cli.main import COMMANDS
+from odek.cli.subcommands import Subcommand
 
 PATIENCE_S = 60.0
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 # what a line editor and the line that shows a wait move the cursor with
 CONTROL = re.compile(r"\x1b\[\?2004[hl]|\x1b\[K|\x1b\[[0-9;]*m")
 
-LINES: tuple[tuple[str, ...], ...] = (
-    ("run", "--no-sandbox", "say it"),
-    ("continue", "once more"),
-    ("repl", "--no-sandbox"),
-    ("session", "list"),
-    ("session", "show", "nothing"),
-    ("demo",),
-    ("config", "view"),
-    ("models",),
-    ("init",),
-    *(("sandbox", *words.split()) for words in ACTIONS),
-    ("approvals", "list"),
-    ("danger", "explain", "rm -rf /"),
-    ("completion", "bash"),
-    ("selftest",),
-    ("version",),
+ACTIONS: dict[str, Mapping[str, Subcommand]] = {
+    name: found
+    for name, (module, _) in COMMANDS.items()
+    if (found := getattr(importlib.import_module(module), "ACTIONS", {}))
+}
+ARGUMENTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("run",): ("--no-sandbox", "say it"),
+    ("continue",): ("once more",),
+    ("repl",): ("--no-sandbox",),
+    ("completion",): ("bash",),
+    ("danger", "explain"): ("rm -rf /",),
+}
+LINES = (
+    *((name, *ARGUMENTS.get((name,), ())) for name in COMMANDS if name not in ACTIONS),
+    *(
+        (name, *words.split(), *ARGUMENTS.get((name, words), ()))
+        for name, actions in ACTIONS.items()
+        for words in actions
+    ),
     ("no-such-command",),
+    ("sandbox", "no-such-action"),
 )
-"""of every command one line that ends soon and needs no engine; sandbox commands find no client and say so"""
+"""a line of every command and action that ends soon and needs no engine: those of the sandbox find no client"""
 COLORED = (("run", "--no-sandbox", "say it"), ("models",), ("sandbox", "doctor"), ("selftest",), ("demo",))
 
 
@@ -103,16 +108,14 @@ def at_terminals(odek: Odek, tmp_path: Path, *, env: Mapping[str, str], flags: t
     )
 
 
-def test_lines_cover_every_command() -> None:
-    assert {line[0] for line in LINES} >= set(COMMANDS)
-
-
 def test_no_command_shows_an_escape_that_was_meant_as_a_colour(odek: Odek, tmp_path: Path) -> None:
     """V1: colours are seen as colours, nothing else moves the cursor, and no escape is spelled out."""
     seen = at_terminals(odek, tmp_path, env={})
     spelled = {line: text for line, text in seen.shown.items() if "\\x1b" in text or "\\033" in text}
     moved = {line: text for line, text in seen.shown.items() if "\x1b" in CONTROL.sub("", text)}
     assert (spelled, moved) == ({}, {})
+    unknown = [line for line, text in seen.shown.items() if "unknown command" in text or "is not an action" in text]
+    assert unknown == [("no-such-command",), ("sandbox", "no-such-action")]
     assert [line for line in COLORED if not COLOR.search(seen.shown[line])] == []
 
 
