@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes.executor import FakeExecutor
+from fakes.executor import FakeExecutor, command_result
 from fakes.gates import FakeGate
 from fakes.tools import call_tool, workspace
 
+from odek.app.tools import TOOLS
 from odek.approval.operation import Operation
 from odek.model.types import ToolCall
 from odek.tools.batch import BATCH_READ
@@ -17,7 +18,8 @@ from odek.tools.files import READ_FILE
 from odek.tools.registry import Tool, Toolbox, ToolResult
 from odek.tools.search import SEARCH_FILES
 
-FILES = {"a": b"one\n", ".env": b"TOKEN=1\n"}
+FILES = {"a": b"PAYLOAD\n", ".env": b"TOKEN=1\n"}
+SHOWN = command_result(b"PAYLOAD\n", stderr=b"")
 
 
 @pytest.mark.parametrize(
@@ -67,4 +69,33 @@ def test_what_is_let_through_is_read_at_the_same_time_as_other_calls() -> None:
     (prepared,) = tools.prepare([ToolCall(id="1", name="read_file", arguments='{"path":"a"}')])
     authorized = tools.authorize(prepared)
     count = len(gate.asked)
-    assert ("1|one" in tools.run(authorized).text, len(gate.asked), prepared.parallel) == (True, count, True)
+    assert ("1|PAYLOAD" in tools.run(authorized).text, len(gate.asked), prepared.parallel) == (True, count, True)
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "shell": {"command": "cat a"},
+    "parallel_shell": {"commands": ["cat a", "true"]},
+    "read_file": {"path": "a"},
+    "batch_read": {"files": ["a", ".env"]},
+    "write_file": {"path": "a", "content": "x"},
+    "patch": {"path": "a", "old_string": "PAYLOAD", "new_string": "x"},
+    "batch_patch": {"patches": [{"path": "a", "old_string": "PAYLOAD", "new_string": "x"}]},
+    "search_files": {"pattern": "."},
+    "glob": {"pattern": "**"},
+    "file_info": {"path": "a"},
+    "tree": {},
+    "diff": {"path": "a", "content": ""},
+    "config_view": {},
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_no_tool_acts_on_what_the_gate_refuses(tool: Tool) -> None:
+    """R-84: no command runs, no file is written, no line is shown; for every tool there is."""
+    commands = {"cat a": SHOWN, "true": SHOWN}
+    executor = FakeExecutor(files=FILES, commands=commands)
+    result = call_tool(tool, executor, FakeGate(answer="no"), **CALLS[tool.name])
+    assert ("PAYLOAD" in result.text, "TOKEN" in result.text) == (False, False)
+    assert (executor.files, executor.runs) == (FILES, [])
+    allowed = call_tool(tool, FakeExecutor(files=FILES, commands=commands), **CALLS[tool.name])
+    assert not allowed.failed, "the table's call is one that works where it may"
