@@ -24,6 +24,19 @@ from odek.model.types import Message, Reply, ToolCall, ToolSpec
 from odek.model.wire import CallIds, alternating, function_name, is_short_id, short_id, valid_arguments
 
 THINKING_LEVELS = ("low", "medium", "high")
+# llama-cpp-python says with a 500 that a message is not of the form that it wants
+_CHECKED = (400, 422, 500)
+_NO_KEY = (401, 403)
+_SUBSCRIPTION = re.compile(r"subscription key|api-key", re.IGNORECASE)
+_WANTS_IDS = re.compile(r"\btool[_ ]?(?:call|use)s?\b.{0,40}\bid\b|\btool_?(?:call|use)_?id\b", re.IGNORECASE)
+_WANTS_PROPERTIES = re.compile(r"\bproperties\b.{0,80}\b(?:non-empty|empty)\b", re.IGNORECASE)
+_MISSES = re.compile(
+    r"\b(?:miss(?:ing|es)|require[ds]?|needs?|absent|lacks|must be (?:passed|sent|provided|included))\b", re.IGNORECASE
+)
+_MINDS = re.compile(
+    r"\b(?:un\w+|not (?:permitted|allowed|supported)|extra|additional|must not|invalid)\b", re.IGNORECASE
+)
+_WANTS_TEXT = re.compile(r"\bcontent\b.{0,80}\b(?:valid|be a|expected a) string\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,35 +62,29 @@ AS_DOCUMENTED = Form()
 
 
 def request_body(
-    model: str,
+    options: RequestOptions,
     messages: Sequence[Message],
     tools: Sequence[ToolSpec],
     *,
-    temperature: float | None,
-    thinking: str,
-    thinking_budget: int,
     stream: bool,
-    caching: bool = False,
     form: Form = AS_DOCUMENTED,
 ) -> dict[str, Any]:
     """Return the body of a request.
 
-    `temperature` None or below zero is not sent. `thinking` is "", "enabled", "disabled" or a
-    level; `thinking_budget` counts tokens and matters to "enabled" only. Any other `thinking`
-    raises ValueError (settings have been checked before). `caching` marks the system message and
-    the first words of the user for providers that cache on demand only.
+    Caching marks the system message and the first words of the user, for providers that cache on demand only.
+    Raises ValueError for an unknown `thinking` (settings have been checked before).
     """
     entries = message_entries(messages, form)
-    body: dict[str, Any] = {"model": model, "messages": entries}
-    if caching:
+    body: dict[str, Any] = {"model": options.model, "messages": entries}
+    if options.caching:
         _mark_for_cache(entries)
     body.update(_tool_fields(messages, tools, form))
     body["stream"] = stream
     if stream:
         body["stream_options"] = {"include_usage": True}
-    if temperature is not None and temperature >= 0:
-        body["temperature"] = temperature
-    body.update(_thinking_json(thinking, thinking_budget))
+    if options.temperature is not None and options.temperature >= 0:
+        body["temperature"] = options.temperature
+    body.update(_thinking_json(options.thinking, options.thinking_budget))
     return body
 
 
@@ -216,21 +223,6 @@ def _thinking_json(thinking: str, budget: int) -> dict[str, Any]:
     raise ValueError(f"unknown value of thinking: {thinking!r}")
 
 
-# llama-cpp-python says with a 500 that a message is not of the form that it wants
-_CHECKED = (400, 422, 500)
-_NO_KEY = (401, 403)
-_SUBSCRIPTION = re.compile(r"subscription key|api-key", re.IGNORECASE)
-_WANTS_IDS = re.compile(r"\btool[_ ]?(?:call|use)s?\b.{0,40}\bid\b|\btool_?(?:call|use)_?id\b", re.IGNORECASE)
-_WANTS_PROPERTIES = re.compile(r"\bproperties\b.{0,80}\b(?:non-empty|empty)\b", re.IGNORECASE)
-_MISSES = re.compile(
-    r"\b(?:miss(?:ing|es)|require[ds]?|needs?|absent|lacks|must be (?:passed|sent|provided|included))\b", re.IGNORECASE
-)
-_MINDS = re.compile(
-    r"\b(?:un\w+|not (?:permitted|allowed|supported)|extra|additional|must not|invalid)\b", re.IGNORECASE
-)
-_WANTS_TEXT = re.compile(r"\bcontent\b.{0,80}\b(?:valid|be a|expected a) string\b")
-
-
 class OpenAiApi(ProviderApi):
     """The API of OpenAI and of the many servers that imitate it."""
 
@@ -256,18 +248,12 @@ class OpenAiApi(ProviderApi):
         return {"api-key": api_key} if self._own_header else {"Authorization": f"Bearer {api_key}"}
 
     def body(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool) -> dict[str, Any]:
-        options = self._options
-        body = request_body(
-            options.model,
-            messages,
-            tools,
-            temperature=None if "temperature" in self._refusals else options.temperature,
-            thinking="" if "thinking" in self._refusals else options.thinking,
-            thinking_budget=options.thinking_budget,
-            stream=stream,
-            caching=options.caching or False,
-            form=self._form,
+        options = replace(
+            self._options,
+            temperature=None if "temperature" in self._refusals else self._options.temperature,
+            thinking="" if "thinking" in self._refusals else self._options.thinking,
         )
+        body = request_body(options, messages, tools, stream=stream, form=self._form)
         self._sent = extra_fields(messages)
         self._foreign_ids = any(not is_short_id(call.id) for message in messages for call in message.tool_calls)
         if "stream_options" in self._refusals:

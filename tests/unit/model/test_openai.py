@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected
 from odek.model.openai import request_body
 from odek.model.openai_stream import OpenAiAccumulator, parse_reply, parse_usage
+from odek.model.provider import RequestOptions
 from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
 from odek.model.unicode_repair import valid_text
 from odek.model.wire import encode_body
 
 A = '{"command":"echo A"}'
 TOOL = ToolSpec(name="shell", description="Run a command.", parameters={"type": "object"})
-SETTINGS: dict[str, Any] = {"temperature": 0.0, "thinking": "", "thinking_budget": 5000, "stream": False}
+OPTIONS = RequestOptions(model="m", temperature=0.0)
 
 
 def no_id() -> str:
@@ -51,7 +53,7 @@ def test_request_has_messages_tools_and_settings() -> None:
         Message(role="tool", content="A", tool_call_id="a", name="shell"),
         Message(role="assistant", content="done"),
     )
-    assert request_body("m", messages, (TOOL,), **SETTINGS) == {
+    assert request_body(OPTIONS, messages, (TOOL,), stream=False) == {
         "model": "m",
         "messages": [
             {"role": "system", "content": "be brief"},
@@ -105,14 +107,15 @@ def test_request_has_messages_tools_and_settings() -> None:
 )
 def test_request_options(changes: dict[str, Any], expected: dict[str, Any]) -> None:
     """R-82, F-9: a temperature arrives; empty tools are left out."""
-    body = request_body("m", (), (), **(SETTINGS | changes))
+    options = {key: value for key, value in changes.items() if key != "stream"}
+    body = request_body(replace(OPTIONS, **options), (), (), stream="stream" in changes)
     assert body == {"model": "m", "messages": [], **expected}
 
 
 def test_unknown_thinking_is_not_dropped_silently() -> None:
     """F-8."""
     with pytest.raises(ValueError, match="hihg"):
-        request_body("m", (), (), **(SETTINGS | {"thinking": "hihg"}))
+        request_body(replace(OPTIONS, thinking="hihg"), (), (), stream=False)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ def test_call_that_providers_would_refuse_is_sent_in_a_valid_form(
 ) -> None:
     """B40: a broken call must not spoil every later request."""
     message = Message(role="assistant", tool_calls=(ToolCall(id="a", name=name, arguments=arguments),))
-    sent = request_body("m", (Message(role="user", content="go"), message), (), **SETTINGS)["messages"][1][
+    sent = request_body(OPTIONS, (Message(role="user", content="go"), message), (), stream=False)["messages"][1][
         "tool_calls"
     ][0]["function"]
     assert (sent["name"], json.loads(sent["arguments"])) == (sent_name, sent_arguments)
