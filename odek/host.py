@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from odek.errors import OdekError
 from odek.operator_home import OperatorHome, find_operator_home, repositories_around
+from odek.safefile import is_inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ def project_root(host: Host) -> str:
 def _leads_outside(path: str, folder: str) -> bool:
     """Return whether `path` is known to lead to something that is not in `folder`."""
     real = _real_path(path)
-    return real is not None and not _inside(real, folder)
+    return real is not None and (folder == "/" or not is_inside(real, folder))
 
 
 def _real_path(path: str) -> str | None:
@@ -172,10 +173,6 @@ def _real_path(path: str) -> str | None:
         return os.path.realpath(path)
     except (OSError, ValueError):
         return None
-
-
-def _inside(path: str, folder: str) -> bool:
-    return folder != "/" and (path == folder or path.startswith(folder + "/"))
 
 
 def _home(env: Mapping[str, str]) -> str:

@@ -40,6 +40,11 @@ class LeavesFolder(OSError):
         super().__init__(errno.EXDEV, "a link that leaves the folder")
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether `path` is `folder` or lies in it, by their names alone; both are absolute and normalized."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def open_regular(name: str, *, dir_fd: int | None = None) -> int:
     """Return a descriptor of the regular file `name`, whose last component is not followed. Raises OSError."""
     try:
@@ -170,7 +175,7 @@ class Inside:
 
     def _steps_of_link(self, target: str) -> list[str]:
         if target.startswith("/"):
-            if not (target + "/").startswith(self._folder + "/"):
+            if not is_inside(target, self._folder):
                 raise LeavesFolder
             target = target[len(self._folder) :]
             self._up_to_top()

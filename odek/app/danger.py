@@ -15,6 +15,7 @@ from odek.danger.policy import HOST_TABLE, Policy, PolicyContext, sandbox_table
 from odek.danger.rules.local_services import SELF
 from odek.host import Host
 from odek.host_executor.look import HostLook
+from odek.safefile import is_inside
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.spec import DEFAULT_HOME
 from odek.sandbox_grammar import WORKSPACE
@@ -102,5 +103,5 @@ def _temporary(host: Host, home: str) -> tuple[str, ...]:
     folder = os.path.normpath(host.env.get("TMPDIR", ""))
     if not os.path.isabs(folder) or folder.count("/") < 2:
         return ()
-    holds = [path for path in (home, host.cwd) if path == folder or path.startswith(folder + "/")]
+    holds = [path for path in (home, host.cwd) if is_inside(path, folder)]
     return () if holds else (folder,)

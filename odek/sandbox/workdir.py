@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 
+from odek.safefile import is_inside
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, kind_at
 from odek.sandbox.spec import Mount
@@ -67,15 +68,15 @@ def check_workdir(
             "and files",
             hint=f"make a folder for the project below it: mkdir {visible(workdir)}/project",
         )
-    in_tree = any(_inside(workdir, tree) for tree in _SYSTEM_TREES) and not workdir.startswith(_NOT_SYSTEM)
+    in_tree = any(is_inside(workdir, tree) for tree in _SYSTEM_TREES) and not workdir.startswith(_NOT_SYSTEM)
     if in_tree or workdir in _SYSTEM_FOLDERS:
         raise SandboxConfigError(
             f'"{visible(workdir)}" is part of the system and is not shared with a sandbox', hint=hint
         )
     for shown, folder in (("~/.odek", os.path.join(home, ".odek") if home else ""), ("ODEK_HOME", operator_folder)):
         state = os.path.realpath(folder) if folder else ""
-        if state and (_inside(state, workdir) or _inside(workdir, state)):
-            where = "holds" if _inside(state, workdir) else "is inside"
+        if state and (is_inside(state, workdir) or is_inside(workdir, state)):
+            where = "holds" if is_inside(state, workdir) else "is inside"
             raise SandboxConfigError(
                 f'"{visible(workdir)}" {where} {shown}: sharing it would hand odek\'s settings and approvals to the '
                 "sandbox",
@@ -83,7 +84,7 @@ def check_workdir(
             )
     client = docker_config or (os.path.join(home, ".docker") if home else "")
     settings = os.path.realpath(os.path.join(workdir, client)) if client else ""
-    if settings and (_inside(settings, workdir) or _inside(workdir, settings)):
+    if settings and (is_inside(settings, workdir) or is_inside(workdir, settings)):
         raise SandboxConfigError(  # they name programs that the client runs here: plugins, credential helpers
             f'"{visible(workdir)}" holds the settings of Docker\'s client ({visible(settings)}), which name programs '
             "that it runs on this host",
@@ -93,7 +94,7 @@ def check_workdir(
         _check_home(workdir, whose, hint=hint)
     sockets = (*_DOCKER_SOCKETS, docker_host.removeprefix("unix://") if docker_host.startswith("unix://") else "")
     for socket in sockets:
-        if socket and _inside(os.path.realpath(socket), workdir):
+        if socket and is_inside(os.path.realpath(socket), workdir):
             raise SandboxConfigError(
                 f'"{visible(workdir)}" holds the Docker socket {visible(socket)}: sharing it hands over the machine',
                 hint=hint,
@@ -104,7 +105,7 @@ def _check_home(workdir: str, home: str, *, hint: str) -> None:
     """Refuse a home, what holds one, and those parts of one that a sandbox must not write."""
     if not home.startswith("/"):
         return
-    if _inside(os.path.realpath(home), workdir):
+    if is_inside(os.path.realpath(home), workdir):
         raise SandboxConfigError(
             f'"{visible(workdir)}" is or holds the home {visible(home)}: sharing it would hand over keys and '
             "start files",
@@ -112,7 +113,7 @@ def _check_home(workdir: str, home: str, *, hint: str) -> None:
         )
     for name in _OF_A_HOME:
         part = os.path.realpath(os.path.join(home, name))
-        if _inside(part, workdir) or _inside(workdir, part):
+        if is_inside(part, workdir) or is_inside(workdir, part):
             raise SandboxConfigError(
                 f'"{visible(workdir)}" is, is in or holds {visible(os.path.join(home, name))}: that holds keys, or '
                 "programs that are run later",
@@ -177,7 +178,7 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
     source, target = parse_volume(text, f"{origin}: sandbox_volumes")
     require_mountable(source, f"the host part of a volume {where}")
     path = os.path.normpath(os.path.join(workdir, source))
-    if not _inside(path, workdir):
+    if not is_inside(path, workdir):
         raise SandboxConfigError(
             f'volume "{visible(text)}": the host part lies outside the working directory {where}',
             hint="only folders and files inside the working directory can be mounted",
@@ -225,7 +226,7 @@ def require_own_files(
     """
     for volume in volumes:
         kind = kind_at(volume.source, here)
-        crosses = any(_inside(volume.source, os.path.join(workdir, path)) for path in below)
+        crosses = any(is_inside(volume.source, os.path.join(workdir, path)) for path in below)
         if kind in KERNEL_KINDS or (crosses and by_project):
             raise SandboxConfigError(
                 f'"{visible(volume.source)}" is not of the working directory: it is mounted there ({kind}) '
@@ -248,7 +249,3 @@ def require_mountable(path: str, what: str) -> None:
             f'{what} cannot be mounted: Docker cannot be told the characters {broken} in "{visible(path)}"',
             hint="rename the folder",
         )
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied
 from odek.executor import Executor
+from odek.safefile import is_inside
 from odek.text import visible
 from odek.tools.arguments import string
 
@@ -154,9 +155,9 @@ def localized(arguments: Mapping[str, Any], project: str, workspace: str) -> dic
 
 def _local_path(path: str, project: str, workspace: str) -> str:
     whole = posixpath.normpath(path)
-    if whole == workspace or whole.startswith(workspace + "/"):
+    if is_inside(whole, workspace):
         return path
-    if whole != project and not whole.startswith(project.rstrip("/") + "/"):
+    if not is_inside(whole, project):
         return path
     return workspace + whole[len(project.rstrip("/")) :] + "/" * path.endswith("/")
 

@@ -35,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "gitconfig": set(),
     "trusted_files": GROUND | {"safefile", "gitconfig"},
     "operator_home": GROUND | {"safefile"},
-    "host": GROUND | {"operator_home"},
+    "host": GROUND | {"operator_home", "safefile"},
     "state": GROUND | {"cancel", "operator_home", "safefile", "strict_json"},
     "config": GROUND | {"sandbox_grammar", "host", "operator_home", "safefile", "strict_json"},
     "sandbox": GROUND
@@ -47,7 +47,7 @@ ROOMS: dict[str, set[str]] = {
     "session": GROUND | {"operator_home", "safefile", "state", "strict_json", "model"},
     "host_executor": GROUND | {"cancel", "process", "secret_names", "executor"},
     "agent": GROUND | {"cancel", "events", "model", "tools"},
-    "tools": GROUND | {"redact", "process", "model", "danger", "approval", "executor"},
+    "tools": GROUND | {"redact", "process", "safefile", "model", "danger", "approval", "executor"},
     "demo": set(),
 }
 ROOMS["app"] = set(ROOMS) - {"demo"}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox_grammar import MAX_NETWORK_NAME, MAX_NETWORKS, RESERVED_NETWORKS, is_network_name
+from odek.sandbox_grammar import MAX_NETWORK_NAME, MAX_NETWORKS, RESERVED_NETWORKS, NetworkMode, is_network_name
 from odek.text import truncate, visible
 
 PROJECT_LABEL = "com.docker.compose.project"
@@ -28,7 +28,7 @@ _SHOWN = 80  # characters of a foreign name that a message repeats
 class NetworkRequest:
     """What the settings ask for."""
 
-    mode: str = "none"
+    mode: NetworkMode = "none"
     """none or bridge"""
     names: tuple[str, ...] = ()
     names_origin: str = "sandbox_networks"
@@ -69,7 +69,7 @@ class Network:
 class NetworkPlan:
     """The networks of a sandbox, as decided."""
 
-    mode: str = "none"
+    mode: NetworkMode = "none"
     """none or bridge; none means "no other" where networks are attached"""
     attached: tuple[Network, ...] = ()
 
