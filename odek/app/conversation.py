@@ -24,7 +24,7 @@ from odek.app.attachments import Attachment, render_task
 from odek.app.config import Config
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.runtime import Runtime
-from odek.app.workspace import TrustedClasses, Workspace, open_workspace
+from odek.app.workspace import TrustByBoundary, Workspace, open_workspace
 from odek.approval.operation import Operation
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
@@ -120,7 +120,7 @@ class Conversation:
         self._sink = sink
         self._attachments = tuple(attachments)
         self._store = store
-        self._trusted: TrustedClasses = {}
+        self._trusted: TrustByBoundary = {}
         """what the person said once holds in the next container, too, if its boundary is the same"""
         self._recorder: Recorder | None = None
         self._failure: StateFileError | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odek.app.tool_names import disabled_tools
 from odek.approval.card import Person
-from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings
+from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings, Trust
 from odek.config.danger import DangerSettings
 from odek.config.settings import Settings
 from odek.events import Sink, ignore
@@ -53,7 +53,7 @@ def make_toolbox(
     environment_block: str,
     applied: Callable[[], Mapping[str, object]],
     emit: Sink = ignore,
-    trusted: dict[str, set[str]] | None = None,
+    trusted: dict[str, Trust] | None = None,
     refused: dict[str, int] | None = None,
     masked: Callable[[str, str], None] = lambda _holder, _path: None,
 ) -> Toolbox:
@@ -88,13 +88,13 @@ def make_gatekeeper(
     facts: ContainerFacts | None,
     host: Host,
     person: Person | None,
-    trusted: dict[str, set[str]] | None = None,
+    trusted: dict[str, Trust] | None = None,
     refused: dict[str, int] | None = None,
     emit: Sink = ignore,
 ) -> Gatekeeper:
     """Return the gatekeeper of a session in the sandbox of `facts`, or on the host.
 
-    `trusted` holds, by boundary, the classes that the person trusts until odek ends, and is added to: what was
+    `trusted` holds, by boundary, what the person trusts until odek ends, and is added to: what was
     said of one sandbox holds in the next, unless that reaches other networks, and never on the host. In `refused`
     what is refused is counted, by class. `emit` gets the questions and their answers.
     """
@@ -109,7 +109,7 @@ def make_gatekeeper(
             real_path=partial(real_path, host.cwd),
         ),
         person=person,
-        trusted=None if trusted is None else trusted.setdefault(boundary, set()),
+        trusted=None if trusted is None else trusted.setdefault(boundary, Trust()),
         refused=refused,
         emit=emit,
     )

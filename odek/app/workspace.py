@@ -47,10 +47,11 @@ from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.text import visible
 
 if TYPE_CHECKING:
+    from odek.approval.gatekeeper import Trust
     from odek.tools.registry import Toolbox
 
-TrustedClasses = dict[str, set[str]]
-"""boundary → the classes of danger that the person trusts there until odek ends"""
+TrustByBoundary = dict[str, "Trust"]
+"""boundary → what the person trusts there until odek ends"""
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ def open_workspace(
     runtime: Runtime,
     *,
     attachments: Sequence[Attachment] = (),
-    trusted: TrustedClasses | None = None,
+    trusted: TrustByBoundary | None = None,
 ) -> Workspace:
     """Return a workspace whose container, if any, holds `attachments`.
 
@@ -277,7 +278,7 @@ def _environment_block(place: _Place, runtime: Runtime) -> str:
     return environment.render_sandbox(place.facts, nonce=partial(runtime.random_hex, 8))
 
 
-def _add_tools(workspace: Workspace, trusted: TrustedClasses) -> None:
+def _add_tools(workspace: Workspace, trusted: TrustByBoundary) -> None:
     from odek.app.tools import make_toolbox
 
     workspace.tools = make_toolbox(

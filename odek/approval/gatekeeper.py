@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from odek.approval.card import Answer, Card, PendingOperation, Person, card_to_json
@@ -42,6 +42,15 @@ class Surroundings:
     """a path in the workspace, absolute or relative → the same with links resolved, as far as they can be"""
 
 
+@dataclass(slots=True)
+class Trust:
+    """What the person trusts until odek ends."""
+
+    classes: set[str] = field(default_factory=set)
+    commands: set[str] = field(default_factory=set)
+    """commands of which a part is not understood, as they are written"""
+
+
 class Friction:
     """Slows haste down: after three approvals of a class within a minute, the next one is harder to give."""
 
@@ -71,7 +80,7 @@ class Gatekeeper:
         load: Callable[[], PolicyContext],
         surroundings: Surroundings,
         person: Person | None,
-        trusted: set[str] | None = None,
+        trusted: Trust | None = None,
         refused: dict[str, int] | None = None,
         clock: Callable[[], float] = time.monotonic,
         emit: Sink = ignore,
@@ -79,12 +88,12 @@ class Gatekeeper:
     ) -> None:
         """`load` imports the classifier; it is called when something has to be decided for the first time.
 
-        `person` is None where there is none to ask; the policy says so, too. `trusted` are the classes that the person
-        trusts until odek ends: the next gatekeeper gets the same set. `refused` counts refusals by class. `emit` gets
+        `person` is None where there is none to ask; the policy says so, too. `trusted` is what the person
+        trusts until odek ends: the next gatekeeper gets the same. `refused` counts refusals by class. `emit` gets
         each question and its answer.
         """
         self._refused = {} if refused is None else refused
-        self._trusted = set() if trusted is None else trusted
+        self._trusted = Trust() if trusted is None else trusted
         self._load = load
         self._context: PolicyContext | None = None
         self._around = surroundings
@@ -174,7 +183,9 @@ class Gatekeeper:
 
     def _classify(self, operation: Operation) -> Decision:
         if self._context is None:
-            self._context = self._load().trusting(tuple(sorted(self._trusted)))
+            self._context = self._load().trusting(tuple(sorted(self._trusted.classes)))
+            for command in sorted(self._trusted.commands):
+                self._context = self._context.trusting_command(command)
         match operation.kind:
             case "command":
                 return self._context.decide_command(operation.subject)
@@ -203,9 +214,10 @@ class Gatekeeper:
     def _trust(self, operation: Operation, decision: Decision) -> None:
         assert self._context is not None
         if decision.exact:
+            self._trusted.commands.add(operation.subject)
             self._context = self._context.trusting_command(operation.subject)
         else:
-            self._trusted.update(decision.classes_to_approve)
+            self._trusted.classes.update(decision.classes_to_approve)
             self._context = self._context.trusting(decision.classes_to_approve)
         self._decided = {}
 

@@ -10,7 +10,7 @@ import pytest
 from fakes.approver import Answers
 
 from odek.approval.card import Answer, Card, Person
-from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Friction, Gatekeeper, Surroundings
+from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Friction, Gatekeeper, Surroundings, Trust
 from odek.approval.operation import NO_GRANT, Operation
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Action, Policy, PolicyContext, sandbox_table
@@ -46,7 +46,7 @@ def keeper(
     emit: Sink = ignore,
     sandboxed: bool = True,
     loads: list[Loader] | None = None,
-    trusted: set[str] | None = None,
+    trusted: Trust | None = None,
     **settings: object,
 ) -> Gatekeeper:
     """Return a gatekeeper whose person answers at once, and takes her time between two answers."""
@@ -209,12 +209,23 @@ def test_trust_holds_for_its_class_until_the_end() -> None:
 
 def test_trust_outlives_the_gatekeeper() -> None:
     """Runtime 5.6: until odek ends, not until the container does; nothing but what was trusted."""
-    trusted: set[str] = set()
+    trusted = Trust()
     assert keeper(Answers("t"), trusted=trusted).check(CURL) is None
     later = keeper(Answers("n"), trusted=trusted)
     assert later.check(PUSH) is None
     assert later.check(WIPE) is not None
     assert keeper(Answers("n")).check(CURL) is not None
+
+
+def test_trust_of_one_command_outlives_the_gatekeeper() -> None:
+    """E7: a form that was trusted is trusted in the next conversation of the same place, and no other form is."""
+    trusted = Trust()
+    form = Operation(kind="command", subject="less -k x f")
+    assert keeper(Answers("t"), sandboxed=False, trusted=trusted).check(form) is None
+    assert trusted == Trust(commands={"less -k x f"})
+    later = keeper(Answers("n"), sandboxed=False, trusted=trusted)
+    assert later.check(form) is None
+    assert later.check(Operation(kind="command", subject="less -k y f")) is not None
 
 
 @pytest.mark.parametrize("operation", [WIPE, HOOK])
@@ -422,10 +433,10 @@ def test_answer_that_was_not_offered_is_a_no(answer: Answer) -> None:
 
 def test_trust_that_was_not_offered_is_neither_remembered_nor_a_yes() -> None:
     """R-104, runtime 5.6: trust is limited here and not where the card is shown."""
-    trusted: set[str] = set()
+    trusted = Trust()
     person = Stubborn("trust")
     gate = keeper(person, trusted=trusted)
-    assert (gate.check(WIPE) is None, trusted, person.cards[0].answers) == (False, set(), ("once", "deny"))
+    assert (gate.check(WIPE) is None, trusted, person.cards[0].answers) == (False, Trust(), ("once", "deny"))
     assert gate.preapprove([[CURL], [PUSH]])[0].allowed is False
 
 
