@@ -22,7 +22,7 @@ from odek.sandbox_grammar import WORKSPACE
 
 
 def host_policy(danger: DangerSettings, host: Host, *, interactive: bool) -> PolicyContext:
-    """Return what holds on the host. `interactive`: somebody can be asked."""
+    """Return what holds on the host. `interactive`: a person can be asked."""
     home = os.path.realpath(own_home(host)) if own_home(host) else ""
     place = Place(home=home, cwd=host.cwd, workspace=host.cwd, temp=("/tmp", *_temporary(host, home)), look=HostLook())
     policy = Policy(
@@ -42,7 +42,7 @@ def sandbox_policy(
 ) -> PolicyContext:
     """Return what holds in a real sandbox (D-6).
 
-    `dangerous.sandboxed` replaces what stands in `dangerous`, but for the denylist: deny beats allow.
+    `dangerous.sandboxed` replaces what is in `dangerous`, but for the denylist: deny beats allow.
     `services` are the names that other containers answer to on attached networks.
     """
     own = danger.sandboxed or danger
@@ -72,7 +72,7 @@ def policy_for(danger: DangerSettings, facts: ContainerFacts | None, host: Host,
 
 
 def expected_sandbox_policy(danger: DangerSettings, sandbox: SandboxSettings) -> PolicyContext:
-    """Return what would hold in a sandbox with these settings, as far as can be told without Docker.
+    """Return what would hold in a sandbox with these settings, as far as is known without Docker.
 
     Attached networks are taken to reach the internet.
     """
@@ -84,7 +84,7 @@ def expected_sandbox_policy(danger: DangerSettings, sandbox: SandboxSettings) ->
 def own_home(host: Host) -> str:
     """Return the home of the user: HOME if it is theirs, else what the system knows (runtime 5.4).
 
-    A HOME that belongs to somebody else must not turn their files into ordinary ground.
+    A HOME that belongs to another user must not turn their files into ordinary ground.
     """
     try:
         known = pwd.getpwuid(host.uid).pw_dir

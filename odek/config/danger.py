@@ -15,6 +15,7 @@ CLASSES = (
     "safe", "local_write", "install", "network_egress", "code_execution", "system_write", "unknown", "destructive",
     "blocked", "persistence", "unread_exec", "network_upload",
 )  # fmt: skip
+"""names in `classes`; the last two are accepted, and nothing depends on them"""
 ACTIONS = ("allow", "prompt", "deny")
 NON_INTERACTIVE = ("allow", "deny")
 FIELDS = ("action", "classes", "allowlist", "denylist", "non_interactive")

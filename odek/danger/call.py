@@ -24,25 +24,25 @@ class RuleContext(Protocol):
         ...
 
     def assign(self, name: str) -> None:
-        """Take note that a variable is set, for one command or for good."""
+        """Note that a variable is set, for one command or permanently."""
         ...
 
     def add(
         self, level: RiskClass, rule: str, reason: str, *, scope: Scope = Scope.WORKSPACE, hosts: Hosts = None
     ) -> None:
-        """Take note of a finding; the words are those of Finding."""
+        """Note a finding; the words are those of Finding."""
         ...
 
     def note(self, words: Sequence[str]) -> None:
-        """Take note of a plainer spelling of the command, for denylists."""
+        """Note a plainer spelling of the command, for denylists."""
         ...
 
     def write(self, path: str, state: ShellState) -> None:
-        """Take note that the file `path` is written, created or removed."""
+        """Note that the file `path` is written, created or removed."""
         ...
 
     def read(self, path: str, state: ShellState, how: Reading) -> None:
-        """Take note that the file `path` is read."""
+        """Note that the file `path` is read."""
         ...
 
     def run(self, argv: Sequence[str], state: ShellState, *, stdin: str | None, ignore_unknown: bool) -> str:
@@ -79,7 +79,7 @@ class Call:
         return self.argv[1:]
 
     def add(self, level: RiskClass, rule: str, reason: str, *, scope: Scope = Scope.WORKSPACE) -> None:
-        """Take note of a finding; `rule` is prefixed with the program's name."""
+        """Note a finding; `rule` is prefixed with the program's name."""
         if level is RiskClass.NETWORK_EGRESS:
             scope = Scope.NETWORK
         self.context.add(
@@ -87,13 +87,13 @@ class Call:
         )
 
     def write(self, *paths: str) -> None:
-        """Take note of files that are written; "-" is a stream."""
+        """Note files that are written; "-" is a stream."""
         for path in paths:
             if path not in ("-", ""):
                 self.context.write(path, self.state)
 
     def read(self, *words: str, how: Reading = "contents") -> None:
-        """Take note of words that may name files, also after `=`, `@`, `:` or a short option."""
+        """Note words that may name files, also after `=`, `@`, `:` or a short option."""
         for word in words:
             for path in path_candidates(word):
                 self.context.read(path, self.state, how)

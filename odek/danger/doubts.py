@@ -83,11 +83,11 @@ class Doubts:
             self._pending.append(why)
 
     def _doubt_expansion(self, why: str, name: str = "", values: Values = ()) -> None:
-        """Take note that an expansion is not understood, or that it sets the variable `name`."""
+        """Note that an expansion is not understood, or that it sets the variable `name`."""
         self._doubt(self._host.why_not_assign(name, values) if name and self._host else why)
 
     def _forget_changes(self, command: Compound, state: ShellState) -> None:
-        """At the start of a loop: forget what its body changes, so that one round stands for all."""
+        """At the start of a loop: forget what its body changes, so that one round covers all."""
         changes: dict[str, bool] = {}
         if self._host:
             bodies = tuple(script for function in state.functions.values() for script in function.scripts)

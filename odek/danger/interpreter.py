@@ -131,7 +131,7 @@ class ShellInterpreter(Doubts):
         """See call.RuleContext."""
         ignore_unknown = self._ignore_unknown
         if abstract_text.holds_unknown(text):
-            self.add(RiskClass.CODE_EXECUTION, "shell.computed", "runs commands that cannot be told beforehand")
+            self.add(RiskClass.CODE_EXECUTION, "shell.computed", "runs commands that cannot be known beforehand")
             self._ignore_unknown = True
         self._budget.enter()
         self._inner += 1

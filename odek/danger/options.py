@@ -16,7 +16,7 @@ class Option:
     """with its dashes, "-x" or "--exclude", as written: long ones may be abbreviated"""
     value: str | None
     index: int
-    """where it stands among the arguments"""
+    """its position among the arguments"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Arguments:
     options: tuple[Option, ...]
     operands: tuple[str, ...]
     rest_index: int
-    """where the first operand stands; the number of arguments when there is none"""
+    """the position of the first operand; the number of arguments when there is none"""
     after_dashes: int
     """how many of `operands` follow `--`; -1 when there was no `--`"""
 

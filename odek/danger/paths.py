@@ -1,6 +1,6 @@
 """Whose writable_root a path is: by component, for a given home, working directory and workspace.
 
-Everything is lexical; whoever has real paths resolves links first. Sources: runtime 5.4, the home
+Everything is lexical; callers with real paths resolve links first. Sources: runtime 5.4, the home
 rule of the sandbox document (the user's own home is ordinary ground whatever its path, except for
 start files, credentials and odek's own files), D-6 for files that the host trusts.
 """
@@ -48,7 +48,7 @@ class Look(Protocol):
 
 Parts = tuple[str, ...]
 Reading = Literal["contents", "names", "mention"]
-"""whether a program shows what is in a file, shows that it is there, or is only told its name"""
+"""whether a program shows what is in a file, shows that it is there, or only gets its name"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Place:
     workspace: str
     """absolute root of the project; "/workspace" inside the sandbox"""
     sandboxed: bool = False
-    """whether it is a container: reading system files there tells nothing about the host"""
+    """whether it is a container: reading system files there shows nothing of the host"""
     peers: frozenset[str] = frozenset()
     """names, in lower case, of the container itself and of services on networks that were attached for it"""
     temp: tuple[str, ...] = ("/tmp",)
@@ -146,7 +146,7 @@ def resolve(path: str, cwd: str) -> str:
     if joined[:1] in abstract_text.UNKNOWN:
         return abstract_text.ANY
     if any(mark in part for part in joined.split("/../") for mark in abstract_text.UNKNOWN) and "/../" in joined + "/":
-        return abstract_text.ANY  # how far .. climbs cannot be told
+        return abstract_text.ANY  # how far .. climbs is unknown
     return "/" + posixpath.normpath(joined).lstrip("/")
 
 
@@ -190,7 +190,7 @@ def has_ordinary_home(place: Place) -> bool:
 def classify_write(path: str, place: Place) -> Finding:
     """Return what writing, creating or removing the file at a resolved `path` means."""
     if not is_known(path):
-        return _finding(RiskClass.SYSTEM_WRITE, "path.unknown", "writes to a place that cannot be told beforehand")
+        return _finding(RiskClass.SYSTEM_WRITE, "path.unknown", "writes to a place that cannot be known beforehand")
     parts = split(path)
     if parts in _NEUTRAL or parts[:2] == ("dev", "fd"):
         return _finding(RiskClass.SAFE, "path.neutral", "writes to a stream")
@@ -363,7 +363,7 @@ def _is_own_ground(path: str, place: Place) -> bool:
 
 
 def _is_degenerate(root: str, place: Place) -> bool:
-    """Return whether the workspace is so much that a directory directly inside it is no mere part."""
+    """Return whether the workspace is so much that a directory directly inside it is more than a part."""
     parts = split(root)
     holds_home = place.home.startswith("/") and is_below(place.home, root)
     return not parts or (holds_home and not place.sandboxed) or (len(parts) == 1 and parts[0] in _SYSTEM | _KERNEL)

@@ -79,9 +79,9 @@ class Policy:
     shared_denylist: tuple[str, ...] = ()
     """entries of "dangerous" itself, which hold for every place: deny beats allow"""
     non_interactive: Literal["allow", "deny"] = "deny"
-    """what "prompt" means when nobody can be asked"""
+    """what "prompt" means when no person can be asked"""
     interactive: bool = True
-    """whether somebody can be asked"""
+    """whether a person can be asked"""
     trusted_files: Action = "prompt"
     """for files that the host trusts later, without an entry for `persistence` in `classes`"""
 
@@ -100,7 +100,7 @@ class Decision:
     classes_to_approve: tuple[str, ...] = ()
     """the classes, by the names that settings use, that are not simply allowed; of a refusal as well"""
     denied_non_interactively: bool = False
-    """whether it is refused only because nobody can be asked"""
+    """whether it is refused only because no person can be asked"""
     batchable: bool = False
     """whether one "yes" may cover it together with other operations; never for the worst three classes"""
 
@@ -159,7 +159,7 @@ def _is_known(command: tuple[str, ...]) -> bool:
 
 
 def _unasked(answers: list[tuple[Finding, Action]], policy: Policy) -> Action:
-    """Return what "prompt" comes to when nobody can be asked (F-96)."""
+    """Return what "prompt" comes to when no person can be asked (F-96)."""
     asked = [finding for finding, action in answers if action == "prompt"]
     if policy.non_interactive != "allow" or any(finding.level in _NEVER_UNASKED for finding in asked):
         return "deny"
@@ -323,9 +323,9 @@ class Explanation:
     risk: Risk
     """in the place where a run here would be; the two may differ, as paths mean other things in the container"""
     decisions: Mapping[Where, Decision]
-    """when somebody can be asked"""
+    """when a person can be asked"""
     unattended: Mapping[Where, Action]
-    """when nobody can be"""
+    """when no person can be"""
 
 
 def explain(command: str, *, here: Where, contexts: Mapping[Where, PolicyContext]) -> Explanation:

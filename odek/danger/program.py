@@ -34,7 +34,7 @@ class Program:
     """the name that the rules know, or the plain name"""
     known: bool
     origin: Literal["path", "system", "file"]
-    """found through PATH, in a directory of the system, or a file of somebody's own"""
+    """found through PATH, in a directory of the system, or a file of the user's own"""
 
 
 def identify_program(word: str, known: Container[str]) -> Program:
@@ -63,7 +63,7 @@ def check_call(
     """Check a command of at least one word; return what it prints, as far as that is known."""
     word = fields[0]
     if not abstract_text.is_exact(word) or not word:
-        context.add(RiskClass.UNKNOWN, "program.computed", "runs a program whose name cannot be told beforehand")
+        context.add(RiskClass.UNKNOWN, "program.computed", "runs a program whose name cannot be known beforehand")
         for argument in fields[1:]:
             context.read(argument, state, "mention")
         return abstract_text.ANY
@@ -73,7 +73,7 @@ def check_call(
     if program.origin == "file":
         _check_file(call)
     if program.origin != "file" and _is_harmless_form(program.name, fields):
-        context.add(RiskClass.SAFE, program.name, "only tells what there is")
+        context.add(RiskClass.SAFE, program.name, "only shows what there is")
         call.read(*call.arguments)
         return call.output
     if program.known and not (program.origin != "file" and _asks_version(call)):

@@ -1,4 +1,4 @@
-"""What can be said of text that is no readable script: it is unknown, and what it names is held against it.
+"""Findings for text that cannot be parsed: it is unknown, and the programs that it names count.
 
 A shell may run the first lines of a script before it stumbles over a later one, so unreadable text
 is not harmless. Inside the sandbox unknown commands are allowed; the findings made here, all of

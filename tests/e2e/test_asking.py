@@ -331,4 +331,4 @@ def test_explanation_of_many_commands(odek: Odek) -> None:
     assert not (odek.cwd / "mark").exists()
     broken = odek.run("danger", "explain", "--json", "-", stdin='"ls"\n7\n')
     assert (broken.code, broken.stdout.count("\n")) == (2, 1)
-    assert "line 2 of stdin is no JSON string" in broken.stderr
+    assert "line 2 of stdin is not a JSON string" in broken.stderr

@@ -27,7 +27,7 @@ def describe_parser() -> CommandParser:
     """Return the parser of `odek danger explain`."""
     made = CommandParser(
         "danger explain",
-        "tell the class of a shell command, and what a run here would do with it; runs nothing",
+        "show the class of a shell command, and what a run here would do with it; runs nothing",
         usage="[OPTION…] COMMAND",
         examples=(
             'odek danger explain "make test && git push"',
@@ -83,7 +83,7 @@ def _read_commands() -> Iterator[str]:
         except (ValueError, RecursionError):
             command = None
         if not isinstance(command, str):
-            raise UsageError(f"line {number} of stdin is no JSON string", hint='write one a line: "git status"')
+            raise UsageError(f"line {number} of stdin is not a JSON string", hint='write one a line: "git status"')
         yield command
 
 
@@ -105,7 +105,7 @@ def render_explanation(explanation: Explanation, *, here: Where) -> str:
 
 def _outcome(explanation: Explanation, where: Where) -> str:
     action = explanation.decisions[where].action
-    alone = f"; {_MEANINGS[explanation.unattended[where]]} where nobody can be asked" if action == "prompt" else ""
+    alone = f"; {_MEANINGS[explanation.unattended[where]]} where no person can be asked" if action == "prompt" else ""
     return _MEANINGS[action] + alone
 
 

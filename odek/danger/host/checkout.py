@@ -44,7 +44,7 @@ _MAX_PARENTS = 64
 
 
 class Checkout:
-    """Says no by raising NotUnderstood."""
+    """Refuses by raising NotUnderstood."""
 
     def __init__(self, place: Place, places: Places) -> None:
         self._place = place
@@ -58,7 +58,7 @@ class Checkout:
         for option, _, value in layout.values:
             if option == "-C":
                 if not abstract_text.is_exact(value):
-                    raise NotUnderstood("git works in a folder that cannot be told beforehand")
+                    raise NotUnderstood("git works in a folder that cannot be known beforehand")
                 cwds = tuple(resolve(value, cwd) for cwd in cwds)
         return cwds
 
@@ -68,7 +68,7 @@ class Checkout:
             return
         for cwd in at.cwds:
             if not abstract_text.is_exact(cwd):
-                raise NotUnderstood("git works in a folder that cannot be told beforehand")
+                raise NotUnderstood("git works in a folder that cannot be known beforehand")
             command = path.split()[1]
             if (cwd, command) not in self._found_plain:
                 self._require_own(cwd, command)
@@ -89,7 +89,7 @@ class Checkout:
             if {"HEAD", "objects", "refs"} <= set(self._look.names(folder)) or self._look.kind(f"{folder}/commondir"):
                 raise NotUnderstood(f"git would take {folder} for a repository of its own")
             if folder == "/":
-                return  # there is no checkout: git only says so
+                return  # there is no checkout: git only reports that
             folder = posixpath.dirname(folder)
 
     def _require_plain(self, folder: str, kind: str, root: str, command: str) -> None:

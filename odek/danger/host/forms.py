@@ -152,7 +152,7 @@ def _require_link_target(rule: HostRule, source: str, target: str, at: At) -> No
 
 
 def _xargs(rule: HostRule, _row: Row, words: tuple[str, ...], at: At) -> tuple[str, ...]:
-    """The operands come from the input: paths of the project that a search printed, or nothing that can be told."""
+    """The operands come from the input: paths of the project that a search printed, or nothing that is known."""
     layout = lay_out(rows()["xargs"], words)
     inner = layout.operands or ("echo",)
     listing = rows().get(inner[0])
@@ -183,18 +183,18 @@ def _jq(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[st
 
 
 def _test(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
-    """`test -v NAME` evaluates a subscript in bash, and what cannot be told may be `-v`."""
+    """`test -v NAME` evaluates a subscript in bash, and an unknown word may be `-v`."""
     inner = words[:-1] if words[-1:] == ("]",) else words
     if any(word in ("-v", "-R") for word in inner):
-        raise NotUnderstood("test -v may run what stands in a subscript")
+        raise NotUnderstood("test -v may run a subscript")
     unknown = [index for index, word in enumerate(inner) if not abstract_text.is_exact(word)]
     if not unknown or len(inner) == 1:
         return ()
     operators = [index for index, word in enumerate(inner) if index not in unknown and _is_test(word)]
     if any(abstract_text.SPLIT in inner[index] for index in unknown) or len(inner) > 4 or not operators:
-        raise NotUnderstood("test compares words that cannot be told beforehand")
+        raise NotUnderstood("test compares words that cannot be known beforehand")
     if len(inner) - (inner[0] == "!") == 2 and operators[-1] + 1 not in unknown:
-        raise NotUnderstood("test compares words that cannot be told beforehand")
+        raise NotUnderstood("test compares words that cannot be known beforehand")
     return ()
 
 
@@ -219,12 +219,12 @@ def _watch(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple
 
 
 def _command(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
-    """`command -v NAME` only tells where it is."""
+    """`command -v NAME` only shows where it is."""
     return ("true",) if words[:1] in (("-v",), ("-V",)) else words
 
 
 def _sed(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
-    """BSD: the ending of the copy that `-i` keeps is a word of its own; GNU takes the empty one for a script."""
+    """BSD: the ending of the copy that `-i` keeps is a separate word; GNU takes the empty one for a script."""
     if "" in words and words.index("") and words[words.index("") - 1] == "-i":
         index = words.index("")
         return (*words[:index], *words[index + 1 :])
@@ -262,7 +262,7 @@ def _patched(rule: HostRule, layout: Layout, at: At) -> None:
     elif at.stdin and abstract_text.is_exact(at.stdin):
         rule.places.require_plain_patch_text(at.stdin, at.cwds)
     else:
-        raise NotUnderstood(f"{at.row} takes a patch from its input, which cannot be told beforehand")
+        raise NotUnderstood(f"{at.row} takes a patch from its input, which cannot be known beforehand")
 
 
 SPECIAL: Mapping[str, Special] = {

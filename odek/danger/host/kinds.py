@@ -53,7 +53,7 @@ class Kind:
 
 
 def _any(_rule: HostRule, _value: str, _at: At) -> None:
-    """Text with which the program can do nothing but compare or print it."""
+    """Text with which the program can only compare or print it."""
 
 
 def _text(_rule: HostRule, value: str, _at: At) -> None:
@@ -75,7 +75,7 @@ def _form(pattern: str) -> Check:
 def _language(function: Callable[[str], None]) -> Check:
     def check(_rule: HostRule, value: str, _at: At) -> None:
         if not abstract_text.is_exact(value):
-            raise NotUnderstood("runs a program that cannot be told beforehand")
+            raise NotUnderstood("runs a program that cannot be known beforehand")
         if len(value) > MAX_PROGRAM:
             raise NotUnderstood("runs a program of its own language that is too long to be read")
         function(value)
@@ -84,7 +84,7 @@ def _language(function: Callable[[str], None]) -> Check:
 
 
 def _is_listed(rule: HostRule, value: str, at: At) -> bool:
-    """Return whether `value` stands for the paths that a search printed, and all of them may be read."""
+    """Return whether `value` means the paths that a search printed, and all of them may be read."""
     if value != abstract_text.BELOW:
         return False
     roots, ending = changeable(at.fed_by) or ((".",), "")
@@ -125,12 +125,12 @@ def _names(rule: HostRule, value: str, at: At) -> None:
 
 
 def _is_found(rule: HostRule, value: str, at: At) -> bool:
-    """Return whether `value` stands for the files that a search found, and all of them may be changed."""
+    """Return whether `value` means the files that a search found, and all of them may be changed."""
     if not value.startswith(abstract_text.BELOW):
         return False
     found = changeable(at.fed_by)
     if found is None:
-        raise NotUnderstood("changes files that cannot be told beforehand")
+        raise NotUnderstood("changes files that cannot be known beforehand")
     roots, ending = found
     rule.places.require_untrusted(roots, ending, at.cwds)
     rule.places.contents_unknown = True

@@ -51,7 +51,7 @@ _ODD = re.compile(r"[\s'\"\\*?\[\]{}~$`]|^-")
 
 
 class Places:
-    """Says no by raising NotUnderstood."""
+    """Refuses by raising NotUnderstood."""
 
     def __init__(self, place: Place, asked: Container[str]) -> None:
         """`asked`: names of trusted files that are asked about already, by that name (D-6)."""
@@ -140,7 +140,7 @@ class Places:
             for root in roots:
                 whole = resolve(root, cwd)
                 if not abstract_text.is_exact(whole) or not self._is_ours(whole):
-                    raise NotUnderstood("works on files that cannot be told beforehand")
+                    raise NotUnderstood("works on files that cannot be known beforehand")
                 self._search(whole, follows=True, odd=True, ending=ending)
 
     def require_ours(self, path: str, cwds: Sequence[str]) -> None:
@@ -191,7 +191,7 @@ class Places:
             raise NotUnderstood(f"obeys {_shown(shown)}, which may run a program or lead elsewhere")
 
     def _rely_on(self, whole: str) -> None:
-        """Take note that a decision rests on what is, or is not, at `whole`."""
+        """Note that a decision rests on what is, or is not, at `whole`."""
         assert self._look is not None
         if len(self._seen) > MAX_RELIED_ON:
             raise NotUnderstood("obeys more files than are looked at")
@@ -219,7 +219,7 @@ class Places:
         """What `archive` holds must stay in `folder`, and be nothing that this machine trusts."""
         self.require_ours(f"{folder}/x", cwds)
         if archive == "-" or not abstract_text.is_exact(archive):
-            raise NotUnderstood("unpacks an archive that cannot be told beforehand")
+            raise NotUnderstood("unpacks an archive that cannot be known beforehand")
         for cwd in cwds if self._look else ():
             assert self._look is not None
             self._rely_on(resolve(archive, cwd))
@@ -259,13 +259,13 @@ class Places:
         if not path:
             return []
         if abstract_text.holds_unknown(path) or abstract_text.BELOW in path or abstract_text.EITHER in path:
-            raise NotUnderstood(f"{verb} a place that cannot be told beforehand")
+            raise NotUnderstood(f"{verb} a place that cannot be known beforehand")
         path = path.replace(abstract_text.NAME, abstract_text.STAR)
         found = []
         for cwd in cwds:
             whole = path if path.startswith("/") else f"{cwd}/{path}"
             if abstract_text.holds_unknown(whole) or not resolve(path, cwd).startswith("/"):
-                raise NotUnderstood(f"{verb} a place that cannot be told beforehand")
+                raise NotUnderstood(f"{verb} a place that cannot be known beforehand")
             if any(part[:1] == "." and part[1:2] in abstract_text.GLOBS for part in split(whole)):
                 raise NotUnderstood(f"{verb} {_shown(path)}, which may lead out of the folder")
             found.append(whole)

@@ -48,7 +48,7 @@ class HostRule:
             if operator in ("<", "<&"):
                 self.places.read(path, cwds)
             elif any(mark in path for mark in abstract_text.GLOBS):
-                raise NotUnderstood("redirects to a place that cannot be told beforehand")
+                raise NotUnderstood("redirects to a place that cannot be known beforehand")
             else:
                 self.places.write(path, cwds)
         except NotUnderstood as doubt:
@@ -64,7 +64,7 @@ class HostRule:
         return ""
 
     def note_links(self) -> None:
-        """Take note that from now on a path may lead elsewhere than it did when this was judged."""
+        """Note that from now on a path may lead elsewhere than it did when this was judged."""
         self._links_made = self.places.contents_unknown = True
 
     def is_known(self, name: str) -> bool:
@@ -72,7 +72,7 @@ class HostRule:
         return name in rows() or name in _BUILTINS
 
     def expects_links(self, program: str | None) -> None:
-        """Take note that `program` runs in a loop: what it links, later rounds of the loop follow."""
+        """Note that `program` runs in a loop: what it links, later rounds of the loop follow."""
         row = rows().get(program or "")
         self._links_made = self._links_made or (row is not None and row.links)
         self.places.contents_unknown = self.places.contents_unknown or self._links_made or bool(row and row.changes)
@@ -80,7 +80,7 @@ class HostRule:
     def check(self, words: tuple[str, ...], at: At, depth: int = 0) -> None:
         """Raise NotUnderstood for what is not understood."""
         if not words or not abstract_text.is_exact(words[0]) or depth > MAX_WRAPPERS:
-            raise NotUnderstood("runs a program that cannot be told beforehand")
+            raise NotUnderstood("runs a program that cannot be known beforehand")
         program = identify_program(words[0], rows())
         if program.origin == "file":
             raise NotUnderstood(f"runs the program {words[0]} of the project")

@@ -161,7 +161,7 @@ class _Words:
     def _is_option(self, word: str) -> bool:
         first = word[:1]
         if first in (abstract_text.ANY, abstract_text.SPLIT, abstract_text.NAME, abstract_text.EITHER):
-            raise NotUnderstood(f"a word of {self._row.name} cannot be told beforehand, and may be an option")
+            raise NotUnderstood(f"a word of {self._row.name} cannot be known beforehand, and may be an option")
         if first in abstract_text.GLOBS and self._glob(word):
             raise NotUnderstood(
                 f"a file that {abstract_text.rendered(word)} names may be taken for an option of {self._row.name}"
@@ -169,7 +169,7 @@ class _Words:
         return len(word) > 1 and (first == "-" or (first == "+" and word[:2] in self._row.options))
 
     def _option(self, word: str, following: list[str]) -> int:
-        """Take in the option(s) in `word`; return how many further words were used."""
+        """Note the option(s) in `word`; return how many further words were used."""
         if _DIGITS.fullmatch(word) and "-NUM" in self._row.options:
             return 0
         name, equals, value = word.partition("=")

@@ -40,7 +40,7 @@ _SHOWING = frozenset(
 
 
 def check_assignment(context: RuleContext, name: str, values: Values, *, program: str) -> None:
-    """Check `name=value`, in front of `program` or ("") for good.
+    """Check `name=value`, in front of `program`, or ("") permanently.
 
     `IFS= read` is how one reads a line, and `PAGER=cat` how one does without a pager.
     """

@@ -93,7 +93,7 @@ def _check_config(call: Call, _path: Path, arguments: Arguments, words: tuple[st
 
 
 def is_harmless_config(arguments: Arguments) -> bool:
-    """Return whether `git config …` reads, or sets a key that names nobody's program."""
+    """Return whether `git config …` reads, or sets a key that names no program."""
     words = arguments.operands[1:]
     names = {option.name for option in arguments.options}
     if arguments.has(

@@ -132,7 +132,7 @@ def check_awk(call: Call) -> None:
         call.add(EXEC, "file", "runs a program from a file")
     for text in inline:
         if not abstract_text.is_exact(text):
-            call.add(EXEC, "computed", "runs a program that cannot be told beforehand")
+            call.add(EXEC, "computed", "runs a program that cannot be known beforehand")
         runs, writes = _awk_effects(text)
         if runs:
             call.add(EXEC, "command", "runs commands or opens pipes from its program")

@@ -41,7 +41,7 @@ def find_hosts(call: Call, arguments: Arguments) -> Hosts:
 
 
 def _alternatives(call: Call) -> Iterator[str]:
-    """Yield what a variable may hold besides something else: of such, all stand among the words at once."""
+    """Yield what a variable may hold besides something else: all of them are among the words at once."""
     for values in call.state.variables.values():
         if len(values) > 1:
             yield from values

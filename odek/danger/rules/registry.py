@@ -113,7 +113,7 @@ def is_harmless_config_call(call: Call) -> bool:
 
 
 def _tell_output(call: Call, path: Path, arguments: Arguments) -> None:
-    """Say what a command prints, where that tells something about the places it is used for."""
+    """Say what a command prints, where that says something about the places it is used for."""
     name = call.program
     if name == "pwd" and len(call.state.cwds) == 1:
         call.output = call.state.cwds[0]

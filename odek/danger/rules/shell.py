@@ -125,7 +125,7 @@ def _assign(call: Call, word: str) -> None:
         call.state.assign(match[1], values)
         call.state.splits_oddly = call.state.splits_oddly or match[1] == "IFS"
     elif not _NAME.fullmatch(word):
-        call.add(EXEC, "computed", "sets variables that cannot be told beforehand")
+        call.add(EXEC, "computed", "sets variables that cannot be known beforehand")
         call.state.variables[""] = UNKNOWN
 
 
@@ -221,7 +221,7 @@ def check_hash(call: Call) -> None:
     if parse_arguments(call.arguments, ("-p", "-f")).has("-p", "-f"):
         call.add(EXEC, "", "binds a command name to a file")
     else:
-        call.context.add(SAFE, call.program, "tells or forgets where commands are")
+        call.context.add(SAFE, call.program, "shows or forgets where commands are")
 
 
 def check_printenv(call: Call) -> None:

@@ -87,10 +87,10 @@ def check_wrapper(call: Call) -> None:
 
 
 def check_command(call: Call) -> None:
-    """`command -v` and `type` only tell; `command NAME` and `builtin NAME` run."""
+    """`command -v` and `type` only show; `command NAME` and `builtin NAME` run."""
     arguments = parse_arguments(call.arguments, (), stop=True)
     if arguments.has("-v", "-V"):
-        call.context.add(SAFE, "command", "tells where a command is")
+        call.context.add(SAFE, "command", "shows where a command is")
         return
     call.output = call.run(arguments.operands, stdin=call.stdin)
 
@@ -157,7 +157,7 @@ def check_applets(call: Call) -> None:
 
 
 def check_privileged(call: Call) -> None:
-    """`su -c`, `pkexec`, `chroot`: a command elsewhere or as somebody else."""
+    """`su -c`, `pkexec`, `chroot`: a command elsewhere or as another user."""
     call.add(SYSTEM, "", "runs a command as another user or on another root", scope=Scope.SYSTEM)
     arguments = parse_arguments(
         call.arguments, ("-c", "--command", "-s", "--shell", "-u", "-g", "--user", "-t", "-S", "-G")

@@ -1,4 +1,4 @@
-"""Characters that stand for what is not known about the text of an expanded word.
+"""Characters that mark what is unknown about the text of an expanded word.
 
 No command that holds one of them literally is examined, so an expanded word is simply a `str`.
 """
@@ -22,7 +22,7 @@ BELOW = "\5"
 """a relative path that does not leave its directory, as `find` and `git ls-files` print them"""
 
 EITHER = "\6"
-"""stands between two texts of which one is printed, depending on the shell"""
+"""separates two texts of which one is printed, depending on the shell"""
 
 UNKNOWN = frozenset((ANY, SPLIT))
 GLOBS = frozenset((STAR, ONE))

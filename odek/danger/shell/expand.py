@@ -39,7 +39,7 @@ _Item = Part | str
 
 
 def expand_braces(word: Word) -> tuple[Word, ...]:
-    """Return the words that `word` stands for; one unknown word when there are too many."""
+    """Return the words that `word` expands to; one unknown word when there are too many."""
     if not any(isinstance(part, Text) and not part.quoted and "{" in part.text for part in word.parts):
         return (word,)
     if sum(len(part.text) for part in word.parts if isinstance(part, Text) and not part.quoted) > 4096:
@@ -80,7 +80,7 @@ def _expand(items: list[_Item], depth: int) -> list[list[_Item]]:
 
 
 def _alternatives(items: list[_Item], start: int, depth: int) -> tuple[int, list[list[_Item]]]:
-    """Return where the group at `start` ends and what it stands for; a lone brace is itself."""
+    """Return where the group at `start` ends and what it expands to; a lone brace is itself."""
     level, begin, end = 0, start + 1, start
     pieces: list[list[_Item]] = []
     while end < len(items):
@@ -185,7 +185,7 @@ class Expander:
         return tuple(kept)
 
     def _appended(self, reading: list[str | None], text: str, part: Part, *, quoted: bool) -> list[str | None]:
-        """Return `reading` with `text` added to its open field, split when it stands outside quotes."""
+        """Return `reading` with `text` added to its open field, split when it is outside quotes."""
         open_field = reading[-1]
         if quoted:
             if not text and not getattr(part, "quoted", True):
@@ -340,7 +340,7 @@ class Expander:
 def merge_readings(readings: Sequence[tuple[Fields, ...]]) -> tuple[Fields, ...]:
     """Return the fields of a simple command, once for every program that its first word may name.
 
-    Operands that have several readings all stand in one: what any of them may do is found in it.
+    Operands that have several readings are all put into one: what any of them may do is found in it.
     """
     if not readings:
         return ()

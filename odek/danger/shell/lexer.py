@@ -2,7 +2,7 @@
 
 Reads each character once; what is nested is read by the parser through the same position, so time is
 linear. Depth and number of pieces are bounded: beyond them the text counts as unreadable, which
-classification treats like a program that nobody knows.
+classification treats like an unknown program.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class Lexer:
         elif self.text.startswith("\\\n", self.position):
             self.position += 2
             parts.append(Text(text="", quoted=False))
-        else:  # a backslash at the very end stands for itself
+        else:  # a backslash at the very end is literal
             self.position += 1
             parts.append(Text(text="\\", quoted=True))
 

@@ -9,7 +9,7 @@ MAX_PIECES = 12_000  # words, parts and operators: a fraction of a second; hand-
 
 
 class ParseError(Exception):
-    """The text is no shell script, or one that is too deep or too long to be judged (`limit`)."""
+    """The text is not a shell script, or one that is too deep or too long to be judged (`limit`)."""
 
     limit = False
 
@@ -28,17 +28,17 @@ class Budget:
     depth: int = 0
 
     def spend(self, pieces: int = 1) -> None:
-        """Take note of `pieces` more. Raises ParseError when there are too many."""
+        """Note `pieces` more. Raises ParseError when there are too many."""
         self.pieces -= pieces
         if self.pieces < 0:
             raise TooComplex("has more parts than are examined")
 
     def enter(self) -> None:
-        """Take note of one more level. Raises ParseError when it is too deep."""
+        """Note one more level. Raises ParseError when it is too deep."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooComplex("is nested too deeply to be examined")
 
     def leave(self) -> None:
-        """Take note that a level ended."""
+        """Note that a level ended."""
         self.depth -= 1

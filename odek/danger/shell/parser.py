@@ -133,7 +133,7 @@ def parse_script(text: str, budget: Budget, *, posix: bool = False) -> Script:
 def parse_prefix(text: str, budget: Budget, *, posix: bool = False) -> tuple[Script, ParseError | None]:
     """Return the commands in front of the first error, and the error.
 
-    Shells run a script line by line, so what stands before an error is run.
+    Shells run a script line by line, so what comes before an error is run.
     """
     lexer = Lexer(text, budget, _nested, posix=posix)
     items: list[AndOr] = []

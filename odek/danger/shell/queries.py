@@ -1,4 +1,4 @@
-"""What a tree tells without being followed: names that are assigned, commands that leave, bombs. Pure."""
+"""What is known of a tree without following it: names that are assigned, commands that leave, bombs. Pure."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _calls(command: Command, name: str) -> bool:
 
 
 def changed_names(scripts: tuple[Script, ...]) -> dict[str, bool]:
-    """Return the variables that `scripts` may set, however; whether only to numbers. "" stands for any."""
+    """Return the variables that `scripts` may set, however; whether only to numbers. "" means any."""
     found: dict[str, bool] = {}
     waiting: list[object] = list(scripts)
     while waiting:

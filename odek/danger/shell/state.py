@@ -59,7 +59,7 @@ class ShellState:
         self.arguments, self.splits_oddly = other.arguments, other.splits_oddly
 
     def join(self, other: ShellState) -> None:
-        """Take in that the state may also be `other`."""
+        """Note that the state may also be `other`."""
         self.cwds = _union(self.cwds, other.cwds)
         for name in {*self.variables, *other.variables}:
             mine, theirs = self.variables.get(name, UNKNOWN), other.variables.get(name, UNKNOWN)

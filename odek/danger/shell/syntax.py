@@ -126,7 +126,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AndOr:
-    """Pipelines joined by `&&` and `||`; `operators[i]` stands before `pipelines[i + 1]`."""
+    """Pipelines joined by `&&` and `||`; `operators[i]` comes before `pipelines[i + 1]`."""
 
     pipelines: tuple[Pipeline, ...]
     operators: tuple[str, ...]

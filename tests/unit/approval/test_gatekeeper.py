@@ -97,7 +97,7 @@ def test_classifier_is_loaded_when_it_is_first_needed_and_once() -> None:
 
 @pytest.mark.parametrize("operation", [LS, MAKE, WEIRD])
 def test_daily_work_in_the_sandbox_needs_no_word(operation: Operation) -> None:
-    """D-6: also where nobody can be asked."""
+    """D-6: also where no person can be asked."""
     assert keeper().check(operation) is None
     assert keeper(Answers()).check(operation) is None
 

@@ -42,11 +42,11 @@ def explained(command: str, here: Where = "sandbox") -> Explanation:
                 "class:   code_execution",
                 "rule:    sh.fed",
                 "reason:  runs what is fed to it as commands",
-                "sandbox: asked about; allowed where nobody can be asked  (a run here would be there)",
+                "sandbox: asked about; allowed where no person can be asked  (a run here would be there)",
                 "         because it writes .envrc, which the host reads or runs later",
                 '         lifted by "dangerous": {"sandboxed": {"classes": {"persistence": "allow"}}}'
                 " in ~/.odek/config.json",
-                "host:    asked about; refused where nobody can be asked",
+                "host:    asked about; refused where no person can be asked",
                 '         lifted by "dangerous": {"classes": {"code_execution": "allow", "network_egress": "allow", '
                 '"persistence": "allow"}} in ~/.odek/config.json',
             ],

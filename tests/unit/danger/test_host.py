@@ -112,7 +112,7 @@ def test_question_says_what_was_not_understood() -> None:
     ],
 )
 def test_trust_is_for_the_exact_form(command: str, rememberable: bool) -> None:
-    """A yes to one form is none to another; what cannot be told beforehand is no form."""
+    """A yes to one form is none to another; what cannot be known beforehand is no form."""
     decision = decided(command)
     assert (decision.rememberable, decision.batchable) == (rememberable, False)
     context = PolicyContext(place=HOST, policy=Policy(table=HOST_TABLE)).trusting_command("less -k x f")
