@@ -26,7 +26,7 @@ class OdekError(Exception):
         self.message = message
         self.hint = hint
         self.detail = detail
-        """somebody else's words (Docker's, a provider's), quoted below the message"""
+        """the words of Docker or a provider, quoted below the message"""
 
 
 class UsageError(OdekError):
@@ -44,11 +44,11 @@ class StateFileError(OdekError):
 
 
 class ApprovalDenied(OdekError):
-    """The operator said no, or nobody could be asked."""
+    """The operator said no, or there is no one to ask."""
 
 
 class FileAccessDenied(OdekError):
-    """A file that a tool may not, or cannot, read or write; the model is told, the run goes on."""
+    """A file that a tool may not, or cannot, read or write; the model gets the message, the run goes on."""
 
 
 class ExecutableMissing(OdekError):

@@ -35,9 +35,9 @@ class CommandResult:
     timed_out: bool
     duration_s: float
     notes: tuple[str, ...] = ()
-    """what the model must know besides: what was stopped, what goes on, what could not be done"""
+    """what else the model must know: what was stopped, what goes on, what could not be done"""
     stderr: Output | None = None
-    """None when it stands in `output`, among the rest"""
+    """None when it is part of `output`"""
 
 
 Kind = Literal["file", "folder", "link", "other"]
@@ -47,7 +47,7 @@ MAX_DEPTH = 64  # each level costs the walk on the host an open descriptor; 256 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
-    """How far a walk through folders goes."""
+    """How deep and how far folders are scanned."""
 
     depth: int = MAX_DEPTH
     """levels below the first folder; 0: only that itself"""
@@ -84,7 +84,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirScan:
-    """What a walk came to."""
+    """The result of a scan."""
 
     top: Entry
     """what was asked for; a link to it has been followed"""
@@ -125,7 +125,7 @@ class Executor(Protocol):
         ...
 
     def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
-        """Run shell commands at the same time, each as `run` does, with stdout and stderr apart."""
+        """Run shell commands at the same time, each as `run` does, with stdout and stderr separate."""
         ...
 
     def read(self, path: str, *, limit_bytes: int) -> bytes:

@@ -62,7 +62,7 @@ FILES = OWN | frozenset(
         "appveyor.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "cloudbuild.yaml",
     )
 )  # fmt: skip
-"""wherever they stand"""
+"""wherever they are"""
 BEGINNINGS = ("lefthook.", "lefthook-local.", ".lefthook", ".aider", ".huskyrc", ".simple-git-hooks.", "jenkinsfile.")
 ENDINGS = (".code-workspace", ".sublime-project")
 """the same, for names of which this is a part"""
@@ -82,7 +82,7 @@ FOLDERS = frozenset(
         ".agent", ".agents", ".openhands", ".factory", ".amp", ".copilot", ".codeium", ".tabnine",
     )
 )  # fmt: skip
-"""wherever they stand, every file in them counts"""
+"""wherever they are, every file in them counts"""
 TAILS = (
     ".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".jj/workspace-config.toml",
     ".yarn/releases", ".yarn/plugins", ".bundle/config", ".bundle/plugin", ".config/mise", ".config/mise.toml",
@@ -107,7 +107,7 @@ GIT_FOLDERS = frozenset(("hooks", "info"))
 def is_repository(names: frozenset[str]) -> bool:
     """Return whether git would take the folder that holds `names`, in lower case, for one of its own.
 
-    It needs no special name for that: whoever calls git in such a folder runs what its `config` names.
+    It needs no special name for that: calling git in such a folder runs what its `config` names.
     """
     return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
@@ -118,7 +118,7 @@ def may_count(name: str) -> bool:
 
 
 def is_named(name: str) -> bool:
-    """Return whether a file or folder called `name`, in lower case, counts wherever it stands; .git is not asked."""
+    """Return whether a file or folder called `name`, in lower case, counts wherever it is; .git is not covered."""
     return name in _NAMES or name.startswith(BEGINNINGS) or name.endswith(ENDINGS)
 
 
@@ -150,16 +150,16 @@ _PASSED_OVER_IN_GIT = GIT_DATA | {"lfs", "annex"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStamp:
-    """What tells a thing from another one."""
+    """What distinguishes one file from another."""
 
     identity: tuple[int, ...]
-    """device and inode; for what is no folder the time of its last change, too"""
+    """device and inode; and the time of the last change, except for folders"""
     ctime_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The files and folders that count, as they stood at one time."""
+    """The files and folders that count, as they were at one time."""
 
     found: Mapping[str, FileStamp]
     """by path, relative to the folder that was looked through"""
@@ -205,9 +205,9 @@ def take_snapshot(
 def diff_snapshots(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """Return, sorted, the paths that changed: made, replaced, written or gone. Pure.
 
-    A folder that was put there stands for all that is in it.
+    A new folder is named instead of all that is in it.
     """
-    changed = {path for path, mark in after.found.items() if _is_new(path, mark, before)}
+    changed = {path for path, stamp in after.found.items() if _is_new(path, stamp, before)}
     if after.whole:
         changed |= before.found.keys() - after.found.keys()
     return tuple(sorted(path for path in changed if changed.isdisjoint(_folders_above(path))))
@@ -225,10 +225,10 @@ def describe_changes(before: Snapshot, after: Snapshot) -> str:
     return f"files changed that this machine may run or trust later: {shown}{more}{rest}"
 
 
-def _is_new(path: str, mark: FileStamp, before: Snapshot) -> bool:
+def _is_new(path: str, stamp: FileStamp, before: Snapshot) -> bool:
     if path in before.found:
-        return before.found[path].identity != mark.identity
-    return before.whole or mark.ctime_ns >= before.taken_ns - SLACK_NS
+        return before.found[path].identity != stamp.identity
+    return before.whole or stamp.ctime_ns >= before.taken_ns - SLACK_NS
 
 
 def _folders_above(path: str) -> Iterator[str]:
@@ -265,12 +265,12 @@ class _Scan:
             return
         except OSError:
             # who knows the name of a file in it, as git and editors do, can open that all the same
-            self.found.update((path or ".", _closed(mark)) for path, mark in self._marked(here.path).items())
+            self.found.update((path or ".", _closed(stamp)) for path, stamp in self._stamps_at(here.path).items())
             return
         try:
             yield from self._look_at(here, descriptor)
         except OSError:
-            self.found.update((path or ".", _closed(mark)) for path, mark in self._marked(here.path).items())
+            self.found.update((path or ".", _closed(stamp)) for path, stamp in self._stamps_at(here.path).items())
         finally:
             os.close(descriptor)
 
@@ -279,7 +279,7 @@ class _Scan:
             entries = [(entry.name.casefold(), entry) for entry in listing]
         is_git = here.is_git or is_repository(frozenset(name for name, _ in entries))
         if is_git and here.path:  # a repository by any other name counts as well
-            self.found.update(self._marked(here.path))
+            self.found.update(self._stamps_at(here.path))
         passed_over = _PASSED_OVER | _PASSED_OVER_IN_GIT if is_git and here.path else _PASSED_OVER
         above = here.path.casefold()
         for name, entry in entries:
@@ -291,7 +291,7 @@ class _Scan:
                 or is_tail(_join(above, name))
             )
             if listed or here.counts:
-                self.found.update(self._marked(_join(here.path, entry.name)))
+                self.found.update(self._stamps_at(_join(here.path, entry.name)))
             elif self.since_ns is not None:
                 self._look_at_rights(here.path, entry)
             if listed and is_git and name in GIT_FILES:
@@ -324,7 +324,7 @@ class _Scan:
         except OSError:
             return
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and status.st_ctime_ns >= self.since_ns - SLACK_NS:
-            self.found[_join(folder, entry.name)] = _mark_of(status)
+            self.found[_join(folder, entry.name)] = _stamp_of(status)
 
     def _named_by(self, config: str, *, worktree: str, depth: int) -> Iterator[_Folder]:
         """Add what a file of git's settings names in the folder, and yield the folders of it."""
@@ -335,10 +335,10 @@ class _Scan:
         for word in gitconfig.named(text):
             for base in dict.fromkeys((worktree, posixpath.dirname(config))):
                 path = self._within(word, base)
-                # the folder of a whole checkout is no finding: `core.hooksPath = .`
-                marks = self._marked(path) if path else {}
-                if marks and path not in self.found:
-                    self.found.update(marks)
+                # the folder of a whole checkout is not reported: `core.hooksPath = .`
+                stamps = self._stamps_at(path) if path else {}
+                if stamps and path not in self.found:
+                    self.found.update(stamps)
                     yield _Folder(path=path, counts=True, level=_FIRST_LEVELS, goes_first=True)
         for word in gitconfig.included(text):
             path = self._within(word, posixpath.dirname(config))
@@ -364,20 +364,22 @@ class _Scan:
         except OSError:
             return False
 
-    def _marked(self, path: str) -> dict[str, FileStamp]:
-        """Return the mark of what stands at `path`, by that; nothing when it is gone."""
+    def _stamps_at(self, path: str) -> dict[str, FileStamp]:
+        """Return the stamp of `path`, by that path; nothing when it is gone."""
         try:
             status = self.inside.status(path)
         except OSError:
             return {}
-        mark = _mark_of(status)
+        stamp = _stamp_of(status)
         if stat.S_ISLNK(status.st_mode):
             try:
-                target = _mark_of(self.inside.status(path, follow=True))
+                target = _stamp_of(self.inside.status(path, follow=True))
             except OSError:  # it may lead nowhere, out of the folder, or round
-                return {path: mark}
-            mark = FileStamp(identity=(*mark.identity, *target.identity), ctime_ns=max(mark.ctime_ns, target.ctime_ns))
-        return {path: mark}
+                return {path: stamp}
+            stamp = FileStamp(
+                identity=(*stamp.identity, *target.identity), ctime_ns=max(stamp.ctime_ns, target.ctime_ns)
+            )
+        return {path: stamp}
 
 
 def _worktree(git: str) -> str:
@@ -389,11 +391,11 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _mark_of(status: os.stat_result) -> FileStamp:
+def _stamp_of(status: os.stat_result) -> FileStamp:
     # daily work inside of a folder changes its time
     when = () if stat.S_ISDIR(status.st_mode) else (status.st_ctime_ns,)
     return FileStamp(identity=(status.st_dev, status.st_ino, *when), ctime_ns=status.st_ctime_ns)
 
 
-def _closed(mark: FileStamp) -> FileStamp:
-    return replace(mark, identity=(*mark.identity, -1))
+def _closed(stamp: FileStamp) -> FileStamp:
+    return replace(stamp, identity=(*stamp.identity, -1))

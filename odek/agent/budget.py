@@ -1,4 +1,4 @@
-"""What a task may use up, what it has used, and when that is the end of it (exit code 4). Pure."""
+"""The limits of a task, what it has used, and which limit is reached (exit code 4). Pure."""
 
 from __future__ import annotations
 

@@ -12,17 +12,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from odek.agent.context_window import truncate_middle
 from odek.cancel import POLL_S, CancelToken, current_token, use_token
 from odek.errors import OdekError
 from odek.events import Sink, ToolFinished, ToolStarted
-from odek.model.types import ToolCall, ToolSpec
+from odek.model.types import ToolCall
 from odek.text import truncate, visible
 
 if TYPE_CHECKING:
-    from odek.tools.registry import PreparedCall, ToolResult
+    from odek.tools.registry import PreparedCall, Toolbox, ToolResult
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ _HINTS = (
     ("is a folder", "The path is a folder; list it first, then name a file in it."),
     ("does not exist", "Look where the file really is before you name it again."),
     ("not found", "Look at what is really there before you name it again."),
-    ("binary", "The file is no text; look at it with a program made for its format."),
+    ("binary", "The file is not text; look at it with a program made for its format."),
 )
 
 
@@ -141,7 +141,7 @@ def choose_hint(tool: str, text: str) -> str:
 class RepeatedFailures:
     """Notices a model that makes the same failing call again and again.
 
-    A call that succeeds and was not made before counts as progress, and all begins anew: tests that fail
+    A call that succeeds and was not made before counts as progress, and the counts start again: tests that fail
     after each of many edits are work. Calls that differ only in blanks, in the order of their arguments or in
     what they are said to be for are the same.
     """
@@ -163,7 +163,7 @@ class RepeatedFailures:
 
 
 def last_warning(count: int) -> str:
-    """Return what the model is told after the failure before the one that ends the task, else ""."""
+    """Return the warning for the model when one more such failure ends the task, else ""."""
     return (
         f"hint: this very call has failed {count} times; once more ends the task." if count == SAME_FAILURES - 1 else ""
     )
@@ -201,25 +201,6 @@ def _collapsed(value: object) -> object:
 RESULT_LIMIT_CHARACTERS = 200_000
 
 
-class Toolbox(Protocol):
-    """The tools of a run; tools.registry.Toolbox. Failures are results; what is raised ends the run."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]: ...
-
-    def prepare(self, calls: Sequence[ToolCall]) -> Sequence[PreparedCall]:
-        """Check the calls of a reply, and ask one question about what several of them need, before any runs."""
-        ...
-
-    def authorize(self, prepared: PreparedCall) -> PreparedCall:
-        """Ask about what the call needs. Calls of this reply may be waiting for it."""
-        ...
-
-    def run(self, prepared: PreparedCall) -> ToolResult:
-        """Carry out an authorized call, in any thread if it is `parallel`."""
-        ...
-
-
 class CallRunner:
     """Carries out calls, and remembers how often each tool has failed."""
 
@@ -237,7 +218,7 @@ class CallRunner:
         self._repeated = RepeatedFailures()
 
     def run(self, calls: Sequence[ToolCall], on_result: Callable[[ToolCall, str], None]) -> None:
-        """Carry out `calls`; `on_result` gets each result, in the order of the calls, as soon as may be.
+        """Carry out `calls`; `on_result` gets each result, in the order of the calls, as soon as each is available.
 
         Raises what a tool raises, OdekError for a call that fails again and again, and a cancel;
         `take_out_of_order_results` then has what came out of turn.
@@ -250,12 +231,12 @@ class CallRunner:
                 self._run_parallel(batch, on_result)
 
     def take_out_of_order_results(self) -> dict[str, str]:
-        """Return, by the id of the call, the results that a `run` which was ended did not get to hand out."""
+        """Return, by the id of the call, the results that a `run` had when it was ended, and had not published."""
         early, self._out_of_order = self._out_of_order, {}
         return early
 
     def _batches(self, calls: Sequence[PreparedCall]) -> Iterator[list[PreparedCall]]:
-        """Yield the calls in order: neighbours that may run together as one batch, any other alone."""
+        """Yield the calls in order: neighbours that may run in parallel as one batch, any other alone."""
         batch: list[PreparedCall] = []
         for prepared in calls:
             together = self._parallel > 1 and prepared.parallel

@@ -1,13 +1,13 @@
-"""Which part of a conversation is sent when all of it no longer fits (F-52, F-53, F-54, B42). Pure.
+"""Trims a conversation to the model's context window (F-52, F-53, F-54, B42). Pure.
 
-The conversation itself is never shortened: what is sent is a view of it, and a `TrimState` says which. A
-cut only moves forward, and further than it must, so that what is sent keeps its beginning from one
-request to the next and the provider's cache stays of use.
+The conversation itself is never shortened: what is sent is a view of it, and a `TrimState` says which. It only
+moves forward, and further than it must, so that requests keep their beginning from one to the next and the
+provider's prompt cache stays useful.
 
 Never left out: the system message, the user's first and latest message, the newest group. A group is
 a message of the user, or one of the model with the results of its calls: calls and results stay or
-go together. One notice says what is missing; it stands in the user's first message, because servers
-differ in where else they take one.
+go together. One notice, in the user's first message, says what is missing; servers differ in where else
+they take one.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def estimate_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> i
     return sum(map(_message_tokens, messages)) + sum(map(_tool_tokens, tools))
 
 
-def trimmed(messages: Sequence[Message], cut: TrimState) -> tuple[Message, ...]:
-    """Return what is sent of `messages` with `cut`; see `take_turns`."""
-    if cut == UNTRIMMED:
+def trimmed(messages: Sequence[Message], trim: TrimState) -> tuple[Message, ...]:
+    """Return what is sent of `messages` with `trim`; see `take_turns`."""
+    if trim == UNTRIMMED:
         return take_turns(messages)
-    dropped = [group for group in _groups(messages) if group.droppable and group.first < cut.place]
+    dropped = [group for group in _groups(messages) if group.droppable and group.first < trim.place]
     missing = {place for group in dropped for place in range(group.first, group.end)}
     kept = [
-        _shortened(message, cut.result_characters) for place, message in enumerate(messages) if place not in missing
+        _shortened(message, trim.result_characters) for place, message in enumerate(messages) if place not in missing
     ]
     return take_turns(_with_notice(kept, len(dropped)) if dropped else kept)
 
@@ -72,8 +72,8 @@ def trimmed(messages: Sequence[Message], cut: TrimState) -> tuple[Message, ...]:
 def take_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return `messages` with words of the model wherever a message of the user would follow another or a result.
 
-    Strict chat templates refuse either, for ever. It comes of groups that are left out, of a process that was
-    killed, and of sessions that other tools have stored.
+    Strict chat templates refuse either in every further request. It comes of groups that are left out, of a process
+    that was killed, and of sessions that other tools have stored.
     """
     ordered: list[Message] = []
     for message in messages:
@@ -83,38 +83,38 @@ def take_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(ordered)
 
 
-def trim_to(messages: Sequence[Message], tools: Sequence[ToolSpec], cut: TrimState, budget_tokens: int) -> TrimState:
-    """Return a cut whose view takes at most `budget_tokens`, as far as that is possible; `cut` if it does.
+def trim_to(messages: Sequence[Message], tools: Sequence[ToolSpec], trim: TrimState, budget_tokens: int) -> TrimState:
+    """Return a state whose view takes at most `budget_tokens`, as far as possible; `trim` itself if its view does.
 
     First, results that fill much of the budget are shortened; then the oldest groups go, until a good
     part of the budget is free again; last, what results are left is shortened further.
     """
     size = _Sizer(messages, tools)
-    if size(cut) <= budget_tokens:
-        return cut
+    if size(trim) <= budget_tokens:
+        return trim
     share = max(budget_tokens * _BYTES_PER_TOKEN // _RESULT_SHARE, _LEAST_RESULT_CHARACTERS)
-    cut = replace(cut, result_characters=min(share, cut.result_characters or share))
-    cut = _drop_until(lambda tried: size(tried) <= budget_tokens * _TARGET, messages, cut)
-    while size(cut) > budget_tokens and (shorter := _with_shorter_results(messages, cut)) != cut:
-        cut = shorter
-    return cut
+    trim = replace(trim, result_characters=min(share, trim.result_characters or share))
+    trim = _drop_until(lambda tried: size(tried) <= budget_tokens * _TARGET, messages, trim)
+    while size(trim) > budget_tokens and (shorter := _with_shorter_results(messages, trim)) != trim:
+        trim = shorter
+    return trim
 
 
-def trim_further(messages: Sequence[Message], cut: TrimState) -> TrimState | None:
-    """Return a cut that sends much less, for a provider that found the request too long.
+def trim_further(messages: Sequence[Message], trim: TrimState) -> TrimState | None:
+    """Return a state that sends much less, for a provider that found the request too long.
 
     Half of the groups that may go are left out, the oldest ones. If there are none, or if a single
-    result is a third of the rest, results are cut to half of the longest. None: nothing can go.
+    result is a third of the rest, results are trim to half of the longest. None: nothing can go.
     """
-    droppable = _droppable(messages, cut)
-    smaller = cut
+    droppable = _droppable(messages, trim)
+    smaller = trim
     if droppable:
-        smaller = replace(cut, place=droppable[(len(droppable) - 1) // 2].end)
+        smaller = replace(trim, place=droppable[(len(droppable) - 1) // 2].end)
     view = trimmed(messages, smaller)
     longest = max((len(message.content) for message in view if message.role == "tool"), default=0)
     if not droppable or longest * 3 > sum(len(message.content) for message in view):
         smaller = _with_shorter_results(messages, smaller)
-    return None if smaller == cut else smaller
+    return None if smaller == trim else smaller
 
 
 class _Sizer:
@@ -124,34 +124,34 @@ class _Sizer:
         self._messages = messages
         self._tools = sum(map(_tool_tokens, tools))
 
-    def __call__(self, cut: TrimState) -> int:
-        return self._tools + sum(map(_message_tokens, trimmed(self._messages, cut)))
+    def __call__(self, trim: TrimState) -> int:
+        return self._tools + sum(map(_message_tokens, trimmed(self._messages, trim)))
 
 
-def _drop_until(enough: Callable[[TrimState], bool], messages: Sequence[Message], cut: TrimState) -> TrimState:
-    """Return `cut` moved on to the first group with which it is `enough`, or behind the last one."""
-    if enough(cut):
-        return cut
-    droppable = _droppable(messages, cut)
+def _drop_until(enough: Callable[[TrimState], bool], messages: Sequence[Message], trim: TrimState) -> TrimState:
+    """Return `trim` advanced to the first group with which it is `enough`, or past the last one."""
+    if enough(trim):
+        return trim
+    droppable = _droppable(messages, trim)
     low, high = 0, len(droppable) - 1
     while low < high:  # the more is dropped, the smaller it gets: found by halving
         middle = (low + high) // 2
-        if enough(replace(cut, place=droppable[middle].end)):
+        if enough(replace(trim, place=droppable[middle].end)):
             high = middle
         else:
             low = middle + 1
-    return replace(cut, place=droppable[low].end) if droppable else cut
+    return replace(trim, place=droppable[low].end) if droppable else trim
 
 
-def _droppable(messages: Sequence[Message], cut: TrimState) -> list[_Group]:
-    return [group for group in _groups(messages) if group.droppable and group.first >= cut.place]
+def _droppable(messages: Sequence[Message], trim: TrimState) -> list[_Group]:
+    return [group for group in _groups(messages) if group.droppable and group.first >= trim.place]
 
 
-def _with_shorter_results(messages: Sequence[Message], cut: TrimState) -> TrimState:
-    """Return `cut` with results up to half the length of the longest one, itself when they are short."""
-    longest = max((len(message.content) for message in trimmed(messages, cut) if message.role == "tool"), default=0)
-    limit = max(min(longest, cut.result_characters or longest) // 2, _LEAST_RESULT_CHARACTERS)
-    return replace(cut, result_characters=limit) if longest > limit else cut
+def _with_shorter_results(messages: Sequence[Message], trim: TrimState) -> TrimState:
+    """Return `trim` with results up to half the length of the longest one, itself when they are short."""
+    longest = max((len(message.content) for message in trimmed(messages, trim) if message.role == "tool"), default=0)
+    limit = max(min(longest, trim.result_characters or longest) // 2, _LEAST_RESULT_CHARACTERS)
+    return replace(trim, result_characters=limit) if longest > limit else trim
 
 
 def _groups(messages: Sequence[Message]) -> list[_Group]:

@@ -1,8 +1,8 @@
-"""The conversation between a model and its tools, until there is an answer.
+"""The agent loop: asks the model and runs its tool calls until there is an answer.
 
 The loop knows neither providers nor tools: both are passed in. It owns the messages and keeps them
 well formed: whatever ends a run, every call in them has exactly one result, in the order of the
-calls. What is sent to the model may be less than the messages; `context` decides.
+calls. What is sent to the model may be less than the messages; context_window.py decides.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from odek.agent.budget import NO_BUDGET, Budget, Spending, allowed_calls, exceeded_limit, render_spending
-from odek.agent.calls import CallRunner, Toolbox
+from odek.agent.calls import CallRunner
 from odek.agent.context_window import ODEK_NOTE, UNTRIMMED, TrimState, estimate_tokens, trim_further, trim_to, trimmed
-from odek.agent.stops import is_filtered
 from odek.cancel import CancelToken, current_token, time_limit, use_token
 from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
 from odek.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
@@ -23,6 +23,9 @@ from odek.model.pairing import error_result, group_spans, interrupted_result, to
 from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
 from odek.model.written import written_call
 from odek.text import plural, truncate, visible
+
+if TYPE_CHECKING:
+    from odek.tools.registry import Toolbox
 
 MAX_SHRINKS = 3
 _WINDOW_SHARE = 3 / 4  # of the window for what is sent: the estimate is rough, and the reply wants room
@@ -44,6 +47,12 @@ _CANNOT_CALL = (
 _SUMMARY_REQUEST = (
     f"{ODEK_NOTE} The limit of {{what}} for this task is reached and no more tools can be used. "
     "Say briefly what was done, what was found and what is left to do."
+)
+# Parts of the words in which providers say that a filter of theirs stopped the reply: content_filter, refusal,
+# SAFETY, RECITATION, PROHIBITED_CONTENT, BLOCKLIST, SPII, guardrail_intervened, ERROR_TOXIC, sensitive, …
+_FILTERED = (
+    *("filter", "refus", "safety", "recitation", "prohibit", "block", "guardrail", "toxic", "sensitive"),
+    *("moderat", "spii", "policy", "violat", "censor", "harm"),
 )
 _REPLY_CUT = f"{ODEK_NOTE} The reply was cut off here: the turn ended before it was complete."
 _NO_REPLY = f"{ODEK_NOTE} The turn ended before there was a reply."
@@ -69,8 +78,8 @@ class Agent:
     ) -> None:
         """Begin a conversation, or go on with `history` (its own system message is replaced).
 
-        `budget` is for each task anew; `now` is a clock that never goes back. `refused` counts, by class of
-        danger, what the gate has refused since odek was started; the gate adds to it.
+        `budget` applies to each task separately; `now` is a monotonic clock. `refused` counts what the gate has refused
+        since odek was started, by risk class; the gate adds to it.
         """
         self.messages = [
             Message(role="system", content=system),
@@ -135,7 +144,7 @@ class Agent:
             current_token().raise_if_cancelled()
             self._require_budget()
             reply = self._ask(iteration, self._tools.specs)
-            if is_filtered(reply.stop):
+            if _is_filtered(reply.stop):
                 raise self._filtered(reply)
             written = "" if reply.message.tool_calls else self._written_call(reply)
             if reply.message.tool_calls:
@@ -185,14 +194,14 @@ class Agent:
         return view, estimate_tokens(view, tools)
 
     def _trimmed_to_window(self, tools: tuple[ToolSpec, ...], size: int) -> TrimState:
-        """Return the cut with which what now has `size` tokens fits the model's window, as far as that is known."""
+        """Return the state with which a view that now has `size` tokens fits the model's window, if that is known."""
         window = self.model.window(size)
         if window is None or size <= window * _WINDOW_SHARE:
             return self._trim
         return trim_to(self.messages, tools, self._trim, int(window * _WINDOW_SHARE))
 
     def _complete(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
-        """Ask, and ask with less while the provider finds it too long, a few times at most (B42)."""
+        """Return the reply; a request that the provider finds too long is shortened and sent again (B42)."""
         shrinks = 0
         doubt: tuple[ModelError, TrimState] | None = None
         while True:
@@ -220,9 +229,9 @@ class Agent:
         return estimate_tokens(view, tools) >= _LONG_TOKENS
 
     def _trim_after_overflow(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> TrimState | None:
-        """Return a cut for a request that was refused as too long, None when nothing more can go.
+        """Return the state after a request was refused as too long, None when nothing more can be left out.
 
-        The refusal may have told how large the window is.
+        The refusal may have said how large the window is.
         """
         fitting = self._trimmed_to_window(tools, estimate_tokens(view, tools))
         return fitting if trimmed(self.messages, fitting) != view else trim_further(self.messages, self._trim)
@@ -238,7 +247,7 @@ class Agent:
         self._sink(TextDelta(text=text) if text else TextVoided())
 
     def _filtered(self, reply: Reply) -> OdekError:
-        """Return the error for a reply that a filter of the provider stopped; what there is of it is kept.
+        """Return the error for a reply that a filter of the provider stopped; its text so far is kept.
 
         Its calls are not run: what they should have come after may be missing.
         """
@@ -256,9 +265,9 @@ class Agent:
         return reply.message.content
 
     def _run_tool_calls(self, reply: Reply, iteration: int) -> None:
-        """Carry out the calls of `reply`, unless it was cut off: then they may be half a command."""
+        """Run the calls of `reply`, unless it was cut off: then they may be half a command."""
         if reply.stop == "length":
-            # B40: neither run nor stored, for half a call would spoil every later request
+            # B40: neither run nor stored: every later request with half a call in it would be refused
             content = reply.message.content if reply.message.content.strip() else _REPLY_CUT
             self.messages.append(Message(role="assistant", content=content))
             self.messages.append(Message(role="user", content=_CUT_OFF))
@@ -291,8 +300,7 @@ class Agent:
     def _exhausted(self, limit: str, summary: str = "") -> BudgetExhausted:
         """Return the error for a task whose budget is used up.
 
-        Without a `summary`, what the model said last stands in: a request for one would go beyond the
-        limit that is reached.
+        Without a `summary` the model's last text is used: asking for one would go beyond the limit that is reached.
         """
         since = self.messages[self._task_place :]
         spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
@@ -301,12 +309,12 @@ class Agent:
         )
         return BudgetExhausted(
             f"the task has used up its limit of {limit}",
-            hint="raise the limit (`odek config view` tells where it comes from), or split the task",
+            hint="raise the limit (`odek config view` shows where it comes from), or split the task",
             detail="\n".join(part for part in (words, render_spending(self._spending())) if part),
         )
 
     def _summary(self, what: str, iteration: int) -> str:
-        """Ask for a summary without tools, so that the work so far is not lost without a word."""
+        """Ask for a summary without tools, so that the user learns what was done so far."""
         self.messages.append(Message(role="user", content=_SUMMARY_REQUEST.format(what=what)))
         try:
             summary = self._ask(iteration, ()).message.content.strip()
@@ -318,9 +326,9 @@ class Agent:
         return summary
 
     def _close_turn(self) -> None:
-        """Let the conversation end as every request of a next turn needs it: calls answered, the model's word last.
+        """End the conversation as the request of a next turn needs it: every call answered, the model's text last.
 
-        Chat templates that want user and model to take turns refuse two messages of the user in a row for ever.
+        Chat templates that want user and model to take turns refuse two messages of the user in a row.
         """
         self._answer_open_calls()
         said, self._arrived = self._arrived.strip(), ""
@@ -338,6 +346,12 @@ class Agent:
             if call.id not in answered:
                 text = finished.get(call.id)
                 self.messages.append(interrupted_result(call) if text is None else tool_result(call, text))
+
+
+def _is_filtered(stop: str) -> bool:
+    """Return whether a reply that ended with `stop` was ended by a filter or refused, so that it is not whole."""
+    reason = stop.lower()
+    return any(part in reason for part in _FILTERED)
 
 
 def _or_estimate(reply: Reply, request_tokens: int) -> Usage:

@@ -1,6 +1,6 @@
 """The tags around everything that odek did not write itself: tool output, names, project notes.
 
-The model is told once, in the system prompt, that what stands inside is data. The tag carries a
+The system prompt says once that what is inside is data. The tag carries a
 nonce that the text cannot know, so that the text cannot close the tags.
 """
 

@@ -75,7 +75,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
     except SystemError:
         # between two Ctrl-C at once, `input` calls this while the exception of the first is on its way, and
-        # nothing can be called then; this one stands for it
+        # nothing can be called then; this one takes its place
         raise Interrupted(number) from None
     if number == _latest[0] and now - _latest[1] <= _TWINS_S:
         return
@@ -98,7 +98,7 @@ def _leave_unheard(_number: int, _frame: FrameType | None) -> None:
 
 
 def _leave(number: int) -> None:
-    """End this process at once; at a terminal say so, on a line of its own below what stands there."""
+    """End this process at once; at a terminal say so, on a line of its own below the cursor's."""
     for handled in HANDLED:  # a terminal that takes no line must not hold up a third signal
         signal.signal(handled, signal.SIG_DFL)
     try:

@@ -1,8 +1,8 @@
-"""Shell commands and file accesses on the host: the executor of runs that have no sandbox.
+"""Shell commands and file accesses on the host: the executor of runs without a sandbox.
 
-Nothing here contains a command: it has the rights of the person who started odek. What is
-guaranteed is that it cannot read the terminal, does not inherit secrets (F-7), and ends at its
-limit with the processes it started (R-40). Files are accessed by `host_executor/files.py`.
+Nothing contains a command here: it has the rights of the user who started odek. Guaranteed is that it
+cannot read the terminal, does not inherit secrets (F-7), and ends at its limit with the processes it
+started (R-40). Files are accessed by `host_executor/files.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SCRIPT = (
     "*) echo 'the command did not run: it did not arrive as a whole' >&2; exit 125 ;; esac; "
     f'odek_command=${{odek_command%"#${MARK_VARIABLE}."}}; eval "unset -v odek_command; $odek_command"'
 )
-_SCRIPT_APART = _SCRIPT.replace(" 2>&1; ", "; ")
+_SCRIPT_SEPARATE_STDERR = _SCRIPT.replace(" 2>&1; ", "; ")
 
 
 # Reads "+ PID MARK SIGNALS QUEUE" for a command that starts, the last two being its LimitTag, and "+ - MARK - -"
@@ -87,7 +87,7 @@ class _Job:
     tag: LimitTag | None
     started: float
     timeout_s: float
-    apart: bool
+    separate_stderr: bool
     """whether stderr does not join stdout"""
 
     def stop(self) -> int:
@@ -120,7 +120,7 @@ class HostExecutor:
 
     def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
         """Run commands at the same time; see `executor.Executor.run_many`. Raises ExecutableMissing."""
-        return self._run_all(requests, script=_SCRIPT_APART)
+        return self._run_all(requests, script=_SCRIPT_SEPARATE_STDERR)
 
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a file; see `executor.Executor.read`."""
@@ -199,7 +199,7 @@ class HostExecutor:
             tag=tag,
             started=started,
             timeout_s=request.timeout_s,
-            apart=script != _SCRIPT,
+            separate_stderr=script != _SCRIPT,
         )
 
     def _follow(self, job: _Job) -> Follower:
@@ -220,7 +220,7 @@ class HostExecutor:
         return True
 
     def _result(self, job: _Job, *, ended: bool) -> CommandResult:
-        """Collect what a command printed; put its pipes aside when somebody still writes to them."""
+        """Collect what a command printed; keep its pipes open while a background process still holds them."""
         running = job.running
         left = 0 if ended else job.stop()
         self._tell_watcher("-", running.pid, job.mark)
@@ -240,7 +240,7 @@ class HostExecutor:
             timed_out=not ended,
             duration_s=time.monotonic() - job.started,
             notes=notes,
-            stderr=errors if job.apart else None,
+            stderr=errors if job.separate_stderr else None,
         )
 
     def _tell_watcher(self, sign: str, pid: int | str, mark: str, tag: LimitTag | None = None) -> None:

@@ -70,7 +70,7 @@ class WorkspaceFiles:
                 if before is None:
                     raise place.refusal("does not exist any more")
                 if before.st_size != len(replacing) or _read_file(place, len(replacing)) != replacing:
-                    raise place.refusal("was changed by somebody else meanwhile; read it again")
+                    raise place.refusal("was changed by another process meanwhile; read it again")
             _replace_file(place, data, before)
 
     def _as_written(self, path: str) -> str:
@@ -124,7 +124,7 @@ class PathWalk:
             os.close(self._stack.pop())
 
     def to_last(self, path: str) -> str:
-        """Enter every folder of `path`; return the name of its last component, which is no link."""
+        """Enter every folder of `path`; return the name of its last component, which is not a link."""
         name = self.to_end(path, follow=True)
         if name is None:
             raise FileAccessDenied(f"{self._shown} is a folder")
@@ -185,7 +185,7 @@ class PathWalk:
         except FileNotFoundError:
             if not self._create:
                 raise
-            with suppress(FileExistsError):  # somebody else was faster; the open says whether it will do
+            with suppress(FileExistsError):  # another process was faster; the open shows whether it is a folder
                 os.mkdir(name, dir_fd=self.folder)
             descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=self.folder)
         self._stack.append(descriptor)

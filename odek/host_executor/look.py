@@ -15,7 +15,7 @@ MAX_MEMBERS = 10_000  # files of one archive
 
 
 class HostLook:
-    """See odek.danger.paths.Look. What cannot be seen is not there, for whoever runs the command sees no more."""
+    """See odek.danger.paths.Look. What cannot be seen counts as missing: the command would see no more."""
 
     def real(self, path: str) -> str:
         """Return where the absolute `path` leads; what does not exist lies where its folder leads."""

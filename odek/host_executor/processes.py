@@ -118,7 +118,7 @@ def _read_table(mark: bytes, tag: LimitTag | None) -> dict[int, ProcessRow]:
     for name in _listed("/proc"):
         if not name.isdigit():
             continue
-        # proc(5): the command name stands in parentheses and may hold blanks and parentheses itself
+        # proc(5): the command name is in parentheses and may contain blanks and parentheses
         fields = _content(f"/proc/{name}/stat").rpartition(b")")[2].split()
         if len(fields) < 4 or fields[0] in (b"Z", b"X"):
             continue

@@ -107,7 +107,7 @@ class FakeExecutor:
                 guard(place)
             key = place
         if replacing is not None and self.files.get(key) != replacing:
-            raise FileAccessDenied(f'"{path}" was changed by somebody else meanwhile; read it again')
+            raise FileAccessDenied(f'"{path}" was changed by another process meanwhile; read it again')
         self.files[key] = data
 
     def stat(self, path: str) -> Entry:

@@ -29,7 +29,7 @@ def test_success_starts_the_count_again() -> None:
         ('{"error":"\\"a\\" is a folder"}', "The path is a folder"),
         ('{"error":"\\"a\\" does not exist"}', "Look where the file"),
         ('{"error":"old_string was not found"}', "Look at what is really there"),
-        ('{"error":"\\"a\\" is binary: NUL byte"}', "The file is no text"),
+        ('{"error":"\\"a\\" is binary: NUL byte"}', "The file is not text"),
         ("whatever", "Stop and compare"),
     ],
 )

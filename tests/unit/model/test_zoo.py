@@ -13,7 +13,6 @@ from fakes.model_server import Step, calls, text
 from fakes.tools import FakeToolbox
 from fakes.zoo import ZOO, Keeper, Kind
 
-from odek.agent.calls import Toolbox
 from odek.agent.loop import Agent
 from odek.errors import OdekError
 from odek.model.http import Effects, HttpModel
@@ -73,7 +72,7 @@ def client(server: Keeper) -> HttpModel:
 
 def agent(server: Keeper, history: Sequence[Message], *, max_iterations: int = 20) -> Agent:
     tools: Any = FakeToolbox(carry_out, specs=(SHELL,))
-    box: Toolbox = tools
+    box: Any = tools
     return Agent(
         model=client(server),
         tools=box,
