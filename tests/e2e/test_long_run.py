@@ -1,4 +1,4 @@
-"""Runs that go on for long: calls at the same time, windows that fill, budgets, both dialects."""
+"""Runs that go on for long: calls at the same time, windows that fill, budgets, both APIs."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_window_is_asked_for_when_the_conversation_grows(on_host: Odek) -> None:
     assert max(len(request.body) for request in server.requests) < 12_000 * 4
 
 
-def test_anthropic_dialect_from_end_to_end(sandboxed: Odek) -> None:
+def test_anthropic_api_from_end_to_end(sandboxed: Odek) -> None:
     """R-82: system prompt beside the messages, results in order, its own key, usage with the cache."""
     with ModelServer(shell("echo one", "echo two"), text("done")) as server:
         outcome = sandboxed.run(

@@ -1,6 +1,6 @@
 """A model that says what a test tells it to, and remembers what it was asked.
 
-It refuses what a provider would (request_rules), in both dialects.
+It refuses what a provider would (request_rules), in both APIs.
 """
 
 from __future__ import annotations
@@ -79,6 +79,6 @@ def call_reply(
 def _require_acceptable(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> None:
     """Fail when a provider would refuse what would be sent to it."""
     options = RequestOptions(model="m")
-    for path, dialect in (("/chat/completions", OpenAiApi(options)), ("/messages", AnthropicApi(options))):
-        broken = broken_rules(path, wire.encode_body(dialect.body(messages, tools, stream=True)))
+    for path, api in (("/chat/completions", OpenAiApi(options)), ("/messages", AnthropicApi(options))):
+        broken = broken_rules(path, wire.encode_body(api.body(messages, tools, stream=True)))
         assert not broken, f"requests that a provider would refuse: {broken}"

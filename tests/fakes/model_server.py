@@ -1,4 +1,4 @@
-"""A server on the loopback that answers what a test tells it to, in OpenAI's dialect or in Anthropic's.
+"""A server on the loopback that answers what a test tells it to, in OpenAI's API or in Anthropic's.
 
     with ModelServer(calls(("shell", {"command": "ls"})), text("done")) as server:
         …run something with base_url = server.base_url…

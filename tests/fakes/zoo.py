@@ -3,7 +3,7 @@
     with Keeper(ZOO["mistral"], calls(("shell", {"command": "ls"})), text("done")) as server:
         …
 
-One server, a row per dialect. A row says what must be so in a request (`rules`, each returning a refusal or None),
+One process, a row per server. A row says what must be so in a request (`rules`, each returning a refusal or None),
 how an answer looks (`dress`, which gets the message of the script and adds ids, reasoning, signatures) and what
 becomes of the events of a stream. A request that is refused takes nothing from the script.
 
@@ -44,7 +44,7 @@ ARGUMENT = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One dialect."""
+    """One server."""
 
     name: str
     source: str

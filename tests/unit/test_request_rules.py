@@ -152,7 +152,7 @@ def test_server_fails_a_test_that_looks_at_nothing() -> None:
 
 
 def test_scripted_model_refuses_what_a_provider_would() -> None:
-    """The same rules without a server, for both dialects."""
+    """The same rules without a server, for both APIs."""
     task = Message(role="user", content="x")
     call = Message(role="assistant", tool_calls=(ToolCall(id="a", name="shell", arguments="{}"),))
     spec = ToolSpec(name="shell", description="", parameters={"type": "object"})

@@ -42,9 +42,9 @@ def body(*messages: Message, tools: tuple[ToolSpec, ...] = (SHELL,), **options: 
     return checked(AnthropicApi(RequestOptions(**({"model": "m", "caching": False} | options))), messages, tools)
 
 
-def checked(dialect: AnthropicApi, messages: Any = (TASK,), tools: Any = (SHELL,)) -> dict[str, Any]:
+def checked(api: AnthropicApi, messages: Any = (TASK,), tools: Any = (SHELL,)) -> dict[str, Any]:
     """Return the body of a request, which must be one that the provider accepts."""
-    made = dialect.body(messages, tools, stream=True)
+    made = api.body(messages, tools, stream=True)
     assert broken_rules("/v1/messages", json.dumps(made).encode()) == []
     return made
 
@@ -54,7 +54,7 @@ def turns(*messages: Message, **options: Any) -> list[tuple[str, list[dict[str, 
 
 
 def test_request_as_a_whole() -> None:
-    """R-82: the second dialect; the system prompt stands beside the messages."""
+    """R-82: the second API; the system prompt stands beside the messages."""
     assert body(SYSTEM, TASK, temperature=0.3) == {
         "model": "m",
         "max_tokens": 8192,
@@ -76,15 +76,15 @@ def test_request_as_a_whole() -> None:
     ],
 )
 def test_path_is_the_same_with_and_without_the_version(base: str, path: str) -> None:
-    dialect = AnthropicApi(RequestOptions(model="m"))
-    assert (dialect.chat_path(base), dialect.models_path(base)) == (path, path.replace("messages", "models"))
+    api = AnthropicApi(RequestOptions(model="m"))
+    assert (api.chat_path(base), api.models_path(base)) == (path, path.replace("messages", "models"))
 
 
 def test_key_travels_in_its_own_header() -> None:
     """F-102: the version header goes to servers of this API only."""
-    dialect = AnthropicApi(RequestOptions(model="m"))
-    assert dialect.headers("k") == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
-    assert dialect.headers("") == {"anthropic-version": "2023-06-01"}
+    api = AnthropicApi(RequestOptions(model="m"))
+    assert api.headers("k") == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+    assert api.headers("") == {"anthropic-version": "2023-06-01"}
 
 
 def test_calls_and_their_results() -> None:
@@ -218,27 +218,27 @@ def refusal(detail: str, status: int = 400) -> ModelError:
 
 
 def test_newer_models_are_asked_for_adaptive_thinking() -> None:
-    dialect = AnthropicApi(RequestOptions(model="m", thinking="high", caching=False, temperature=0.0))
+    api = AnthropicApi(RequestOptions(model="m", thinking="high", caching=False, temperature=0.0))
     error = refusal('"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"')
-    assert dialect.adapt(error)
-    made = checked(dialect)
+    assert api.adapt(error)
+    made = checked(api)
     assert (made["thinking"], made["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
     assert "temperature" not in made
-    assert not dialect.adapt(error)  # the same again: it did not help
+    assert not api.adapt(error)  # the same again: it did not help
 
 
 def test_adaptive_thinking_without_a_level_has_no_effort() -> None:
-    dialect = AnthropicApi(RequestOptions(model="m", thinking="enabled"))
-    assert dialect.adapt(refusal("use thinking.type.adaptive"))
-    assert "output_config" not in checked(dialect)
+    api = AnthropicApi(RequestOptions(model="m", thinking="enabled"))
+    assert api.adapt(refusal("use thinking.type.adaptive"))
+    assert "output_config" not in checked(api)
 
 
 def test_models_that_write_less_are_asked_for_less() -> None:
-    dialect = AnthropicApi(RequestOptions(model="m", output_tokens=32_000))
+    api = AnthropicApi(RequestOptions(model="m", output_tokens=32_000))
     error = refusal("max_tokens: 32000 > 4096, which is the maximum allowed number of output tokens for m")
-    assert dialect.adapt(error)
-    assert checked(dialect)["max_tokens"] == 4096
-    assert not dialect.adapt(error)
+    assert api.adapt(error)
+    assert checked(api)["max_tokens"] == 4096
+    assert not api.adapt(error)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_only_what_nobody_asked_for_is_left_out(optional: set[str], error: Model
 
 def test_options_that_were_refused_are_gone() -> None:
     options = RequestOptions(model="m", temperature=0.0, optional=frozenset({"temperature"}))
-    dialect = AnthropicApi(options)
-    assert "temperature" in checked(dialect)
-    assert dialect.adapt(refusal("temperature is deprecated"))
-    assert "temperature" not in checked(dialect)
-    assert not dialect.adapt(refusal("temperature is deprecated"))
+    api = AnthropicApi(options)
+    assert "temperature" in checked(api)
+    assert api.adapt(refusal("temperature is deprecated"))
+    assert "temperature" not in checked(api)
+    assert not api.adapt(refusal("temperature is deprecated"))

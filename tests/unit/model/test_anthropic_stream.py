@@ -88,7 +88,7 @@ def test_text_and_calls_and_usage() -> None:
         ("pause_turn", "pause_turn"),
     ],
 )
-def test_reasons_get_the_names_of_the_other_dialect(reason: str, stop: str) -> None:
+def test_reasons_get_the_names_of_the_other_api(reason: str, stop: str) -> None:
     assert assemble(START, begin(0, type="text", text="hi"), end(reason))[0].stop == stop
 
 

@@ -1,4 +1,4 @@
-"""http.py with both dialects: the same promises, what is learned from refusals, windows that are looked up."""
+"""http.py with both APIs: the same promises, what is learned from refusals, windows that are looked up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refused(detail: str) -> Any:
 
 @BOTH
 def test_conversation_with_calls(provider: ProviderName) -> None:
-    """R-82: one script, two dialects; the server finds nothing to refuse."""
+    """R-82: one script, two APIs; the server finds nothing to refuse."""
     with ModelServer(calls(("shell", {"command": "a"}), ("shell", {}), content="look"), text("done")) as server:
         model = client(server, provider, api_key="sk-secret-0123456789")
         asked = ask(model)
