@@ -95,17 +95,19 @@ class Running:
         hold_stdin: bool = False,
         cwd: str | None = None,
         limit_bytes: int = HELPER_LIMIT_BYTES,
+        on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> None:
         """Start `argv`.
 
         `stdin` is written and then closed; None means /dev/null. With `hold_stdin` the pipe stays
-        open until `release`. `on_stderr` gets each chunk of stderr instead of the capture.
+        open until `release` or `supply`. `on_stdout` and `on_stderr` get each chunk instead of the capture.
         Raises ExecutableMissing; SpawnFailed when that is not the program's fault.
         """
         self.argv = argv
         self._stdout = Capture(limit_bytes)
         self._stderr = Capture(limit_bytes)
+        self._on_stdout = on_stdout or self._stdout.feed
         self._on_stderr = on_stderr or self._stderr.feed
         self._timed_out = False
         with_pipe = hold_stdin or stdin is not None
@@ -168,6 +170,15 @@ class Running:
             os.write(self._child.stdin.fileno(), data)
         except BrokenPipeError:
             pass
+
+    def supply(self, data: bytes) -> None:
+        """Have `data` written to the held stdin, which is then closed, while this child is pumped."""
+        assert self._child.stdin is not None
+        assert self._hold_stdin
+        self._pending = memoryview(data)
+        self._hold_stdin = False
+        os.set_blocking(self._child.stdin.fileno(), False)
+        self._selector.register(self._child.stdin, selectors.EVENT_WRITE, "stdin")
 
     def release(self) -> None:
         """Close the held stdin: the child sees the end of its input."""
@@ -268,7 +279,7 @@ class Running:
 
     def _take_stdout(self, descriptor: int, chunk: bytes) -> None:
         del descriptor
-        self._stdout.feed(chunk)
+        self._on_stdout(chunk)
 
     def _write_stdin(self) -> None:
         assert self._child.stdin is not None

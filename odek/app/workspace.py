@@ -221,6 +221,7 @@ def _open_place(
     stack.callback(_close, container, emit)
     for file in files:
         container.attach(file.placed_name, file.data)
+    container.expect_commands()
     emit(SandboxStarted(startup_line(container.facts), facts_json(container.facts)))
     return _Place(executor=container, facts=container.facts)
 

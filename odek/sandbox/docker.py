@@ -77,6 +77,8 @@ class DockerProcess(Protocol):
     @property
     def stdout(self) -> Output: ...
     def pump(self, timeout_s: float) -> None: ...
+    def send(self, data: bytes) -> None: ...
+    def supply(self, data: bytes) -> None: ...
     def release(self) -> None: ...
     def kill(self) -> None: ...
     def close(self) -> None: ...
@@ -93,6 +95,7 @@ class Docker(Protocol):
         stdin: bytes | None = None,
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
+        on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> DockerProcess:
         """Return the client at work. Raises ExecutableMissing."""
@@ -133,6 +136,7 @@ class DockerCli:
         stdin: bytes | None = None,
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
+        on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> DockerProcess:
         return Running(
@@ -141,6 +145,7 @@ class DockerCli:
             stdin=stdin,
             hold_stdin=hold_stdin,
             limit_bytes=limit_bytes,
+            on_stdout=on_stdout,
             on_stderr=on_stderr,
         )
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from fakes.docker import FakePending
 
 from odek.sandbox.argv import tmpfs_mounts
 from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.container.scripts import end_nonce
 from odek.sandbox.spec import Limits, SandboxSpec
 from odek.sandbox_grammar import WORKSPACE
 
 IMAGE_ID = f"sha256:{'a' * 64}"
 CONTAINER_ID = "c" * 64
 NONCE = "f00d"
+SECRET = "5" * 32
+"""the first nonce of a container: what the ends of its calls are made of"""
 SPEC = SandboxSpec(
     image="alpine:3.22",
     image_id=IMAGE_ID,
@@ -77,3 +83,28 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
         ],
         "NetworkSettings": {"Networks": networks},
     }
+
+
+def answer(
+    status: int | None = 0, *, out: bytes = b"", err: bytes = b"", after: bytes = b""
+) -> Callable[[FakePending], None]:
+    """Return how a client with the wrapper answers: what its text prints, and the wrapper's lines around it.
+
+    `status` None: the text does not end. `after`: what comes on stderr behind its end.
+    """
+
+    def react(client: FakePending) -> None:
+        mark = call_of(client)
+        end = end_nonce(SECRET, mark)
+        client.out = [f"\n{end} began 4711\n".encode(), *([out] if out else [])]
+        client.err = [f"\n{mark} ready\n".encode(), *([err] if err else [])]
+        if status is not None:
+            client.out.append(f"\n{end} {status}\n".encode())
+            client.err.append((b"" if b"'joint" in (client.stdin or b"") else f"\n{end} {status}\n".encode()) + after)
+
+    return react
+
+
+def call_of(client: FakePending) -> str:
+    """Return the mark of the call."""
+    return next(word.partition("=")[2] for word in client.args if word.startswith("ODEK_CALL="))

@@ -37,10 +37,11 @@ class Rule:
     raises_in_pump: BaseException | None
     react: Callable[[FakePending], None] | None
     times: int | None
+    spare: bool = False
     used: int = 0
 
-    def matches(self, args: tuple[str, ...]) -> bool:
-        left = self.times is None or self.used < self.times
+    def matches(self, args: tuple[str, ...], *, hold_stdin: bool) -> bool:
+        left = (self.times is None or self.used < self.times) and (hold_stdin or not self.spare)
         return (
             left and args[: len(self.prefix)] == self.prefix and (not self.has or any(self.has in arg for arg in args))
         )
@@ -80,15 +81,17 @@ class FakeDocker:
         raises_in_pump: BaseException | None = None,
         react: Callable[[FakePending], None] | None = None,
         times: int | None = None,
+        spare: bool = False,
     ) -> FakeDocker:
         """Add a rule.
 
         `has`: a text that one of the arguments must hold. `hang`: it never ends by itself. `hold`:
         it ends when its stdin is released. `raises`: instead of starting; `raises_in_pump`: once,
-        while it is waited for. `react`: called with the client as it starts, to choose its answer.
+        while it is waited for. `react`: called with the client as it starts, to choose its answer. `spare`: only
+        for a client that is started ahead, its stdin held open.
         """
         rule = Rule(
-            prefix, has, _bytes(stdout), _bytes(stderr), code, hang, hold, raises, raises_in_pump, react, times
+            prefix, has, _bytes(stdout), _bytes(stderr), code, hang, hold, raises, raises_in_pump, react, times, spare
         )  # fmt: skip
         self._rules.append(rule)
         return self
@@ -99,15 +102,18 @@ class FakeDocker:
         stdin: bytes | None = None,
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
+        on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> FakePending:
-        rule = next((rule for rule in self._rules if rule.matches(args)), None)
+        rule = next((rule for rule in self._rules if rule.matches(args, hold_stdin=hold_stdin)), None)
         assert rule is not None, f"not in the script: docker {args!r}"
         rule.used += 1
         self.calls.append(Call(args, stdin, hold_stdin))
         if rule.raises is not None:
             raise rule.raises
-        client = self.make(self, args, rule, stdin=stdin, limit_bytes=limit_bytes, on_stderr=on_stderr)
+        client = self.make(
+            self, args, rule, stdin=stdin, limit_bytes=limit_bytes, on_stdout=on_stdout, on_stderr=on_stderr
+        )
         self.clients.append(client)
         return client
 
@@ -116,7 +122,7 @@ class FakeDocker:
 
     def when_gone(self, *args: str) -> FakePending | None:
         rule = Rule((), "", b"", b"", 0, False, True, None, None, None, None)
-        client = self.make(self, args, rule, stdin=None, limit_bytes=1, on_stderr=None)
+        client = self.make(self, args, rule, stdin=None, limit_bytes=1, on_stdout=None, on_stderr=None)
         self.watchers.append(client)
         return client
 
@@ -162,10 +168,15 @@ class FakePending:
         *,
         stdin: bytes | None,
         limit_bytes: int,
+        on_stdout: Callable[[bytes], None] | None,
         on_stderr: Callable[[bytes], None] | None,
     ) -> None:
         self.args = args
         self.stdin = stdin
+        self.sent = b""
+        """what was written to the held stdin, but for what was supplied"""
+        self.on_send: Callable[[FakePending, bytes], None] | None = None
+        self.on_supply: Callable[[FakePending], None] | None = None
         self.code = rule.code
         self.out = [rule.stdout] if rule.stdout else []
         """chunks of stdout still to come, one a pump"""
@@ -182,6 +193,7 @@ class FakePending:
         self._timed_out = False
         self._stdout = Capture(limit_bytes)
         self._stderr = Capture(limit_bytes)
+        self._on_stdout = on_stdout or self._stdout.feed
         self._on_stderr = on_stderr or self._stderr.feed
         if rule.react is not None:
             rule.react(self)
@@ -206,11 +218,22 @@ class FakePending:
             error, self.raises_in_pump = self.raises_in_pump, None
             raise error
         if self.out:
-            self._stdout.feed(self.out.pop(0))
+            self._on_stdout(self.out.pop(0))
         elif self.err:
             self._on_stderr(self.err.pop(0))
         elif not self.exited:
             self._docker.pass_time(min(max(timeout_s, 0), _SLICE_S))
+
+    def send(self, data: bytes) -> None:
+        self.sent += data
+        if self.on_send is not None:
+            self.on_send(self, data)
+
+    def supply(self, data: bytes) -> None:
+        assert self.hold
+        self.stdin, self.released = data, True
+        if self.on_supply is not None:
+            self.on_supply(self)
 
     def release(self) -> None:
         self.released = True

@@ -53,4 +53,5 @@ def script_start(docker: FakeDocker, spec: SandboxSpec) -> FakeDocker:
     docker.on("ps")
     docker.on("run", stdout=f"{scripts.READY}\n", hold=True)
     docker.on("inspect", stdout=json.dumps([inspected(spec, name="odek-1-1", nonce=NONCE)]))
+    docker.on("exec", has=scripts.RUN, hold=True, spare=True)
     return docker.on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=CHECKED + proofs)

@@ -17,7 +17,7 @@ from odek.sandbox.container.scripts import pack_script, pack_text
 from odek.sandbox.errors import SandboxConfigError, SandboxGivenUp, SandboxLost
 from odek.sandbox.spec import Limits
 
-MARK = "m" * 32
+MARK, END = "m" * 32, "e" * 32
 CUTS = 12
 
 
@@ -45,12 +45,14 @@ def test_what_is_cut_off_while_it_is_written_does_nothing(boxes: Boxes) -> None:
     data = b"new " * 50_000
     write = ("kept", ".odek-t.tmp", str(len(data)), "")
     sent = {
-        "long": pack_text(long, MARK, umask=0o22, apart=False),
-        "apart": pack_text(long, MARK, umask=0o22, apart=True),
-        "short": pack_text(short, MARK, umask=0o22, apart=False),
-        "write": pack_script(scripts.WRITE, write, MARK, umask=0o22, data=data),
-        "new file": pack_script(scripts.WRITE, ("made", *write[1:]), MARK, umask=0o22, data=data),
-        "attach": pack_script(scripts.ATTACH, ("/workspace", "wrong", str(len(data))), MARK, umask=0o22, data=data),
+        "long": pack_text(long, MARK, END, umask=0o22, apart=False),
+        "apart": pack_text(long, MARK, END, umask=0o22, apart=True),
+        "short": pack_text(short, MARK, END, umask=0o22, apart=False),
+        "write": pack_script(scripts.WRITE, write, MARK, END, umask=0o22, data=data),
+        "new file": pack_script(scripts.WRITE, ("made", *write[1:]), MARK, END, umask=0o22, data=data),
+        "attach": pack_script(
+            scripts.ATTACH, ("/workspace", "wrong", str(len(data))), MARK, END, umask=0o22, data=data
+        ),
     }
     chance = random.Random(1)
     for whole in sent.values():

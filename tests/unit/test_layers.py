@@ -65,7 +65,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "argparse": ("cli/parser.py",),
     "signal": ("cli/", "process.py", "piped.py", "host_executor/processes.py", "host_executor/commands.py"),
     "termios": ("cli/",),
-    "threading": ("cancel.py", "cli/spinner.py", "agent/calls.py", "app/workspace.py", "model/transport.py"),
+    "threading": (
+        *("cancel.py", "cli/spinner.py", "agent/calls.py", "app/workspace.py", "model/transport.py"),
+        "sandbox/container/spares.py",
+    ),
     "asyncio": (),
     "pickle": (),
 }

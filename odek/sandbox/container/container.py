@@ -13,8 +13,10 @@ from dataclasses import replace
 
 from odek.errors import FileAccessDenied
 from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOptions
+from odek.process import Completed
 from odek.sandbox.container import file_protocol, scripts
-from odek.sandbox.container.exec import OUTPUT_LIMIT_BYTES, Commands, ContainerPipe, Outcome
+from odek.sandbox.container.exec import Commands, ContainerPipe, Outcome
+from odek.sandbox.container.exec_stream import OUTPUT_LIMIT_BYTES
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import Counters, explain_command, name_limit, needs_counters
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment, relative_path, relative_place
@@ -60,15 +62,20 @@ class Container:
         watcher: DockerProcess | None = None,
         new_nonce: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
+        spares: int = 0,
     ) -> None:
-        """`lease` and `watcher`: see Lifecycle."""
+        """`lease` and `watcher`: see Lifecycle; `spares`: how many execs may wait for a command."""
         self.facts = facts
         self._spec = spec
         self._new_nonce = new_nonce
         self._life = Lifecycle(docker, spec, facts, lease=lease, watcher=watcher, clock=clock)
-        self._commands = Commands(self._life, new_nonce)
+        self._commands = Commands(self._life, new_nonce, spares=spares)
         home = (("HOME", facts.home),) if facts.home != dict(spec.env).get("HOME", DEFAULT_HOME) else ()
         self._prelude = _exports((*spec.env, *home))
+
+    def expect_commands(self) -> None:
+        """Start an exec that waits for the first command, so that this one is quick."""
+        self._commands.fill_spares()
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with `sh` in /workspace.
@@ -156,7 +163,9 @@ class Container:
     def close(self) -> str:
         """End the container. Return "" or a sentence about what was left behind. Never raises an
         ordinary error; may be called again."""
-        return self._life.close()
+        left = self._life.close()
+        self._commands.close()
+        return left
 
     def open_pipe(self, argv: Sequence[str]) -> ContainerPipe:
         """Start a program in /workspace, to be talked to line by line on its stdin and stdout (R-109).
@@ -185,7 +194,7 @@ class Container:
         """Add to a failure what the kernel knows of it (R-42)."""
         result = outcome.result
         if outcome.unrun is not None:
-            why = self._life.recover(outcome.unrun, outcome.refusal)
+            why = self._recover(outcome.unrun, outcome.refusal)
             return replace(result, notes=(*result.notes, f"the command did not run: {why}"))
         streams = (result.output, result.stderr) if result.stderr else (result.output,)
         words = "\n".join(stream.data[-_LAST_WORDS_BYTES:].decode("utf-8", "replace") for stream in streams)
@@ -244,7 +253,11 @@ class Container:
 
     def _why_not(self, done: Outcome) -> str:
         """Return why a script of ours came to no end."""
-        return "; ".join(done.result.notes) if done.unrun is None else self._life.recover(done.unrun, done.refusal)
+        return "; ".join(done.result.notes) if done.unrun is None else self._recover(done.unrun, done.refusal)
+
+    def _recover(self, unrun: Completed, refusal: str) -> str:
+        self._commands.drop_spares()  # they take room, and may be what is stopped to make some
+        return self._life.recover(unrun, refusal)
 
 
 def _words(result: CommandResult) -> str:

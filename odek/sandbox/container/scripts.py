@@ -11,6 +11,7 @@ needs `cat`, which CHECK makes sure of, and the file scripts the usual file prog
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from odek.sandbox_grammar import CALL_VARIABLE as CALL_VARIABLE
@@ -21,6 +22,8 @@ READY = "odek-ready"
 # its input, which comes when odek is gone. `read` is a builtin: no `sleep`, no `cat` is needed.
 KEEP_ALIVE = f"echo {READY}; while read -r _; do :; done"
 
+READY_WORD, HERE_WORD = "ready", "here"
+"""the words with which RUN waits"""
 CUT, RESTARTED = "cut", "restarted"
 """the words with which RUN refuses"""
 
@@ -73,28 +76,37 @@ exit 42
 """
 
 # $1: mark of the call, $2: when the container's first process started (proc(5), stat field 22), "" when
-# that is not known. Stdin is what delivery.pack makes: a header, which is `set -- KIND UMASK TEXT …` in
-# shell words of any length, closed by the line "#MARK"; then what KIND says. `read` is a builtin, so the
-# header needs no process; what comes without its end is not run.
+# that is not known. Says "MARK ready" and waits, also ahead of its time (spares.py): a line "?" is answered with
+# "MARK here". What comes then is a header in shell words of any length, `end=NONCE` and `set -- KIND UMASK TEXT …`,
+# closed by the line "#MARK", and what KIND says (pack_text, pack_script). `read` is a builtin, so the header needs no
+# process, and a wrapper that waits is one process; what comes without its end is not run.
 #   joint, apart    TEXT runs with /dev/null as its stdin, its stderr joined to its stdout or apart
 #   joint…, apart…  (with "-long") the same, but TEXT is the rest of stdin and ends in "#MARK": beyond a
 #                   few kilobytes `cat` is quicker than `read`
-#   file            TEXT runs with the words behind it as its arguments, and with the rest of stdin
-# TEXT runs in a subshell. The wrapper's own stderr carries lines of ours, each with the mark in front:
-# "MARK cut" and "MARK restarted": nothing was run. "MARK began TICKS": the subshell has started then, and
-# before that nothing of this call can have. "MARK STATUS": it has ended, even though a child that it left
-# behind may still hold the output open (R-40, B02). The last one begins with a line end of its own where
-# the stderr of TEXT comes the same way. Without "began" nothing has run: no process could be made.
+#   file, pipe      TEXT runs with the words behind it as its arguments, and with the rest of stdin
+# TEXT runs in a subshell. Lines of ours begin with a line end of their own. "MARK cut" or "MARK restarted" on stderr:
+# nothing was run. "NONCE began TICKS" on stdout: the subshell has started then; without it nothing has run, because no
+# process could be made. "NONCE STATUS", on stdout and, but for joint, on stderr as well: TEXT has ended. A stream keeps
+# its order, so whatever TEXT printed has arrived before that line, even though a child that was left behind may still
+# hold the output open (R-40, B02). For a pipe, all of them come on stderr. The mark is public in the container; the
+# nonce comes with the text and is known to this shell alone.
 # TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
 RUN = f"""\
-mark=$1 init=$2 header= line=
-refuse() {{ echo "$mark $1" >&2; exit 125; }}
+mark=$1 init=$2 header= line= lf='
+'
+say() {{ echo "$lf$mark $1" >&2; }}
+refuse() {{ say "$1"; exit 125; }}
 field() {{ set -- ${{line##*) }}; ticks=${{20}}; }}
-while IFS= read -r line && [ "$line" != "#$mark" ]; do
-  header="$header$line
-"
+say {READY_WORD}
+IFS= read -r line || refuse {CUT}
+while [ "$line" = "?" ]; do
+  say {HERE_WORD}
+  IFS= read -r line || refuse {CUT}
 done
-[ "$line" = "#$mark" ] || refuse {CUT}
+while [ "$line" != "#$mark" ]; do
+  header="$header$line$lf"
+  IFS= read -r line || refuse {CUT}
+done
 if [ -n "$init" ]; then
   read -r line </proc/1/stat
   field
@@ -111,23 +123,22 @@ case $1 in
     set -- "$1" "$2" "$line"
     line= ;;
 esac
-break='
-'
-exec 9>&2
-case $1 in joint*) exec 2>&1; break= ;; esac
-case $1 in file) ;; *) exec </dev/null ;; esac
+exec 9>&1
+case $1 in joint*) exec 2>&1 ;; pipe) exec 9>&2 ;; esac
+case $1 in file|pipe) ;; *) exec </dev/null ;; esac
 (
   read -r line </proc/self/stat
   field
-  echo "$mark began $ticks" >&9
+  echo "$lf$end began $ticks" >&9
   exec 9>&-
-  unset -f refuse field
-  unset mark init header line ticks break
+  unset -f say refuse field
+  unset mark init header line lf ticks end
   eval "shift 3
 $3"
 )
 status=$?
-echo "$break$mark $status" >&9
+echo "$lf$end $status" >&9
+case $1 in joint*|pipe) ;; *) echo "$lf$end $status" >&2 ;; esac
 exit $status
 """
 
@@ -385,23 +396,36 @@ SHORT_BYTES = 4096
 """texts up to this size stand in the header, which the shell reads by itself; longer ones need `cat`"""
 
 
-def pack_text(text: bytes, mark: str, *, umask: int, apart: bool) -> bytes:
+def end_nonce(secret: str, mark: str) -> str:
+    """Return the nonce with which the wrapper of the call `mark` reports; unknown inside before the text arrives."""
+    return hashlib.sha256(f"{secret} {mark}".encode()).hexdigest()[:32]
+
+
+def pack_text(text: bytes, mark: str, end: str, *, umask: int, apart: bool) -> bytes:
     """Return the stdin of a wrapper that is to run a shell text; `apart`: with stderr on its own."""
     kind = b"apart" if apart else b"joint"
     if len(text) <= SHORT_BYTES:
-        return _pack(mark, (kind, _octal(umask), text))
-    return _pack(mark, (kind + b"-long", _octal(umask))) + text + f"#{mark}".encode()
+        return _pack(mark, end, (kind, _octal(umask), text))
+    return _pack(mark, end, (kind + b"-long", _octal(umask))) + text + f"#{mark}".encode()
 
 
-def pack_script(script: str, arguments: Sequence[str], mark: str, *, umask: int, data: bytes = b"") -> bytes:
+def pack_script(script: str, arguments: Sequence[str], mark: str, end: str, *, umask: int, data: bytes = b"") -> bytes:
     """Return the stdin of a wrapper that is to run one of the file scripts, with `data` as its stdin."""
-    words = [word.encode("utf-8", "surrogateescape") for word in (script, *arguments)]
-    return _pack(mark, (b"file", _octal(umask), *words)) + data
+    return _pack(mark, end, (b"file", _octal(umask), *_words(script, arguments))) + data
 
 
-def _pack(mark: str, words: Sequence[bytes]) -> bytes:
+def pack_pipe(script: str, arguments: Sequence[str], mark: str, end: str, *, umask: int) -> bytes:
+    """Return what a wrapper gets first that is to run a shell text and to leave its stdin and stdout to it."""
+    return _pack(mark, end, (b"pipe", _octal(umask), *_words(script, arguments)))
+
+
+def _words(script: str, arguments: Sequence[str]) -> list[bytes]:
+    return [word.encode("utf-8", "surrogateescape") for word in (script, *arguments)]
+
+
+def _pack(mark: str, end: str, words: Sequence[bytes]) -> bytes:
     quoted = b" ".join(b"'%s'" % word.replace(b"'", b"'\\''") for word in words)
-    return b"set -- %s\n#%s\n" % (quoted, mark.encode())
+    return b"end=%s\nset -- %s\n#%s\n" % (end.encode(), quoted, mark.encode())
 
 
 def _octal(umask: int) -> bytes:

@@ -29,6 +29,7 @@ from odek.sandbox.container.container import Container
 from odek.sandbox.container.failure_reasons import explain_no_start
 from odek.sandbox.container.mount_probe import NonceFile
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
+from odek.sandbox.container.spares import MOST
 from odek.sandbox.container.verify import verify_container
 from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
 from odek.sandbox.errors import SandboxLost
@@ -48,6 +49,7 @@ PATIENCE_S = 15.0
 START_TIMEOUT_S = 60.0
 _STILL_THERE_S = 3.0
 _LEASE_GRACE_S = 1.0
+_PIDS_FOR_SPARES = 64  # below, each process counts
 _SUFFIX_DIGITS = 6
 _LEASE_BYTES = 1 << 16
 _SWEEP_TIMEOUT_S = 5.0  # nobody is to wait for other people's leftovers
@@ -93,6 +95,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
             container = Container(
                 docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
                 new_nonce=world.new_nonce, clock=world.clock,
+                spares=MOST if spec.limits.pids >= _PIDS_FOR_SPARES else 0,
             )  # fmt: skip
             _sweep(listing, docker, world)
             lease = None

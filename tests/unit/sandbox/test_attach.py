@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from fakes.containers import CONTAINER_ID, FACTS, NONCE, SPEC, inspected
-from fakes.docker import FakeDocker, FakePending
+from fakes.containers import CONTAINER_ID, FACTS, NONCE, SECRET, SPEC, answer, inspected
+from fakes.docker import FakeDocker
 
 from odek.errors import FileAccessDenied
 from odek.sandbox.argv import run_argv
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment
-from odek.sandbox.container.scripts import pack_script
+from odek.sandbox.container.scripts import end_nonce, pack_script
 from odek.sandbox.container.verify import inspect_mismatches
 from odek.sandbox_grammar import GrammarError, parse_volume
 
-MARK = "ab" * 16
+MARK, END = SECRET, end_nonce(SECRET, SECRET)
 WITH = replace(SPEC, attachments=True)
 
 
@@ -26,17 +25,7 @@ def box(docker: FakeDocker, *, attachments: bool = True) -> Container:
     docker.on("run", hold=True)
     lease = docker.start("run", hold_stdin=True)
     docker.calls.clear()
-    return Container(docker, replace(SPEC, attachments=attachments), FACTS, lease=lease, new_nonce=lambda: MARK)
-
-
-def answer(status: int = 0, *, out: bytes = b"") -> Callable[[FakePending], None]:
-    """Return how the client of a file script answers."""
-
-    def react(client: FakePending) -> None:
-        client.out = [out] if out else []
-        client.err = [f"{MARK} began 4711\n\n{MARK} {status}\n".encode()]
-
-    return react
+    return Container(docker, replace(SPEC, attachments=attachments), FACTS, lease=lease, new_nonce=lambda: SECRET)
 
 
 def test_second_tmpfs_is_asked_for_only_when_there_are_files() -> None:
@@ -93,7 +82,7 @@ def test_content_travels_on_stdin() -> None:
         *(CONTAINER_ID, "sh", "-c", scripts.RUN, "sh", MARK, ""),
     )
     words = ("/ctx", "-rf\n", "3")
-    assert call.stdin == pack_script(scripts.ATTACH, words, MARK, umask=SPEC.umask, data=b"a\0b")
+    assert call.stdin == pack_script(scripts.ATTACH, words, MARK, END, umask=SPEC.umask, data=b"a\0b")
 
 
 def test_file_that_cannot_be_put_there_is_named() -> None:
@@ -109,7 +98,7 @@ def test_read_reaches_it_and_write_does_not() -> None:
     container = box(docker)
     docker.on("exec", react=answer(out=b"text"))
     assert container.read("/ctx/a", limit_bytes=10) == b"text"
-    assert docker.calls[0].stdin == pack_script(scripts.READ, ("a", "11", "/ctx"), MARK, umask=SPEC.umask)
+    assert docker.calls[0].stdin == pack_script(scripts.READ, ("a", "11", "/ctx"), MARK, END, umask=SPEC.umask)
     with pytest.raises(FileAccessDenied, match="leaves the workspace"):
         container.write("/ctx/a", b"x", replacing=None)
     assert len(docker.calls) == 1

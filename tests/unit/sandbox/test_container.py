@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from fakes.containers import CONTAINER_ID, FACTS, SPEC
+from fakes.containers import CONTAINER_ID, FACTS, SECRET, SPEC, answer
 from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
@@ -24,7 +23,7 @@ from odek.sandbox.errors import SandboxLost
 from odek.sandbox.spec import Limits, SandboxSpec
 
 MARK, NEXT_MARK = "m" * 32, "n" * 32
-BEGAN = f"{MARK} began 4711\n".encode()
+END = scripts.end_nonce(SECRET, MARK)
 INSPECT = ("inspect", "--type", "container", "--", CONTAINER_ID)
 EXEC = ("exec", "--interactive", "--user", "1000:1000")
 HELD = "the output was still held open after the command had ended"
@@ -34,20 +33,6 @@ def state(running: object) -> str:
     return json.dumps([{"State": {"Running": running}}])
 
 
-def answer(*chunks: bytes, status: int | None = 0, out: bytes = b"") -> Callable[[FakePending], None]:
-    """Return how a client answers: its output, then the lines of the wrapper."""
-
-    def react(client: FakePending) -> None:
-        mark = next(word.partition("=")[2] for word in client.args if word.startswith("ODEK_CALL="))
-        client.out = [out] if out else []
-        client.err = [BEGAN.replace(MARK.encode(), mark.encode()), *chunks]
-        if status is not None:
-            apart = not (client.stdin or b"").startswith(b"set -- 'joint")
-            client.err.append((f"\n{mark} {status}\n" if apart else f"{mark} {status}\n").encode())
-
-    return react
-
-
 @dataclass
 class Box:
     """A container with a lease, and the Docker behind it."""
@@ -55,7 +40,7 @@ class Box:
     spec: SandboxSpec = SPEC
     facts: ContainerFacts = FACTS
     docker: FakeDocker = field(default_factory=FakeDocker)
-    nonces: list[str] = field(default_factory=lambda: [MARK, NEXT_MARK, "o" * 32])
+    nonces: list[str] = field(default_factory=lambda: [SECRET, MARK, NEXT_MARK, "o" * 32])
 
     def __post_init__(self) -> None:
         self.docker.on("run", hold=True)
@@ -91,7 +76,7 @@ def test_command_gives_its_output_and_the_status_of_the_wrapper(code: int) -> No
     assert call.args == (
         *EXEC, "--env", f"ODEK_CALL={MARK}", CONTAINER_ID, "sh", "-c", scripts.RUN, "sh", MARK, "",
     )  # fmt: skip
-    assert call.stdin == pack_text(b"echo secret", MARK, umask=0o022, apart=False)
+    assert call.stdin == pack_text(b"echo secret", MARK, END, umask=0o022, apart=False)
 
 
 def test_a_killed_command_is_explained_by_what_the_kernel_counted() -> None:
@@ -105,12 +90,8 @@ def test_a_killed_command_is_explained_by_what_the_kernel_counted() -> None:
         "the kernel killed a process because the memory limit of 8388608 bytes was reached; use less, or ask the user "
         "to raise sandbox_memory",
     )
-    box.docker.on("exec", react=lambda client: _answer_as(client, NEXT_MARK, 137))
+    box.docker.on("exec", react=answer(137))
     assert box.run("kill -9 $$").notes == ()
-
-
-def _answer_as(client: FakePending, mark: str, status: int) -> None:
-    client.err = [f"{mark} began 4712\n{mark} {status}\n".encode()]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +108,7 @@ def test_environment_precedes_the_command_on_stdin(env: tuple[tuple[str, str], .
     box = Box(replace(SPEC, env=env))
     box.docker.on("exec", react=answer())
     box.run("true")
-    assert box.docker.calls[0].stdin == pack_text(prelude + b"true", MARK, umask=0o022, apart=False)
+    assert box.docker.calls[0].stdin == pack_text(prelude + b"true", MARK, END, umask=0o022, apart=False)
     assert not any("export" in argument for argument in box.docker.calls[0].args)
 
 
@@ -136,26 +117,27 @@ def test_umask_of_the_invoking_process_reaches_the_wrapper() -> None:
     box = Box(replace(SPEC, umask=0o077))
     box.docker.on("exec", react=answer())
     box.run()
-    assert (box.docker.calls[0].stdin or b"").startswith(b"set -- 'joint' '0077' ")
+    assert (box.docker.calls[0].stdin or b"").startswith(f"end={END}\nset -- 'joint' '0077' ".encode())
 
 
 def test_end_of_the_command_is_known_from_pieces_of_the_line() -> None:
-    """R-40: the engine may cut the stream anywhere; other words on it mean nothing."""
+    """R-40: the engine may cut the stream anywhere."""
     box = Box()
-    pieces = (b"a warning\n" + MARK[:5].encode(), MARK[5:].encode() + b" 1", b"7\n")
-    box.docker.on("exec", hang=True, react=lambda client: client.err.extend((BEGAN[:9], BEGAN[9:], *pieces)))
-    assert box.run().code == 17
+    whole = f"\n{END} began 4711\nhalf a line\n{END} 17\n".encode()
+    pieces = [whole[place : place + 5] for place in range(0, len(whole), 5)]
+    box.docker.on("exec", hang=True, react=lambda client: client.out.extend(pieces))
+    assert box.run() == result(b"half a line", 17)
 
 
 @pytest.mark.parametrize(
     "line",
-    [f"x{MARK} 0\n", f"{MARK} 0", f"{MARK} -1\n", f"{MARK} 1000\n", f"{MARK}0\n", f"{NEXT_MARK} 0\n", f"{MARK} 0 \n"],
+    [f"\nx{END} 0\n", f"\n{END} 0", f"\n{END} -1\n", f"\n{END}0\n", f"\n{MARK} 0\n", f"{END} 0\n", f"\n{END} x\n"],
 )
 def test_line_that_is_not_exactly_the_end_marker_ends_nothing(line: str) -> None:
     """R-40."""
     box = Box()
     box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
-    box.docker.on("exec", hang=True, stderr=line)
+    box.docker.on("exec", hang=True, stdout=line)
     assert box.run(timeout_s=1).timed_out
 
 
@@ -178,7 +160,7 @@ def test_child_that_goes_on_printing_does_not_hold_the_call() -> None:
 
     def react(client: FakePending) -> None:
         answer()(client)
-        client.out = [b"tick\n"] * 1000
+        client.out += [b"tick\n"] * 1000
 
     box.docker.on("exec", hang=True, react=react)
     clients = box.docker.clients
@@ -415,7 +397,7 @@ def test_read_asks_for_one_byte_more_than_is_wanted() -> None:
     box = Box()
     box.docker.on("exec", react=answer(out=b"a\xff\n"))
     assert box.container.read("./a//b\n", limit_bytes=10) == b"a\xff\n"
-    assert box.docker.calls[0].stdin == pack_script(scripts.READ, ("a/b\n", "11"), MARK, umask=0o022)
+    assert box.docker.calls[0].stdin == pack_script(scripts.READ, ("a/b\n", "11"), MARK, END, umask=0o022)
 
 
 def test_read_of_more_than_the_limit_is_refused() -> None:
@@ -452,7 +434,7 @@ def test_refusal_repeats_what_the_programs_say(code: int) -> None:
     """B21 (5): a full disk, a program that the image lacks."""
     box = Box()
     words = b"cat: write error: No space left on device\n\x1b[2J" + b"x" * 500
-    box.docker.on("exec", react=answer(words + b"\n", status=code))
+    box.docker.on("exec", react=answer(code, err=words + b"\n"))
     with pytest.raises(FileAccessDenied, match=r"\(cat: write error: No space left on device; \\x1b\[2Jx+…\)$"):
         access(box, "write")
 
@@ -476,7 +458,7 @@ def test_refused_write_names_the_read_only_workspace() -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ({"react": answer(b"sh: head: not found\nmore\n", status=1)}, "sh: head: not found; more"),
+        ({"react": answer(1, err=b"sh: head: not found\nmore\n")}, "sh: head: not found; more"),
         ({"react": answer(status=127)}, "status 127"),
         ({"hang": True}, "the container took too long"),
     ],
@@ -515,7 +497,9 @@ def test_write_sends_the_bytes_and_what_they_replace(replacing: bytes | None) ->
     box.container.write("/workspace/d/f", b"\x00new", replacing=replacing)
     expected = "" if replacing is None else hashlib.sha256(replacing).hexdigest()
     words = ("d/f", f".odek-{MARK}.tmp", "4", expected)
-    sent = pack_script(scripts.WRITE, words, NEXT_MARK, umask=0o027, data=b"\x00new")
+    sent = pack_script(
+        scripts.WRITE, words, NEXT_MARK, scripts.end_nonce(SECRET, NEXT_MARK), umask=0o027, data=b"\x00new"
+    )
     assert box.docker.calls[0].stdin == sent
 
 

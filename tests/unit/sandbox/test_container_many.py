@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from fakes.containers import FACTS, SPEC
+from fakes.containers import FACTS, SECRET, SPEC, answer
 from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
@@ -28,7 +27,7 @@ class Box:
     docker: FakeDocker = field(default_factory=FakeDocker)
 
     def __post_init__(self) -> None:
-        nonces = iter(MARKS)
+        nonces = iter((SECRET, *MARKS))
         self.docker.on("run", hold=True)
         self.lease = self.docker.start("run", hold_stdin=True)
         self.docker.calls.clear()
@@ -46,21 +45,8 @@ class Box:
         return [call.args[-3] for call in self.docker.calls if scripts.STOP in call.args]
 
 
-def answer(
-    status: int | None = 0, *, out: bytes = b"", err: bytes = b"", after: bytes = b""
-) -> Callable[[FakePending], None]:
-    """Return how the client of a command answers; the mark is taken from its arguments."""
-
-    def react(client: FakePending) -> None:
-        mark = next(word.partition("=")[2] for word in client.args if word.startswith("ODEK_CALL="))
-        client.out = [out] if out else []
-        client.err = [f"{mark} began 4711\n".encode()]
-        if err:
-            client.err.append(err)
-        if status is not None:
-            client.err.append(f"\n{mark} {status}\n".encode() + after)
-
-    return react
+def end(mark: str) -> str:
+    return scripts.end_nonce(SECRET, mark)
 
 
 def both(result: CommandResult) -> tuple[bytes, bytes, int | None, bool]:
@@ -80,7 +66,8 @@ def test_streams_come_apart_and_nothing_of_ours_is_in_them() -> None:
         (b"x\n", b"", 0, False),
     ]
     assert [call.stdin for call in box.docker.calls] == [
-        pack_text(text, mark, umask=0o022, apart=True) for text, mark in zip((b"1", b"2", b"3"), MARKS[:3], strict=True)
+        pack_text(text, mark, end(mark), umask=0o022, apart=True)
+        for text, mark in zip((b"1", b"2", b"3"), MARKS[:3], strict=True)
     ]
     assert [call.args[-2] for call in box.docker.calls] == list(MARKS[:3])
 
@@ -99,10 +86,10 @@ def test_only_what_takes_too_long_is_stopped() -> None:
     """R-40: by its own mark; what the others print is taken meanwhile."""
     box = Box()
 
-    def end(_client: FakePending) -> None:
+    def stop(_client: FakePending) -> None:
         box.docker.clients[1].ended = True
 
-    box.docker.on("exec", has=scripts.STOP, react=end)
+    box.docker.on("exec", has=scripts.STOP, react=stop)
     box.docker.on("exec", hang=True, react=answer(None, out=b"part"), times=1)
     box.docker.on("exec", react=answer(0, out=b"whole"))
     results = box.run_many("sleep 100", "quick", timeout_s=2)
@@ -177,6 +164,7 @@ def test_walk_is_one_call_without_the_names_in_its_arguments() -> None:
             f"'(' '-name' 'node_modules' '-o' '-name' '.*' ')' '-prune'\n{scripts.LIST}"
         ).encode(),
         MARKS[1],
+        end(MARKS[1]),
         umask=0o022,
         apart=True,
     )
@@ -188,7 +176,7 @@ def test_stat_asks_for_the_thing_itself() -> None:
     entry = box.container.stat("a/../it's")
     assert (entry.path, entry.kind, entry.mode, entry.size_bytes, entry.mtime_s) == ("it's", "link", 0o777, 9, 5)
     sent = file_protocol.list_command("it's", ScanOptions(depth=0), MARKS[0], follow=False)
-    assert box.docker.calls[0].stdin == pack_text(sent, MARKS[1], umask=0o022, apart=True)
+    assert box.docker.calls[0].stdin == pack_text(sent, MARKS[1], end(MARKS[1]), umask=0o022, apart=True)
 
 
 @pytest.mark.parametrize(
@@ -233,8 +221,8 @@ def test_place_that_is_refused_reaches_no_container(path: str) -> None:
 def test_read_many_is_one_call() -> None:
     """R-44: one refused path costs no other file."""
     box = Box()
-    end = f"\n{MARKS[0]} 0\n".encode()
-    box.docker.on("exec", react=answer(0, out=b"one" + end + b"\0\xff" + end))
+    close = f"\n{MARKS[0]} 0\n".encode()
+    box.docker.on("exec", react=answer(0, out=b"one" + close + b"\0\xff" + close))
     found = box.container.read_many(["a", "/etc/x", "we\udcff"], limit_bytes=10, total_bytes=100)
     assert [item if isinstance(item, bytes) else item.message for item in found] == [
         b"one",
@@ -243,7 +231,7 @@ def test_read_many_is_one_call() -> None:
     ]
     (call,) = box.docker.calls
     sent = file_protocol.read_command(["a", "we\udcff"], MARKS[0], limit_bytes=10, total_bytes=164)
-    assert call.stdin == pack_text(sent, MARKS[1], umask=0o022, apart=True)
+    assert call.stdin == pack_text(sent, MARKS[1], end(MARKS[1]), umask=0o022, apart=True)
 
 
 def test_write_without_links_asks_the_guard_once() -> None:
@@ -253,7 +241,7 @@ def test_write_without_links_asks_the_guard_once() -> None:
     asked: list[str] = []
     box.container.write("/workspace/a/b", b"x", replacing=None, guard=asked.append)
     words = ("a/b", f".odek-{MARKS[0]}.tmp", "1", "", "a/b")
-    sent = pack_script(scripts.WRITE, words, MARKS[1], umask=0o022, data=b"x")
+    sent = pack_script(scripts.WRITE, words, MARKS[1], end(MARKS[1]), umask=0o022, data=b"x")
     assert (asked, box.docker.calls[0].stdin) == (["a/b"], sent)
 
 

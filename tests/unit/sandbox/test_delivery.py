@@ -9,21 +9,23 @@ from pathlib import Path
 import pytest
 
 from odek.sandbox.container import scripts
-from odek.sandbox.container.exec import ExitMarker
+from odek.sandbox.container.exec_stream import ExecStreams
 from odek.sandbox.container.scripts import SHORT_BYTES, pack_script, pack_text
 
-MARK = "m" * 32
+MARK, END = "m" * 32, "e" * 32
 SHELLS = [words for words in (("dash",), ("bash",), ("busybox", "ash")) if shutil.which(words[0])]
 EVERY_BYTE = bytes(range(1, 256))
 
 
-def run(shell: tuple[str, ...], sent: bytes, *, init: str = "") -> tuple[bytes, ExitMarker, int]:
+def run(shell: tuple[str, ...], sent: bytes, *, init: str = "") -> tuple[bytes, ExecStreams, int]:
     argv = [*shell, "-c", scripts.RUN, "sh", MARK, init]
     done = subprocess.run(argv, input=sent, capture_output=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
-    end = ExitMarker(MARK, 1 << 20)
-    for place in range(0, len(done.stderr), 7):
-        end.feed(done.stderr[place : place + 7])
-    return done.stdout, end, done.returncode
+    streams = ExecStreams(MARK, END)
+    streams.expect(apart=True, limit_bytes=1 << 20)
+    for feed, data in ((streams.feed_stdout, done.stdout), (streams.feed_stderr, done.stderr)):
+        for place in range(0, len(data), 7):
+            feed(data[place : place + 7])
+    return streams.stdout.data, streams, done.returncode
 
 
 def quoted(data: bytes) -> bytes:
@@ -37,7 +39,7 @@ TEXTS = {
     "line ends": (b"printf '%s' 'a\n\n\n'", b"a\n\n\n", 0),
     "backslash last": (b"echo a\\", b"a\\\n", 0),
     "no stdin": (b"cat; read -r x; echo $?", b"1\n", 0),
-    "nothing of ours": (b'echo "$#$mark$init$header$line$ticks$break"; command -v refuse field', b"0\n", None),
+    "nothing of ours": (b'echo "$#$mark$init$header$line$lf$ticks$end"; command -v say refuse field', b"0\n", None),
     "here-document": (b"cat <<'E'\n" + b"x" * SHORT_BYTES + b"\nE\nexit 3", b"x" * SHORT_BYTES + b"\n", 3),
     "empty": (b"", b"", 0),
 }
@@ -48,11 +50,11 @@ TEXTS = {
 def test_text_runs_byte_for_byte(name: str, shell: tuple[str, ...]) -> None:
     """R-40, B14, E1: whatever its bytes and its length are."""
     text, printed, status = TEXTS[name]
-    out, end, code = run(shell, pack_text(text, MARK, umask=0o22, apart=False))
+    out, end, code = run(shell, pack_text(text, MARK, END, umask=0o22, apart=False))
     assert (out, end.began, end.stderr.data) == (printed, True, b"")
     assert end.status == code
     assert status is None or code == status
-    out, end, code = run(shell, pack_text(text, MARK, umask=0o22, apart=True))
+    out, end, code = run(shell, pack_text(text, MARK, END, umask=0o22, apart=True))
     assert (out + end.stderr.data, end.status) == (printed, code)
 
 
@@ -62,7 +64,7 @@ def test_part_of_a_delivery_does_nothing(shell: tuple[str, ...], tmp_path: Path)
     made = tmp_path / "made"
     command = f"touch {made} {made}.x".encode()
     for text in (command, command + b" # " + b"x" * SHORT_BYTES):
-        sent = pack_text(text, MARK, umask=0o22, apart=False)
+        sent = pack_text(text, MARK, END, umask=0o22, apart=False)
         for cut in {*range(0, len(sent) - 1, 97), len(sent) - 2, len(sent) - 33, len(sent) - 34}:
             out, end, code = run(shell, sent[:cut])
             assert (out, end.refusal, end.began, end.status, code) == (b"", scripts.CUT, False, None, 125), cut
@@ -73,10 +75,10 @@ def test_part_of_a_delivery_does_nothing(shell: tuple[str, ...], tmp_path: Path)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_another_life_of_the_container_runs_nothing(shell: tuple[str, ...]) -> None:
     """E9: the first process started at another time than the one that was proved."""
-    out, end, code = run(shell, pack_text(b"echo x", MARK, umask=0o22, apart=False), init="1234567890123")
+    out, end, code = run(shell, pack_text(b"echo x", MARK, END, umask=0o22, apart=False), init="1234567890123")
     assert (out, end.refusal, end.began, code) == (b"", scripts.RESTARTED, False, 125)
     born = Path("/proc/1/stat").read_text().rpartition(") ")[2].split()[19]
-    assert run(shell, pack_text(b"echo x", MARK, umask=0o22, apart=False), init=born)[0] == b"x\n"
+    assert run(shell, pack_text(b"echo x", MARK, END, umask=0o22, apart=False), init=born)[0] == b"x\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -85,11 +87,11 @@ def test_file_is_replaced_by_the_whole_of_it_or_not_at_all(shell: tuple[str, ...
     data = b"\0new\xff\n" * 5000
     script = scripts.WRITE.replace("base=/workspace", f"base='{tmp_path}'")
     in_place = script.replace('[ -O "./$name" ]', "false")
-    attach = pack_script(scripts.ATTACH, (str(tmp_path), "f", str(len(data))), MARK, umask=0o22, data=data)
+    attach = pack_script(scripts.ATTACH, (str(tmp_path), "f", str(len(data))), MARK, END, umask=0o22, data=data)
     words = ("f", ".t.tmp", str(len(data)), "")
     for text, old in ((script, b"old"), (script, None), (in_place, b"old"), ("", None)):
         file = tmp_path / "f"
-        sent = pack_script(text, words, MARK, umask=0o22, data=data) if text else attach
+        sent = pack_script(text, words, MARK, END, umask=0o22, data=data) if text else attach
         for cut in (0, 100, len(sent) - len(data), len(sent) - len(data) // 2, len(sent) - 1):
             file.unlink(missing_ok=True)
             if old is not None:
@@ -104,20 +106,47 @@ def test_file_is_replaced_by_the_whole_of_it_or_not_at_all(shell: tuple[str, ...
 
 
 @pytest.mark.parametrize(
-    ("stderr", "code", "has_run"),
+    ("stdout", "stderr", "code", "has_run"),
     [
-        (b"", 0, False),
-        (b"", 126, False),
-        (b"", -9, None),
-        (f"{MARK} cut\n".encode(), -9, False),
-        (f"{MARK} 254\n".encode(), 254, False),
-        (f"{MARK} began \n".encode(), 0, True),
-        (f"{MARK} began 1\n{MARK} cut\n".encode(), -9, True),
-        (f"{MARK} began 1\n".encode() + b"x" * 9999, -9, True),
+        (b"", b"", 0, False),
+        (b"", b"", 126, False),
+        (b"", b"", -9, None),
+        (b"", f"\n{MARK} ready\n\n{MARK} here\n".encode(), 137, False),
+        (b"", f"\n{MARK} cut\n".encode(), -9, False),
+        (f"\n{END} 254\n".encode(), b"", 254, False),  # bash goes on when it could not make a process
+        (f"\n{END} began \n".encode(), b"", 0, True),
+        (f"\n{END} began 1\n".encode(), f"\n{MARK} cut\n".encode(), -9, True),
+        (f"\n{END} began 1\n".encode() + b"x" * 9999, b"", -9, True),
+        (f"\n{MARK} began 1\n".encode(), b"", -9, None),
+        (b"", f"\n{END} began 1\n".encode(), 1, True),  # of a pipe
     ],
 )
-def test_whether_it_ran_is_never_guessed(stderr: bytes, code: int, has_run: bool | None) -> None:
-    """E1: only the wrapper's word counts; a client that was killed may have taken it along."""
-    end = ExitMarker(MARK)
-    end.feed(stderr)
-    assert end.has_run(code) is has_run
+def test_whether_it_ran_is_never_guessed(stdout: bytes, stderr: bytes, code: int, has_run: bool | None) -> None:
+    """E1: only the wrapper's report counts; a client that was killed may have taken it along."""
+    streams = ExecStreams(MARK, END)
+    streams.feed_stdout(stdout)
+    streams.feed_stderr(stderr)
+    assert streams.has_run(code) is has_run
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_wrapper_that_waits_answers_and_takes_one_text(shell: tuple[str, ...]) -> None:
+    """E1: what comes instead of a text, or as a part of one, is not run."""
+    text = pack_text(b'read -r x; echo "?$x"\n?\n', MARK, END, umask=0o22, apart=False)
+    out, streams, _ = run(shell, b"?\n" + text)
+    assert (streams.here, streams.status, out) == (True, 127, out)
+    assert out.startswith(b"?\n")
+    for sent in (b"", b"?\n", b"?", b"?\n?\n" + text[:-1]):
+        out, streams, code = run(shell, sent)
+        assert (streams.began, streams.refusal, code) == (False, scripts.CUT, 125), sent
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 5, 34, 39, 40, 10_000])
+def test_lines_of_the_wrapper_are_taken_out_wherever_the_stream_is_cut(cut: int) -> None:
+    """R-41: and nothing else is."""
+    printed = f"a\n{END}\n{END} X\n {END} 0\n\n{MARK} 0\n{END[:-1]} 0\n\n".encode()
+    sent = f"\n{END} began 7\n".encode() + printed + f"\n{END} 3\n".encode() + b"late\n"
+    streams = ExecStreams(MARK, END)
+    for place in range(0, len(sent), cut):
+        streams.feed_stdout(sent[place : place + cut])
+    assert (streams.status, streams.started, streams.stdout.data) == (3, "7", printed + b"late\n")

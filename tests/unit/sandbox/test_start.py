@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.containers import CONTAINER_ID, FACTS, SPEC, inspected
+from fakes.containers import CONTAINER_ID, FACTS, SECRET, SPEC, answer, inspected
 from fakes.docker import FakeDocker, FakePending
 from fakes.engines import podman_inspect
 from fakes.notices import texts_to
@@ -23,7 +23,7 @@ from odek.sandbox.argv import run_argv
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner
-from odek.sandbox.container.scripts import pack_text
+from odek.sandbox.container.scripts import end_nonce, pack_text
 from odek.sandbox.container.start import PATIENCE_S, START_TIMEOUT_S, Surroundings, start
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
@@ -56,7 +56,7 @@ class Scene:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def start(self) -> Container:
-        nonces = iter((NONCE, MARKER, "0003", "0004"))
+        nonces = iter((NONCE, MARKER, SECRET, "0003", "0004"))
         world = Surroundings(
             owner=OWNER,
             start_of=self.living.get,
@@ -247,20 +247,22 @@ def test_read_only_workspace_is_not_complained_of_when_it_was_asked_for(scene: S
 def test_commands_of_a_moved_home_get_it(scene: Scene) -> None:
     """R-31."""
     docker = script(scene, check=SEEN.replace("home=writable\n", ""))
-    docker.on("exec", has=scripts.RUN, react=lambda client: client.err.append(b"0003 began 1\n0003 0\n"))
+    docker.on("exec", has=scripts.RUN, react=answer())
     scene.start().run("true", timeout_s=1)
-    assert docker.calls[-1].stdin == pack_text(b"export HOME='/dev/shm'\ntrue", "0003", umask=0o022, apart=False)
+    assert docker.calls[-2].stdin == pack_text(
+        b"export HOME='/dev/shm'\ntrue", "0003", end_nonce(SECRET, "0003"), umask=0o022, apart=False
+    )
 
 
 def test_home_of_the_operator_is_in_no_argument(scene: Scene) -> None:
     """R-32, S-9, B15: it is a value of sandbox_env, and arguments are public."""
     scene.spec = replace(scene.spec, home="/canary", env=(("HOME", "/canary"),))
     docker = script(scene)
-    docker.on("exec", has=scripts.RUN, react=lambda client: client.err.append(b"0003 began 1\n0003 0\n"))
+    docker.on("exec", has=scripts.RUN, react=answer())
     scene.start().run("true", timeout_s=1)
-    assert [call.stdin for call in docker.calls if call.args[0] == "exec"] == [
+    assert [call.stdin for call in docker.calls if call.args[0] == "exec" and not call.hold_stdin] == [
         f"/canary\n#.odek-nonce-{MARKER}".encode(),
-        pack_text(b"export HOME='/canary'\ntrue", "0003", umask=0o022, apart=False),
+        pack_text(b"export HOME='/canary'\ntrue", "0003", end_nonce(SECRET, "0003"), umask=0o022, apart=False),
     ]
     assert "canary" not in repr([call.args for call in docker.calls])
 

@@ -1,0 +1,132 @@
+"""The two output streams of one exec of the wrapper (scripts.RUN), with the wrapper's own lines taken out. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from odek.process import Capture, Output
+from odek.sandbox.container import scripts
+
+OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
+_LINE_BYTES = 64  # of the longest line of ours
+_WORDS = (scripts.READY_WORD, scripts.HERE_WORD, scripts.CUT, scripts.RESTARTED)
+
+
+class ExecStreams:
+    """What an exec has said so far: output of its text, and what its wrapper reports."""
+
+    def __init__(self, mark: str, end: str) -> None:
+        """`mark` and `end` are the call's names, see scripts.RUN."""
+        self.mark = mark
+        self.end = end
+        self.here = False
+        """whether it has answered that it waits"""
+        self.began = False
+        self.started = ""
+        """when the text's shell started, in the clock ticks of the container's machine; "" until it has"""
+        self.status: int | None = None
+        """exit status of the text; None until it has ended"""
+        self.refusal = ""
+        """the wrapper's reason for running nothing; "" as long as it has not given one. Once `began`, it means
+        nothing: the mark is public, and this may be the text's own line."""
+        self._apart = False
+        self._stdout_ended = self._stderr_ended = False
+        self._stdout = _Stream(mark, end, self._note_on_stdout, OUTPUT_LIMIT_BYTES)
+        self._stderr = _Stream(mark, end, self._note_on_stderr, OUTPUT_LIMIT_BYTES)
+
+    def expect(self, *, apart: bool, limit_bytes: int) -> None:
+        """Prepare for a text, before it is sent: how much of its stdout is kept, and whether its stderr is separate."""
+        self._apart = apart
+        self._stdout = _Stream(self.mark, self.end, self._note_on_stdout, limit_bytes)
+
+    def feed_stdout(self, chunk: bytes) -> None:
+        self._stdout.feed(chunk)
+
+    def feed_stderr(self, chunk: bytes) -> None:
+        self._stderr.feed(chunk)
+
+    @property
+    def ended(self) -> bool:
+        """whether the text has ended and all that it printed has arrived"""
+        return self._stdout_ended and (self._stderr_ended or not self._apart)
+
+    @property
+    def stdout(self) -> Output:
+        return self._stdout.output()
+
+    @property
+    def stderr(self) -> Output:
+        """of a text whose stderr is separate, and of Docker"""
+        return self._stderr.output()
+
+    def has_run(self, code: int) -> bool | None:
+        """Return whether the text has run at all, as a client that ended with `code` shows; None: not known.
+
+        A client that was killed may have taken the news with it.
+        """
+        if self.began:
+            return True
+        return None if code < 0 and not self.refusal and self.status is None else False
+
+    def _note_on_stdout(self, name: str, word: str) -> bool:
+        """Take a line of the wrapper; return whether it is one."""
+        if name != self.end:
+            return False
+        self._note_report(word)
+        self._stdout_ended |= word.isdigit()
+        return True
+
+    def _note_report(self, word: str) -> None:
+        if word.startswith("began "):
+            self.began, self.started = True, word.removeprefix("began ")
+        elif word.isdigit():
+            self.status = int(word)
+
+    def _note_on_stderr(self, name: str, word: str) -> bool:
+        if name == self.end:
+            self._note_report(word)
+            self._stderr_ended |= word.isdigit()
+            return True
+        self.here |= word == scripts.HERE_WORD
+        if word in (scripts.CUT, scripts.RESTARTED):
+            self.refusal = word
+        return word in _WORDS
+
+
+class _Stream:
+    """A stream whose lines of ours, each with a line end before it, go to `note` and not into the output."""
+
+    def __init__(self, mark: str, end: str, note: Callable[[str, str], bool], limit_bytes: int) -> None:
+        self._names = (mark.encode(), end.encode())
+        self._line = re.compile(rb"\n(%s|%s) ([a-z0-9 ]{1,30})\n" % tuple(map(re.escape, self._names)))
+        self._note = note
+        self._capture = Capture(limit_bytes)
+        self._held = b""
+        """the end of what has arrived, where a line of ours may begin"""
+
+    def feed(self, chunk: bytes) -> None:
+        data = self._held + chunk if self._held else chunk
+        start = 0
+        while found := self._line.search(data, start):
+            ours = self._note(found[1].decode(), found[2].decode())
+            # the line end behind a foreign line may be the one before a line of ours
+            self._capture.feed(data[start : found.start()] if ours else data[start : found.end() - 1])
+            start = found.end() if ours else found.end() - 1
+        held = self._may_begin(data, start)
+        self._capture.feed(data[start:held])
+        self._held = data[held:]
+
+    def output(self) -> Output:
+        """Return what has arrived, but for lines of ours."""
+        self._capture.feed(self._held)
+        self._held = b""
+        return self._capture.output()
+
+    def _may_begin(self, data: bytes, start: int) -> int:
+        """Return from where on `data` may be the beginning of a line of ours; its length if nowhere."""
+        place = data.rfind(b"\n", max(start, len(data) - _LINE_BYTES))
+        tail = data[place + 1 :]
+        if place < 0 or not any(name.startswith(tail[: len(name)]) for name in self._names):
+            return len(data)
+        return place
