@@ -19,7 +19,7 @@ QUIET = ">/dev/null 2>&1"
 
 def others(boxes: Boxes, box: Container) -> list[str]:
     """Return the command lines in the container that are not the sandbox's own."""
-    return sorted(line for line in boxes.processes(box) if "odek-ready" not in line)
+    return sorted(line for line in boxes.processes(box) if "odek-ready" not in line and "say ready" not in line)
 
 
 def test_a_program_is_talked_to_and_ends_with_all_that_it_has_started(boxes: Boxes) -> None:
