@@ -202,7 +202,7 @@ def test_nothing_is_left_when_a_start_fails_half_way(step: str, trouble: BaseExc
 def test_bad_value_stops_before_the_question_and_before_docker(
     operator: dict[str, object], answers: tuple[str, ...] | None, bench: Bench
 ) -> None:
-    """R-8: also where a project asks for something that would need an approval; all values: unit/setup/test_sandbox."""
+    """R-8: also where a project asks for something that would need an approval; all values: unit/app/test_sandbox."""
     bench.answers = None if answers is None else Answers(*answers)
     with pytest.raises((ConfigError, SandboxConfigError)):
         bench.open(operator=operator, project={"sandbox_env": {"X": "1"}})

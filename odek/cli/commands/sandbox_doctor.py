@@ -122,7 +122,7 @@ def _sandbox(config: Config, runtime: Runtime) -> Iterator[Check]:
         return
     try:
         plan.engine()
-        image, plan = _image(plan)
+        image, plan = check_image(plan)
         yield image
         if image.verdict == "fail":
             return
@@ -141,7 +141,7 @@ def _sandbox(config: Config, runtime: Runtime) -> Iterator[Check]:
     )
 
 
-def _image(plan: SandboxPlan) -> tuple[Check, SandboxPlan]:
+def check_image(plan: SandboxPlan) -> tuple[Check, SandboxPlan]:
     """Return what is found of the image, and the plan to start with: a check-up pulls nothing (A9)."""
     image, docker = plan.request.image, plan.runtime.docker
     if plan.request.dockerfile is not None:
