@@ -93,7 +93,7 @@ class SessionFolder(StateFolder):
         finally:
             os.close(folder)
 
-    def holds(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Return whether there is anything called `name`, a dangling link included. Raises StateFileError."""
         folder = self._open_folder(make=False)
         if folder is None:
@@ -137,7 +137,7 @@ class SessionFolder(StateFolder):
         finally:
             os.close(descriptor)
 
-    def grow(self, name: str, *, size_bytes: int | None = None) -> AppendOnlyFile:
+    def open_for_append(self, name: str, *, size_bytes: int | None = None) -> AppendOnlyFile:
         """Open the existing file `name` to append behind its first `size_bytes`, or behind its end.
 
         Raises StateFileError.

@@ -31,7 +31,7 @@ from odek.text import plural, visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class RecorderContext:
     """What a recorder needs besides its file."""
 
     folder: SessionFolder
@@ -61,13 +61,13 @@ class _Progress:
 class Recorder:
     """One session, open for writing, its lock held."""
 
-    def __init__(self, transcript: Transcript, name: str, file: AppendOnlyFile, around: Surroundings) -> None:
+    def __init__(self, transcript: Transcript, name: str, file: AppendOnlyFile, context: RecorderContext) -> None:
         """Go on with `transcript`, calls and results paired, which `file`, called `name`, holds."""
         self.transcript = transcript
         """the session as it was when it was opened"""
         self._name = name
         self._file = file
-        self._around = around
+        self._context = context
         spoken = [entry for entry in transcript.entries if entry.message.role != "system"]
         self._now = _Progress(
             state=transcript.state,
@@ -95,7 +95,7 @@ class Recorder:
         self._usage_before = self._now.state.usage
         self._model, self._cwd = model, cwd
         # a path that holds a secret is not found again, which is a warning when the session goes on
-        self._files = tuple(replace(file, path=self._around.redact(file.path)) for file in files)
+        self._files = tuple(replace(file, path=self._context.redact(file.path)) for file in files)
 
     def record(self, messages: Sequence[Message], usage: Usage) -> None:
         """Store what is new in `messages`, the whole conversation; `usage` is that of this turn so far.
@@ -147,12 +147,12 @@ class Recorder:
         self._file.close()
 
     def _state(self, usage: Usage) -> State:
-        at = format_time(self._around.clock())
+        at = format_time(self._context.clock())
         return replace(self._now.state, updated_at=at, model=self._model, cwd=self._cwd, usage=usage)
 
     def _redacted(self, system: str) -> str:
         if system != self._system_seen[0]:  # long, and the same at every step
-            self._system_seen = (system, self._around.redact(system))
+            self._system_seen = (system, self._context.redact(system))
         return self._system_seen[1]
 
     def _entries(self, new: Sequence[Message], at: str) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
@@ -165,7 +165,7 @@ class Recorder:
             if begins:
                 pending = False
                 starts.append(place)
-            redacted = redact_message(message, self._around.redact)
+            redacted = redact_message(message, self._context.redact)
             turn = Entry(message=redacted, starts_turn=True, at=at, files=self._files)
             entries.append(turn if begins else Entry(message=redacted))
         return tuple(entries), tuple(starts)
@@ -173,7 +173,7 @@ class Recorder:
     def _append(self, lines: bytes, after: _Progress, *, turns: int) -> None:
         """Add `lines` and the state that they lead to; `turns` is what they add to the count of turns."""
         wanted = len(lines) + len(state_line(after.state)) + 20  # a larger count takes more digits
-        if self._file.size_bytes + wanted > self._around.limit_bytes:
+        if self._file.size_bytes + wanted > self._context.limit_bytes:
             self._shorten(wanted)
         state = replace(after.state, turns=max(self._now.state.turns + turns, 0))
         self._file.append(lines + state_line(state))
@@ -182,21 +182,21 @@ class Recorder:
     def _shorten(self, wanted: int) -> None:
         """Drop the oldest groups until there is room for `wanted` bytes and many more."""
         stored = parse_file(self._file.read()).transcript
-        room = self._around.limit_bytes - len(encode_file(replace(stored, entries=())))
+        room = self._context.limit_bytes - len(encode_file(replace(stored, entries=())))
         kept = keep_newest(stored.entries, budget=room // 2, cost=lambda entry: len(entry_line(entry)) + 40)
         state = replace(stored.state, turns=count_turns(kept))
         data = encode_file(replace(stored, state=state, entries=kept))
-        if len(data) + wanted > self._around.limit_bytes:
+        if len(data) + wanted > self._context.limit_bytes:
             raise StateFileError(
                 f'session "{visible(self.id)}" has no room for {wanted} more bytes', hint="begin a new session"
             )
         try:
-            self._around.folder.write(self._name, data)
+            self._context.folder.write(self._name, data)
         finally:  # the file that is there now is the one to go on with
-            old, self._file = self._file, self._around.folder.grow(self._name)
+            old, self._file = self._file, self._context.folder.open_for_append(self._name)
             old.close()
         self._now = replace(self._now, state=replace(self._now.state, turns=state.turns))
         dropped = plural(len(stored.entries) - len(kept), "message")
-        self._around.warn(
+        self._context.warn(
             f"session {visible(self.id)} has reached its size limit: the oldest {dropped} were dropped from its file"
         )

@@ -21,7 +21,7 @@ from odek.session.files import SessionFolder
 from odek.session.groups import keep_newest, pair_results
 from odek.session.ids import RESERVED, check_id, format_time, new_id, parse_time
 from odek.session.legacy_format import encode_object, parse_object
-from odek.session.recorder import Recorder, Surroundings
+from odek.session.recorder import Recorder, RecorderContext
 from odek.session.transcript import Entry, Header, State, Summary, Transcript, count_turns
 from odek.text import plural, truncate, visible
 
@@ -89,7 +89,7 @@ class SessionStore:
         self._folder = folder
         self._clock = clock
         self._nonce = nonce
-        self._around = Surroundings(folder=folder, clock=clock, redact=redact, warn=warn)
+        self._context = RecorderContext(folder=folder, clock=clock, redact=redact, warn=warn)
 
     def read(self, session_id: str) -> Transcript:
         """Return a session, calls and results paired, whether or not it is in use. Raises StateFileError."""
@@ -119,7 +119,7 @@ class SessionStore:
 
     def find(self, session_id: str) -> str | None:
         """Return the name of the file that counts for a session, None without any."""
-        return next((name for name in _file_names(session_id) if self._folder.holds(name)), None)
+        return next((name for name in _file_names(session_id) if self._folder.exists(name)), None)
 
     def require(self, session_id: str) -> None:
         """Raise StateFileError unless there is something of that id, damaged or not."""
@@ -135,7 +135,7 @@ class SessionStore:
         """
         now = self._clock()
         session_id, at = new_id(now, self._nonce()), format_time(now)
-        label = truncate(self._around.redact(task), TASK_LENGTH)
+        label = truncate(self._context.redact(task), TASK_LENGTH)
         header = Header(id=session_id, created_at=at, task=label, sandbox=sandbox)
         state = State(updated_at=at, turns=0, model=model, cwd=cwd, usage=Usage())
         transcript = Transcript(header=header, state=state, system="", entries=())
@@ -222,8 +222,8 @@ class SessionStore:
     def _recorder(self, transcript: Transcript, parsed: Parsed | None) -> Iterator[Recorder]:
         """Open the file for appending; when it was read as `parsed`, what is missing is put right."""
         name = transcript.header.id + JSON_LINES
-        file = self._folder.grow(name, size_bytes=parsed.size_bytes if parsed else None)
-        recorder = Recorder(transcript, name, file, self._around)
+        file = self._folder.open_for_append(name, size_bytes=parsed.size_bytes if parsed else None)
+        recorder = Recorder(transcript, name, file, self._context)
         try:
             if parsed:
                 self._repair(transcript, parsed, recorder)
@@ -238,9 +238,9 @@ class SessionStore:
         if missing or parsed.torn_bytes:
             recorder.repair(missing)
         if parsed.torn_bytes:
-            self._around.warn(f"session {shown}: the last write was cut off; {parsed.torn_bytes} bytes were dropped")
+            self._context.warn(f"session {shown}: the last write was cut off; {parsed.torn_bytes} bytes were dropped")
         if missing:
-            self._around.warn(
+            self._context.warn(
                 f"session {shown}: {plural(len(missing), 'tool call')} had no result when odek ended; "
                 "marked as interrupted, not run again"
             )

@@ -18,7 +18,7 @@ from odek.errors import Interrupted, StateFileError
 from odek.model.types import Message, Usage
 from odek.session.files import AppendOnlyFile
 from odek.session.groups import history
-from odek.session.recorder import Recorder, Surroundings
+from odek.session.recorder import Recorder, RecorderContext
 from odek.session.transcript import GivenFile, Transcript
 
 NONE = Usage()
@@ -221,7 +221,7 @@ def recorder_on(
     """A recorder of an existing session on a file of another kind."""
     path = sessions.file()
     file = kind(os.open(path, os.O_RDWR), str(path), path.stat().st_size)
-    around = Surroundings(
+    around = RecorderContext(
         folder=sessions.folder, clock=lambda: NOON, redact=str, warn=sessions.warnings.append, limit_bytes=limit_bytes
     )
     return Recorder(stored(sessions), path.name, file, around), file
