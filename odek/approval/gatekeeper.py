@@ -106,8 +106,8 @@ class Gatekeeper:
     def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
         """Return None to let `operation` happen, else the refusal for the model. May ask and wait.
 
-        `grant` is the one that `preapprove` gave for the call that `operation` belongs to. It answers a question, and
-        lifts no refusal of the policy.
+        `grant` is the one that `preapprove` gave for the call that `operation` belongs to. It answers a question that a
+        card may ask, and lifts no refusal of the policy.
         """
         decision = self._decide(operation)
         if decision.action == "prompt":
@@ -196,8 +196,10 @@ class Gatekeeper:
 
     def _ask(self, operation: Operation, decision: Decision, grant: Grant) -> str | None:
         """Return None for a yes, else why not."""
-        if operation in grant.operations:
-            return None if grant.allowed else "by user"
+        if operation in grant.operations and not grant.allowed:
+            return "by user"
+        if operation in grant.operations and decision.batchable:  # as it is now, a link may have been exchanged
+            return None
         if len(operation.text) > QUESTION_LIMIT:
             return f"(longer than the {QUESTION_LIMIT} characters that can be asked about)"
         if self._person is None:

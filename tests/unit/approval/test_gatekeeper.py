@@ -413,6 +413,15 @@ def test_grant_lifts_no_refusal_of_the_policy(operation: Operation) -> None:
     assert gate.check(operation, forged) is not None
 
 
+def test_grant_does_not_cover_what_a_card_may_not_ask_about() -> None:
+    """Runtime 5.8: what has become destructive since the card was shown is asked about by itself."""
+    approver = Answers("a", "n")
+    gate = keeper(approver)
+    (granted, _) = gate.preapprove([[CURL], [PUSH]])
+    assert gate.check(WIPE, replace(granted, operations=frozenset((WIPE,)))) is not None
+    approver.assert_all_used()
+
+
 class Stubborn:
     """A person who gives an answer that was not offered, as a broken or hostile page might."""
 
