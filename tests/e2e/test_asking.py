@@ -187,6 +187,25 @@ def test_batch_card(word: str, ran: list[bool], on_host: Odek) -> None:
     assert ["operation denied by user" in result for result in (results[0], results[2])] == [not yes for yes in ran]
 
 
+def test_what_was_asked_and_answered_is_in_the_events(on_host: Odek) -> None:
+    """R-81, R-104: a program that reads --json sees the question; the prompt itself stays at the terminal."""
+    with Asking(on_host, shell("make", "build it"), flags=(*HOST, "--json")) as asking:
+        asking.see(QUESTION)
+        asking.answer("n")
+        outcome, _ = asking.end()
+    events = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert [event["event"] for event in events[:6]] == [
+        "session", "model_asked", "model_replied", "tool_started", "approval_asked", "approval_settled",
+    ]  # fmt: skip
+    question, answer = events[4]["approval"], events[5]
+    assert (question["place"], question["host"], question["answers"]) == (
+        "HOST – no sandbox", True, ["once", "trust", "deny"],
+    )  # fmt: skip
+    (item,) = question["items"]
+    assert (item["kind"], item["text"], item["reason"]) == ("command", "make", "build it")
+    assert (answer["id"], answer["answer"], answer["how"]) == (question["id"], "deny", "person")
+
+
 def test_unknown_and_destructive_are_refused_on_the_host_without_a_question(on_host: Odek) -> None:
     """R-84, runtime 5.1: at a terminal, too; the person sees the class, the reason and the setting."""
     with Asking(on_host, shell("frobnicate --all"), shell("rm -rf ."), flags=HOST) as asking:
