@@ -21,7 +21,7 @@ from fakes.notices import Notes
 from support.docker_engine import Engine
 
 from odek.app.sandbox import build_sandbox_image
-from odek.app.sandbox_image import choose_image, ensure_image
+from odek.app.sandbox_image import choose_image, ensure_image, find_local_image
 from odek.config.resolve import resolve
 from odek.errors import Interrupted
 from odek.host import Host
@@ -89,7 +89,10 @@ class Project:
         env = {"ODEK_SANDBOX_BUILD_NETWORK": "1"} if network else {}
         settings = resolve(make_layers(env=env))
         choice, dockerfile = choose_image(settings, self.host)
-        _, found = ensure_image(choice, dockerfile, self.host, network=network, docker=self.docker, emit=self.notices)
+        local = find_local_image(choice, dockerfile, self.host, docker=self.docker, emit=self.notices)
+        _, found = ensure_image(
+            local, choice, dockerfile, self.host, network=network, docker=self.docker, emit=self.notices
+        )
         self.images.add(found.id)
         return found.id
 
