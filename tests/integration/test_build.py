@@ -18,8 +18,10 @@ import pytest
 from fakes.approver import Answers
 from fakes.layering import make_host, make_layers
 from fakes.notices import Notes
+from fakes.runtimes import fake_runtime
 from support.docker_engine import Engine
 
+from odek.app.config import config_of
 from odek.app.sandbox import build_sandbox_image
 from odek.app.sandbox_image import choose_image, ensure_image, find_local_image
 from odek.config.resolve import resolve
@@ -250,10 +252,8 @@ def test_changed_file_and_moved_base_are_said_and_a_new_build_takes_them(project
             f"stale image {dockerfile.tag}: {base} is another image now and files that it copies changed; "
             "`odek sandbox build` (or build --no-cache) makes it anew"
         ]
-        made = build_sandbox_image(
-            dockerfile, resolve(make_layers()), project.host, no_cache=False, docker=project.docker,
-            operator=Answers("y"), emit=project.notices, sleep=time.sleep,
-        )  # fmt: skip
+        runtime = fake_runtime(project.host, project.docker, operator=Answers("y"), emit=project.notices)
+        made = build_sandbox_image(dockerfile, config_of(make_layers()), runtime, no_cache=False)
         project.images.add(made.image_id)
         assert project.output(made.image_id, "cat", "/t") == "two!"
         project.notices.warnings.clear()
