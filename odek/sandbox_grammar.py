@@ -332,6 +332,12 @@ def _is_domain(text: str) -> bool:
     return _DOMAIN.fullmatch(text) is not None
 
 
+def is_system_target(path: str) -> bool:
+    """Return whether nothing may be mounted at `path`, normalized, because the sandbox has something there."""
+    trees = (WORKSPACE, *_FORBIDDEN_TARGETS)
+    return path in _FORBIDDEN_FOLDERS or any(path == tree or path.startswith(tree + "/") for tree in trees)
+
+
 def _clean_target(target: str, *, text: str, where: str) -> str:
     parts = [part for part in target.split("/") if part not in ("", ".")]
     clean = "/" + "/".join(parts)
@@ -341,8 +347,7 @@ def _clean_target(target: str, *, text: str, where: str) -> str:
         raise GrammarError(f'{refused}: it holds ".." {where}', hint=hint)
     if clean == WORKSPACE or clean.startswith(WORKSPACE + "/"):
         raise GrammarError(f"{refused}: the working directory is there {where}", hint=hint)
-    forbidden = any(clean == tree or clean.startswith(tree + "/") for tree in _FORBIDDEN_TARGETS)
-    if forbidden or clean in _FORBIDDEN_FOLDERS:
+    if is_system_target(clean):
         raise GrammarError(f"{refused}: the system of the sandbox is there {where}", hint=hint)
     return clean
 

@@ -57,6 +57,11 @@ def _missing(facts: ContainerFacts) -> tuple[str, ...]:
         names = ", ".join(truncate(visible(path), 100) for path in facts.left_out[:8])
         more = f" and {len(facts.left_out) - 8} more" if len(facts.left_out) > 8 else ""
         lines.append(f"- Not in the workspace (mounted there on the host; read-only and empty here): {names}{more}")
+    if facts.git:
+        lines.append(
+            f"- Git reads the repository's data at {visible(facts.git)}, which is read-only: nothing can be staged, "
+            "committed or fetched here."
+        )
     if facts.git_outside:
         lines.append("- Git does not work here: the repository's data lies outside the workspace.")
     return tuple(lines)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Literal, TypeVar, cast
 
 from odek.app.config import Config
+from odek.app.git_data import find_git_data
 from odek.app.isolation import (
     CommandProfile,
     FallbackPolicy,
@@ -315,6 +316,14 @@ def _limits(plan: SandboxPlan) -> Section:
     )
 
 
+def _git(plan: SandboxPlan) -> tuple[Entry, ...]:
+    settings = plan.config.settings
+    git = find_git_data(plan.runtime.host.cwd, uid=plan.runtime.host.uid)
+    if not (settings.sandbox.git and git.mount):
+        return ()
+    return (Entry(name=git.mount.target, value=git.mount.source, origin=settings.origin_of("sandbox_git")),)
+
+
 def _mounts(plan: SandboxPlan) -> Section:
     settings, request = plan.config.settings, plan.request
     origin = settings.origin_of("sandbox_volumes")
@@ -328,6 +337,7 @@ def _mounts(plan: SandboxPlan) -> Section:
                 Entry(name=volume.target, value=volume.source, origin=made.get(volume.source, origin))
                 for volume in request.volumes
             ),
+            *_git(plan),
             Entry(name="/tmp", value="tmpfs", origin="always"),
             *((Entry(name=ATTACHMENTS, value="tmpfs", origin="--ctx"),) if request.attachments else ()),
         ),

@@ -6,16 +6,15 @@ import os
 import stat
 from collections.abc import Sequence
 
+from odek.app.git_data import GitData
 from odek.events import Notice, Sink, WarningIssued
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, is_inside, kind_at, mounts_below
+from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, kind_at, mounts_below
 from odek.sandbox.sockets import living_sockets
 from odek.text import truncate, visible
 
 _MAX_BELOW = 64
 _SHOWN = 8
-_GIT_LINK = b"gitdir:"
-_GIT_LINK_BYTES = 8192
 
 
 def below_workdir(workdir: str, here: Sequence[MountPoint]) -> tuple[str, ...]:
@@ -58,24 +57,8 @@ def is_folder(path: str) -> bool:
         return True
 
 
-def git_data_outside(workdir: str) -> bool:
-    """Return whether the folder is of a git repository whose data is not in it.
-
-    So it is for a linked worktree and a submodule, whose `.git` is a file that names the place, and for a
-    subfolder. The file is the project's and is only read.
-    """
-    path = os.path.join(workdir, ".git")
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return any(os.path.lexists(os.path.join(folder, ".git")) for folder in _folders_above(workdir))
-    if stat.S_ISREG(status.st_mode):
-        path = os.path.join(workdir, os.fsdecode(_read_link(path)))
-    return not is_inside(os.path.realpath(path), workdir)
-
-
-def show_openings(below: Sequence[str], workdir: str, emit: Sink) -> None:
-    """Show the user, in one line each."""
+def show_openings(below: Sequence[str], workdir: str, git: GitData, emit: Sink, *, shares_git: bool) -> None:
+    """Show the user, in one line each; `shares_git`: sandbox_git is on."""
     if below:
         emit(
             WarningIssued(
@@ -92,31 +75,22 @@ def show_openings(below: Sequence[str], workdir: str, emit: Sink) -> None:
                 "elsewhere",
             )
         )
-    if git_data_outside(workdir):
-        emit(Notice("git does not work in the sandbox: the data of this folder's repository lies outside of it"))
+    if git.is_outside:
+        emit(Notice(_git_words(git, shares_git=shares_git)))
+
+
+def _git_words(git: GitData, *, shares_git: bool) -> str:
+    if git.mount and shares_git:
+        return (
+            f"git's data, with all its history and settings, is in the sandbox read-only: {visible(git.mount.source)}"
+        )
+    words = "git does not work in the sandbox: the data of this folder's repository lies outside of it"
+    if git.mount:
+        return f"{words}; --sandbox-git shares it read-only"
+    return f"{words}, and cannot be shared: {git.why_not}" if shares_git else words
 
 
 def shown(paths: Sequence[str]) -> str:
     """Return some paths for a message. Pure."""
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     return ", ".join(truncate(visible(path), 100) for path in paths[:_SHOWN]) + more
-
-
-def _folders_above(folder: str) -> tuple[str, ...]:
-    found = []
-    while (above := os.path.dirname(folder)) != folder:
-        folder = above
-        found.append(folder)
-    return tuple(found)
-
-
-def _read_link(path: str) -> bytes:
-    """Return what a `.git` file names; b"." when it is another kind of file."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b"."
-    with open(descriptor, "rb") as file:
-        first = file.read(_GIT_LINK_BYTES)
-    named = first.removeprefix(_GIT_LINK).strip()
-    return named if first.startswith(_GIT_LINK) and named and b"\0" not in named else b"."

@@ -14,7 +14,8 @@ from functools import partial, wraps
 from typing import TypeVar, cast
 
 from odek.app.config import Config
-from odek.app.openings import git_data_outside, require_leavable, show_openings
+from odek.app.git_data import find_git_data
+from odek.app.openings import require_leavable, show_openings
 from odek.app.project_approval import (
     ApprovalState,
     Grant,
@@ -196,6 +197,7 @@ class SandboxPlan:
             tmp_bytes=spec.limits.tmp_bytes,
             readonly=spec.readonly,
             workspace_writable=not spec.readonly,
+            git=spec.git.target if spec.git else "",
             git_outside=spec.git_outside,
             left_out=spec.left_out,
         )
@@ -275,7 +277,9 @@ def start_prepared(prepared: PreparedSandbox) -> Container:
         require_unchanged(plan.networks(), networks)
         _show_networks(networks, runtime.emit)
     prepared.grant.require(plan.approval_request(networks))
-    show_openings(plan.request.below, host.cwd, runtime.emit)
+    git = find_git_data(host.cwd, uid=host.uid)
+    shares_git = plan.config.settings.sandbox.git
+    show_openings(plan.request.below, host.cwd, git, runtime.emit, shares_git=shares_git)
     with ExitStack() as undo:
         for folder in plan.request.missing_folders:
             undo.callback(_remove_folders, _make_folder(folder, host, runtime.emit), host)
@@ -403,6 +407,7 @@ def sandbox_spec(
 ) -> SandboxSpec:
     """Return the sandbox that is started: the plan with what only Docker and the gate could add. Pure."""
     request, settings, host = plan.request, plan.config.settings, plan.runtime.host
+    git = find_git_data(host.cwd, uid=host.uid)
     return SandboxSpec(
         image=image,
         image_id=image_id,
@@ -419,7 +424,8 @@ def sandbox_spec(
         volumes=request.volumes,
         covered=request.covered,
         left_out=request.below,
-        git_outside=git_data_outside(host.cwd),
+        git=git.mount if settings.sandbox.git else None,
+        git_outside=git.is_outside and not (git.mount and settings.sandbox.git),
         umask=host.umask,
         attachments=request.attachments,
     )

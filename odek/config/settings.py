@@ -205,6 +205,11 @@ class SandboxSettings(OptionGroup):
         "sandbox_readonly", Switch(), "Mount the working directory read-only", flag="--sandbox-readonly",
         default=False, project=ProjectRule.CAN_ENABLE,
     )  # fmt: skip
+    git = _sandbox(
+        "sandbox_git", Switch(),
+        "Share git's data, read-only, where the working directory is a linked worktree", flag="--sandbox-git",
+        default=False, project=ProjectRule.FORBIDDEN,
+    )  # fmt: skip
     memory = _sandbox(
         "sandbox_memory", Limit[Memory | None](parse_memory), "Memory limit, such as 512m or 2g",
         flag="--sandbox-memory", metavar="SIZE", default=None, project=ProjectRule.CAN_LOWER, expands=True,

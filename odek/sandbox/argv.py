@@ -53,8 +53,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "1",
         "--user", spec.helper_user,
         *(item for target, options in tmpfs_mounts(spec) for item in ("--tmpfs", f"{target}:{options}")),
-        "--mount", bind_option(Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly)),
-        *(item for volume in spec.volumes for item in ("--mount", bind_option(volume))),
+        *(item for mount in spec.mounts for item in ("--mount", bind_option(mount))),
         *(item for target in spec.covered for item in ("--mount", cover_option(target))),
         "--workdir", WORKSPACE,
         "--env", f"HOME={DEFAULT_HOME}",  # another one is a value of sandbox_env and exported with them

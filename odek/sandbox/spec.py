@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from odek.sandbox.engine import DOCKER, Engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network.plan import NetworkPlan
-from odek.sandbox_grammar import MIN_TMP_BYTES
+from odek.sandbox_grammar import MIN_TMP_BYTES, WORKSPACE
 from odek.text import visible
 
 DEFAULT_HOME = "/tmp"
@@ -74,8 +74,10 @@ class SandboxSpec:
     """those mounts, all of them, relative to the workspace"""
     image_volumes: tuple[str, ...] = ()
     """where the image declares volumes, sorted"""
+    git: Mount | None = None
+    """data of the workspace's git repository that lies outside of it and is shared, read-only"""
     git_outside: bool = False
-    """whether the workspace is of a git repository whose data lies outside of it"""
+    """whether the workspace is of a git repository whose data lies outside of it and is not shared"""
     umask: int = 0o022
     networks: NetworkPlan = field(default_factory=NetworkPlan)
     attachments: bool = False
@@ -86,6 +88,12 @@ class SandboxSpec:
     """odek's own filter of system calls, for the client to read; "" for the engine's"""
     workdir_id: tuple[int, int] | None = None
     """device and inode that `workdir` must still have; None: not known"""
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """every part of this machine that it shows, the workspace first"""
+        whole = Mount(source=self.workdir, target=WORKSPACE, readonly=self.readonly)
+        return (whole, *self.volumes, *((self.git,) if self.git else ()))
 
     @property
     def helper_user(self) -> str:

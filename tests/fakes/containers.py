@@ -11,7 +11,6 @@ from odek.sandbox.argv import tmpfs_mounts
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.scripts import end_nonce
 from odek.sandbox.spec import Limits, SandboxSpec
-from odek.sandbox_grammar import WORKSPACE
 
 IMAGE_ID = f"sha256:{'a' * 64}"
 CONTAINER_ID = "c" * 64
@@ -45,8 +44,7 @@ FACTS = ContainerFacts(
 
 def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) -> dict[str, Any]:
     """Return what Docker shows of a container that is exactly as `spec` asks."""
-    mounts = [(spec.workdir, WORKSPACE, not spec.readonly)]
-    mounts += [(volume.source, volume.target, not volume.readonly) for volume in spec.volumes]
+    mounts = [(mount.source, mount.target, not mount.readonly) for mount in spec.mounts]
     mode, attached = spec.networks.mode, spec.networks.attached
     networks = {mode: {"NetworkID": "9" * 64}} if not attached or mode == "bridge" else {}
     networks |= {network.name: {"NetworkID": network.id} for network in attached}

@@ -38,6 +38,8 @@ class ContainerFacts:
     """when the engine started it, in its own words; with `init_start` the sign of a restart; "": not known"""
     init_start: str = ""
     """when its first process started, in clock ticks (proc(5), stat field 22); "": not known"""
+    git: str = ""
+    """where git's data is in the sandbox that lies outside the workspace, read-only; "" when none is shared"""
     git_outside: bool = False
     """whether the folder is of a git repository whose data is not in it: a worktree, a submodule, a subfolder"""
     left_out: tuple[str, ...] = ()

@@ -19,7 +19,6 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import Expected, MountPoint, are_of_container, displaced, place_of, read_mounts
 from odek.sandbox.spec import Mount, SandboxSpec
 from odek.sandbox.workdir import open_source, open_workdir
-from odek.sandbox_grammar import WORKSPACE
 from odek.text import visible
 
 _PREFIX = ".odek-nonce-"
@@ -142,21 +141,26 @@ def prove_mounts(
     Raises SandboxConfigError.
     """
     sources = [_open(folder, volume, spec) for volume in spec.volumes]
-    for descriptor in sources:
+    shared = [*sources, *((_open_git(spec.git),) if spec.git else ())]
+    for descriptor in shared:
         cleanup.callback(os.close, descriptor)
     inside = _mounts_inside(inspected, mounts_of)
     here = read_mounts("self") if inside else ()
-    places = [place_of(descriptor, here) for descriptor in (folder, *sources)]
-    whole = (Mount(source=spec.workdir, target=WORKSPACE, readonly=spec.readonly), *spec.volumes)
+    places = [place_of(descriptor, here) for descriptor in (folder, *shared)]
     if inside:
         expected = tuple(
             Expected(source=mount.source, target=mount.target, readonly=mount.readonly, place=place)
-            for mount, place in zip(whole, places, strict=True)
+            for mount, place in zip(spec.mounts, places, strict=True)
         )
         tmpfs = tuple(target for target, _ in tmpfs_mounts(spec))
         _require_none(displaced(inside, expected, covered=spec.covered, tmpfs=tmpfs))
         if None not in places:
             return ()
+    if spec.git and (not inside or places[-1] is None):
+        raise SandboxConfigError(
+            f'it cannot be verified that the sandbox shows "{visible(spec.git.source)}" and not another folder',
+            hint="leave out --sandbox-git: this engine, or this file system, does not tell what is mounted",
+        )
     return tuple(
         (
             os.path.relpath(volume.source, spec.workdir),
@@ -188,6 +192,19 @@ def _open(folder: int, volume: Mount, spec: SandboxSpec) -> int:
         return open_source(folder, os.path.relpath(volume.source, spec.workdir))
     except OSError as error:  # a link now, or gone
         raise exchanged_error(volume) from error
+
+
+def _open_git(mount: Mount) -> int:
+    root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_source(root, mount.source)
+    except OSError as error:
+        raise SandboxConfigError(
+            f'git\'s data "{visible(mount.source)}" was exchanged while the sandbox was started',
+            hint="start odek again",
+        ) from error
+    finally:
+        os.close(root)
 
 
 def _require_none(differences: tuple[str, ...]) -> None:

@@ -128,8 +128,7 @@ def _tmpfs(host: Mapping[str, Any], target: str, wanted: str, spec: SandboxSpec)
 
 
 def _mounts(inspected: Mapping[str, Any], host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
-    wanted = {(WORKSPACE, spec.workdir, not spec.readonly)}
-    wanted |= {(volume.target, volume.source, not volume.readonly) for volume in spec.volumes}
+    wanted = {(mount.target, mount.source, not mount.readonly) for mount in spec.mounts}
     mounts = [mount for mount in _list(inspected, "Mounts") if isinstance(mount, Mapping)]
     found = {
         (str(mount.get("Destination")), str(mount.get("Source")), mount.get("RW") is not False)
@@ -328,6 +327,7 @@ def _facts(
         tmp_bytes=spec.limits.tmp_bytes,
         readonly=spec.readonly,
         left_out=spec.left_out,
+        git=spec.git.target if spec.git else "",
         git_outside=spec.git_outside,
         workspace_writable=writable,
         workspace_owner="" if writable else _proposed_owner(marker, user, spec),

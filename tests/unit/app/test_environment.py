@@ -100,6 +100,16 @@ def test_block_of_an_internal_network_promises_nothing_about_the_host() -> None:
     assert [line for line in block.splitlines() if "reachable" in line] == ["- Internet: not reachable"]
 
 
+def test_block_says_what_git_can_do() -> None:
+    """A19."""
+    assert "- Git does not work here: the repository's data lies outside the workspace." in render(
+        replace(FACTS, git_outside=True)
+    )
+    shared = render(replace(FACTS, git="/main/.git"))
+    assert "- Git reads the repository's data at /main/.git, which is read-only: nothing can be staged, " in shared
+    assert "Git" not in render(FACTS)
+
+
 def test_block_of_a_read_only_workspace_says_so() -> None:
     """R-71."""
     assert "- Workspace: /workspace (read-only)\n" in render(replace(FACTS, readonly=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 from fakes.notices import Notes
 
-from odek.app.openings import below_workdir, git_data_outside, require_leavable, show_openings, shown
+from odek.app.git_data import find_git_data
+from odek.app.openings import below_workdir, require_leavable, show_openings, shown
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import MountPoint
 from odek.sandbox.sockets import living_sockets, parse_bound
@@ -59,7 +61,7 @@ def test_openings_are_told_in_a_line_each(listener: Path) -> None:
     """F4, F5, A19."""
     (listener / ".git").write_text("gitdir: /elsewhere/.git/worktrees/w\n")
     notices = Notes()
-    show_openings(("data",), str(listener), notices)
+    show_openings(("data",), str(listener), find_git_data(str(listener), uid=os.getuid()), notices, shares_git=False)
     said = "\n".join((*notices.warnings, *notices.notes))
     assert "mounted below this folder, and not in the sandbox: data" in said
     assert "listen in this folder, and the sandbox can talk to them: log, run/l i.sock" in said
@@ -69,40 +71,8 @@ def test_openings_are_told_in_a_line_each(listener: Path) -> None:
 def test_nothing_is_told_of_an_ordinary_folder(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     notices = Notes()
-    show_openings((), str(tmp_path), notices)
+    show_openings((), str(tmp_path), find_git_data(str(tmp_path), uid=os.getuid()), notices, shares_git=True)
     assert (notices.warnings, notices.notes) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("link", "outside"),
-    [
-        ("gitdir: /elsewhere/.git/worktrees/w\n", True),
-        ("gitdir: ../.git/modules/w\n", True),
-        ("gitdir: data\n", False),
-        ("gitdir: .bare/worktrees/x", False),
-        ("", False),
-        ("gitdir: \0\n", False),
-        ("something else\n", False),
-    ],
-)
-def test_worktree_and_submodule_have_their_data_elsewhere(link: str, outside: bool, tmp_path: Path) -> None:
-    """A19."""
-    (tmp_path / ".git").write_text(link)
-    assert git_data_outside(str(tmp_path)) is outside
-
-
-def test_subfolder_of_a_repository_has_its_data_above(tmp_path: Path) -> None:
-    """A19: and a link, a loop and a folder without a repository are judged too."""
-    (tmp_path / "repo" / ".git").mkdir(parents=True)
-    (tmp_path / "repo" / "sub").mkdir()
-    assert git_data_outside(str(tmp_path / "repo" / "sub"))
-    assert not git_data_outside(str(tmp_path / "repo"))
-    (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / ".git").symlink_to(tmp_path / "repo" / ".git")
-    assert git_data_outside(str(tmp_path / "linked"))
-    (tmp_path / "loop").mkdir()
-    (tmp_path / "loop" / ".git").symlink_to(".git")
-    assert not git_data_outside(str(tmp_path / "loop"))
 
 
 def test_folder_of_the_kernel_and_too_many_mounts_are_refused() -> None:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[3]
         ("sandbox_compose_project", "str", ("ODEK_SANDBOX_COMPOSE_PROJECT",), "--sandbox-compose", ""),
         ("sandbox_pids_limit", "int", ("ODEK_SANDBOX_PIDS_LIMIT",), "--sandbox-pids-limit", 4096),
         ("sandbox_readonly", "bool", ("ODEK_SANDBOX_READONLY",), "--sandbox-readonly", False),
+        ("sandbox_git", "bool", ("ODEK_SANDBOX_GIT",), "--sandbox-git", False),
         ("sandbox_memory", "str", ("ODEK_SANDBOX_MEMORY",), "--sandbox-memory", ""),
         ("sandbox_cpus", "str", ("ODEK_SANDBOX_CPUS",), "--sandbox-cpus", ""),
         ("sandbox_tmp_size", "str", ("ODEK_SANDBOX_TMP_SIZE",), "--sandbox-tmp-size", "1g"),
@@ -81,24 +82,24 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox --sandbox-image --sandbox-network "
-            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
-            "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
+            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
+            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
         (
             "repl",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
-            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
-            "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
+            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
+            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
         (
             "continue",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox-image --sandbox-network "
-            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-memory "
-            "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
+            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
+            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
         ("models", "--base-url --provider"),
         ("mcp", "--sandbox"),

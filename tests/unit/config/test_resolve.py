@@ -49,6 +49,7 @@ SAMPLES: dict[str, tuple[object, object]] = {
     "sandbox_compose_project": ("one", "two"),
     "sandbox_pids_limit": (200, 100),
     "sandbox_readonly": (False, True),
+    "sandbox_git": (False, True),
     "sandbox_memory": ("1g", "512m"),
     "sandbox_cpus": ("2", "0.5"),
     "sandbox_tmp_size": ("512m", "64m"),

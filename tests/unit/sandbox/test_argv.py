@@ -234,3 +234,10 @@ def test_other_lines() -> None:
     )  # fmt: skip
     assert inspect_argv("network", "a", "b") == ("network", "inspect", "--", "a", "b")
     assert argv.connect_argv("n", "c") == ("network", "connect", "--", "n", "c")
+
+
+def test_gits_data_is_mounted_read_only_at_the_path_where_it_is_looked_for() -> None:
+    """A19."""
+    spec = replace(PLAIN, git=Mount(source='/m,"x/.git', target="/main/.git", readonly=True))
+    line = argv.run_argv(spec, name="n", labels=())
+    assert 'type=bind,"source=/m,""x/.git","target=/main/.git",readonly,bind-nonrecursive' in line

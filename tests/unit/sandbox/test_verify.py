@@ -43,6 +43,7 @@ def changed(value: Mapping[str, Any], path: str, new: object) -> dict[str, Any]:
         replace(SPEC, networks=NetworkPlan(mode="bridge")),
         replace(SPEC, workdir='/w,s:"x"\n'),
         replace(SPEC, volumes=(Mount(source="/w/a", target="/a"), Mount(source="/w/b", target="/b", readonly=True))),
+        replace(SPEC, git=Mount(source="/main/.git", target="/main/.git", readonly=True)),
     ],
 )
 def test_container_as_asked_for_has_no_mismatch(spec: Any) -> None:
@@ -204,3 +205,13 @@ def test_filter_is_odeks_own_however_the_client_spaces_it() -> None:
     compact = json.dumps(json.loads(profile_data()), separators=(",", ":"))
     options = ["no-new-privileges", f"seccomp={compact}"]
     assert inspect_mismatches(changed(inspected(SPEC), "HostConfig.SecurityOpt", options), spec, nonce=NONCE) == ()
+
+
+def test_gits_data_that_is_missing_writable_or_not_asked_for_is_a_mismatch() -> None:
+    """A19: what is shared for git is compared like every other mount."""
+    git = Mount(source="/main/.git", target="/main/.git", readonly=True)
+    with_git = replace(SPEC, git=git)
+    assert "shared folders" in inspect_mismatches(inspected(SPEC), with_git, nonce=NONCE)[0]
+    assert "shared folders" in inspect_mismatches(inspected(with_git), SPEC, nonce=NONCE)[0]
+    writable = inspected(replace(SPEC, git=replace(git, readonly=False)))
+    assert "shared folders" in inspect_mismatches(writable, with_git, nonce=NONCE)[0]
