@@ -110,25 +110,15 @@ class Running:
         self._on_stdout = on_stdout or self._stdout.feed
         self._on_stderr = on_stderr or self._stderr.feed
         self._timed_out = False
-        with_pipe = hold_stdin or stdin is not None
         try:
             self._selector = selectors.DefaultSelector()  # first: without a descriptor for it nothing is started
         except OSError as error:
             raise _not_started(argv, error) from error
         try:
-            self._child = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE if with_pipe else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env=dict(env),
-                cwd=cwd,
-                start_new_session=True,
-            )
-        except OSError as error:
+            self._child = _spawn(argv, env=env, cwd=cwd, with_pipe=hold_stdin or stdin is not None)
+        except ExecutableMissing:
             self._selector.close()
-            raise _not_started(argv, error) from error
+            raise
         self._pending = memoryview(stdin or b"")
         self._hold_stdin = hold_stdin
         self._stdin_refused = False
@@ -338,6 +328,25 @@ def run_attached(argv: tuple[str, ...], *, env: Mapping[str, str]) -> int:
     try:
         with subprocess.Popen(argv, env=dict(env)) as child:
             return child.wait()
+    except OSError as error:
+        raise _not_started(argv, error) from error
+
+
+def _spawn(
+    argv: tuple[str, ...], *, env: Mapping[str, str], cwd: str | None, with_pipe: bool
+) -> subprocess.Popen[bytes]:
+    """Start a child in a session of its own; it inherits no descriptor. `with_pipe`: its stdin is one."""
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE if with_pipe else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
     except OSError as error:
         raise _not_started(argv, error) from error
 

@@ -26,6 +26,7 @@ TOOL_TOKENS = 30
 ODEK_NOTE = "[odek]"
 """how what odek itself says in the user's place begins"""
 _NO_WORDS = Message(role="assistant", content=f"{ODEK_NOTE} (no reply)")
+_WINDOW_SHARE = 3 / 4  # of the window for what is sent: the estimate is rough, and the reply needs room
 _TARGET = 2 / 3  # of the budget: where trimming stops
 _RESULT_SHARE = 4  # one result may take this part of the budget
 _LEAST_RESULT_CHARACTERS = 2000
@@ -50,6 +51,46 @@ class _Group:
     first: int
     end: int
     droppable: bool
+
+
+class ContextWindow:
+    """Chooses what is sent of one conversation, and remembers how far that is trimmed."""
+
+    def __init__(self, window: Callable[[int], int | None]) -> None:
+        """`window` is Model.window."""
+        self._window = window
+        self.trim = UNTRIMMED
+
+    def view(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
+        """Return what is sent of `messages`: as much as fits the model's window, as far as that is known."""
+        view = trimmed(messages, self.trim)
+        fitting = self._fitting(messages, tools, view)
+        if fitting != self.trim:
+            self.trim = fitting
+            view = trimmed(messages, fitting)
+        return view
+
+    def shrink(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], view: Sequence[Message]
+    ) -> tuple[Message, ...] | None:
+        """Return a smaller view than one that was refused as too long, None when nothing more can be left out.
+
+        The refusal may have said how large the window is.
+        """
+        fitting = self._fitting(messages, tools, view)
+        smaller = fitting if trimmed(messages, fitting) != view else trim_further(messages, self.trim)
+        if smaller is None:
+            return None
+        self.trim = smaller
+        return trimmed(messages, smaller)
+
+    def _fitting(self, messages: Sequence[Message], tools: Sequence[ToolSpec], view: Sequence[Message]) -> TrimState:
+        """Return the state with which `view` fits the model's window, if that is known."""
+        size = estimate_tokens(view, tools)
+        window = self._window(size)
+        if window is None or size <= window * _WINDOW_SHARE:
+            return self.trim
+        return trim_to(messages, tools, self.trim, int(window * _WINDOW_SHARE))
 
 
 def estimate_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from odek.agent.budget import NO_BUDGET, Budget, Spending, allowed_calls, exceeded_limit, render_spending
 from odek.agent.calls import CallRunner
-from odek.agent.context_window import ODEK_NOTE, UNTRIMMED, TrimState, estimate_tokens, trim_further, trim_to, trimmed
+from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
 from odek.cancel import CancelToken, current_token, time_limit, use_token
 from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
 from odek.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from odek.tools.registry import Toolbox
 
 MAX_SHRINKS = 3
-_WINDOW_SHARE = 3 / 4  # of the window for what is sent: the estimate is rough, and the reply wants room
 _LONG_TOKENS = 4000  # no window in use is smaller
 _LAST_WORDS = 2000  # characters of the model's last text that a task without a summary ends with
 
@@ -100,7 +99,7 @@ class Agent:
         self._arrived = ""
         """the text of the reply that is being written"""
         self._runner = CallRunner(tools, sink, parallel=parallel_calls)
-        self._trim = UNTRIMMED
+        self._window = ContextWindow(lambda size: self.model.window(size))
         self._started = now()
         self._task_place = len(self.messages)
         self._spent = Spending()
@@ -174,31 +173,13 @@ class Agent:
 
     def _ask(self, iteration: int, tools: tuple[ToolSpec, ...]) -> Reply:
         self._sink(RequestStarted(iteration=iteration))
-        view, size = self._view(tools)
+        view = self._window.view(self.messages, tools)
         reply = self._complete(view, tools)
         self.usage = self.usage + reply.usage
-        before = self._spent
-        self._spent = replace(before, requests=before.requests + 1, usage=before.usage + _or_estimate(reply, size))
+        used = _or_estimate(reply, view, tools)
+        self._spent = replace(self._spent, requests=self._spent.requests + 1, usage=self._spent.usage + used)
         self._sink(ModelReplied(reply=reply, iteration=iteration))
         return reply
-
-    def _view(self, tools: tuple[ToolSpec, ...]) -> tuple[tuple[Message, ...], int]:
-        """Return what of the messages is sent, shortened to the model's window if that is known, and its size."""
-        view = trimmed(self.messages, self._trim)
-        size = estimate_tokens(view, tools)
-        fitting = self._trimmed_to_window(tools, size)
-        if fitting == self._trim:
-            return view, size
-        self._trim = fitting
-        view = trimmed(self.messages, self._trim)
-        return view, estimate_tokens(view, tools)
-
-    def _trimmed_to_window(self, tools: tuple[ToolSpec, ...], size: int) -> TrimState:
-        """Return the state with which a view that now has `size` tokens fits the model's window, if that is known."""
-        window = self.model.window(size)
-        if window is None or size <= window * _WINDOW_SHARE:
-            return self._trim
-        return trim_to(self.messages, tools, self._trim, int(window * _WINDOW_SHARE))
 
     def _complete(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         """Return the reply; a request that the provider finds too long is shortened and sent again (B42)."""
@@ -209,17 +190,17 @@ class Agent:
                 return self._send(view, tools)
             except ModelError as error:
                 if doubt:  # it was not the length: the first refusal counts
-                    self._trim = doubt[1]
+                    self._window.trim = doubt[1]
                     raise doubt[0] from error
                 if not error.context_overflow and not (error.maybe_context_overflow and self._is_long(view, tools)):
                     raise
-                smaller = self._trim_after_overflow(view, tools) if shrinks < MAX_SHRINKS else None
+                before = self._window.trim
+                smaller = self._window.shrink(self.messages, tools, view) if shrinks < MAX_SHRINKS else None
                 if smaller is None:
                     raise (_too_long(error) if error.context_overflow else error) from error
-                doubt = None if error.context_overflow else (error, self._trim)
+                doubt = None if error.context_overflow else (error, before)
                 shrinks += 1
-                self._trim = smaller
-                view = trimmed(self.messages, smaller)
+                view = smaller
                 self._sink(
                     WarningIssued(text="the conversation is too long for the model; older parts of it are left out")
                 )
@@ -227,14 +208,6 @@ class Agent:
     def _is_long(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> bool:
         """Return whether a refusal of this request may be due to its length."""
         return estimate_tokens(view, tools) >= _LONG_TOKENS
-
-    def _trim_after_overflow(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> TrimState | None:
-        """Return the state after a request was refused as too long, None when nothing more can be left out.
-
-        The refusal may have said how large the window is.
-        """
-        fitting = self._trimmed_to_window(tools, estimate_tokens(view, tools))
-        return fitting if trimmed(self.messages, fitting) != view else trim_further(self.messages, self._trim)
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         self._arrived = ""
@@ -354,11 +327,11 @@ def _is_filtered(stop: str) -> bool:
     return any(part in reason for part in _FILTERED)
 
 
-def _or_estimate(reply: Reply, request_tokens: int) -> Usage:
-    """Return what `reply` cost as the provider counted it, estimated when it did not."""
+def _or_estimate(reply: Reply, view: Sequence[Message], tools: Sequence[ToolSpec]) -> Usage:
+    """Return what a request with `view` and its `reply` cost as the provider counted it, estimated when it did not."""
     used = reply.usage
     return Usage(
-        input_tokens=used.input_tokens or request_tokens,
+        input_tokens=used.input_tokens or estimate_tokens(view, tools),
         output_tokens=used.output_tokens or estimate_tokens((reply.message,), ()),
     )
 
