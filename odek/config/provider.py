@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 Provider = Literal["openai", "anthropic"]
 
-PROVIDERS: tuple[Provider, ...] = ("openai", "anthropic")
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
