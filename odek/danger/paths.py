@@ -81,11 +81,7 @@ _SYSTEM = frozenset(
     Applications private Volumes nix snap
     """.split()
 )
-_MOVABLE = frozenset(
-    """
-    root var opt srv home Users mnt media private Volumes
-    """.split()
-)
+_MOVABLE = frozenset("root var opt srv home Users mnt media private Volumes".split())
 """system writable_root in which a workspace of one's own is ordinary ground"""
 _UNREADABLE = frozenset(("etc", "usr", "bin", "lib", "lib64", "var", "opt", "boot", "sbin"))
 _READABLE = (

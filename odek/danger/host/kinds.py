@@ -204,6 +204,9 @@ def _video(rule: HostRule, value: str, at: At) -> None:
     rule.places.require_without(value, r"(?s)\A(?!.{4}ftyp)", at.cwds)
 
 
+_BLOCK_NUMBERS = frozenset("bs ibs obs count skip seek status conv iflag oflag cbs".split())
+
+
 def _block(rule: HostRule, value: str, at: At) -> None:
     """`dd`: `if=`, `of=`, and numbers."""
     name, _, given = value.partition("=")
@@ -211,19 +214,7 @@ def _block(rule: HostRule, value: str, at: At) -> None:
         rule.places.read(given, at.cwds)
     elif name == "of":
         rule.places.write(given, at.cwds)
-    elif name not in (
-        "bs",
-        "ibs",
-        "obs",
-        "count",
-        "skip",
-        "seek",
-        "status",
-        "conv",
-        "iflag",
-        "oflag",
-        "cbs",
-    ) or not re.fullmatch(r"[\w,]+", given):
+    elif name not in _BLOCK_NUMBERS or not re.fullmatch(r"[\w,]+", given):
         raise ValueError
 
 

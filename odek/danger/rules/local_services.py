@@ -126,11 +126,7 @@ _URL_OPTIONS = frozenset(
     """.split()
 )
 """options of curl and wget that name no destination"""
-_CONNECT_OPTIONS = frozenset(
-    """
-    -z -v -w -q -n -N -4 -6 -c -W -i
-    """.split()
-)
+_CONNECT_OPTIONS = frozenset("-z -v -w -q -n -N -4 -6 -c -W -i".split())
 
 _CLIENTS: Mapping[str, Callable[[Arguments], Hosts]] = {
     **dict.fromkeys(("redis-cli", "valkey-cli"), _of_redis),

@@ -6,31 +6,8 @@ import re
 
 from odek.danger.call import Call
 from odek.danger.options import Arguments, parse_arguments
-from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SYSTEM, Path
+from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SYSTEM, Path, table
 
-_SSH_VALUES = (
-    "-b",
-    "-c",
-    "-D",
-    "-E",
-    "-e",
-    "-F",
-    "-I",
-    "-i",
-    "-J",
-    "-L",
-    "-l",
-    "-m",
-    "-O",
-    "-o",
-    "-p",
-    "-Q",
-    "-R",
-    "-S",
-    "-W",
-    "-w",
-    "-B",
-)
 _SSH_RUNS = re.compile(
     r"\s*(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|match|include|pkcs11provider|securitykeyprovider|proxyusefdpass)\b",
     re.IGNORECASE,
@@ -55,7 +32,7 @@ def check_transfer(call: Call, _path: Path, arguments: Arguments) -> None:
 
 def check_ssh(call: Call, _path: Path, _arguments: Arguments) -> None:
     """`ssh`, `scp`, `sftp`: options that run a local command."""
-    parsed = parse_arguments(call.arguments, _SSH_VALUES, stop=True)
+    parsed = parse_arguments(call.arguments, table().values["ssh"], stop=True)
     for value in parsed.values("-o"):
         if _SSH_RUNS.match(value):
             call.add(EXEC, "command", "runs a local command from an option")

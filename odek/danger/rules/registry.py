@@ -44,35 +44,9 @@ _MORE: Mapping[str, _More] = {
 _SHOWS_NO_VALUES = frozenset(
     ("ls", "date", "pwd", "which", "basename", "dirname", "realpath", "readlink", "mkdir", "touch")
 )
-_LISTS_BELOW = frozenset(
-    """
-    find gfind fd fdfind grep egrep fgrep rg ag ls
-    """.split()
-)
-_FILTERS = frozenset(
-    """
-    sort uniq head tail grep egrep fgrep rg cat tac shuf
-    """.split()
-)
-_NUMBERS = frozenset(
-    (
-        "date",
-        "nproc",
-        "uname",
-        "arch",
-        "hostname",
-        "wc",
-        "id",
-        "whoami",
-        "uuidgen",
-        "getconf",
-        "seq",
-        "tput",
-        "bc",
-        "expr",
-        "sha256sum",
-    )
-)
+_LISTS_BELOW = frozenset("find gfind fd fdfind grep egrep fgrep rg ag ls".split())
+_FILTERS = frozenset("sort uniq head tail grep egrep fgrep rg cat tac shuf".split())
+_NUMBERS = frozenset("date nproc uname arch hostname wc id whoami uuidgen getconf seq tput bc expr sha256sum".split())
 
 
 def check_table(call: Call) -> None:

@@ -63,6 +63,8 @@ class Table:
     """options whose value may be an argument of its own, by program"""
     flags: dict[str, frozenset[str]] = field(default_factory=dict)
     """options in front of a subcommand that take no value, by program"""
+    wrapper: dict[str, frozenset[str]] = field(default_factory=dict)
+    """options in front of the command that a program runs which take a value, by program"""
     written: dict[Path, Operands] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
     """programs whose single-dash options are words"""
@@ -106,6 +108,8 @@ def parse_table(text: str) -> Table:
                 _add_values(found, program, names.split())
         elif kind == "flags":
             found.flags.update(dict.fromkeys(_names(reason), frozenset(names.split())))
+        elif kind == "wrapper":
+            found.wrapper.update(dict.fromkeys(_names(reason), frozenset(names.split())))
         elif kind == "whole":
             found.whole = frozenset(_names(names))
         elif kind == "written":

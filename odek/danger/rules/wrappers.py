@@ -8,60 +8,17 @@ from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.risk import Scope
 from odek.danger.rules.environment import check_assignment
-from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
+from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM, table
 from odek.danger.shell import abstract_text
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_VALUES: dict[str, tuple[str, ...]] = {
-    "env": ("-u", "--unset", "-C", "--chdir", "-S", "--split-string"),
-    "nice": ("-n", "--adjustment"),
-    "ionice": ("-c", "-n", "-p", "-P", "-u", "--class", "--classdata"),
-    "stdbuf": ("-i", "-o", "-e", "--input", "--output", "--error"),
-    "time": ("-f", "--format", "-o", "--output"),
-    "timeout": ("-k", "--kill-after", "-s", "--signal"),
-    "exec": ("-a",),
-    "watch": ("-n", "--interval"),
-    "sudo": (
-        "-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "-R", "-T", "--user", "--group", "--prompt", "--chdir",
-    ),
-    "doas": ("-u", "-C", "-a"),
-    "chrt": ("-p",),
-    "taskset": (),
-    "numactl": ("-N", "-m", "-C", "--cpunodebind", "--membind", "--interleave"),
-    "strace": ("-e", "-o", "-p", "-s", "-u", "-E", "-a", "-I", "-O", "-S", "-P", "-b", "-X"),
-    "ltrace": ("-e", "-o", "-p", "-s", "-u", "-n", "-l"),
-    "xvfb-run": ("-e", "-f", "-n", "-p", "-s", "-w", "--error-file", "--auth-file", "--server-num", "--server-args"),
-    "flock": ("-w", "--timeout", "-E", "-c", "--command"),
-    "chronic": (),
-    "xargs": (
-        "-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s", "--arg-file", "--delimiter", "--max-args", "--max-lines",
-        "--max-procs", "--max-chars", "--process-slot-var", "--replace-with",
-    ),
-    "parallel": (
-        "-j", "--jobs", "-a", "--arg-file", "-n", "-N", "-S", "--sshlogin", "-I", "-d", "--delay", "--timeout",
-        "--colsep",
-    ),
-    "dotenv": ("-e", "-f", "--file", "-p", "-v"),
-    "setarch": (),
-    "bundle": (),
-    "poetry": ("-C", "--directory", "-P", "--project"),
-    "uv": (
-        "--directory", "--project", "--with", "--extra", "--group", "--package", "-p", "--python", "--from",
-        "--env-file",
-        "--with-requirements", "--only-group", "--index-url", "--with-editable",
-    ),
-    "uvx": ("--with", "--from", "-p", "--python", "--index-url"),
-    "pipx": ("--spec", "--python", "--index-url", "--pip-args"),
-    "npx": ("-p", "--package", "-w", "--workspace"),
-    "conda": ("-n", "--name", "-p", "--prefix", "--cwd"),
-}  # fmt: skip
 _PRIVILEGED = frozenset(("sudo", "doas"))
 _POSITIONALS = {"timeout": 1, "chrt": 1, "taskset": 1, "flock": 1, "setarch": 1, "faketime": 1}
 _RUNNERS = frozenset(("run", "exec", "x", "dlx", "tool"))
 
 
 def _parsed(call: Call) -> Arguments:
-    return parse_arguments(call.arguments, _VALUES.get(call.program, ()), stop=True)
+    return parse_arguments(call.arguments, table().wrapper.get(call.program, ()), stop=True)
 
 
 def check_wrapper(call: Call) -> None:
@@ -140,7 +97,7 @@ def check_run_subcommand(call: Call) -> None:
     words = _parsed(call).operands
     if not words or words[0] not in _RUNNERS:
         return
-    inner = parse_arguments(words[1:], _VALUES.get(call.program, ()), stop=True).operands
+    inner = parse_arguments(words[1:], table().wrapper.get(call.program, ()), stop=True).operands
     if inner and abstract_text.is_exact(inner[0]):
         call.run(inner, ignore_unknown=True)
 

@@ -18,6 +18,7 @@ option write | | sort -o
 written last | | cp
 values | git, hub | -C --git-dir
 flags | git | -p
+wrapper | nice | -n --adjustment
 whole | | find
 """
 
@@ -40,6 +41,7 @@ def test_rows_are_read() -> None:
         },
         values={"git": git, "hub": git, "sort": frozenset({"-o"})},
         flags={"git": frozenset({"-p"})},
+        wrapper={"nice": frozenset({"-n", "--adjustment"})},
         written={("cp",): "last"},
         whole=frozenset({"find"}),
         branching=frozenset({"npm", "yarn"}),
