@@ -129,11 +129,6 @@ class Toolbox:
         """lines for the system prompt"""
         return tuple(tool.advice for tool in self._tools.values() if tool.advice)
 
-    def call(self, call: ToolCall) -> ToolResult:
-        """Carry out one `call`, all steps of it."""
-        (prepared,) = self.prepare([call])
-        return self.run(self.authorize(prepared))
-
     def prepare(self, calls: Sequence[ToolCall]) -> tuple[PreparedCall, ...]:
         """Check the `calls` of a reply, and ask one question about what several of them need (R-72)."""
         prepared = tuple(map(self._prepare, calls))

@@ -34,7 +34,13 @@ def run_tool(tool: Tool, executor: Executor | None = None, gate: Gate | None = N
 def call_tool(tool: Tool, executor: Executor | None = None, gate: Gate | None = None, **arguments: Any) -> ToolResult:
     """Return the result of a call of the model, on its whole way through a toolbox."""
     call = ToolCall(id="1", name=tool.name, arguments=json.dumps(arguments))
-    return Toolbox((tool,), workspace(executor, gate)).call(call)
+    return carry_out(Toolbox((tool,), workspace(executor, gate)), call)
+
+
+def carry_out(tools: Toolbox, call: ToolCall) -> ToolResult:
+    """Return the result of one call, after all its steps."""
+    (prepared,) = tools.prepare([call])
+    return tools.run(tools.authorize(prepared))
 
 
 class FakeToolbox:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fakes.layering import bare_host, make_layers
+from fakes.tools import carry_out
 from support.sandboxes import Boxes, output
 
 from odek.app.tools import make_toolbox
@@ -45,7 +46,7 @@ def caller(executor: Executor, box: Container | None) -> Call:
         environment_block="",
         applied=dict,
     )
-    return lambda name, **arguments: tools.call(ToolCall(id="1", name=name, arguments=json.dumps(arguments)))
+    return lambda name, **arguments: carry_out(tools, ToolCall(id="1", name=name, arguments=json.dumps(arguments)))
 
 
 def fill(root: Path) -> None:

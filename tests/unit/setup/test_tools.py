@@ -14,7 +14,7 @@ from fakes.approver import Answers
 from fakes.containers import FACTS
 from fakes.executor import FakeExecutor, command_result
 from fakes.layering import bare_host, make_layers
-from fakes.tools import workspace, wrap
+from fakes.tools import carry_out, workspace, wrap
 
 from odek.app.tool_names import validate_tool_names
 from odek.app.tools import TOOLS, make_gatekeeper, make_toolbox, real_path
@@ -54,7 +54,7 @@ def toolbox(
 
 
 def call(tools: Toolbox, name: str, arguments: str) -> ToolResult:
-    return tools.call(ToolCall(id="1", name=name, arguments=arguments))
+    return carry_out(tools, ToolCall(id="1", name=name, arguments=arguments))
 
 
 @pytest.mark.parametrize("sandboxed", [True, False])
@@ -349,5 +349,5 @@ def test_answer_of_a_card_reaches_the_writes_and_reads_of_its_calls(answer: str)
     results = [tools.run(tools.authorize(prepared)) for prepared in tools.prepare([write, read])]
     assert [result.failed for result in results] == [answer == "d"] * 2
     assert (executor.files.get(".envrc") == b"x", len(approver.prompts)) == (answer == "a", 1)
-    assert tools.call(write).failed
+    assert carry_out(tools, write).failed
     approver.assert_all_used()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate, WriteGate
-from fakes.tools import run_tool, workspace
+from fakes.tools import carry_out, run_tool, workspace
 
 from odek.errors import FileAccessDenied
 from odek.model.types import ToolCall
@@ -350,12 +350,12 @@ def test_what_a_model_was_shown_of_a_secret_does_not_come_back_into_the_file() -
     """F-50: the way round: read through the redaction, write the very same lines."""
     executor = FakeExecutor(files={"a.txt": SECRET})
     tools = Toolbox((READ_FILE, WRITE_FILE), workspace(executor), redact=Redactor(["hunter2hunter2"]))
-    shown = tools.call(ToolCall(id="1", name="read_file", arguments=json.dumps({"path": "a.txt"}))).text
+    shown = carry_out(tools, ToolCall(id="1", name="read_file", arguments=json.dumps({"path": "a.txt"}))).text
     lines = [line.partition("|")[2] for line in shown.split("\n") if "|" in line]
     assert lines == MARKED.splitlines()
     content = "\n".join(lines) + "\n"
-    written = tools.call(
-        ToolCall(id="2", name="write_file", arguments=json.dumps({"path": "a.txt", "content": content}))
+    written = carry_out(
+        tools, ToolCall(id="2", name="write_file", arguments=json.dumps({"path": "a.txt", "content": content}))
     )
     assert (written.failed, executor.files) == (True, {"a.txt": SECRET})
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes.executor import FakeExecutor, command_result
 from fakes.gates import FakeGate
-from fakes.tools import workspace
+from fakes.tools import carry_out, workspace
 
 from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied, Interrupted, OdekError, StateFileError
@@ -51,46 +51,46 @@ def error(message: str) -> ToolResult:
 
 def test_call_gives_the_tool_its_arguments_and_returns_its_result() -> None:
     probe = Probe(ToolResult(text="r", failed=True))
-    assert toolbox(probe).call(call()) == ToolResult(text="r", failed=True)
+    assert carry_out(toolbox(probe), call()) == ToolResult(text="r", failed=True)
     assert probe.seen == [{"text": "x"}]
 
 
 def test_call_names_the_tools_when_there_is_no_such_tool() -> None:
     """R-80: a structured error, with the name shown safely."""
     tools = toolbox(Probe(), Probe(name="other"))
-    assert tools.call(call(name="ba\x1bsh")) == error('tool "ba\\x1bsh" not found; the tools are: probe, other')
-    assert toolbox().call(call()) == error('tool "probe" not found; the tools are: none')
+    assert carry_out(tools, call(name="ba\x1bsh")) == error('tool "ba\\x1bsh" not found; the tools are: probe, other')
+    assert carry_out(toolbox(), call()) == error('tool "probe" not found; the tools are: none')
 
 
 @pytest.mark.parametrize("arguments", ["", "{half", "[]", '{"text":1}', '{"text":"\\ud800"}'])
 def test_call_does_not_reach_the_tool_with_wrong_arguments(arguments: str) -> None:
     probe = Probe()
-    result = toolbox(probe).call(call(arguments))
+    result = carry_out(toolbox(probe), call(arguments))
     assert (json.loads(result.text)["error"].partition(":")[0], result.failed) == ("invalid arguments", True)
     assert probe.seen == []
 
 
 def test_call_says_which_arguments_were_ignored() -> None:
-    result = toolbox(Probe()).call(call('{"text":"x","cwd":"/","\\n":1}'))
+    result = carry_out(toolbox(Probe()), call('{"text":"x","cwd":"/","\\n":1}'))
     assert result == ToolResult(text='ok\nnote: unknown arguments were ignored: "cwd", "\\n"')
 
 
 def test_call_turns_a_refused_file_into_a_result() -> None:
     probe = Probe(FileAccessDenied('"x" leaves the workspace'))
-    assert toolbox(probe).call(call()) == error('"x" leaves the workspace')
+    assert carry_out(toolbox(probe), call()) == error('"x" leaves the workspace')
 
 
 def test_call_reports_a_bug_as_a_failed_call() -> None:
     """R-80: a crash in one tool does not end the run."""
     probe = Probe(ZeroDivisionError("division\x07by zero"))
-    assert toolbox(probe).call(call()) == error("bug in tool probe: ZeroDivisionError: division\\x07by zero")
+    assert carry_out(toolbox(probe), call()) == error("bug in tool probe: ZeroDivisionError: division\\x07by zero")
 
 
 @pytest.mark.parametrize("ending", [Interrupted(2), OdekError("the sandbox is gone"), StateFileError("x")])
 def test_call_lets_pass_what_ends_the_run(ending: BaseException) -> None:
     """R-42: a broken executor ends the run, it does not become text."""
     with pytest.raises(type(ending)):
-        toolbox(Probe(ending)).call(call())
+        carry_out(toolbox(Probe(ending)), call())
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_toolbox_offers_the_enabled_tools_that_are_not_disabled(
 ) -> None:
     tools = toolbox(*(Probe(name=name) for name in "abc"), enabled=enabled, disabled=disabled)
     assert [spec.name for spec in tools.specs] == offered
-    assert [tools.call(call(name=name)).failed for name in "abc"] == [name not in offered for name in "abc"]
+    assert [carry_out(tools, call(name=name)).failed for name in "abc"] == [name not in offered for name in "abc"]
 
 
 def test_results_are_compact_json_that_stays_readable() -> None:
@@ -187,9 +187,11 @@ def test_results_errors_and_bugs_go_through_the_redactor() -> None:
         return text.replace("hunter2", "[REDACTED]")
 
     answers = (ToolResult(text="x hunter2"), failure("no hunter2"), ValueError("hunter2"), FileAccessDenied("hunter2"))
-    texts = [toolbox(Probe(answer), redact=redact).call(call()).text for answer in answers]
-    refused = toolbox(Probe(operations=reads), gate=FakeGate(answer="never hunter2"), redact=redact).call(call()).text
-    unknown = toolbox(redact=redact).call(call(name="hunter2")).text
+    texts = [carry_out(toolbox(Probe(answer), redact=redact), call()).text for answer in answers]
+    refused = carry_out(
+        toolbox(Probe(operations=reads), gate=FakeGate(answer="never hunter2"), redact=redact), call()
+    ).text
+    unknown = carry_out(toolbox(redact=redact), call(name="hunter2")).text
     assert [*texts, refused, unknown] == [
         "x [REDACTED]",
         '{"error":"no [REDACTED]"}',
@@ -265,7 +267,7 @@ def test_what_was_preapproved_is_what_is_checked() -> None:
     """R-72: only then does an answer on a card count for the call."""
     gate = FakeGate()
     one = call('{"path":"/workspace/sub/../a","content":"text"}', "write_file")
-    Toolbox([WRITE_FILE], workspace(FakeExecutor(), gate)).call(one)
+    carry_out(Toolbox([WRITE_FILE], workspace(FakeExecutor(), gate)), one)
     assert gate.asked == list(gate.preapproved[0][0])
 
 
@@ -305,7 +307,7 @@ def test_answer_of_a_card_reaches_the_call_that_it_was_given_for(tool: Tool, arg
 def test_answer_of_a_card_does_not_follow_a_link() -> None:
     """R-72, D-6: what was shown is the link; where it leads is asked about by itself."""
     executor = FakeExecutor(links={"x": ".git/hooks/pre-commit"})
-    result = Toolbox([WRITE_FILE], workspace(executor, Granting())).call(
-        call('{"path":"x","content":"run me"}', "write_file")
+    result = carry_out(
+        Toolbox([WRITE_FILE], workspace(executor, Granting())), call('{"path":"x","content":"run me"}', "write_file")
     )
     assert (result.failed, "asked singly" in result.text, executor.files) == (True, True, {})

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from fakes.layering import bare_host, make_layers
+from fakes.tools import carry_out
 
 from odek.app.tools import make_toolbox
 from odek.config.resolve import resolve
@@ -94,7 +95,7 @@ def tools_with(files: dict[str, bytes], commands: dict[str, CommandResult]) -> T
 
 
 def call(tools: Toolbox, name: str, **arguments: object) -> str:
-    return tools.call(ToolCall(id="1", name=name, arguments=json.dumps(arguments))).text
+    return carry_out(tools, ToolCall(id="1", name=name, arguments=json.dumps(arguments))).text
 
 
 LONG = 10_000  # characters of a line that are shown
