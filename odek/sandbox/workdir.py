@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 
+from odek import safefile
 from odek.safefile import is_inside
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, kind_at
@@ -38,7 +39,6 @@ _OF_A_HOME = (
 _NOT_SYSTEM = ("/dev/shm/", "/run/media/")
 # Every program of the machine leaves sockets, locks and secrets in them; a project in a folder below is fine.
 _SHARED_FOLDERS = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/run/shm", "/private/tmp", "/private/var/tmp"))
-_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 # O_NONBLOCK, where there is no O_PATH: a named pipe that was put there must not be waited for
 _ENTRY_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
@@ -128,7 +128,7 @@ def open_workdir(workdir: str, identity: tuple[int, int] | None) -> int:
     who may write the folder above it can put another one, or a link, in its place.
     """
     try:
-        descriptor = os.open(workdir, _FOLDER_FLAGS)
+        descriptor = os.open(workdir, safefile.WALK_FLAGS)
     except OSError as error:
         raise SandboxConfigError(
             f'the working directory "{visible(workdir)}" cannot be read: {error.strerror}',
@@ -152,7 +152,7 @@ def open_source(folder: int, relative: str) -> int:
     current = os.dup(folder)
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     for number, part in enumerate(parts, start=1):
-        flags = _FOLDER_FLAGS if number < len(parts) else _ENTRY_FLAGS
+        flags = safefile.WALK_FLAGS if number < len(parts) else _ENTRY_FLAGS
         try:
             below = os.open(part, flags, dir_fd=current)
         finally:

@@ -159,8 +159,6 @@ def _read_plain(folder: str | int, name: str) -> bytes | None:
         ) from error
 
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
 _EVERYTHING = "."
@@ -266,7 +264,7 @@ class _Copy:
     def _folder(self, folder: int, name: str, path: str, *, is_made: bool) -> None:
         if path.count("/") >= _MAX_DEPTH:
             raise OSError(errno.ENAMETOOLONG, f"folders lie in each other more than {_MAX_DEPTH} deep")
-        descriptor = os.open(name, _FOLDER, dir_fd=folder)
+        descriptor = os.open(name, safefile.FOLDER_FLAGS, dir_fd=folder)
         try:
             status = os.fstat(descriptor)
             if _identity(status) == self.own:
@@ -283,11 +281,12 @@ class _Copy:
             os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     def _file(self, folder: int, name: str, path: str) -> None:
-        source = os.open(name, _FILE, dir_fd=folder)
+        try:
+            source = safefile.open_regular(name, dir_fd=folder)
+        except safefile.NotRegular:  # exchanged since it was looked at
+            return
         try:
             status = os.fstat(source)
-            if not stat.S_ISREG(status.st_mode):  # exchanged since it was looked at
-                return
             copy = os.open(self._place(path), _NEW_FILE, 0o600)
             try:
                 while data := os.read(source, _CHUNK_BYTES):
@@ -313,10 +312,10 @@ class _Descent:
     """A descriptor that goes down folder by folder, through no link."""
 
     def __init__(self, folder: int) -> None:
-        self.descriptor = os.open(".", _FOLDER, dir_fd=folder)
+        self.descriptor = os.open(".", safefile.FOLDER_FLAGS, dir_fd=folder)
 
     def enter(self, name: str) -> None:
-        below = os.open(name, _FOLDER, dir_fd=self.descriptor)
+        below = os.open(name, safefile.FOLDER_FLAGS, dir_fd=self.descriptor)
         os.close(self.descriptor)
         self.descriptor = below
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from odek import safefile
 from odek.sandbox.argv import tmpfs_mounts
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import Expected, MountPoint, are_of_container, displaced, place_of, read_mounts
@@ -107,7 +108,7 @@ def _owner(name: str, folder: int) -> int | None:
 
 def _remove_stale(folder: int) -> None:
     """Remove what an odek that was killed in the act has left in this folder."""
-    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    readable = os.open(".", safefile.FOLDER_FLAGS, dir_fd=folder)
     try:
         with os.scandir(readable) as entries:
             stale = [entry.name for entry in entries if entry.name.startswith(_PREFIX) and _is_stale(entry)]
@@ -195,7 +196,7 @@ def _open(folder: int, volume: Mount, spec: SandboxSpec) -> int:
 
 
 def _open_git(mount: Mount) -> int:
-    root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = os.open("/", safefile.FOLDER_FLAGS)
     try:
         return open_source(root, mount.source)
     except OSError as error:
