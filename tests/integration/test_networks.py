@@ -301,6 +301,26 @@ def test_network_that_only_holds_a_configuration_is_refused(project: Project, do
     )
 
 
+@pytest.mark.parametrize("driver", ["macvlan", "ipvlan"])
+def test_network_of_another_driver_is_refused_by_name(driver: str, project: Project, docker: DockerCli) -> None:
+    """E5: also as a part of a Compose project that has a bridge network too; nothing is left out silently."""
+    project.network("front")
+    name = f"{project.name}_lan"
+    label = f"--label=com.docker.compose.project={project.name}"
+    # without a parent, on a dummy interface that the engine makes
+    made = project.engine.run("network", "create", "--driver", driver, label, name, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"the engine's kernel has no {driver}: {made.stderr.strip()}")
+    refusal = f'network "{name}" cannot be attached: its driver is "{driver}", not "bridge"'
+    try:
+        for request in (asked(name), asked(f"{project.name}_front", name), asked(project=project.name)):
+            with pytest.raises(SandboxConfigError) as error:
+                inspect_networks(request, docker)
+            assert error.value.message.startswith(refusal)
+    finally:
+        project.engine.run("network", "rm", name)
+
+
 def test_recreated_network_is_another_network(
     project: Project, docker: DockerCli, sandbox: Starter, docker_engine: Engine
 ) -> None:

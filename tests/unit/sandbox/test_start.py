@@ -356,6 +356,30 @@ def test_facts_name_the_attached_networks(scene: Scene) -> None:
     assert (facts.network, facts.internet, facts.networks) == ("attached", False, (NETWORK,))
 
 
+WAY_OUT = "a network that is internal has a way out by IPv6 in the sandbox, which this engine may not filter: "
+
+
+@pytest.mark.parametrize(
+    ("plan", "route", "internet", "said"),
+    [
+        (NetworkPlan(attached=(NETWORK,)), "ipv6=eth0\n", True, True),
+        (NetworkPlan(attached=(NETWORK,)), "", False, False),
+        (NetworkPlan(), "ipv6=eth0\n", True, True),
+        (NetworkPlan(attached=(replace(NETWORK, internal=False),)), "ipv6=eth0\n", True, False),
+        (NetworkPlan(attached=(replace(NETWORK, internal=False),)), "", True, False),
+    ],
+)
+def test_internet_is_what_was_seen_inside(
+    plan: NetworkPlan, route: str, internet: bool, said: bool, scene: Scene
+) -> None:
+    """E4, E5: a route out by IPv6 counts, whatever the network is called; the class of danger follows."""
+    scene.spec = replace(scene.spec, networks=plan)
+    docker = script(scene, check=SEEN + route)
+    docker.on("network", "inspect", "--", NETWORK.id, stdout=json.dumps([{"Name": "back", "Id": NETWORK.id}]))
+    assert scene.start().facts.internet is internet
+    assert [note.startswith(WAY_OUT) for note in scene.said] == [True] * said
+
+
 @pytest.mark.parametrize(
     ("code", "check", "words"),
     [
