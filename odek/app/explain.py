@@ -61,25 +61,9 @@ _APPROVAL_ORIGINS: Mapping[ApprovalState, str] = {
     "unknown": "it depends on networks that were not found",
 }
 Outcome = Literal["sandbox", "host", "stop"]
+Row = tuple[str, object, str]
+"""a name, a value that is fit for JSON (None: nothing, or unknown), and where it comes from"""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One value and where it comes from."""
-
-    name: str
-    value: object
-    """fit for JSON; None: nothing, or unknown"""
-    origin: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """Values that belong together."""
-
-    name: str
-    entries: tuple[Entry, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +75,8 @@ class Explanation:
     problems: tuple[str, ...] = ()
     """what a run would stop at, or fall back for, in the order in which it would meet it"""
     notes: tuple[str, ...] = ()
-    sections: tuple[Section, ...]
+    sections: Mapping[str, tuple[Row, ...]]
+    """what is known, by subject"""
     commands: tuple[tuple[str, ...], ...] = ()
     """the docker commands of the start, program first; empty when they cannot be known"""
 
@@ -105,7 +90,7 @@ def explain_run(profile: CommandProfile, config: Config, runtime: Runtime, *, at
     decision = decide_sandbox(profile, settings)
     require_permitted(decision, settings)
     if not decision.sandboxed:
-        return Explanation(outcome="host", why=decision.origin, sections=(_place(settings, decision),))
+        return Explanation(outcome="host", why=decision.origin, sections={"place": tuple(_place(settings, decision))})
     plan = plan_sandbox(config, runtime, attachments=attachments)
     policy = fallback_policy(profile, settings, decision, image_from_project=plan.request.image.chosen_by_project)
     problems = tuple(_problems(plan))
@@ -115,16 +100,16 @@ def explain_run(profile: CommandProfile, config: Config, runtime: Runtime, *, at
         why=why,
         problems=tuple(problem.message for problem in problems),
         notes=tuple(_notes(plan)),
-        sections=(
-            _place(settings, decision, *_without(plan, policy)),
-            _image(plan),
-            _network(plan),
-            _limits(plan),
-            _mounts(plan),
-            _user(plan),
-            _env(plan),
-            _approval(plan),
-        ),
+        sections={
+            "place": (*_place(settings, decision), *_without(plan, policy)),
+            "image": tuple(_image(plan)),
+            "network": tuple(_network(plan)),
+            "limits": tuple(_limits(plan)),
+            "mounts": tuple(_mounts(plan)),
+            "user": tuple(_user(plan)),
+            "env": tuple(_env(plan)),
+            "approval": tuple(_approval(plan)),
+        },
         commands=tuple(_commands(plan)),
     )
 
@@ -166,7 +151,7 @@ def _outcome(
         if not may_fall_back(problem, policy):
             reason = explain_stop(problem, policy)
             return "stop", problem.message + (f"; not on this host, because {reason}" if reason else "")
-    return "host", f"{problems[0].message}, and nobody insists on a sandbox"
+    return "host", f"{problems[0].message}, and no sandbox is demanded"
 
 
 def _notes(plan: SandboxPlan) -> Iterator[str]:
@@ -216,51 +201,37 @@ def _build_argv(plan: SandboxPlan, dockerfile: Dockerfile) -> tuple[str, ...]:
     )
 
 
-def _place(settings: Settings, decision: SandboxDecision, *more: Entry) -> Section:
-    """Return who decided between sandbox and host; `more` follows."""
-    return Section(
-        name="place",
-        entries=(
-            Entry(name="sandboxed", value=decision.sandboxed, origin=decision.origin),
-            Entry(name="explicit", value=decision.explicit, origin=decision.origin),
-            _setting(settings, "required", "require_sandbox", settings.require_sandbox),
-            *more,
-        ),
-    )
+def _place(settings: Settings, decision: SandboxDecision) -> Iterator[Row]:
+    """Yield who decided between sandbox and host."""
+    yield "sandboxed", decision.sandboxed, decision.origin
+    yield "explicit", decision.explicit, decision.origin
+    yield "required", settings.require_sandbox, settings.origin_of("require_sandbox")
 
 
-def _without(plan: SandboxPlan, policy: FallbackPolicy) -> Iterator[Entry]:
+def _without(plan: SandboxPlan, policy: FallbackPolicy) -> Iterator[Row]:
     """Yield what is known of Docker, and what its absence would mean."""
-    yield Entry(name="docker", value=which("docker", plan.runtime.host) or None, origin="PATH")
-    yield Entry(name="daemon", value=_known(plan.daemon, "") or None, origin="Docker")
+    yield "docker", which("docker", plan.runtime.host) or None, "PATH"
+    yield "daemon", _known(plan.daemon, "") or None, "Docker"
     absent: tuple[tuple[str, OdekError], ...] = (
         ("without_daemon", DaemonUnreachable("no connection", "", hint="")),
         ("without_image", ImageUnavailable("")),
     )
     for name, error in absent:
-        falls_back = may_fall_back(error, policy)
-        reason = "" if falls_back else explain_stop(error, policy)
-        yield Entry(
-            name=name,
-            value="host" if falls_back else "stop",
-            origin=reason or "nobody asked for the sandbox explicitly",
-        )
+        if may_fall_back(error, policy):
+            yield name, "host", "the sandbox was not asked for explicitly"
+        else:
+            yield name, "stop", explain_stop(error, policy) or "the sandbox was not asked for explicitly"
 
 
-def _image(plan: SandboxPlan) -> Section:
+def _image(plan: SandboxPlan) -> Iterator[Row]:
     image, dockerfile, settings = plan.request.image, plan.request.dockerfile, plan.config.settings
     local = _known(plan.local_image, None)
-    entries = [Entry(name="reference", value=image.ref, origin=image.origin)]
+    yield "reference", image.ref, image.origin
     if dockerfile is not None:
-        entries += [
-            Entry(name="dockerfile_sha256", value=dockerfile.sha256, origin=image.origin),
-            _setting(settings, "build_network", "sandbox_build_network", settings.build_network),
-        ]
-    entries += [
-        Entry(name="id", value=local.found.id if local else None, origin="Docker"),
-        Entry(name="action", value=_image_action(plan), origin="Docker"),
-    ]
-    return Section(name="image", entries=tuple(entries))
+        yield "dockerfile_sha256", dockerfile.sha256, image.origin
+        yield "build_network", settings.build_network, settings.origin_of("sandbox_build_network")
+    yield "id", local.found.id if local else None, "Docker"
+    yield "action", _image_action(plan), "Docker"
 
 
 def _image_action(plan: SandboxPlan) -> str | None:
@@ -273,25 +244,17 @@ def _image_action(plan: SandboxPlan) -> str | None:
     return "stop" if plan.request.image.is_id else "pull"
 
 
-def _network(plan: SandboxPlan) -> Section:
-    request, settings, networks = plan.request.networks, plan.config.settings, _known(plan.networks, None)
-    entries = [_setting(settings, "mode", "sandbox_network", request.mode)]
+def _network(plan: SandboxPlan) -> Iterator[Row]:
+    request, origin, networks = plan.request.networks, plan.config.settings.origin_of, _known(plan.networks, None)
+    yield "mode", request.mode, origin("sandbox_network")
     if request.names:
-        entries.append(_setting(settings, "named", "sandbox_networks", list(request.names)))
+        yield "named", list(request.names), origin("sandbox_networks")
     if request.compose_project:
-        entries.append(_setting(settings, "compose_project", "sandbox_compose_project", request.compose_project))
-    entries += [
-        Entry(
-            name="result",
-            value=networks.label if networks else None,
-            origin="Docker" if request.attaches else "mode",
-        ),
-        Entry(name="internet", value=networks.internet if networks else None, origin="result"),
-    ]
+        yield "compose_project", request.compose_project, origin("sandbox_compose_project")
+    yield "result", networks.label if networks else None, "Docker" if request.attaches else "mode"
+    yield "internet", networks.internet if networks else None, "result"
     if request.attaches:
-        attached = [_attached(network) for network in networks.attached] if networks else None
-        entries.append(Entry(name="attached", value=attached, origin="Docker"))
-    return Section(name="network", entries=tuple(entries))
+        yield "attached", [_attached(network) for network in networks.attached] if networks else None, "Docker"
 
 
 def _attached(network: Network) -> dict[str, object]:
@@ -303,77 +266,47 @@ def _attached(network: Network) -> dict[str, object]:
     }
 
 
-def _limits(plan: SandboxPlan) -> Section:
-    settings, sandbox = plan.config.settings, plan.config.settings.sandbox
-    return Section(
-        name="limits",
-        entries=(
-            _setting(settings, "pids", "sandbox_pids_limit", sandbox.pids_limit),
-            _setting(settings, "memory", "sandbox_memory", sandbox.memory.text if sandbox.memory else None),
-            _setting(settings, "cpus", "sandbox_cpus", sandbox.cpus.text if sandbox.cpus else None),
-            _setting(settings, "tmp_bytes", "sandbox_tmp_size", plan.request.limits.tmp_bytes),
-        ),
-    )
+def _limits(plan: SandboxPlan) -> Iterator[Row]:
+    sandbox, origin = plan.config.settings.sandbox, plan.config.settings.origin_of
+    yield "pids", sandbox.pids_limit, origin("sandbox_pids_limit")
+    yield "memory", sandbox.memory.text if sandbox.memory else None, origin("sandbox_memory")
+    yield "cpus", sandbox.cpus.text if sandbox.cpus else None, origin("sandbox_cpus")
+    yield "tmp_bytes", plan.request.limits.tmp_bytes, origin("sandbox_tmp_size")
 
 
-def _git(plan: SandboxPlan) -> tuple[Entry, ...]:
-    settings = plan.config.settings
-    git = find_git_data(plan.runtime.host.cwd, uid=plan.runtime.host.uid)
-    if not (settings.sandbox.git and git.mount):
-        return ()
-    return (Entry(name=git.mount.target, value=git.mount.source, origin=settings.origin_of("sandbox_git")),)
-
-
-def _mounts(plan: SandboxPlan) -> Section:
-    settings, request = plan.config.settings, plan.request
+def _mounts(plan: SandboxPlan) -> Iterator[Row]:
+    settings, request, host = plan.config.settings, plan.request, plan.runtime.host
     origin = settings.origin_of("sandbox_volumes")
-    made = dict.fromkeys(request.missing_folders, f"{origin}; the folder is made first")
-    return Section(
-        name="mounts",
-        entries=(
-            Entry(name=WORKSPACE, value=plan.runtime.host.cwd, origin="the working directory"),
-            _setting(settings, "readonly", "sandbox_readonly", settings.sandbox.readonly),
-            *(
-                Entry(name=volume.target, value=volume.source, origin=made.get(volume.source, origin))
-                for volume in request.volumes
-            ),
-            *_git(plan),
-            Entry(name="/tmp", value="tmpfs", origin="always"),
-            *((Entry(name=ATTACHMENTS, value="tmpfs", origin="--ctx"),) if request.attachments else ()),
-        ),
-    )
+    yield WORKSPACE, host.cwd, "the working directory"
+    yield "readonly", settings.sandbox.readonly, settings.origin_of("sandbox_readonly")
+    for volume in request.volumes:
+        made = "; the folder is made first" if volume.source in request.missing_folders else ""
+        yield volume.target, volume.source, origin + made
+    git = find_git_data(host.cwd, uid=host.uid)
+    if settings.sandbox.git and git.mount:
+        yield git.mount.target, git.mount.source, settings.origin_of("sandbox_git")
+    yield "/tmp", "tmpfs", "always"
+    if request.attachments:
+        yield ATTACHMENTS, "tmpfs", "--ctx"
 
 
-def _user(plan: SandboxPlan) -> Section:
+def _user(plan: SandboxPlan) -> Iterator[Row]:
     settings, host, engine = plan.config.settings, plan.runtime.host, _known(plan.described_engine, DOCKER)
-    env = dict(settings.sandbox.env)
-    user = plan.request.user or own_user(engine, uid=host.uid, gid=host.gid)
     started = "who started odek" + (", who is uid 0 in a rootless engine" if engine.rootless else "")
-    user_origin = settings.origin_of("sandbox_user") if settings.sandbox.user else started
-    home_origin = "sandbox_env" if "HOME" in env else "default"
-    return Section(
-        name="user",
-        entries=(
-            Entry(name="user", value=user, origin=user_origin),
-            Entry(name="home", value=None if "HOME" in env else DEFAULT_HOME, origin=home_origin),
-        ),
-    )
+    user = plan.request.user or own_user(engine, uid=host.uid, gid=host.gid)
+    yield "user", user, settings.origin_of("sandbox_user") if settings.sandbox.user else started
+    if "HOME" in dict(settings.sandbox.env):
+        yield "home", None, "sandbox_env"
+    else:
+        yield "home", DEFAULT_HOME, "default"
 
 
-def _env(plan: SandboxPlan) -> Section:
-    """Names only, and what a project's value would read."""
+def _env(plan: SandboxPlan) -> Iterator[Row]:
+    """Yield names only, and what a project's value would read."""
     settings, origins = plan.config.settings, _env_origins(plan.config.layers)
-    return Section(
-        name="env",
-        entries=tuple(
-            Entry(
-                name=name,
-                value="reads " + ", ".join(variables_in(value)) if name in settings.sandbox.raw_env else "set",
-                origin=origins.get(name, settings.origin_of("sandbox_env")),
-            )
-            for name, value in settings.sandbox.env
-        ),
-    )
+    for name, value in settings.sandbox.env:
+        shown = "reads " + ", ".join(variables_in(value)) if name in settings.sandbox.raw_env else "set"
+        yield name, shown, origins.get(name, settings.origin_of("sandbox_env"))
 
 
 def _env_origins(layers: Sequence[Layer]) -> Mapping[str, str]:
@@ -382,17 +315,10 @@ def _env_origins(layers: Sequence[Layer]) -> Mapping[str, str]:
     return {name: value.origin for value in found for name, _ in cast("tuple[tuple[str, str], ...]", value.value)}
 
 
-def _approval(plan: SandboxPlan) -> Section:
+def _approval(plan: SandboxPlan) -> Iterator[Row]:
     state: ApprovalState = _known(plan.approval_state, "unknown")
     request = _known(plan.approval_request, None)
-    entries = [Entry(name="state", value=state, origin=_APPROVAL_ORIGINS[state])]
+    yield "state", state, _APPROVAL_ORIGINS[state]
     if request is not None and not request.is_empty:
-        entries += [
-            Entry(name="key", value=short_id(approval_key(request)), origin="what is asked for, and where"),
-            Entry(name="asks", value=describe_plainly(request).split("\n"), origin=request.sources),
-        ]
-    return Section(name="approval", entries=tuple(entries))
-
-
-def _setting(settings: Settings, name: str, key: str, value: object) -> Entry:
-    return Entry(name=name, value=value, origin=settings.origin_of(key))
+        yield "key", short_id(approval_key(request)), "what is asked for, and where"
+        yield "asks", describe_plainly(request).split("\n"), request.sources

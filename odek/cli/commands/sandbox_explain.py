@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from odek.app.attachments import external, read_ctx_files
 from odek.app.config import load
-from odek.app.explain import Entry, Explanation, explain_run
+from odek.app.explain import Explanation, Row, explain_run
 from odek.approval.display import readable
 from odek.cli.commands.run import PROFILE
 from odek.cli.parser import CommandParser
@@ -35,8 +35,8 @@ def explanation_to_json(explanation: Explanation) -> dict[str, object]:
         "problems": list(explanation.problems),
         "notes": list(explanation.notes),
         **{
-            section.name: {entry.name: {"value": entry.value, "origin": entry.origin} for entry in section.entries}
-            for section in explanation.sections
+            subject: {name: {"value": value, "origin": origin} for name, value, origin in rows}
+            for subject, rows in explanation.sections.items()
         },
         "commands": [list(argv) for argv in explanation.commands],
     }
@@ -94,13 +94,13 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield f"  problem: {visible(problem)}"
     for note in explanation.notes:
         yield f"  note: {visible(note)}"
-    for section in explanation.sections:
-        if section.entries:
+    for subject, rows in explanation.sections.items():
+        if rows:
             yield ""
-            yield section.name
-        width = max((len(entry.name) for entry in section.entries), default=0)
-        for entry in section.entries:
-            yield from _entry_lines(entry, width)
+            yield subject
+        width = max((len(name) for name, _, _ in rows), default=0)
+        for row in rows:
+            yield from _row_lines(row, width)
     if explanation.commands:
         yield ""
         yield "commands"
@@ -112,18 +112,18 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 def _asks(explanation: Explanation) -> bool:
     return explanation.outcome == "sandbox" and any(
-        entry.value == "asked for" for section in explanation.sections for entry in section.entries
+        value == "asked for" for _, value, _ in explanation.sections["approval"]
     )
 
 
-def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
-    name = f"  {readable(entry.name):<{width}}"
-    origin = f"  ({visible(entry.origin)})"
-    if isinstance(entry.value, list):
-        yield f"{name}  {'-' if not entry.value else ''}{origin}".replace("    (", "  (")
-        yield from (f"{_INDENT}{_as_text(item)}" for item in entry.value)
+def _row_lines(row: Row, width: int) -> Iterator[str]:
+    name, value, source = row
+    begin, origin = f"  {readable(name):<{width}}", f"  ({visible(source)})"
+    if isinstance(value, list):
+        yield f"{begin}  {'-' if not value else ''}{origin}".replace("    (", "  (")
+        yield from (f"{_INDENT}{_as_text(item)}" for item in value)
     else:
-        yield f"{name}  {_as_text(entry.value)}{origin}"
+        yield f"{begin}  {_as_text(value)}{origin}"
 
 
 def _as_text(value: object) -> str:

@@ -101,8 +101,8 @@ def shown(network: Network) -> str:
 
 def sections(explanation: Explanation) -> dict[str, dict[str, tuple[object, str]]]:
     return {
-        section.name: {entry.name: (entry.value, entry.origin) for entry in section.entries}
-        for section in explanation.sections
+        subject: {name: (value, origin) for name, value, origin in rows}
+        for subject, rows in explanation.sections.items()
     }
 
 
@@ -288,7 +288,7 @@ UNSET = 'the variable "NOWHERE" is not set (./odek.json: sandbox_env.X)'
     ("layers", "seen", "outcome", "why"),
     [
         ({}, {}, "sandbox", "the default of odek run; the Docker daemon answers and everything is there"),
-        ({}, {"down": True}, "host", f"{DOWN}, and nobody insists on a sandbox"),
+        ({}, {"down": True}, "host", f"{DOWN}, and no sandbox is demanded"),
         (
             {"flags": {"sandbox": True}},
             {"down": True},
