@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
 
 from odek.cli.streams import BROKEN_PIPE_CODE, reopen_closed_streams, write_stdout
 
+TYPE_CHECKING = False  # typing alone takes longer to import than the answer to `odek version`
 if TYPE_CHECKING:
     from odek.host import Host
 

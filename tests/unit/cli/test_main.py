@@ -78,3 +78,13 @@ def test_signal_that_comes_while_a_class_is_made_ends_odek_as_any_other() -> Non
     argv = [sys.executable, "-I", "-S", "-c", _INTERRUPTED, str(ROOT)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (143, "", "odek: stopped by SIGTERM\n")
+
+
+def test_the_entry_imports_next_to_nothing() -> None:
+    """`odek version` and `odek --help` are answered before anything that costs time is there."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import odek.cli.main; "
+        "print(sorted({'typing', 're', 'enum', 'dataclasses', 'argparse', 'json', 'collections'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
