@@ -117,14 +117,14 @@ def test_killed_odek_leaves_no_container_whose_shell_ignores_its_lease(
     assert child.stdout is not None
     container = child.stdout.readline().strip()
     assert len(container) == 64
-    (watcher,) = watchers_of(container)
+    (watcher,) = await_watcher(container)
     assert os.getsid(watcher) != os.getsid(child.pid)  # no key of the terminal reaches it
     child.kill()
     child.wait()
     boxes.await_gone(child.pid)
     await_none(container)
     box = boxes.start()  # one that ends in order calls its watcher off
-    assert len(watchers_of(box.facts.id)) == 1
+    assert len(await_watcher(box.facts.id)) == 1
     assert box.close() == ""
     assert watchers_of(box.facts.id) == []
 
@@ -144,6 +144,14 @@ def test_killed_odek_leaves_no_container_that_was_restarted(boxes: Boxes, killed
 def watchers_of(container: str) -> list[int]:
     """Return the processes that wait for the end of an odek to remove a container."""
     return [pid for pid, words in command_lines() if b"odek-watcher" in words and container.encode() in words]
+
+
+def await_watcher(container: str) -> list[int]:
+    """Return the watchers of a container as soon as there is one: the kernel shows arguments a moment after the exec."""
+    deadline = time.monotonic() + 20
+    while not (found := watchers_of(container)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
 def await_none(container: str) -> None:
