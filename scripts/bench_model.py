@@ -14,7 +14,8 @@ from pathlib import Path
 
 WINDOW_TOKENS = 200_000  # of today's large models: a session of 10 000 messages does not fit
 _CALLS_AT_ONCE = 32
-_CALL = {"name": "file_info", "arguments": '{"path": "."}'}
+LOOK = {"name": "file_info", "arguments": '{"path": "."}'}
+COMMAND = {"name": "shell", "arguments": '{"command": "true"}'}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,10 @@ class ModelServer:
     requests: list[Request] = field(default_factory=list)
     replies: list[int] = field(default_factory=list)
     """calls in each reply to come; behind the last one stands the final answer"""
+    call: dict[str, str] = field(default_factory=lambda: LOOK)
+    """what each of these calls is"""
+    thinks_s: float = 0.0
+    """what an answer takes"""
     pid: int = 0
     answered_s: float = 0.0
     http: ThreadingHTTPServer = field(init=False)
@@ -79,7 +84,7 @@ class ModelServer:
     def answer(self) -> bytes:
         """Return the next answer."""
         calls = self.replies.pop(0) if self.replies else 0
-        entries = [{"id": f"call_{number}", "type": "function", "function": _CALL} for number in range(calls)]
+        entries = [{"id": f"call_{number}", "type": "function", "function": self.call} for number in range(calls)]
         message = {"role": "assistant", "content": "" if calls else "done", "tool_calls": entries}
         return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
 
@@ -91,6 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.owner.note()
         self.rfile.read(int(self.headers["Content-Length"]))
         answer = self.owner.answer()
+        time.sleep(self.owner.thinks_s)
         self.owner.answered_s = time.perf_counter()
         self._send(answer)
 

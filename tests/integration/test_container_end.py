@@ -147,7 +147,7 @@ def watchers_of(container: str) -> list[int]:
 
 
 def await_watcher(container: str) -> list[int]:
-    """Return the watchers of a container as soon as there is one: the kernel shows arguments a moment after the exec."""
+    """Return the watchers of a container once there is one; the kernel shows arguments a moment after the exec."""
     deadline = time.monotonic() + 20
     while not (found := watchers_of(container)) and time.monotonic() < deadline:
         time.sleep(0.05)

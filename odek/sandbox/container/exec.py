@@ -244,14 +244,13 @@ class Commands:
 
     def _run(self, tasks: Sequence[Task]) -> tuple[Outcome, ...]:
         self._life.require_alive()
-        outcomes = list(self._run_once(tasks, ahead=True))
-        again = [place for place, outcome in enumerate(outcomes) if outcome.spare and outcome.unrun is not None]
-        if again:  # an exec that had waited and ended without beginning has run nothing
-            for place, outcome in zip(
-                again, self._run_once([tasks[place] for place in again], ahead=False), strict=True
-            ):
-                outcomes[place] = outcome
-        self._spares.fill(at_once=len(tasks))
+        with self._spares.used_by(len(tasks)):
+            outcomes = list(self._run_once(tasks, ahead=True))
+            again = [place for place, outcome in enumerate(outcomes) if outcome.spare and outcome.unrun is not None]
+            if again:  # an exec that had waited and ended without beginning has run nothing
+                second = self._run_once([tasks[place] for place in again], ahead=False)
+                for place, outcome in zip(again, second, strict=True):
+                    outcomes[place] = outcome
         return tuple(outcomes)
 
     def _run_once(self, tasks: Sequence[Task], *, ahead: bool) -> tuple[Outcome, ...]:

@@ -8,7 +8,8 @@ without having got anything, and the text goes to an exec of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
@@ -38,7 +39,10 @@ class Spares:
         self._clock = clock
         self._lock = Lock()
         self._waiting: list[WaitingExec] = []
+        self._at_work = 0
+        """how many texts are at work"""
         self._wanted = 1
+        """as many as were at work at the same time, at most `most`"""
 
     def take(self) -> WaitingExec | None:
         """Return one that waits for a text, None when there is none."""
@@ -55,15 +59,27 @@ class Spares:
                 raise
             spare.process.close()
 
-    def fill(self, *, at_once: int = 1) -> None:
-        """Start what is missing; `at_once`: how many texts there were at the same time.
+    @contextmanager
+    def used_by(self, texts: int) -> Iterator[None]:
+        """Count so many texts as at work in the block; when none is left, what they took is started anew."""
+        with self._lock:
+            self._at_work += texts
+            self._wanted = max(self._wanted, self._at_work)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_work -= texts
+        self.fill()
+
+    def fill(self) -> None:
+        """Start what is missing, unless a text is at work, which needs the engine more.
 
         An engine that cannot start one will say so for the next command.
         """
         with self._lock:
-            self._wanted = min(max(self._wanted, at_once), self._most)
             try:
-                while len(self._waiting) < self._wanted:
+                while not self._at_work and len(self._waiting) < min(self._wanted, self._most):
                     self._waiting.append(self._start())
             except ExecutableMissing:
                 pass
