@@ -1,8 +1,8 @@
 """Foreign text laid out for a person who must decide on it (R-64, B32, B34).
 
 Beyond `text.visible`, which makes every character seen: what is neither ASCII nor a letter, a digit or a
-mark on a letter of its script is escaped, letters that are written from right to left stand between marks
-that keep their neighbours in order, runs of blanks that push something off the screen are counted instead
+mark on a letter of its script is escaped, letters that are written from right to left are put between
+marks that keep their neighbours in order, runs of blanks that push something off the screen are counted instead
 of printed, and long text is broken here, not by the terminal, so that no part of it can pose as a line of
 the prompt.
 """
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from odek.text import escaped, visible
 
-WIDTH = 66  # with the deepest indent below 80 columns, the narrowest terminal worth the name
+WIDTH = 66  # with the deepest indent below 80 columns, the narrowest usual terminal
 BLANK_RUN = 25  # a Python body indented six deep still shows as it is
-# tab and the space separators of Unicode, and the empty Braille cell, which is blank but no space
+# tab and the space separators of Unicode, and the empty Braille cell, which is blank but not a space
 _BLANKS = re.compile(rf"([ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800]{{{BLANK_RUN},}})")
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@=+%~${}()\[\]-]+")
 # The letters in these marks are strong ones from left to right. So a terminal that reorders text (UAX #9) does it
@@ -31,13 +31,13 @@ _FIRST, _NEXT, _REMARK = "  | ", "  + ", "  * "
 
 
 def readable(text: str) -> str:
-    """Return `text` on one line, long blank runs as "[4000 spaces]"; the other characters as the module has it."""
+    """Return `text` on one line, long blank runs as "[4000 spaces]", and other characters as described above."""
     pieces = _BLANKS.split(text)  # every second piece is a run
     return "".join(_counted(piece) if index % 2 else _plain(piece) for index, piece in enumerate(pieces))
 
 
 def _plain(text: str) -> str:
-    """Return `text` with everything escaped that a person might not see or might take for something else."""
+    """Return `text` with everything escaped that a person might overlook or misread."""
     if text.isascii():
         return visible(text)
     shown: list[str] = []

@@ -136,22 +136,25 @@ class Terminal:
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Keep the last line free for a question and its answer; the status is shown again afterwards."""
-        what = self._waiting.stop() if self._waiting is not None else ""
         began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.asked_s += time.monotonic() - began
-        if what:
-            self.show_status(what)
+        with self._without_status():
+            try:
+                yield
+            finally:
+                self.asked_s += time.monotonic() - began
 
     def note(self, text: str) -> None:
         self.line(f"odek: {visible_lines(text)}")
 
     def aside(self, text: str) -> None:
         """Print a note during a wait and show the status again."""
+        with self._without_status():
+            self.note(text)
+
+    @contextmanager
+    def _without_status(self) -> Iterator[None]:
         what = self._waiting.stop() if self._waiting is not None else ""
-        self.note(text)
+        yield
         if what:
             self.show_status(what)
 
