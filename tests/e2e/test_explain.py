@@ -12,7 +12,7 @@ from support.docker_log import DockerLog
 from support.odek_process import Odek
 from support.scenario import DEAD_REGISTRY, DEAD_SOCKET, tools_only
 
-IMPLICIT = "nobody insists on a sandbox"
+IMPLICIT = "no sandbox is demanded"
 
 
 @pytest.fixture
