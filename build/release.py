@@ -78,7 +78,7 @@ def assemble(files: list[Path], folder: Path, *, version: str, releases: str) ->
         except archive.NotAnArchive:
             continue
         (folder / f"{file.name}.{licenses.NAME}").write_text(licenses.render(content), "utf-8")
-    (extras / "odek.1").write_text(manpage.render_man(manpage.read_pages()), "utf-8")
+    (extras / "odek.1").write_text(manpage.render_man(manpage.read_command_docs()), "utf-8")
     completions.main(["--output", str(extras / "completions")])
     shutil.copy(ROOT / "LICENSE", extras / "LICENSE")
     (folder / "odek-extras.tar.gz").write_bytes(pack_extras(extras))

@@ -299,7 +299,7 @@ def test_manual_page_is_sound() -> None:
     if not shutil.which("groff"):
         pytest.skip("no groff here")
     manpage = load_recipe("manpage")
-    text = manpage.render_man(manpage.read_pages())
+    text = manpage.render_man(manpage.read_command_docs())
     done = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", "-Kutf8"], input=text.encode(), capture_output=True, check=False
     )
