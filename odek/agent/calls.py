@@ -83,12 +83,13 @@ class ParallelRun(Generic[T]):
 
     def _work(self) -> None:
         with use_token(CancelToken(self._cancel)):
-            while not self._cancel.cancelled:
+            while True:
                 with self._begin:
                     place = next(self._begun, None)
                 if place is None:
                     return
                 try:
+                    current_token().raise_if_cancelled()
                     self.results[place] = self._tasks[place]()
                 except BaseException as error:  # raised again in the thread that waits
                     self._ended.put(error)

@@ -179,6 +179,17 @@ def test_a_cancel_reaches_a_nested_run(depth: int, cause: Callable[[], Cancelled
     assert stopped == [type(cause())] * 2**depth
 
 
+def test_run_that_begins_too_late_ends_at_once() -> None:
+    """R-100: under a token whose cancel this thread has heard already."""
+    token = CancelToken()
+    token.cancel(partial(Interrupted, 2))
+    with use_token(token):
+        with pytest.raises(Interrupted):
+            current_token().raise_if_cancelled()
+        with pytest.raises(Interrupted):
+            run(ParallelRun([lambda: pytest.fail("begun")] * 3, limit=2))
+
+
 def test_a_cancel_of_one_run_leaves_another_alone() -> None:
     """R-100: two conversations in two threads."""
     meeting = threading.Barrier(3, timeout=PATIENCE_S)

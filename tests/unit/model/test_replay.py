@@ -12,6 +12,8 @@ import pytest
 from fakes.model import ScriptedModel, call_reply, text_reply
 
 from odek.app.model import replay_path
+from odek.cancel import CancelToken, use_token
+from odek.errors import Cancelled
 from odek.model.errors import ModelError, ModelUnreachable
 from odek.model.replay import RecordedReply, RecordingModel, ReplayModel, arrived_text, load_replay
 from odek.model.types import Message, Reply, ToolCall, Usage
@@ -133,6 +135,16 @@ def test_replies_come_in_order_and_then_no_more() -> None:
     with pytest.raises(ModelError) as caught:
         model.complete(ASK, (), nothing)
     assert caught.value.message == 'the recording "demo.jsonl" has run out after 2 replies'
+
+
+def test_cancelled_task_gets_no_reply_and_uses_none_up() -> None:
+    """R-101: as of every other model."""
+    model = replay(HEADER + '{"content": "one"}\n')
+    token = CancelToken()
+    token.cancel()
+    with use_token(token), pytest.raises(Cancelled):
+        model.complete(ASK, (), pytest.fail)
+    assert model.complete(ASK, (), nothing).message.content == "one"
 
 
 def test_expected_texts_are_looked_for_in_what_came_in_since_the_last_reply() -> None:
