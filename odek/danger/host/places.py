@@ -413,7 +413,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 def _touches(written: str, seen: str) -> bool:
     """Return whether writing `written`, perhaps with unknown parts, may change what is at `seen`."""
-    return abstract_text.may_equal(written, seen) or is_below(seen, written)
+    return seen == written or seen.startswith(f"{written}/") or abstract_text.may_equal(written, seen)
 
 
 def _shown(path: str) -> str:
