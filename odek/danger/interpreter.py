@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from odek import trusted_files
 from odek.danger.doubts import Doubts
 from odek.danger.paths import (
     Place,
@@ -27,13 +28,7 @@ from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Expander, Fields, merge_readings
 from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.parser import parse_script
-from odek.danger.shell.queries import (
-    compares_numbers,
-    is_bomb,
-    is_move,
-    leaves,
-    loop_values,
-)
+from odek.danger.shell.queries import compares_numbers, is_bomb, is_move, leaves, loop_values
 from odek.danger.shell.state import UNKNOWN, ShellState
 from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
 from odek.danger.unparsed import scan_text
@@ -113,7 +108,8 @@ class ShellInterpreter(Doubts):
     def _shortened(self, path: str, cwd: str) -> str:
         """Return one name for all names that mean the same in `cwd`, which are then looked up once."""
         ordinary = "/." not in cwd and is_below(cwd, writable_root(self._place))
-        return "x" if ordinary and _PLAIN.fullmatch(path) else path
+        plain = ordinary and _PLAIN.fullmatch(path) and not trusted_files.may_count(path.casefold())
+        return "x" if plain else path
 
     def run(self, argv: Sequence[str], state: ShellState, *, stdin: str | None, ignore_unknown: bool) -> str:
         """See call.RuleContext."""

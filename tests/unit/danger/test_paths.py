@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from odek import trusted_files
 from odek.danger.classify import classify
 from odek.danger.paths import Place, classify_read, classify_write, has_ordinary_home, is_wipe_target, trusted_name
 
@@ -238,3 +239,12 @@ def test_reading_has_a_milder_table(path: str, on_host: str, inside: str) -> Non
 def test_workspace_inside_the_sandbox_is_the_project(command: str, level: str) -> None:
     """R-84, D-6: `/workspace` is the project; what is of the container alone is nobody's system."""
     assert classify(command, SANDBOX).level.label == level
+
+
+def test_each_file_that_the_host_trusts_asks_whatever_writes_it() -> None:
+    """D-6, F11: also one whose name looks like any other, `Jenkinsfile`, and one that is named from its folder."""
+    names = sorted(trusted_files.FILES | {f"{folder}/x" for folder in trusted_files.FOLDERS} | {*trusted_files.TAILS})
+    commands = [f"touch {name}" for name in names] + [f"echo a > sub/{name}" for name in names]
+    commands += [f"cd {name.rpartition('/')[0] or '.'} && touch {name.rpartition('/')[2]}" for name in names]
+    commands += [f"cp a {name.upper()}" for name in names]
+    assert [command for command in commands if not classify(command, SANDBOX).trusted_files] == []
