@@ -199,7 +199,7 @@ def _sealing(spec: SandboxSpec) -> tuple[str, ...]:
 
     Docker's resolver forwards what it does not know to the host's, from an internal network too where that
     one listens on a loopback address (engines before 25.0.5), and resolv.conf names it. 0.0.0.0 is the
-    container itself, where nobody answers; for 127.0.0.1 the client prints a warning. podman refuses it.
+    container itself, where nothing answers; for 127.0.0.1 the client prints a warning. podman refuses it.
     """
     if spec.networks.internet or spec.engine.podman:
         return ()

@@ -261,7 +261,7 @@ def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
     """Return the version of the daemon.
 
     Raises DaemonUnreachable when there is none, and SandboxConfigError when something answered
-    that is no usable daemon. One more try follows a time-out: a machine that wakes up is slow.
+    that is not a usable daemon. One more try follows a time-out: a machine that wakes up is slow.
     """
     try:
         done = run_docker(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
@@ -298,7 +298,7 @@ def read_probe(done: Completed) -> str:
         )
     if done.code == 0 and version:
         return version
-    if done.code < 0:  # killed before it could tell; that is no answer about the daemon
+    if done.code < 0:  # killed before it could tell; that says nothing about the daemon
         raise SandboxConfigError(
             f"the docker client was ended by signal {-done.code} before it could ask the daemon",
             hint="try again; `docker version` must print a server version",

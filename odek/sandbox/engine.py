@@ -1,7 +1,7 @@
 """What kind of engine answers, and what follows from it for a sandbox (D-13, R-30, R-31, B11).
 
 Not every engine that takes Docker's commands keeps Docker's promises: a rootless one gives uid 0 of a
-container the files of whoever runs it and everybody else's to nobody; one with remapped users gives
+container the files of the user who runs it, and those of others to nobody; one with remapped users gives
 every file to a stranger; some cannot enforce a limit and say so nowhere but here. Each is either used
 as it must be, or refused in one sentence before anything is started.
 """

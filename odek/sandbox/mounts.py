@@ -1,9 +1,9 @@
-"""What is mounted where, as the kernel tells it: the proof that mounts are what was approved (R-33, R-37).
+"""What is mounted where, as the kernel shows it: the proof that mounts are what was approved (R-33, R-37).
 
 Docker goes by names, as root, and a name may lead elsewhere by the time it is used. What was mounted
 does not change any more, and /proc/PID/mountinfo of the container's first process tells of each mount
 which file of which file system it shows. Compared with the folders that odek holds open, that is the
-identity of a mount, told by the kernel: no program of the image has a part in it, and any user may read
+identity of a mount, shown by the kernel: no program of the image has a part in it, and any user may read
 it. `docker cp` would not do: the daemon resolves the sources anew for it.
 """
 
@@ -63,7 +63,7 @@ class Expected:
 
 
 def read_mounts(pid: int | str) -> tuple[MountPoint, ...]:
-    """Return the mounts that the process `pid` (or "self") sees, in order; () where that is not told."""
+    """Return the mounts that the process `pid` (or "self") sees, in order; () where that is not known."""
     try:
         with open(f"/proc/{pid}/mountinfo", "rb") as file:
             return parse_mounts(file.read())
@@ -79,7 +79,7 @@ def parse_mounts(data: bytes) -> tuple[MountPoint, ...]:
 def place_of(descriptor: int, here: Sequence[MountPoint]) -> Place | None:
     """Return where the open file or folder is; `here` are the mounts of this process.
 
-    None where it cannot be told: /proc is missing, this process is in a chroot, or the file system
+    None where it is not known: /proc is missing, this process is in a chroot, or the file system
     (NFS) calls whatever is mounted its root.
     """
     try:

@@ -39,7 +39,7 @@ def docker_inspect(inspected: Mapping[str, Any]) -> dict[str, Any]:
 
     podman lists the dropped capabilities one by one; what proves that none is left are the sets that
     the container really got. Its "private" process namespace is Docker's default, and its "shareable"
-    memory is private until somebody on the host starts a container that joins it.
+    memory is private until another program on the host starts a container that joins it.
     """
     host = inspected.get("HostConfig")
     host = dict(host) if isinstance(host, Mapping) else {}

@@ -6,8 +6,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-_LISTENS = 0x10000  # __SO_ACCEPTCON of the kernel: somebody takes connections
-_DATAGRAM = "0002"  # nobody connects to these, whatever is sent arrives
+_LISTENS = 0x10000  # __SO_ACCEPTCON of the kernel: a program takes connections
+_DATAGRAM = "0002"  # no program connects to these, whatever is sent arrives
 
 
 def living_sockets(folder: str) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ class SandboxSpec:
 
 
 def usual_tmp_size(memory_bytes: int | None) -> int:
-    """Return the size of /tmp that nobody has chosen: 1 GiB, or half of a memory limit where that is less."""
+    """Return the size of /tmp where none was chosen: 1 GiB, or half of a memory limit where that is less."""
     if memory_bytes is None:
         return DEFAULT_TMP_BYTES
     return max(min(DEFAULT_TMP_BYTES, memory_bytes // 2), MIN_TMP_BYTES)

@@ -246,6 +246,6 @@ def require_mountable(path: str, what: str) -> None:
         broken = "\\r\\n"
     if broken:
         raise SandboxConfigError(
-            f'{what} cannot be mounted: Docker cannot be told the characters {broken} in "{visible(path)}"',
+            f'{what} cannot be mounted: Docker does not take the characters {broken} in "{visible(path)}"',
             hint="rename the folder",
         )

@@ -151,7 +151,7 @@ def test_image_is_saved_and_loaded_by_file(odek: Odek, docker_engine: Engine, ba
     assert (saved.code, saved.stdout) == (0, f"{image_id}\n"), saved.stderr
     refused = odek.run("sandbox", "image", "load", "x.tar")
     # for a processor whose ID of the default is not shipped, the same is said in other words
-    told = r"holds another image than the expected one|cannot be told to hold the pinned default: its ID on "
+    told = r"holds another image than the expected one|cannot be verified to hold the pinned default: its ID on "
     assert (refused.code, bool(re.search(told, refused.stderr))) == (1, True), refused.stderr
     assert "give that one with --id" in refused.stderr
     loaded = odek.run("sandbox", "image", "load", "x.tar", "--id", image_id, "--json")

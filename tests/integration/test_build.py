@@ -432,7 +432,7 @@ def test_image_is_carried_by_file_and_proven(docker_engine: Engine, base_image: 
         data = bytearray(path.read_bytes())
         data[data.rindex(b"root:x:0") + 5] ^= 1
         path.write_bytes(data)
-        with pytest.raises(SandboxConfigError, match="no image that can be trusted"):
+        with pytest.raises(SandboxConfigError, match="not an image that can be trusted"):
             load_image(str(path), (image_id,), docker, name="", emit=lambda _: None)
     finally:
         docker_engine.run("rmi", "--force", name, check=False)

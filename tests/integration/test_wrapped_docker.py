@@ -53,7 +53,7 @@ def test_unreadable_answer_takes_the_real_container_down(boxes: Boxes, tmp_path:
         tmp_path / "bin",
         [{"argv": ["inspect"], "stdout": "[{]"}, {"argv": [], "real": boxes.engine.client}],
     )
-    with pytest.raises(SandboxConfigError, match="does not tell the state"):
+    with pytest.raises(SandboxConfigError, match="does not show the state"):
         boxes.start(docker=client(program))
     assert boxes.existing(os.getpid()) == []
     assert list(boxes.workdir.iterdir()) == []

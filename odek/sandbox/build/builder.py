@@ -174,7 +174,7 @@ def obtain_bases(bases: tuple[str, ...], docker: Docker, *, network: bool, emit:
     """Return (reference, ID) of the images to build on, pulling those that are missing.
 
     Raises SandboxConfigError when one cannot be had, and when one brings ONBUILD instructions to a
-    build without network: nobody has seen them, and they may fetch (D-2).
+    build without network: they were not approved, and they may fetch (D-2).
     """
     found: list[tuple[str, str]] = []
     for ref in bases:

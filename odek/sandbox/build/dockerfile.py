@@ -31,7 +31,7 @@ INSTRUCTIONS = frozenset(
     )
 )  # fmt: skip
 _WITH_HEREDOCS = ("ADD", "COPY", "RUN")
-# builders up to 2020 take the first, later ones the second: not when a backslash stands before it
+# builders up to 2020 take the first, later ones the second: not when a backslash is before it
 _CONTINUES_OLD = re.compile(r"\\[ \t]*$")
 _CONTINUES_NEW = re.compile(r"(?:(?<=[^\\])|^)\\[ \t]*$")
 _HEREDOC_START = re.compile(r"(?:^|[ \t])[0-9]*<<(?!<)")
@@ -273,7 +273,7 @@ def names_front_end(data: bytes) -> bool:
 
 
 def read_inputs(data: bytes) -> Inputs:
-    """Return what a build from `data` reads. Raises SandboxConfigError where that cannot be told."""
+    """Return what a build from `data` reads. Raises SandboxConfigError where that is not known."""
     arguments: dict[str, str] = {}
     bases: list[str] = []
     sources: list[str] = []
@@ -302,10 +302,12 @@ def _check(instruction: Instruction, stages: _Stages) -> None:
     word = instruction.word
     if word not in INSTRUCTIONS:
         if not instruction.in_heredoc:
-            raise refuse(instruction.line, instruction.text, "is no instruction that odek knows", hint=_CHECK_SPELLING)
+            raise refuse(
+                instruction.line, instruction.text, "is not an instruction that odek knows", hint=_CHECK_SPELLING
+            )
         return
     if word == "ONBUILD":
-        raise refuse(instruction.line, instruction.text, "runs later, where nobody looked at it", hint=_HINT)
+        raise refuse(instruction.line, instruction.text, "runs later, in builds that were not approved", hint=_HINT)
     if word == "FROM":
         _check_from(instruction, stages)
     elif word in ("ADD", "COPY", "RUN"):
@@ -327,7 +329,7 @@ def _check_from(instruction: Instruction, stages: _Stages) -> None:
         stages.begin(_parse_from(instruction)[1])
     elif re.fullmatch(r"\S+(?:\s+as\s+\S+)?", instruction.rest, re.IGNORECASE):
         # a builder that knows no here-documents would begin a stage here
-        raise refuse(instruction.line, instruction.text, "stands in a here-document", hint="move it out of there")
+        raise refuse(instruction.line, instruction.text, "is in a here-document", hint="move it out of there")
 
 
 def _check_flag(instruction: Instruction, flag: str, stages: _Stages) -> None:
@@ -341,7 +343,7 @@ def _check_flag(instruction: Instruction, flag: str, stages: _Stages) -> None:
         raise refuse(instruction.line, instruction.text, "asks for a network", hint=_HINT)
     if name == "--from" and not stages.has(value):
         raise refuse(
-            instruction.line, instruction.text, "copies from something that is no earlier stage; Docker would pull it",
+            instruction.line, instruction.text, "copies from what is not an earlier stage; Docker would pull it",
             hint="name the image in a FROM … AS stage of its own, and copy from that",
         )  # fmt: skip
     if name == "--mount":
@@ -349,7 +351,7 @@ def _check_flag(instruction: Instruction, flag: str, stages: _Stages) -> None:
             key, _, part = field.partition("=")
             if "$" in key or (key.strip() == "from" and not stages.has(part)):
                 raise refuse(
-                    instruction.line, instruction.text, "mounts from something that is no earlier stage",
+                    instruction.line, instruction.text, "mounts from something that is not an earlier stage",
                     hint="name the image in a FROM … AS stage of its own, and mount from that",
                 )  # fmt: skip
 
@@ -388,7 +390,7 @@ def _defaults(rest: str) -> dict[str, str]:
 
 
 def _sources(instruction: Instruction) -> tuple[str, ...]:
-    """Return the paths of the working directory that an instruction reads; "." when they cannot be told."""
+    """Return the paths of the working directory that an instruction reads; "." when they are not known."""
     flags = tuple(flag.lower() for flag in instruction.flags)
     if instruction.word == "RUN":
         # bind is what a mount is that does not say what it is

@@ -93,7 +93,7 @@ STOP_TIMEOUT_S = 10.0
 _STOPPED_S = 5.0  # for the client of a stopped command to end, on a busy machine
 _BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
 _PIPE_PATIENCE_S = 2.0  # for a program to end when its input has
-_KNOWN_MARKS = 1000  # calls whose servers are told from forgeries; their marks make one argument
+_KNOWN_MARKS = 1000  # calls whose servers are known from forgeries; their marks make one argument
 
 _HELD = (
     "the output was still held open after the command had ended, probably by a background process; "

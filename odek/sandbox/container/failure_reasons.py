@@ -1,7 +1,7 @@
 """Why did it end? What the kernel and the engine counted, put into words (R-42). The deciding parts are pure.
 
 A command that the kernel killed for its memory looks like any other that ended with 137, and a
-container that somebody removed like one that never was. The control group of the container and the
+container that was removed from outside like one that never was. The control group of the container and the
 engine's own log of events tell the difference.
 """
 
@@ -217,13 +217,13 @@ def explain_events(lines: Sequence[str]) -> str:
     if "die" not in actions:
         return ""
     if "restart" in actions:
-        return "somebody restarted it (docker restart)"
+        return "it was restarted (docker restart)"
     if "oom" in actions and not signals:
         return "the kernel ended it because the memory limit was reached; raise sandbox_memory"
     if "stop" in actions:
-        return "somebody stopped it (docker stop)"
+        return "it was stopped (docker stop)"
     if signals:
-        return f"somebody ended it from outside (docker rm or kill, signal {signals[-1]})"
+        return f"it was ended from outside (docker rm or kill, signal {signals[-1]})"
     codes = [event[-1] for event in events if event[0] == "die" and len(event) > 1]
     if codes and codes[-1] == "0":
         return "its connection to odek was cut: the docker client or the daemon was restarted"

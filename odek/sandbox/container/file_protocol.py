@@ -77,7 +77,7 @@ def _parts(path: str, *, errors: str = "strict") -> list[str]:
 
 
 def _size(path: str, errors: str) -> int:
-    """Return the bytes of `path`, 0 when Docker could not be told it: its client sends text, and what is
+    """Return the bytes of `path`, 0 when Docker cannot take it: its client sends text, and what is
     not UTF-8 would become the name of another file."""
     try:
         return len(path.encode(errors=errors))

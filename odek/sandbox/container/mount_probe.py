@@ -66,7 +66,7 @@ class NonceFile:
             self.inode = str(self.status.st_ino)
 
     def remove(self) -> None:
-        """Remove the file, and the one that the container has made beside it (scripts.CHECK).
+        """Remove the file, and the one that the container has made next to it (scripts.CHECK).
 
         What cannot be removed is swept by a later start in this folder.
         """
@@ -117,7 +117,7 @@ def _remove_stale(folder: int) -> None:
     for name in stale:
         try:
             os.unlink(name, dir_fd=folder)
-        except OSError:  # another odek was faster, or it is somebody else's
+        except OSError:  # another odek was faster, or it belongs to another user
             pass
 
 

@@ -131,7 +131,7 @@ def list_containers(docker: Docker, *, me: Owner, start_of: Callable[[int], str 
     shown = inspect(docker, "container", *owners)  # one may have gone away meanwhile
     if shown.objects is None:
         raise SandboxConfigError(
-            "Docker does not tell about the containers", hint=_TRY_AGAIN, detail=docker_output(shown.done)
+            "Docker does not describe the containers", hint=_TRY_AGAIN, detail=docker_output(shown.done)
         )
     leftovers = choose_leftovers(tuple(owners.items()), me=me, start_of=start_of)
     return tuple(describe_box(raw, owners.get(str(raw.get("Id"))), me=me, leftovers=leftovers) for raw in shown.objects)
@@ -166,7 +166,7 @@ def choose_containers(
         box = next((box for box in boxes if name == box.name or (len(name) >= 12 and box.id.startswith(name))), None)
         if box is None:
             raise SandboxConfigError(
-                f'"{visible(name)}" is no container of odek\'s',
+                f'"{visible(name)}" is not a container of odek\'s',
                 hint="`odek sandbox ls` lists them; odek removes no other",
             )
         if box.standing != "left behind" and not force:

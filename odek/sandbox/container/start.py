@@ -52,7 +52,7 @@ _LEASE_GRACE_S = 1.0
 _PIDS_FOR_SPARES = 64  # below, each process counts
 _SUFFIX_DIGITS = 6
 _LEASE_BYTES = 1 << 16
-_SWEEP_TIMEOUT_S = 5.0  # nobody is to wait for other people's leftovers
+_SWEEP_TIMEOUT_S = 5.0  # a start does not wait for other users' leftovers
 _NAME_TAKEN = "already in use"  # said by Docker and podman; an image can say it as well, and gets one more start by it
 
 
@@ -84,7 +84,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     if spec.image_volumes and not spec.engine.podman:
         probe_volumes(spec, docker, labels=world.owner.labels(nonce))
     with ExitStack() as cleanup:
-        listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs beside the start
+        listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs during the start
         cleanup.callback(listing.close)
         try:
             name, lease = _run(spec, docker, world, nonce)

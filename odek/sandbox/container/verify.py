@@ -178,7 +178,7 @@ def verify_container(
 ) -> ContainerFacts:
     """Return what is true of the container `name`. Raises SandboxConfigError when it is not the one asked for.
 
-    `nonce` is the one of the start that made it; `emit` takes notices for the user. What is told from
+    `nonce` is the one of the start that made it; `emit` takes notices for the user. What is seen from
     outside comes first: no program of the image runs as the user's before the mounts are the right ones.
     """
     with ExitStack() as cleanup:
@@ -204,7 +204,7 @@ def _inspect(docker: Docker, name: str) -> dict[str, Any]:
     shown = inspect(docker, "container", name)
     if shown.only is None:
         raise SandboxConfigError(
-            "Docker does not tell the state of the container it has just started",
+            "Docker does not show the state of the container it has just started",
             hint="the image may have ended at once; `docker events` shows what happens",
             detail=docker_output(shown.done),
         )

@@ -89,13 +89,13 @@ def parse_default_digests(data: bytes, *, pin: str) -> tuple[tuple[str, str], ..
     if index != pin.rpartition("@")[2]:
         raise SandboxConfigError(f"{FILE} belongs to {visible(truncate(str(index), 80))}, not to the pinned default")
     if not isinstance(architectures, dict):
-        raise SandboxConfigError(f'{FILE}: "architectures" is no object')
+        raise SandboxConfigError(f'{FILE}: "architectures" is not an object')
     found = [("", index)]
     for name, digests in sorted(architectures.items()):
         if not _ARCHITECTURE.fullmatch(name) or not isinstance(digests, dict) or set(digests) != _KINDS:
             raise SandboxConfigError(f'{FILE}: "{visible(truncate(name, 40))}" must hold "config" and "manifest"')
         for digest in (digests["config"], digests["manifest"]):
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-                raise SandboxConfigError(f'{FILE}: "{visible(truncate(str(digest), 80))}" ({name}) is no digest')
+                raise SandboxConfigError(f'{FILE}: "{visible(truncate(str(digest), 80))}" ({name}) is not a digest')
             found.append((name.partition("/")[0], digest))
     return tuple(found)

@@ -190,7 +190,7 @@ def look_up(ref: str, docker: Docker) -> FoundImage | None:
     if done.code in OWN_FAILURES and _ABSENT.search(done.stderr.text):
         return None
     raise SandboxConfigError(
-        f'Docker does not tell whether it has the image "{visible(ref)}" ({describe_end(done)})',
+        f'Docker does not say whether it has the image "{visible(ref)}" ({describe_end(done)})',
         hint=f"try again; `docker image inspect {visible(ref)}` shows what it says",
         detail=docker_output(done),
     )

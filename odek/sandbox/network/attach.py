@@ -101,7 +101,7 @@ def list_services(plan: NetworkPlan, containers: Sequence[Mapping[str, Any]], *,
     notes = [_several_owners(name, owners[name]) for name in shared]
     notes += _several_folders(origins)
     if omitted:
-        notes.append(f"the model is told {MAX_NAMES} of {len(owners)} service names")
+        notes.append(f"the model is shown {MAX_NAMES} of {len(owners)} service names")
     return ServiceNames(names=shown, omitted=omitted, shared=shared, notes=tuple(notes))
 
 
@@ -213,7 +213,7 @@ def _inspect(docker: Docker, kind: str, *ids: str, subject: str) -> tuple[Mappin
     shown = inspect(docker, kind, *ids)
     if shown.objects is None:
         raise SandboxConfigError(
-            f"Docker does not tell about {subject}",
+            f"Docker does not describe {subject}",
             hint="try again; `docker network ls` must list the networks",
             detail=docker_output(shown.done),
         )

@@ -32,7 +32,7 @@ _KINDS: dict[bytes, Literal["file", "folder", "link"]] = {b"0": "file", b"\0": "
 
 
 class TarError(ValueError):
-    """The file is no tar that this reader takes; the text says why."""
+    """The file is not a tar file that this reader takes; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def _apply(member: Member, changes: dict[str, str]) -> Member:
         raise TarError("it holds a sparse file")
     size = changes.get("size", str(member.size_bytes))
     if not (size.isascii() and size.isdecimal() and len(size) <= _MAX_DIGITS):
-        raise TarError("the size of an entry is no number")
+        raise TarError("the size of an entry is not a number")
     name = changes.get("path", member.name)
     return replace(
         member,
@@ -175,7 +175,7 @@ def _text(field: bytes) -> str:
 _MAX_MEMBERS = 20_000
 _MAX_DOCUMENT_BYTES = 4 << 20
 _MAX_KEPT_BYTES = 64 << 20
-_MAX_LAYER_BYTES = 256 << 30  # uncompressed, all together: ends a file that unpacks for ever
+_MAX_LAYER_BYTES = 256 << 30  # uncompressed, all together: ends a file that unpacks without end
 _BLOB = re.compile(r"blobs/sha256/([0-9a-f]{64})")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -217,7 +217,7 @@ class _Files:
 
     def blob(self, digest: object) -> _Entry:
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise TarError(f'"{visible(truncate(str(digest), 80))}" is no digest')
+            raise TarError(f'"{visible(truncate(str(digest), 80))}" is not a digest')
         return self.get(f"blobs/sha256/{digest.removeprefix('sha256:')}")
 
     def describe(self, entry: _Entry) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def read_archive(file: BinaryIO, *, shown: str) -> ArchivedImage:
     except (TarError, zlib.error, KeyError, TypeError, AttributeError) as error:
         reason = str(error) if isinstance(error, TarError) else "its descriptions make no sense"
         raise SandboxConfigError(
-            f'"{visible(shown)}" is no image that can be trusted: {reason}',
+            f'"{visible(shown)}" is not an image that can be trusted: {reason}',
             hint="make the file with `odek sandbox image save FILE`, and carry it over unchanged and uncompressed",
         ) from error
 
@@ -261,7 +261,7 @@ def _read_files(file: BinaryIO) -> _Files:
         if count >= _MAX_MEMBERS:
             raise TarError("it holds too many files")
         if name in files.entries or name in files.links:
-            raise TarError(f'"{visible(truncate(name, 120))}" stands twice in it')
+            raise TarError(f'"{visible(truncate(name, 120))}" is in it twice')
         if member.kind == "link":
             files.links[name] = _clean(posixpath.join(posixpath.dirname(name), member.target))
         elif member.kind == "file":

@@ -93,7 +93,9 @@ def load_image(
     if not wanted:
         wrong = f'"{visible(path)}" holds another image than the expected one'
         if unknown_on:
-            wrong = f'"{visible(path)}" cannot be told to hold the pinned default: its ID on {unknown_on} is not known'
+            wrong = (
+                f'"{visible(path)}" cannot be verified to hold the pinned default: its ID on {unknown_on} is not known'
+            )
         raise SandboxConfigError(
             wrong,
             hint="compare with the ID that `odek sandbox image save` printed, and give that one with --id",

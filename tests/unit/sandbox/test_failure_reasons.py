@@ -91,9 +91,9 @@ def test_explains_a_read_only_workspace_only_where_it_is_one() -> None:
     [
         (
             ["create  ", "start  ", "kill 9 ", "die  137", "destroy  "],
-            "somebody ended it from outside (docker rm or kill, signal 9)",
+            "it was ended from outside (docker rm or kill, signal 9)",
         ),
-        (["start  ", "kill 15 ", "die  143", "stop  ", "destroy  "], "somebody stopped it (docker stop)"),
+        (["start  ", "kill 15 ", "die  143", "stop  ", "destroy  "], "it was stopped (docker stop)"),
         (
             ["start  ", "oom  ", "die  137", "destroy  "],
             "the kernel ended it because the memory limit was reached; raise sandbox_memory",
@@ -104,7 +104,7 @@ def test_explains_a_read_only_workspace_only_where_it_is_one() -> None:
         ),
         (
             ["start  ", "kill 15", "die  137", "stop  ", "start  ", "restart  ", "kill 9", "die  137", "destroy  "],
-            "somebody restarted it (docker restart)",
+            "it was restarted (docker restart)",
         ),
         (["start  ", "exec_start: sh -c die", "die  3"], "its main process ended with status 3"),
         (["start  ", "oom  ", "exec_die  137"], ""),
@@ -120,7 +120,7 @@ def test_explains_the_end_of_a_container_by_the_events_of_the_engine(events: lis
 def test_asks_for_the_events_of_this_container_in_its_time() -> None:
     docker = FakeDocker()
     docker.on("events", stdout="kill 9 \ndie  137\n")
-    assert find_cause(CONTAINER_ID, docker, since_s=100.9, now_s=200.1).startswith("somebody ended it")
+    assert find_cause(CONTAINER_ID, docker, since_s=100.9, now_s=200.1).startswith("it was ended from outside")
     (call,) = docker.calls
     assert call.args[:7] == ("events", "--since", "100", "--until", "201", "--filter", f"container={CONTAINER_ID}")
 

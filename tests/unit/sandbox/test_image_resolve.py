@@ -42,7 +42,7 @@ def test_local_image_is_found_and_nothing_is_pulled(words: str) -> None:
 )
 def test_answer_that_is_no_full_id_is_no_image(words: str) -> None:
     """D-12: what is run is a full ID or nothing."""
-    with pytest.raises(SandboxConfigError, match="does not tell whether"):
+    with pytest.raises(SandboxConfigError, match="does not say whether"):
         find_image("alpine:3.22", FakeDocker().on("image", "inspect", stdout=words))
 
 
@@ -85,7 +85,7 @@ def test_image_that_docker_says_is_not_there(words: str, code: int) -> None:
 def test_lookup_that_fails_otherwise_is_not_a_missing_image(code: int, words: str) -> None:
     """D-11, D-25: nothing is pulled, since a pull that failed would lead to the host, with the image lying here."""
     docker = FakeDocker().on("image", "inspect", code=code, stderr=words)
-    with pytest.raises(SandboxConfigError, match=r'^Docker does not tell whether it has the image "alpine:3\.22"'):
+    with pytest.raises(SandboxConfigError, match=r'^Docker does not say whether it has the image "alpine:3\.22"'):
         obtain(docker)
 
 

@@ -33,7 +33,7 @@ def test_volumes_of_an_image_are_read(stdout: str, found: FoundImage) -> None:
 @pytest.mark.parametrize("volumes", ["[1]", "{", "{no}", "null null", "1", '"/a"'])
 def test_volumes_that_cannot_be_read_stop_the_start(volumes: str) -> None:
     """A16, E8: never as if there were none."""
-    with pytest.raises(SandboxConfigError, match="Docker does not tell"):
+    with pytest.raises(SandboxConfigError, match="Docker does not say"):
         look_up("i:1", FakeDocker().on("image", "inspect", stdout=f"{IMAGE_ID} {volumes}\n"))
 
 

@@ -71,7 +71,7 @@ def test_a_name_or_an_id_chooses(name: str) -> None:
 @pytest.mark.parametrize("name", ["postgres", ALIVE[:11], "odek-10-2", "", "--force"])
 def test_what_is_not_ours_is_never_removed(name: str) -> None:
     """B07: only containers with our label, by exact name or long ID."""
-    with pytest.raises(SandboxConfigError, match="no container of odek's"):
+    with pytest.raises(SandboxConfigError, match="not a container of odek's"):
         choose_containers([name], [box()], force=True)
 
 

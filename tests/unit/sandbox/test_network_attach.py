@@ -184,21 +184,21 @@ NAME_SUBJECT = 'network "front" (--sandbox-networks)'
             DockerCalls()
             .on(*LIST, stdout=listing((A, "front")))
             .on("network", "inspect", "--", A, stderr=DAEMON, code=1),
-            f"Docker does not tell about {NAME_SUBJECT}",
+            f"Docker does not describe {NAME_SUBJECT}",
         ),
         (
             lambda docker: inspect_networks(request("front"), docker),
             DockerCalls()
             .on(*LIST, stdout=listing((A, "front")))
             .on("network", "inspect", "--", A, stdout='{"a": 1}', stderr=DAEMON),
-            f"Docker does not tell about {NAME_SUBJECT}",
+            f"Docker does not describe {NAME_SUBJECT}",
         ),
         (
             lambda docker: inspect_networks(request("front"), docker),
             DockerCalls()
             .on(*LIST, stdout=listing((A, "front")))
             .on("network", "inspect", "--", A, stdout="[1]", stderr=DAEMON),
-            f"Docker does not tell about {NAME_SUBJECT}",
+            f"Docker does not describe {NAME_SUBJECT}",
         ),
         (
             lambda docker: connect_rest(PLAN, "odek-1-1", docker),
@@ -208,14 +208,14 @@ NAME_SUBJECT = 'network "front" (--sandbox-networks)'
         (
             lambda docker: service_names(PLAN, OWN, docker),
             DockerCalls().on("network", "inspect", "--", A, B, stderr=DAEMON, code=1),
-            'Docker does not tell about network "front", "back"',
+            'Docker does not describe network "front", "back"',
         ),
         (
             lambda docker: service_names(PLAN, OWN, docker),
             DockerCalls()
             .on("network", "inspect", "--", A, B, stdout=json.dumps([raw("front", A, members=(REDIS,))]))
             .on("inspect", "--type", "container", "--", REDIS, stderr=DAEMON, code=1),
-            'Docker does not tell about the containers on network "front", "back"',
+            'Docker does not describe the containers on network "front", "back"',
         ),
     ],
     ids=["list", "list project", "inspect", "object", "numbers", "connect", "members", "containers"],

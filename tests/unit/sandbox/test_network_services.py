@@ -136,7 +136,7 @@ def test_service_names_are_capped_at_twenty_and_the_rest_is_counted() -> None:
     """R-57."""
     names = tuple(f"s{number:02}" for number in range(23))
     found = list_services(PLAN, (container(C1, "x", aliases=names),), own_id=OWN)
-    assert found == ServiceNames(names=names[:20], omitted=3, notes=("the model is told 20 of 23 service names",))
+    assert found == ServiceNames(names=names[:20], omitted=3, notes=("the model is shown 20 of 23 service names",))
 
 
 def test_copies_of_one_service_share_their_name_without_a_note() -> None:

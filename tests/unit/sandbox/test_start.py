@@ -463,7 +463,7 @@ def test_unreadable_inspect_takes_the_container_down(words: str, scene: Scene) -
     """B25, R-37: fails closed."""
     scene.docker.on("inspect", stdout=words)
     script(scene, "inspect")
-    scene.fails("Docker does not tell the state of the container")
+    scene.fails("Docker does not show the state of the container")
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_failed_inspect_takes_the_container_down(code: int, hang: bool, scene: S
     """R-37, B23: words on stdout beside a failure count for nothing."""
     scene.docker.on("inspect", stdout=shown(scene.spec), code=code, hang=hang)
     script(scene, "inspect")
-    scene.fails("Docker does not tell the state of the container")
+    scene.fails("Docker does not show the state of the container")
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ def test_image_is_saved_under_its_name_when_that_is_this_image(by_name: str, sav
     ("data", "code", "message"),
     [
         (b"", 1, "Docker did not save"),
-        (b"half", 0, "no image that can be trusted"),
-        (archive().replace(LAYER, b"b layer"), 0, "no image that can be trusted"),
+        (b"half", 0, "not an image that can be trusted"),
+        (archive().replace(LAYER, b"b layer"), 0, "not an image that can be trusted"),
     ],
 )
 def test_failed_save_leaves_no_file(data: bytes, code: int, message: str, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_default_whose_id_nobody_knows_is_not_called_another_image(tmp_path: Pat
     with pytest.raises(SandboxConfigError) as refused:
         load_image(str(path), (OTHER,), FakeDocker(), name="alpine:3.22", emit=ignore, unknown_on="riscv64")
     assert refused.value.message == (
-        f'"{path}" cannot be told to hold the pinned default: its ID on riscv64 is not known'
+        f'"{path}" cannot be verified to hold the pinned default: its ID on riscv64 is not known'
     )
     assert refused.value.hint == (
         "compare with the ID that `odek sandbox image save` printed, and give that one with --id"
@@ -165,7 +165,7 @@ def test_default_whose_id_nobody_knows_is_not_called_another_image(tmp_path: Pat
 
 def test_changed_file_never_reaches_docker(tmp_path: Path) -> None:
     """D-12."""
-    with pytest.raises(SandboxConfigError, match="no image that can be trusted"):
+    with pytest.raises(SandboxConfigError, match="not an image that can be trusted"):
         load(tmp_path, FakeDocker(), data=archive().replace(LAYER, b"b layer"))
 
 
