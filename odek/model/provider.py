@@ -135,13 +135,10 @@ class UnsupportedOptions:
 
         An option that a setting asked for is not left out.
         """
-        return option in self._optional and is_refusal(error, *words) and self.add_known(option)
-
-    def add_known(self, option: str) -> bool:
-        """Note that `option` is refused; return whether it was unknown before."""
-        news = option not in self._refused
+        if option not in self._optional or option in self._refused or not is_refusal(error, *words):
+            return False
         self._refused.add(option)
-        return news
+        return True
 
 
 def is_refusal(error: ModelError, *words: str) -> bool:
