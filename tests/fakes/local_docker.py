@@ -46,13 +46,19 @@ class LocalDocker:
     ) -> DockerProcess:
         if scripts.RUN not in args:
             return self._others.start(*args, stdin=stdin, hold_stdin=hold_stdin)
-        command = args[args.index(CONTAINER_ID) + 1 :]
-        assert (args[0], command[:4], stdin is not None) == ("exec", ("sh", "-c", scripts.RUN, "sh"), True)
+        begin, (mark, init) = args[:-2], args[-2:]
+        user = f"{os.getuid()}:{os.getgid()}"
+        # B15: arguments are public, so neither a command nor a path or a content is among them
+        assert begin == (
+            *("exec", "--interactive", "--user", user, "--env", f"{scripts.CALL_VARIABLE}={mark}", CONTAINER_ID),
+            *("sh", "-c", scripts.RUN, "sh"),
+        )
+        assert stdin is not None
         env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8"}
         # not `exec`: the client of a command that was killed ends with the shell's number for it
-        argv = ("sh", "-c", 'cd "$1" && shift && "$@"', "sh", self._folder, *self._shell, *command[1:])
+        there = ("sh", "-c", 'cd "$1" && shift && "$@"', "sh", self._folder)
         return Running(
-            argv, env=env, stdin=(stdin or b"").replace(WORKSPACE.encode(), self._folder.encode()),
+            (*there, *self._shell, "-c", scripts.RUN, "sh", mark, init), env=env, stdin=stdin.replace(WORKSPACE.encode(), self._folder.encode()),
             hold_stdin=hold_stdin, limit_bytes=limit_bytes, on_stderr=on_stderr,
         )  # fmt: skip
 
@@ -63,9 +69,9 @@ class LocalDocker:
         return None
 
 
-def local_container(folder: str, shell: Sequence[str] = ("sh",)) -> Container:
+def local_container(folder: str, shell: Sequence[str] = ("sh",), env: tuple[tuple[str, str], ...] = ()) -> Container:
     """Return a container that is this machine; `folder` holds no character that a shell would read as anything else."""
     docker, numbers = LocalDocker(folder, shell), itertools.count(1)
-    spec = replace(SPEC, workdir=folder, user=f"{os.getuid()}:{os.getgid()}")
+    spec = replace(SPEC, workdir=folder, user=f"{os.getuid()}:{os.getgid()}", env=env)
     lease = docker.start("run", hold_stdin=True)
     return Container(docker, spec, FACTS, lease=lease, new_nonce=lambda: f"{next(numbers):032x}")

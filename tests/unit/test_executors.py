@@ -42,3 +42,12 @@ class TestContainer(ExecutorContract):
             pytest.skip(f"no {shell[0]} here")
         work, outside = folders(tmp_path)
         return Place(local_container(str(work), shell), work, outside, seen=str(work))
+
+
+@pytest.mark.parametrize("shell", [SHELLS[name] for name in SHELLS if shutil.which(SHELLS[name][0])], ids=" ".join)
+def test_variables_of_the_operator_arrive_byte_for_byte(shell: tuple[str, ...], tmp_path: Path) -> None:
+    """R-32, B15, B16: line ends, quotes, bytes that are not text; in no argument (fakes/local_docker.py)."""
+    env = (("A", "x\ny=z\n"), ("B", ""), ("C", "it's '$x' `y` \\ \"q\""), ("D", "\udcff"))
+    work, _ = folders(tmp_path)
+    done = local_container(str(work), shell, env).run(r'printf "%s\0" "$A" "${B-unset}" "$C" "$D"', timeout_s=30)
+    assert done.output.data.split(b"\0")[:-1] == [os.fsencode(value) for _, value in env]

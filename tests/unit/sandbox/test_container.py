@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +17,7 @@ from odek.sandbox.container import scripts
 from odek.sandbox.container.container import FILE_TIMEOUT_S, OUTPUT_LIMIT_BYTES, Container
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import COUNTERS, FORKED
-from odek.sandbox.container.scripts import pack_script, pack_text
+from odek.sandbox.container.scripts import pack_text
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.spec import Limits, SandboxSpec
 
@@ -92,24 +91,6 @@ def test_a_killed_command_is_explained_by_what_the_kernel_counted() -> None:
     )
     box.docker.on("exec", react=answer(137))
     assert box.run("kill -9 $$").notes == ()
-
-
-@pytest.mark.parametrize(
-    ("env", "prelude"),
-    [
-        ((("A", "1"),), b"export A='1'\n"),
-        ((("A", "x\ny=z\n"), ("B", "")), b"export A='x\ny=z\n'\nexport B=''\n"),
-        ((("A", "it's '$x' `y` \\ \"q\""),), b"export A='it'\\''s '\\''$x'\\'' `y` \\ \"q\"'\n"),
-        ((("A", "\udcff"),), b"export A='\xff'\n"),
-    ],
-)
-def test_environment_precedes_the_command_on_stdin(env: tuple[tuple[str, str], ...], prelude: bytes) -> None:
-    """R-32, B15, B16: byte for byte, in no argument."""
-    box = Box(replace(SPEC, env=env))
-    box.docker.on("exec", react=answer())
-    box.run("true")
-    assert box.docker.calls[0].stdin == pack_text(prelude + b"true", MARK, END, umask=0o022, apart=False)
-    assert not any("export" in argument for argument in box.docker.calls[0].args)
 
 
 def test_umask_of_the_invoking_process_reaches_the_wrapper() -> None:
@@ -392,21 +373,6 @@ def test_close_removes_the_container_when_the_lease_does_not_end_it(removal: dic
     box.docker.assert_no_client_left()
 
 
-def test_read_asks_for_one_byte_more_than_is_wanted() -> None:
-    """R-44, B15: the path is in no argument that the host shows."""
-    box = Box()
-    box.docker.on("exec", react=answer(out=b"a\xff\n"))
-    assert box.container.read("./a//b\n", limit_bytes=10) == b"a\xff\n"
-    assert box.docker.calls[0].stdin == pack_script(scripts.READ, ("a/b\n", "11"), MARK, END, umask=0o022)
-
-
-def test_read_of_more_than_the_limit_is_refused() -> None:
-    box = Box()
-    box.docker.on("exec", react=answer(out=b"x" * 11))
-    with pytest.raises(FileAccessDenied, match='cannot read "a": it is larger than 10 bytes'):
-        box.container.read("a", limit_bytes=10)
-
-
 REASONS = [
     (scripts.LEFT_WORKSPACE, "it leaves the workspace"),
     (scripts.MISSING, "there is no such file"),
@@ -487,20 +453,6 @@ def test_access_to_a_container_that_is_gone_is_its_loss(doing: str) -> None:
     box.lease.ended = True
     with pytest.raises(SandboxLost, match="its container is gone"):
         access(box, doing)
-
-
-@pytest.mark.parametrize("replacing", [None, b"", b"old"])
-def test_write_sends_the_bytes_and_what_they_replace(replacing: bytes | None) -> None:
-    """R-44: on stdin, through a temporary name that nobody can guess."""
-    box = Box(replace(SPEC, umask=0o027))
-    box.docker.on("exec", react=answer())
-    box.container.write("/workspace/d/f", b"\x00new", replacing=replacing)
-    expected = "" if replacing is None else hashlib.sha256(replacing).hexdigest()
-    words = ("d/f", f".odek-{MARK}.tmp", "4", expected)
-    sent = pack_script(
-        scripts.WRITE, words, NEXT_MARK, scripts.end_nonce(SECRET, NEXT_MARK), umask=0o027, data=b"\x00new"
-    )
-    assert box.docker.calls[0].stdin == sent
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "", "d/", "\ud800"])

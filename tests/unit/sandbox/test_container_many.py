@@ -11,9 +11,9 @@ from fakes.docker import FakeDocker, FakePending
 
 from odek.errors import ExecutableMissing, FileAccessDenied, Interrupted
 from odek.executor import CommandRequest, CommandResult, ScanOptions
-from odek.sandbox.container import file_protocol, scripts
+from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
-from odek.sandbox.container.scripts import pack_script, pack_text
+from odek.sandbox.container.scripts import pack_text
 from odek.sandbox.errors import SandboxLost
 
 MARKS = tuple(letter * 32 for letter in "abcdefgh")
@@ -150,35 +150,6 @@ def test_note_about_background_processes_only_where_there_can_be_one(command: st
 LISTED = f"{MARKS[0]} 41ed 4096 1 .\n{MARKS[0]} 81a4 2 1 ./f\n{MARKS[0]} end\n"
 
 
-def test_walk_is_one_call_without_the_names_in_its_arguments() -> None:
-    """R-44, B15."""
-    box = Box()
-    box.docker.on("exec", react=answer(0, out=LISTED.encode()))
-    listing = box.container.walk("/workspace/d", ScanOptions(depth=3, skip=frozenset(("node_modules",)), hidden=False))
-    assert [entry.path for entry in (listing.top, *listing.entries)] == ["d", "d/f"]
-    (call,) = box.docker.calls
-    assert call.args[-4:] == (scripts.RUN, "sh", MARKS[1], "")
-    assert call.stdin == pack_text(
-        (
-            f"set -- 'd' '{MARKS[0]}' '1' '8388608' '-mindepth' '1' '-maxdepth' '3' '-print0' '-type' 'd' "
-            f"'(' '-name' 'node_modules' '-o' '-name' '.*' ')' '-prune'\n{scripts.LIST}"
-        ).encode(),
-        MARKS[1],
-        end(MARKS[1]),
-        umask=0o022,
-        apart=True,
-    )
-
-
-def test_stat_asks_for_the_thing_itself() -> None:
-    box = Box()
-    box.docker.on("exec", react=answer(0, out=f"{MARKS[0]} a1ff 9 5 .\n{MARKS[0]} end\n".encode()))
-    entry = box.container.stat("a/../it's")
-    assert (entry.path, entry.kind, entry.mode, entry.size_bytes, entry.mtime_s) == ("it's", "link", 0o777, 9, 5)
-    sent = file_protocol.list_command("it's", ScanOptions(depth=0), MARKS[0], follow=False)
-    assert box.docker.calls[0].stdin == pack_text(sent, MARKS[1], end(MARKS[1]), umask=0o022, apart=True)
-
-
 @pytest.mark.parametrize(
     ("status", "out", "reason"),
     [
@@ -216,46 +187,6 @@ def test_place_that_is_refused_reaches_no_container(path: str) -> None:
         with pytest.raises(FileAccessDenied):
             look()
     assert box.docker.calls == []
-
-
-def test_read_many_is_one_call() -> None:
-    """R-44: one refused path costs no other file."""
-    box = Box()
-    close = f"\n{MARKS[0]} 0\n".encode()
-    box.docker.on("exec", react=answer(0, out=b"one" + close + b"\0\xff" + close))
-    found = box.container.read_many(["a", "/etc/x", "we\udcff"], limit_bytes=10, total_bytes=100)
-    assert [item if isinstance(item, bytes) else item.message for item in found] == [
-        b"one",
-        '"/etc/x" leaves the workspace',
-        b"\0\xff",
-    ]
-    (call,) = box.docker.calls
-    sent = file_protocol.read_command(["a", "we\udcff"], MARKS[0], limit_bytes=10, total_bytes=164)
-    assert call.stdin == pack_text(sent, MARKS[1], end(MARKS[1]), umask=0o022, apart=True)
-
-
-def test_write_without_links_asks_the_guard_once() -> None:
-    """D-6."""
-    box = Box()
-    box.docker.on("exec", react=answer())
-    asked: list[str] = []
-    box.container.write("/workspace/a/b", b"x", replacing=None, guard=asked.append)
-    words = ("a/b", f".odek-{MARKS[0]}.tmp", "1", "", "a/b")
-    sent = pack_script(scripts.WRITE, words, MARKS[1], end(MARKS[1]), umask=0o022, data=b"x")
-    assert (asked, box.docker.calls[0].stdin) == (["a/b"], sent)
-
-
-def test_write_through_a_link_asks_about_where_it_leads() -> None:
-    """D-6, B55: nothing is written before the guard has agreed to the place itself."""
-    box = Box()
-    box.docker.on("exec", react=answer(scripts.ELSEWHERE, out=b".git/hooks/pre-commit"), times=1)
-    box.docker.on("exec", react=answer())
-    asked: list[str] = []
-    box.container.write("x", b"x", replacing=None, guard=asked.append)
-    assert asked == ["x", ".git/hooks/pre-commit"]
-    assert [(call.stdin or b"").partition(b"\n#")[0].rpartition(b" ")[2].decode() for call in box.docker.calls] == [
-        f"'{place}'" for place in asked
-    ]
 
 
 def refuse(place: str) -> None:
