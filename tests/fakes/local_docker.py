@@ -58,9 +58,13 @@ class LocalDocker:
         # not `exec`: the client of a command that was killed ends with the shell's number for it
         there = ("sh", "-c", 'cd "$1" && shift && "$@"', "sh", self._folder)
         return Running(
-            (*there, *self._shell, "-c", scripts.RUN, "sh", mark, init), env=env, stdin=stdin.replace(WORKSPACE.encode(), self._folder.encode()),
-            hold_stdin=hold_stdin, limit_bytes=limit_bytes, on_stderr=on_stderr,
-        )  # fmt: skip
+            (*there, *self._shell, "-c", scripts.RUN, "sh", mark, init),
+            env=env,
+            stdin=stdin.replace(WORKSPACE.encode(), self._folder.encode()),
+            hold_stdin=hold_stdin,
+            limit_bytes=limit_bytes,
+            on_stderr=on_stderr,
+        )
 
     def when_gone(self, *_: str) -> DockerProcess | None:
         return None

@@ -102,7 +102,7 @@ STAMPS = {
     "cli/commands/sessions.py": "how old a session is",
     "app/runtime.py": "since when Docker's log is read",
     "model/http.py": "a date in Retry-After",
-    "sandbox/build/builder.py": "how old a left copy is",
+    "sandbox/build/scratch.py": "how old a left copy is",
     "sandbox/container/mount_probe.py": "how old a file is",
 }
 """where the wall clock is looked at, and for what"""
