@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from fakes.containers import CONTAINER_ID, FACTS, SPEC
 from fakes.docker import FakeDocker
 
-from odek.process import HELPER_LIMIT_BYTES, Running
+from odek.process import Running
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.failure_reasons import COUNTERS, FORKED
@@ -36,16 +37,9 @@ class LocalDocker:
             .on("exec", has=COUNTERS, code=FORKED)
         )
 
-    def start(
-        self,
-        *args: str,
-        stdin: bytes | None = None,
-        hold_stdin: bool = False,
-        limit_bytes: int = HELPER_LIMIT_BYTES,
-        on_stderr: Callable[[bytes], None] | None = None,
-    ) -> DockerProcess:
+    def start(self, *args: str, stdin: bytes | None = None, **options: Any) -> DockerProcess:
         if scripts.RUN not in args:
-            return self._others.start(*args, stdin=stdin, hold_stdin=hold_stdin)
+            return self._others.start(*args, stdin=stdin, **options)
         begin, (mark, init) = args[:-2], args[-2:]
         user = f"{os.getuid()}:{os.getgid()}"
         # B15: arguments are public, so neither a command nor a path or a content is among them
@@ -61,9 +55,7 @@ class LocalDocker:
             (*there, *self._shell, "-c", scripts.RUN, "sh", mark, init),
             env=env,
             stdin=stdin.replace(WORKSPACE.encode(), self._folder.encode()),
-            hold_stdin=hold_stdin,
-            limit_bytes=limit_bytes,
-            on_stderr=on_stderr,
+            **options,
         )
 
     def when_gone(self, *_: str) -> DockerProcess | None:

@@ -23,7 +23,7 @@ LEAVES = r"leaves the workspace"
 MISSING = r"does not exist|there is no such file"
 NO_FILE = r"is a folder|not a regular file"
 CIRCLE = r"too many links|round in circles"
-CHANGED = r"changed by somebody else|has changed since it was read|does not exist"
+CHANGED = r"was changed by another process|has changed since it was read|does not exist"
 NAMES = (
     "-rf", "a b", "a\nb", "*", "ü日本", "$x`y`", "a'b\"c", "...", " ", "back\\slash", "[x]", "\n", "a\n", "#x", "~",
     "x" * 255,
@@ -182,9 +182,11 @@ class ExecutorContract:
 
         reader = threading.Thread(target=look)
         reader.start()
-        place.write("f", new)
-        over.set()
-        reader.join()
+        try:
+            place.write("f", new)
+        finally:
+            over.set()
+            reader.join()
         assert seen <= {old, new}
         assert os.listdir(place.folder) == ["f"]
 
