@@ -1,6 +1,6 @@
 """The table of classes in docs/APPROVALS.md, from the policy itself.
 
-python3 build/approvals.py   writes what stands between the marks anew
+python3 build/approvals.py   rewrites what is between the marks
 """
 
 from __future__ import annotations

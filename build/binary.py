@@ -122,7 +122,7 @@ def build(limit: glibc.Version) -> bytes:
         content = freeze(python, scratch)
         faults = check(content, limit)
         if faults:
-            raise BuildError("the result is no good:\n" + "\n".join(faults))
+            raise BuildError("the result cannot be used:\n" + "\n".join(faults))
         file = Path(scratch, "odek")
         write_executable(file, content)
         try_out(file, scratch)

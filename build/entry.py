@@ -70,7 +70,7 @@ def bootloader_of(folder: str) -> int:
 
 
 def guard(bootloader: int) -> None:
-    """End odek as SIGTERM would when the bootloader above it is killed: nobody could end it any more."""
+    """End odek as SIGTERM would when the bootloader above it is killed: nothing could end it any more."""
     while os.getppid() == bootloader:
         time.sleep(_GUARD_INTERVAL_S)
     os.kill(os.getpid(), _signal.SIGTERM)

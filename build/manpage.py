@@ -1,7 +1,7 @@
 """The manual page `dist/odek.1`, and the lists in docs/CLI.md, from the parsers themselves.
 
     python3 build/manpage.py          writes dist/odek.1
-    python3 build/manpage.py --docs   writes what stands between the marks of docs/CLI.md anew
+    python3 build/manpage.py --docs   rewrites what is between the marks of docs/CLI.md
 
 Equal sources give equal bytes: there is no date in the page.
 """
@@ -28,7 +28,7 @@ EXIT_CODES = (
     ("4", "the budget of the task is used up (`limits`)"),
     ("5", "there is an answer, but calls were refused, and `--fail-on-refused` was given"),
     ("128+N", "ended by signal N: 130 after Ctrl-C, 143 after SIGTERM, 129 when the terminal was closed"),
-    ("141", "nobody read standard output any more"),
+    ("141", "standard output had no reader any more"),
 )
 _FILES = (
     ("~/.odek/config.json", "the operator's settings"),
@@ -153,7 +153,7 @@ def _sentence(text: str) -> str:
 def main() -> int:
     """Write the manual page, or print the list of commands."""
     parser = argparse.ArgumentParser(description="make the manual page of odek from its parsers", allow_abbrev=False)
-    parser.add_argument("--docs", action="store_true", help="write the lists in docs/CLI.md anew instead")
+    parser.add_argument("--docs", action="store_true", help="rewrite the lists in docs/CLI.md instead")
     parser.add_argument("--output", type=Path, default=ROOT / "dist" / "odek.1", help="where the manual page goes")
     options = parser.parse_args()
     path, text = options.output, ""

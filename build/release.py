@@ -64,7 +64,7 @@ def pack_extras(folder: Path) -> bytes:
 
 
 def assemble(files: list[Path], folder: Path, *, version: str, releases: str) -> None:
-    """Fill `folder`, which is made anew."""
+    """Fill `folder`, which is made again."""
     shutil.rmtree(folder, ignore_errors=True)
     extras = folder / "extras"
     extras.mkdir(parents=True)

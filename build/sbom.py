@@ -1,6 +1,6 @@
 """Write a bill of materials (CycloneDX 1.5, JSON) for an artifact, read from the artifact itself.
 
-    python3 build/sbom.py FILE…         writes FILE.cdx.json beside each
+    python3 build/sbom.py FILE…         writes FILE.cdx.json next to each
 
 For the zip that is odek alone. For the binary it is what is in it: Python and the libraries, with the
 versions that stand in their own bytes, and every file and module with its SHA-256.

@@ -72,7 +72,7 @@ parse() {
     done
     version=${version#v} base_url=${base_url%/}
     case $version in
-    *[!0-9A-Za-z.+-]*) die 64 "\"$version\" is no version" ;;
+    *[!0-9A-Za-z.+-]*) die 64 "\"$version\" is not a version" ;;
     esac
     case $kind in
     auto | zip | binary) ;;
@@ -228,7 +228,7 @@ get() { # $1: name in the release; puts it into $scratch
     else
         source=$from
         [ "$1" != SHA256SUMS ] || source=$(dirname -- "$from")/SHA256SUMS
-        [ -f "$source" ] || die 66 "there is no $source" "put it beside the file, or use --sha256"
+        [ -f "$source" ] || die 66 "there is no $source" "put it next to the file, or use --sha256"
         cp -- "$source" "$scratch/$1" || die 73 "$source cannot be copied to $scratch"
     fi
 }

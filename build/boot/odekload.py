@@ -44,7 +44,7 @@ def read_tar(content: bytes) -> dict[str, bytes]:
 
 
 class Loader:
-    """Finder and loader of the package's modules and of the data files beside them.
+    """Finder and loader of the package's modules and of the data files next to them.
 
     All that may be wanted later is read from the file when the first module is asked for that a start does
     not need, which every command does that goes on for longer; from then on, nothing is read from it.

@@ -63,7 +63,7 @@ def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None])
 def warn_of_damaged(listing: SessionList, warn: Callable[[str], None]) -> None:
     """Name what lies among the sessions and cannot be used."""
     for damaged in listing.damaged:
-        warn(f"a session is passed over: {damaged.reason}")
+        warn(f"a session is skipped: {damaged.reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

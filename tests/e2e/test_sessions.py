@@ -276,7 +276,7 @@ def test_damaged_files_are_told_and_hide_nothing(odek: Odek) -> None:
     os.symlink("/etc/passwd", folder / "20990101-d.json")
     outcome = take_turn(odek, "continue")
     assert outcome.code == 0
-    told = [line for line in outcome.stderr.splitlines() if "is passed over" in line]
+    told = [line for line in outcome.stderr.splitlines() if "is skipped" in line]
     assert [re.findall(r"/(20990101-.)", line)[0] for line in told] == [f"20990101-{letter}" for letter in "abcd"]
 
 

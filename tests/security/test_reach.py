@@ -169,7 +169,7 @@ def network(docker_engine: Engine) -> Iterator[tuple[str, str]]:
 
 def test_networks_are_exactly_those_named(sandboxed: Odek, docker_engine: Engine, network: tuple[str, str]) -> None:
     """S-8 Attached networks are exactly those that were named and shown, by full ID; nothing is guessed, a prefix does
-    not count, and one that joined or was made anew in between stops the run.
+    not count, and one that joined or was made again in between stops the run.
     """
     name, identity = network
     for wrong in (identity, identity[:12], name[:-1], name.upper(), "bridge", "host", f"none,{name}", "default"):

@@ -24,7 +24,7 @@ AWAY = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is t
 def test_asked_for_and_not_to_be_had(firm: tuple[str, ...], scene: Scene) -> None:
     """S-1 What is meant for the sandbox never runs on the host. A sandbox that cannot be had stops the run. Two causes
     let it go on on the host, after a warning, where every command that does more than read or change your files is
-    asked about or refused: there is no Docker client or nobody answers at the daemon that it names, or no registry
+    asked about or refused: there is no Docker client or no daemon answers where it looks, or no registry
     gives a well-formed image of yours or the default; and only if the sandbox, networks and read-only were not asked
     for, `ODEK_REQUIRE_SANDBOX` is not set, and the session was not begun in the sandbox.
     """

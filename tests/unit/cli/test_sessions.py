@@ -63,7 +63,7 @@ def test_listing_shows_ids_models_and_what_is_damaged(desk: Desk) -> None:
     assert row.endswith("look\\x1b[2J around")
     assert [line.index(word) for line, word in ((head, "TURNS"), (row, " 1 "))] == [43, 42]
     reason = f'"{desk.sessions.path}/empty.jsonl" is damaged: it is empty'
-    assert warned == f"odek: warning: a session is passed over: {reason}\n"
+    assert warned == f"odek: warning: a session is skipped: {reason}\n"
     listed = json.loads(desk.run("list", "--json")[0])
     assert [entry["id"] for entry in listed["sessions"]] == [FIRST_ID]
     assert [entry["file"] for entry in listed["damaged"]] == ["empty.jsonl"]
