@@ -1,4 +1,4 @@
-"""What was not run is never reported as run: cut deliveries, limits, foreign programs, a container that is another one."""
+"""What was not run is never reported as run: cut deliveries, limits, foreign programs, another container."""
 
 from __future__ import annotations
 
