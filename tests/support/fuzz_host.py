@@ -35,7 +35,7 @@ _SIBLINGS = tuple(
         "tar gtar bsdtar",
         "cp gcp mv gmv install",
         "xargs gxargs",
-        "cat head tail tac nl rev od strings base64 wc sort",
+        "cat head tail nl rev od base64 wc",
         "rm unlink shred rmdir",
         "gunzip bunzip2 unxz",
         "less more",
