@@ -1,7 +1,7 @@
 #!/bin/sh
 # The head of the one-file odek: finds a Python for the zip archive that follows this text, and becomes it.
 #
-# A checkout that odek is started in must not supply the interpreter. Passed over on PATH are
+# A checkout that odek is started in must not supply the interpreter. Skipped on PATH are
 # empty and relative entries, entries that really lie inside the current folder or the repository around
 # it (as odek.host has it), and the shims of version managers, which obey files of the checkout
 # (.python-version, .tool-versions). What such a manager installed is used when nothing else is there.

@@ -168,7 +168,7 @@ def _leads_outside(path: str, folder: str) -> bool:
 
 
 def _real_path(path: str) -> str | None:
-    """Return `path` without links; None where that cannot be told: a link may lead where nobody may look."""
+    """Return `path` without links; None where that is unknown: a link may lead where no one may look."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):

@@ -188,7 +188,7 @@ def take_snapshot(
 
     Links are followed where they stand for something that counts and lead to something in `folder`. Of a
     tree too large to look through, the folders nearest to the top are taken; those that count, before all
-    others, or a flood of folders beside them would hide them. With `since_ns`, a wall-clock time, programs
+    others, or a flood of folders next to them would hide them. With `since_ns`, a wall-clock time, programs
     that run as their owner (setuid) and changed after it count as well. `skipped` are folders, relative to
     `folder`, that hold no files: a /proc that is mounted there has more folders than any tree.
     """

@@ -98,7 +98,7 @@ class BuildRecords:
             return {}
         if not isinstance(content, dict):
             raise StateFileError(
-                f'"{self._folder.path(RECORDS_FILE)}" is damaged: it is no JSON object', hint="remove it"
+                f'"{self._folder.path(RECORDS_FILE)}" is damaged: it is not a JSON object', hint="remove it"
             )
         return content
 

@@ -26,7 +26,7 @@ _TWINS_S = 0.1
 _SAME_KEYPRESS_S = 0.5 if getattr(sys, "frozen", False) else _TWINS_S
 
 # Every wait of a turn looks at its token within a fraction of a second. What does not, such as a write into a
-# pipe that nobody reads, must not make odek immune to a SIGTERM.
+# pipe without a reader, must not make odek immune to a SIGTERM.
 _UNHEARD_S = 5.0
 
 _turn: CancelToken | None = None

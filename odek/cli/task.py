@@ -54,7 +54,7 @@ def read_attachments(
     """Return the files named with --ctx and those that `task` refers to, each once. Raises UsageError.
 
     A "-" among `names` is stdin, read to its end; not when `words`, of which the task was read, took it. What is
-    piped in beside a task in words is attached as well.
+    piped in together with a task in words is attached as well.
     """
     if STDIN in names and _comes_by_stdin(words):
         raise UsageError("stdin cannot be both the task and a file", hint="give the task in words, or take out --ctx -")

@@ -289,7 +289,7 @@ def shown_url(url: str) -> str:
     """Return `url` without what may be a secret in it: user, password, query, fragment."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # such as a broken IPv6 address, in which nothing can be told apart
+    except ValueError:  # such as a broken IPv6 address, in which nothing can be separated
         return "(not a URL)"
     if parts.scheme == "replay":
         return url

@@ -1,4 +1,4 @@
-"""A small project with a real bug: its test fails until somebody mends `slugify.sh`."""
+"""A small project with a real bug: its test fails until `slugify.sh` is fixed."""
 
 from __future__ import annotations
 

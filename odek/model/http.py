@@ -285,7 +285,7 @@ class _RequestState:
 
 
 class _VoidableText:
-    """Passes text on, and voids it when a reply broke off and begins anew (B130)."""
+    """Passes text on, and voids it when a reply broke off and starts again (B130)."""
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
         self._on_text = on_text

@@ -142,7 +142,7 @@ class UnsupportedOptions:
 
 
 def is_refusal(error: ModelError, *words: str) -> bool:
-    """Return whether `error` says that the request was wrong, with one of `words` (if any) as a word of its own."""
+    """Return whether `error` says that the request was wrong, with one of `words` (if any) as a separate word."""
     said = error.said.lower()
     return (
         error.status in _BAD_REQUEST

@@ -221,7 +221,7 @@ def require_own_files(
 ) -> None:
     """Refuse volumes that are no files of the working directory but of what is mounted below it. Pure.
 
-    Whoever approves "./rootfs" does not see that all of the machine is mounted there; the operator may say so.
+    An approval of "./rootfs" does not show that all of the machine is mounted there; the operator may say so.
     `here` are the mounts of this process, `below` those in `workdir`. Raises SandboxConfigError.
     """
     for volume in volumes:

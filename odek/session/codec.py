@@ -21,7 +21,7 @@ are not UTF-8 (B47), are JSON escapes.
 
 The fields of a message are those of an OpenAI-compatible chat, so that a stored conversation can be read by other
 tools. Fields of the model's server that odek does not know are stored as they came, for it wants them back (`extra` of
-messages and calls); unknown fields of any other message are returned beside it and written again.
+messages and calls); unknown fields of any other message are returned with it and written again.
 
 Every write ends with a state line and is on the disk before the next begins. Damage after the last but one state line
 therefore is a write that was cut off: it is dropped from there on. Damage before it has another cause, and the file is

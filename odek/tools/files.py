@@ -220,5 +220,5 @@ PATCH = Tool(
     ),
     parameters=PATCH_PARAMETERS,
     run=_patch,
-    advice="- patch replaces one passage of a file; prefer it to writing a whole file anew.",
+    advice="- patch replaces one passage of a file; prefer it to rewriting a whole file.",
 )

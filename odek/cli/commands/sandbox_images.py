@@ -82,7 +82,7 @@ def load_parser() -> CommandParser:
     """Return the parser of `odek sandbox image load`."""
     made = CommandParser(
         "sandbox image load",
-        "take in an image from a file; every digest in it is computed anew, and the image must be the expected one",
+        "take in an image from a file; every digest in it is computed again, and the image must be the expected one",
         usage="FILE [--id sha256:… | --image NAME@sha256:…] [--json]",
         examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
     )

@@ -1,7 +1,7 @@
 """Building the image of a Dockerfile.odek, and telling whether an image is the one we built (R-36, B18, B19).
 
 The builder gets the approved bytes on its stdin, so a file that changes between the question and
-the build changes nothing. A tag is no proof of anything: an image is used by its ID, and again only
+the build changes nothing. A tag proves nothing: an image is used by its ID, and again only
 when the image carries the whole digest of the Dockerfile, and either a record of ours names that ID
 or a second label is the digest of everything that it would be built from now.
 """

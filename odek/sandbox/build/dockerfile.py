@@ -368,7 +368,7 @@ def _parse_from(instruction: Instruction) -> tuple[str, str]:
     if len(words) == 3 and words[1].lower() == "as" and _STAGE.fullmatch(words[2]):
         return words[0], words[2].lower()
     if len(words) != 1:
-        raise refuse(instruction.line, instruction.text, "is no FROM", hint="write FROM IMAGE, or FROM IMAGE AS STAGE")
+        raise refuse(instruction.line, instruction.text, "is not a FROM", hint="write FROM IMAGE [AS STAGE]")
     return words[0], ""
 
 

@@ -290,7 +290,7 @@ receive() {{
 # $1: path, $2: name for a temporary file, $3: size of the content, $4: sha256 that the file must have, or
 # "", $5: the place below the workspace that the path must lead to; without it, any. Otherwise prints where
 # it leads. Stdin: the new content. The old file is copied first, for its mode, and replaced by a rename: a
-# reader sees the old bytes or the new ones, never a part. Somebody else's file is written in
+# reader sees the old bytes or the new ones, never a part. A file of another user is written in
 # place instead, because a rename would change its owner, and only with what has arrived as a whole.
 WRITE = f"""\
 temporary=./$2 spare=/tmp/$2

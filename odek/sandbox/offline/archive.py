@@ -224,7 +224,7 @@ class _Files:
         """Return the JSON object in a file."""
         content = self.parse(entry)
         if not isinstance(content, dict):
-            raise TarError("a description is no JSON object")
+            raise TarError("a description is not a JSON object")
         return content
 
     def parse(self, entry: _Entry) -> object:
@@ -233,7 +233,7 @@ class _Files:
         try:
             return json.loads(entry.document)
         except (ValueError, RecursionError) as error:
-            raise TarError("a description is no JSON") from error
+            raise TarError("a description is not JSON") from error
 
 
 def read_archive(file: BinaryIO, *, shown: str) -> ArchivedImage:
