@@ -164,7 +164,7 @@ def test_message_names_line_text_and_the_way_out() -> None:
         (b"FROM a\rADD http://x /\n", 'Dockerfile.odek line 1: "FROM a\\rADD http://x /" holds a control character'),
         (b"FROM a\nRUN x\x0bADD y\n", 'Dockerfile.odek line 2: "RUN x\\x0bADD y" holds a control character'),
         (b"FROM a\nRUN x\xc2\x85ADD y\n", 'Dockerfile.odek line 2: "RUN x\\x85ADD y" holds a control character'),
-        (b"FROM a AS\n", 'Dockerfile.odek line 1: "FROM a AS" is no FROM'),
+        (b"FROM a AS\n", 'Dockerfile.odek line 1: "FROM a AS" is not a FROM'),
     ],
 )
 def test_text_that_cannot_be_read_the_same_by_everybody_is_refused(data: bytes, message: str) -> None:
