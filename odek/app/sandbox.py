@@ -192,7 +192,6 @@ class SandboxPlan:
             internet=spec.networks.internet,
             networks=spec.networks.attached,
             service_names=services.names,
-            shared_names=services.shared,
             pids_limit=spec.limits.pids,
             tmp_bytes=spec.limits.tmp_bytes,
             readonly=spec.readonly,

@@ -26,8 +26,6 @@ class ContainerFacts:
     """the attached ones; their names have passed the charset check and are foreign all the same"""
     service_names: tuple[str, ...] = ()
     """what other containers answer to on them: charset-checked, sorted, at most 20"""
-    shared_names: tuple[str, ...] = ()
-    """those of `service_names` that stand for containers of different services"""
     pids_limit: int
     tmp_bytes: int
     readonly: bool

@@ -322,7 +322,6 @@ def _facts(
         internet=_reaches_internet(spec, observed, emit),
         networks=spec.networks.attached,
         service_names=services.names,
-        shared_names=services.shared,
         pids_limit=spec.limits.pids,
         tmp_bytes=spec.limits.tmp_bytes,
         readonly=spec.readonly,

@@ -48,8 +48,6 @@ class ServiceNames:
     """sorted, at most 20"""
     omitted: int = 0
     """how many more there are"""
-    shared: tuple[str, ...] = ()
-    """those of `names` that stand for containers of different services"""
     notes: tuple[str, ...] = ()
     """for the user: names with several owners, projects that come from several folders"""
 
@@ -102,7 +100,7 @@ def list_services(plan: NetworkPlan, containers: Sequence[Mapping[str, Any]], *,
     notes += _several_folders(origins)
     if omitted:
         notes.append(f"the model is shown {MAX_NAMES} of {len(owners)} service names")
-    return ServiceNames(names=shown, omitted=omitted, shared=shared, notes=tuple(notes))
+    return ServiceNames(names=shown, omitted=omitted, notes=tuple(notes))
 
 
 def _names(container: Mapping[str, Any], network_ids: frozenset[str]) -> Iterator[str]:

@@ -153,7 +153,6 @@ def test_one_name_of_two_projects_is_pointed_out() -> None:
     )
     assert list_services(PLAN, two, own_id=OWN) == ServiceNames(
         names=("redis",),
-        shared=("redis",),
         notes=(
             'the name "redis" has several owners and may lead to either: service "redis" of Compose project "app" in '
             '"/src/app"; service "redis" of Compose project "other" in "/src/o\\n"',
@@ -175,7 +174,6 @@ def test_name_shared_with_a_container_outside_compose_is_pointed_out() -> None:
     two = (compose(C1, "app-redis-1", "redis"), container(C2, "x", aliases=("redis",)))
     assert list_services(PLAN, two, own_id=OWN) == ServiceNames(
         names=("redis",),
-        shared=("redis",),
         notes=(
             'the name "redis" has several owners and may lead to either: a container of no Compose project; '
             'service "redis" of Compose project "app" in "/src/app"',
