@@ -85,7 +85,9 @@ def _joined(words: list[str], chance: random.Random) -> list[str]:
     """An option and its value as one word, or taken apart."""
     at = chance.randrange(len(words))
     word = words[at]
-    known = rows()[words[0]].options.get(word) if words[0] in rows() else None
+    if words[0] not in rows():  # a variable holds it: whether the option has a value is not known here
+        return words
+    known = rows()[words[0]].options.get(word)
     following = words[at + 1] if at + 1 < len(words) else "-"
     if re.fullmatch(r"--[\w-]+=[^'\"~]+", word):
         return [*words[:at], *word.split("=", 1), *words[at + 1 :]]
