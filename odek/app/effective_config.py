@@ -14,7 +14,6 @@ from odek.app.isolation import CommandProfile, SandboxDecision, decide_sandbox
 from odek.app.project_approval import approval_request
 from odek.app.sandbox_image import default_image
 from odek.app.sandbox_request import limits_of
-from odek.app.tool_names import disabled_tools
 from odek.approval.store import ApprovalStore
 from odek.config.settings import Settings
 from odek.config.view import view
@@ -97,7 +96,7 @@ def effective_config(
     return {
         **{key: shown[key]["value"] for key in named},
         "base_url": _host_of(settings.model.base_url),
-        "tools": {"enabled": shown["tools.enabled"]["value"], "disabled": list(disabled_tools(settings))},
+        "tools": {"enabled": shown["tools.enabled"]["value"], "disabled": list(settings.withheld_tools)},
         "sandbox": {
             "enabled": facts is not None,
             "explicit": decision.explicit,

@@ -38,14 +38,3 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
                 raise ConfigError(unknown, hint=f'did you mean "{near[0]}"?')
             warnings.append(unknown)
     return tuple(warnings)
-
-
-def disabled_tools(settings: Settings) -> tuple[str, ...]:
-    """Return the tools that are taken away. Pure.
-
-    Without `shell` there are to be no commands: `parallel_shell` goes with it, unless it was asked for by name.
-    """
-    disabled = settings.tools_disabled
-    if "shell" in disabled and "parallel_shell" not in (*disabled, *(settings.tools_enabled or ())):
-        return (*disabled, "parallel_shell")
-    return disabled

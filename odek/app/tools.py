@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odek.app.tool_names import disabled_tools
 from odek.approval.card import Person
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings, Trust
 from odek.config.danger import DangerSettings
@@ -77,7 +76,7 @@ def make_toolbox(
         [shell if tool.name == shell.name else tool for tool in TOOLS],
         workspace,
         enabled=settings.tools_enabled,
-        disabled=disabled_tools(settings),
+        disabled=settings.withheld_tools,
         project=host.cwd,
         redact=redact,
     )

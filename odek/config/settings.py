@@ -331,6 +331,15 @@ class Settings(OptionGroup):
         """Return the file, variable or flag that set the option `key`, or "default"."""
         return self.resolved[key].origin
 
+    @property
+    def withheld_tools(self) -> tuple[str, ...]:
+        """the tools that are taken away: without `shell` there are to be no commands, so `parallel_shell` goes with it,
+        unless it was asked for by name"""
+        disabled = self.tools_disabled
+        if "shell" in disabled and "parallel_shell" not in (*disabled, *(self.tools_enabled or ())):
+            return (*disabled, "parallel_shell")
+        return disabled
+
     def was_set(self, key: str) -> bool:
         """Return whether any layer set the option `key`."""
         return self.source_of(key) > Source.DEFAULT

@@ -14,7 +14,7 @@ from odek.danger.shell.state import UNKNOWN, ShellState, Values
 from odek.danger.shell.syntax import Compound, Simple, literal_text
 
 if TYPE_CHECKING:
-    from odek.danger.host.kinds import At
+    from odek.danger.host.command import At
     from odek.danger.host.rule import HostRule
 
 _MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
@@ -70,7 +70,7 @@ class Doubts:
                 self._doubt(f"runs {fields[0]}, which may or may not be a function")
 
     def _circumstances(self, cwds: Values, fed: str | None) -> At:
-        from odek.danger.host.kinds import At
+        from odek.danger.host.command import At
 
         return At(cwds=cwds, stdin=fed, fed_from=self._fed_from, fed_by=self._fed_by)
 

@@ -13,7 +13,7 @@ from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
 
 if TYPE_CHECKING:
-    from odek.danger.host.kinds import At
+    from odek.danger.host.command import At
     from odek.danger.host.places import Places
 
 _SECTION = re.compile(r"\[([A-Za-z0-9.-]+)(?:[ \t]+\"((?:[^\"\\\n]|\\.)*)\")?\]")

@@ -5,28 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from odek.danger.host.kinds import SETTABLE_KEY, At
+from odek.danger.host.command import At, Commands
+from odek.danger.host.kinds import SETTABLE_KEY
 from odek.danger.host.table import Layout, Row, lay_out, rows
 from odek.danger.host.variables import require_settable
 from odek.danger.risk import NotUnderstood
 from odek.danger.rules.finding import ARTEFACT, HARMLESS_FOR_FOUND
 from odek.danger.shell import abstract_text
 
-if TYPE_CHECKING:
-    from odek.danger.host.rule import HostRule
-
-Special = Callable[["HostRule", Row, tuple[str, ...], At], tuple[str, ...]]
+Special = Callable[[Commands, Row, tuple[str, ...], At], tuple[str, ...]]
 """returns the words that are left for the row"""
-After = Callable[["HostRule", Layout, At], None]
+After = Callable[[Commands, Layout, At], None]
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 _REMOVING = (("rm", "-rf", "{}"), ("rm", "-r", "{}"), ("rm", "-f", "{}"), ("rm", "{}"), ("rm", "-fr", "{}"))
 _JOINING = frozenset(("-o", "-or", "!", "-not", ",", "(", ")"))
 
 
-def _find(rule: HostRule, _row: Row, words: tuple[str, ...], at: At) -> tuple[str, ...]:
+def _find(rule: Commands, _row: Row, words: tuple[str, ...], at: At) -> tuple[str, ...]:
     """`find`: what it runs for each file, and whether it deletes more than what a build makes."""
     kept: list[str] = []
     removes, index = False, 0
@@ -52,7 +49,7 @@ def _find(rule: HostRule, _row: Row, words: tuple[str, ...], at: At) -> tuple[st
     return tuple(word for word in kept if word not in ("!", "(", ")", ","))
 
 
-def _require_artefacts(rule: HostRule, words: list[str], at: At) -> None:
+def _require_artefacts(rule: Commands, words: list[str], at: At) -> None:
     named = [words[i + 1] for i, word in enumerate(words[:-1]) if word in ("-name", "-iname")]
     if _JOINING & set(words) or not any(ARTEFACT.fullmatch(name) for name in named):
         raise NotUnderstood("find deletes files that no build makes again")
@@ -65,7 +62,7 @@ def _require_artefacts(rule: HostRule, words: list[str], at: At) -> None:
         rule.places.write(start.rstrip("/") + "/x", at.cwds, removes=True)
 
 
-def _env(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _env(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`env NAME=value PROGRAM`: the variables are taken off."""
     index = 0
     while index < len(words) and (match := _ASSIGNMENT.fullmatch(words[index])):
@@ -74,7 +71,7 @@ def _env(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[s
     return words[index:]
 
 
-def _tar(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _tar(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`tar xzf A`: letters without a dash, whose values follow in their order: only `f` may have one."""
     if words and re.fullmatch(r"[A-Za-z]+", words[0]):
         if words[0].count("f") > 1 or ("f" in words[0] and words[0][-1] != "f"):
@@ -83,7 +80,7 @@ def _tar(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[s
     return words
 
 
-def _tar_after(rule: HostRule, layout: Layout, at: At) -> None:
+def _tar_after(rule: Commands, layout: Layout, at: At) -> None:
     """What is packed is read as a tree, what is unpacked is written."""
     actions = layout.modes & {"create", "extract", "list"}
     archives = [value for option, _, value in layout.values if option in ("-f", "--file")]
@@ -106,17 +103,17 @@ def _tar_after(rule: HostRule, layout: Layout, at: At) -> None:
         _unpack(rule, archives[0] if archives else "-", folders[0] if folders else ".", at)
 
 
-def _unpack(rule: HostRule, archive: str, folder: str, at: At) -> None:
+def _unpack(rule: Commands, archive: str, folder: str, at: At) -> None:
     rule.places.require_plain_members(archive, folder, at.cwds)
 
 
-def _unzip_after(rule: HostRule, layout: Layout, at: At) -> None:
+def _unzip_after(rule: Commands, layout: Layout, at: At) -> None:
     if not layout.modes:
         folders = [value for option, _, value in layout.values if option == "-d"]
         _unpack(rule, layout.operands[0] if layout.operands else "-", folders[0] if folders else ".", at)
 
 
-def _copy_after(rule: HostRule, layout: Layout, at: At) -> None:
+def _copy_after(rule: Commands, layout: Layout, at: At) -> None:
     """`cp`, `mv`, `ln`, `install`: the target may be a folder, and then takes the name of the source."""
     *sources, target = layout.operands if len(layout.operands) > 1 else (*layout.operands, ".")
     moves = at.row in ("mv", "gmv")
@@ -140,7 +137,7 @@ def _copy_after(rule: HostRule, layout: Layout, at: At) -> None:
         rule.note_links()
 
 
-def _require_link_target(rule: HostRule, source: str, target: str, at: At) -> None:
+def _require_link_target(rule: Commands, source: str, target: str, at: At) -> None:
     """A relative target starts from where the link lies."""
     folders = [target.rpartition("/")[0] or "."] if len(target) > 1 and not target.endswith("/") else [target]
     for folder in folders if not source.startswith("/") else ["."]:
@@ -151,7 +148,7 @@ def _require_link_target(rule: HostRule, source: str, target: str, at: At) -> No
             rule.places.read(joined, at.cwds)
 
 
-def _xargs(rule: HostRule, _row: Row, words: tuple[str, ...], at: At) -> tuple[str, ...]:
+def _xargs(rule: Commands, _row: Row, words: tuple[str, ...], at: At) -> tuple[str, ...]:
     """The operands come from the input: paths of the project that a search printed, or nothing that is known."""
     layout = lay_out(rows()["xargs"], words)
     inner = layout.operands or ("echo",)
@@ -169,7 +166,7 @@ def _xargs(rule: HostRule, _row: Row, words: tuple[str, ...], at: At) -> tuple[s
     return words[: len(words) - len(layout.operands)] if layout.operands else words
 
 
-def _jq(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _jq(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`--arg NAME VALUE` has two values."""
     kept: list[str] = []
     index = 0
@@ -182,7 +179,7 @@ def _jq(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[st
     return tuple(kept)
 
 
-def _test(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _test(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`test -v NAME` evaluates a subscript in bash, and an unknown word may be `-v`."""
     inner = words[:-1] if words[-1:] == ("]",) else words
     if any(word in ("-v", "-R") for word in inner):
@@ -202,7 +199,7 @@ def _is_test(word: str) -> bool:
     return word in ("=", "==", "!=", "<", ">") or bool(re.fullmatch(r"-[a-zA-Z]{1,2}", word))
 
 
-def _kill(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _kill(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`kill -TERM 12`: a signal looks like an option."""
     if words and re.fullmatch(r"-(?:[0-9]{1,2}|(?:SIG)?[A-Z][A-Z0-9]{1,6})", words[0]) and len(words) > 1:
         return words[1:]
@@ -211,19 +208,19 @@ def _kill(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[
     return words
 
 
-def _watch(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _watch(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`watch` hands its words to a shell, which must not find anything in them."""
     if not all(re.fullmatch(r"[\w./:,=+@%-]+", word) for word in words):
         raise NotUnderstood("watch hands its words to a shell")
     return words
 
 
-def _command(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _command(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """`command -v NAME` only shows where it is."""
     return ("true",) if words[:1] in (("-v",), ("-V",)) else words
 
 
-def _sed(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _sed(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     """BSD: the ending of the copy that `-i` keeps is a separate word; GNU takes the empty one for a script."""
     if "" in words and words.index("") and words[words.index("") - 1] == "-i":
         index = words.index("")
@@ -231,7 +228,7 @@ def _sed(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[s
     return words
 
 
-def _sed_after(rule: HostRule, layout: Layout, at: At) -> None:
+def _sed_after(rule: Commands, layout: Layout, at: At) -> None:
     files = layout.operands if "script" in layout.modes else layout.operands[1:]
     for option, _, suffix in layout.values:
         if option in ("-i", "--in-place") and suffix:
@@ -239,13 +236,13 @@ def _sed_after(rule: HostRule, layout: Layout, at: At) -> None:
                 rule.places.write(file + suffix, at.cwds)
 
 
-def _rsync(_rule: HostRule, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
+def _rsync(_rule: Commands, _row: Row, words: tuple[str, ...], _at: At) -> tuple[str, ...]:
     if any(":" in word for word in words):
         raise NotUnderstood("rsync may reach another machine")
     return words
 
 
-def _git_config(_rule: HostRule, layout: Layout, _at: At) -> None:
+def _git_config(_rule: Commands, layout: Layout, _at: At) -> None:
     """One operand is read; two set a key, which must be one that names no program."""
     if len(layout.operands) == 1 or (layout.options & {"--get", "--get-all"} and len(layout.operands) < 3):
         return
@@ -253,7 +250,7 @@ def _git_config(_rule: HostRule, layout: Layout, _at: At) -> None:
         raise NotUnderstood("this form of git config is not known to be harmless")
 
 
-def _patched(rule: HostRule, layout: Layout, at: At) -> None:
+def _patched(rule: Commands, layout: Layout, at: At) -> None:
     """`patch`, `git apply`: a patch in a file, or fed to it."""
     if layout.operands or any(kind == "patchfile" for _, kind, _ in layout.values) or "done" in layout.modes:
         return

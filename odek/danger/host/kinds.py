@@ -8,40 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from odek.danger import languages
 from odek.danger.host.awk import check_awk
+from odek.danger.host.command import At, Commands
 from odek.danger.host.searches import changeable
 from odek.danger.host.variables import require_settable
 from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
 
-if TYPE_CHECKING:
-    from odek.danger.host.rule import HostRule
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class At:
-    """The circumstances of one command."""
-
-    cwds: tuple[str, ...]
-    """the directories it may run in"""
-    stdin: str | None
-    """what is fed to it, as far as known"""
-    fed_from: str = ""
-    """the file that is fed to it"""
-    fed_by: tuple[str, ...] = ()
-    """the command whose output is fed to it"""
-    row: str = ""
-    modes: frozenset[str] = frozenset()
-    depth: int = 0
-    excluded: tuple[str, ...] = ()
-    """names that a reader of a tree leaves out, as `grep --exclude` has it"""
-
-
 MAX_PROGRAM = 16_384  # characters of a program of sed, awk or jq: some milliseconds
-Check = Callable[["HostRule", str, At], None]
+Check = Callable[[Commands, str, At], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +29,11 @@ class Kind:
     is_path: bool = False
 
 
-def _any(_rule: HostRule, _value: str, _at: At) -> None:
+def _any(_rule: Commands, _value: str, _at: At) -> None:
     """Text with which the program can only compare or print it."""
 
 
-def _text(_rule: HostRule, value: str, _at: At) -> None:
+def _text(_rule: Commands, value: str, _at: At) -> None:
     """The same, but one word: what is unknown must not be several."""
     if abstract_text.SPLIT in value:
         raise ValueError
@@ -65,7 +42,7 @@ def _text(_rule: HostRule, value: str, _at: At) -> None:
 def _form(pattern: str) -> Check:
     compiled = re.compile(pattern, re.DOTALL)
 
-    def check(_rule: HostRule, value: str, _at: At) -> None:
+    def check(_rule: Commands, value: str, _at: At) -> None:
         if not compiled.fullmatch(value):
             raise ValueError
 
@@ -73,7 +50,7 @@ def _form(pattern: str) -> Check:
 
 
 def _language(function: Callable[[str], None]) -> Check:
-    def check(_rule: HostRule, value: str, _at: At) -> None:
+    def check(_rule: Commands, value: str, _at: At) -> None:
         if not abstract_text.is_exact(value):
             raise NotUnderstood("runs a program that cannot be known beforehand")
         if len(value) > MAX_PROGRAM:
@@ -83,7 +60,7 @@ def _language(function: Callable[[str], None]) -> Check:
     return check
 
 
-def _is_listed(rule: HostRule, value: str, at: At) -> bool:
+def _is_listed(rule: Commands, value: str, at: At) -> bool:
     """Return whether `value` means the paths that a search printed, and all of them may be read."""
     if value != abstract_text.BELOW:
         return False
@@ -92,7 +69,7 @@ def _is_listed(rule: HostRule, value: str, at: At) -> bool:
     return True
 
 
-def _read(rule: HostRule, value: str, at: At) -> None:
+def _read(rule: Commands, value: str, at: At) -> None:
     if value == "-" or _is_listed(rule, value, at):
         return
     if {"tree", "follow"} & at.modes:
@@ -101,30 +78,30 @@ def _read(rule: HostRule, value: str, at: At) -> None:
         rule.places.read(value, at.cwds)
 
 
-def _visible(rule: HostRule, value: str, at: At) -> None:
+def _visible(rule: Commands, value: str, at: At) -> None:
     """A tree of which hidden files are left alone, but in the mode "hidden"."""
     if value != "-" and not _is_listed(rule, value, at):
         rule.places.tree(value, at.cwds, hidden="hidden" in at.modes)
 
 
-def _tree(rule: HostRule, value: str, at: At) -> None:
+def _tree(rule: Commands, value: str, at: At) -> None:
     if _is_listed(rule, value, at):
         return
     rule.places.tree(value, at.cwds, follows="follow" in at.modes, excluded=at.excluded)
 
 
-def _follow(rule: HostRule, value: str, at: At) -> None:
+def _follow(rule: Commands, value: str, at: At) -> None:
     if _is_listed(rule, value, at):
         return
     rule.places.tree(value, at.cwds, follows=True)
 
 
-def _names(rule: HostRule, value: str, at: At) -> None:
+def _names(rule: Commands, value: str, at: At) -> None:
     if not value.startswith(abstract_text.BELOW):
         rule.places.names(value, at.cwds)
 
 
-def _is_found(rule: HostRule, value: str, at: At) -> bool:
+def _is_found(rule: Commands, value: str, at: At) -> bool:
     """Return whether `value` means the files that a search found, and all of them may be changed."""
     if not value.startswith(abstract_text.BELOW):
         return False
@@ -137,27 +114,27 @@ def _is_found(rule: HostRule, value: str, at: At) -> bool:
     return True
 
 
-def _write(rule: HostRule, value: str, at: At) -> None:
+def _write(rule: Commands, value: str, at: At) -> None:
     if value != "-" and not _is_found(rule, value, at):
         rule.places.write(value, at.cwds)
         if "tree" in at.modes:
             rule.places.require_ours(value, at.cwds)
 
 
-def _remove(rule: HostRule, value: str, at: At) -> None:
+def _remove(rule: Commands, value: str, at: At) -> None:
     if "tree" in at.modes:
         rule.places.remove_tree(value, at.cwds)
     elif not _is_found(rule, value, at):
         rule.places.write(value, at.cwds, removes=True)
 
 
-def _edit(rule: HostRule, value: str, at: At) -> None:
+def _edit(rule: Commands, value: str, at: At) -> None:
     """Read, and changed where it lies."""
     rule.places.tree(value, at.cwds)
     rule.places.write(value, at.cwds)
 
 
-def _packed(rule: HostRule, value: str, at: At) -> None:
+def _packed(rule: Commands, value: str, at: At) -> None:
     """As _edit, but the result has another name: with an ending more or less."""
     if value == "-":
         return
@@ -167,18 +144,18 @@ def _packed(rule: HostRule, value: str, at: At) -> None:
         rule.places.write(shorter, at.cwds)
 
 
-def _sed_file(rule: HostRule, value: str, at: At) -> None:
+def _sed_file(rule: Commands, value: str, at: At) -> None:
     if "write" in at.modes and not _is_found(rule, value, at):
         rule.places.write(value, at.cwds)
     _read(rule, value, at)
 
 
-def _patch_file(rule: HostRule, value: str, at: At) -> None:
+def _patch_file(rule: Commands, value: str, at: At) -> None:
     rule.places.read(value, at.cwds)
     rule.places.require_plain_patch(value, at.cwds)
 
 
-def _manual(rule: HostRule, value: str, at: At) -> None:
+def _manual(rule: Commands, value: str, at: At) -> None:
     """A name, or a page in a file: groff reads further files when one says so."""
     if "/" not in value:
         if not re.fullmatch(r"[A-Za-z0-9_][\w.+@:-]*", value):
@@ -188,7 +165,7 @@ def _manual(rule: HostRule, value: str, at: At) -> None:
     rule.places.require_without(value, r"(?m)^[.'][ \t]*(?:so|mso|sy|pi|open|opena|cf|trf|psbb)", at.cwds)
 
 
-def _picture(rule: HostRule, value: str, at: At) -> None:
+def _picture(rule: Commands, value: str, at: At) -> None:
     """A file that is a picture by its first bytes: other formats name further files, or run programs."""
     if not re.fullmatch(r"[\w./-]+\.(?:png|jpe?g|gif|bmp|tiff?)", value):
         raise ValueError
@@ -196,7 +173,7 @@ def _picture(rule: HostRule, value: str, at: At) -> None:
     rule.places.require_without(value, r"(?s)\A(?!\x89PNG|\xff\xd8\xff|GIF8|BM|II\*\0|MM\0\*)", at.cwds)
 
 
-def _video(rule: HostRule, value: str, at: At) -> None:
+def _video(rule: Commands, value: str, at: At) -> None:
     """The same for a film: a list of files would be read as well."""
     if not re.fullmatch(r"[\w./-]+\.(?:mp4|mov|m4a|m4v)", value):
         raise ValueError
@@ -207,7 +184,7 @@ def _video(rule: HostRule, value: str, at: At) -> None:
 _BLOCK_NUMBERS = frozenset("bs ibs obs count skip seek status conv iflag oflag cbs".split())
 
 
-def _block(rule: HostRule, value: str, at: At) -> None:
+def _block(rule: Commands, value: str, at: At) -> None:
     """`dd`: `if=`, `of=`, and numbers."""
     name, _, given = value.partition("=")
     if name == "if":
@@ -218,7 +195,7 @@ def _block(rule: HostRule, value: str, at: At) -> None:
         raise ValueError
 
 
-def _revision(rule: HostRule, value: str, at: At) -> None:
+def _revision(rule: Commands, value: str, at: At) -> None:
     """A revision, or a path in the checkout; what speaks of secrets is not printed."""
     if abstract_text.SPLIT in value or value.startswith("--"):
         raise ValueError
@@ -226,7 +203,7 @@ def _revision(rule: HostRule, value: str, at: At) -> None:
         rule.places.require_no_secret(piece, at.cwds)
 
 
-def _inside(rule: HostRule, value: str, at: At) -> None:
+def _inside(rule: Commands, value: str, at: At) -> None:
     """The same for `git diff`, which compares any two files when one of them lies outside."""
     _revision(rule, value, at)
     if not abstract_text.is_exact(value.translate({1: None, 2: None, 4: None})):
@@ -236,7 +213,7 @@ def _inside(rule: HostRule, value: str, at: At) -> None:
         raise NotUnderstood("compares files outside of the repository")
 
 
-def _git_pair(_rule: HostRule, value: str, _at: At) -> None:
+def _git_pair(_rule: Commands, value: str, _at: At) -> None:
     """`git -c KEY=VALUE`: keys that name no program."""
     key, _, given = value.partition("=")
     if re.fullmatch(r"(?i:core\.pager|pager\.\w+)", key) and given in ("cat", "false", ""):
@@ -245,7 +222,7 @@ def _git_pair(_rule: HostRule, value: str, _at: At) -> None:
         raise ValueError
 
 
-def _operand_of_awk(rule: HostRule, value: str, at: At) -> None:
+def _operand_of_awk(rule: Commands, value: str, at: At) -> None:
     """A file, or `name=value`, which sets a variable of the program."""
     if re.fullmatch(r"[A-Za-z_]\w*=[^\0-\6]*", value):
         if "/" not in value:
@@ -254,7 +231,7 @@ def _operand_of_awk(rule: HostRule, value: str, at: At) -> None:
     _read(rule, value, at)
 
 
-def _assign(_rule: HostRule, value: str, _at: At) -> None:
+def _assign(_rule: Commands, value: str, _at: At) -> None:
     name, equals, given = value.partition("=")
     name = name.removesuffix("+")
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -262,13 +239,13 @@ def _assign(_rule: HostRule, value: str, _at: At) -> None:
     require_settable(name, (given,) if equals else (abstract_text.ANY,) if name.isupper() else ())
 
 
-def _variable(_rule: HostRule, value: str, _at: At) -> None:
+def _variable(_rule: Commands, value: str, _at: At) -> None:
     if not re.fullmatch(r"[A-Za-z_]\w*", value):
         raise ValueError
     require_settable(value, (abstract_text.ANY,))
 
 
-def _database(rule: HostRule, value: str, at: At) -> None:
+def _database(rule: Commands, value: str, at: At) -> None:
     """A file of sqlite: opened read-only, so it is read."""
     rule.places.read(value, at.cwds)
 
@@ -281,7 +258,7 @@ SETTABLE_KEY = (
 )
 
 
-def _git_config(_rule: HostRule, value: str, _at: At) -> None:
+def _git_config(_rule: Commands, value: str, _at: At) -> None:
     """A key, or what it is set to; which keys may be set is looked at when all operands are there."""
     if not abstract_text.is_exact(value) or re.search(r"(?i)extraheader|token|password|secret|credential", value):
         raise ValueError

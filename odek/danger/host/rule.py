@@ -6,8 +6,9 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from odek.danger.host.checkout import Checkout
+from odek.danger.host.command import At
 from odek.danger.host.forms import AFTER, SPECIAL
-from odek.danger.host.kinds import KINDS, At
+from odek.danger.host.kinds import KINDS
 from odek.danger.host.obeyed import require_own_code
 from odek.danger.host.places import Places
 from odek.danger.host.table import Layout, Row, lay_out, rows

@@ -1,0 +1,39 @@
+"""No module of odek imports one that imports it, not even inside a function or for types only."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import odek
+
+PACKAGE = Path(odek.__file__).parent
+MODULES = {
+    ".".join(("odek", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+
+
+def imported_by(name: str, text: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {module if module in MODULES else node.module for module in modules}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {module for module in found if module in MODULES and module != name}
+
+
+def test_imports_go_in_one_direction() -> None:
+    graph = {name: imported_by(name, path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    TopologicalSorter(graph).prepare()
+
+
+def test_a_circle_is_found() -> None:
+    texts = {"odek.text": "def f():\n    from odek.errors import OdekError\n", "odek.errors": "import odek.text\n"}
+    with pytest.raises(CycleError):
+        TopologicalSorter({name: imported_by(name, text) for name, text in texts.items()}).prepare()
