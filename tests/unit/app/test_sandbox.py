@@ -17,14 +17,17 @@ from fakes.engines import INFO, PODMAN, REMAPPED, ROOTLESS, podman_inspect
 from fakes.layering import make_host, make_layers
 from fakes.runtimes import NONCE, fake_runtime, script_start, spec_of
 from support.bad_values import BAD_VALUES, as_flag, bad_value_id
+from support.isolation_table import VALUES, WIDENS
 
 from odek.app.config import config_of
 from odek.app.environment import render_sandbox
 from odek.app.project_approval import approval_request
 from odek.app.sandbox import SandboxPlan, plan_sandbox, prepare_sandbox, start_prepared, start_sandbox
 from odek.app.sandbox_request import SandboxRequest
+from odek.approval.request import digest
+from odek.config.options import ProjectRule
 from odek.config.resolve import project_overrides
-from odek.config.settings import BY_KEY
+from odek.config.settings import BY_KEY, OPTIONS
 from odek.errors import ApprovalDenied, ConfigError, OdekError
 from odek.events import Event, Notice, WarningIssued
 from odek.host import Host
@@ -374,6 +377,16 @@ def test_network_that_was_made_anew_during_the_question_stops_the_run(setup: Set
     with pytest.raises(SandboxConfigError, match="no longer those that were approved"):
         setup.start(Answers("y"), **operator(), project={"sandbox_networks": ["back"]})
     assert setup.docker.called("run") == []
+
+
+@pytest.mark.parametrize("key", [option.key for option in OPTIONS if option.project is ProjectRule.NEEDS_APPROVAL])
+def test_each_setting_that_needs_an_approval_is_in_the_request(key: str, setup: Setup) -> None:
+    """R-60, R-62: a row that the request leaves out would count without a question; for every row there is."""
+    layers = make_layers(project={key: VALUES[key]["good"]})
+    asked = approval_request(project_overrides(layers), NetworkPlan(mode="none", attached=(BACK,)), setup.host)
+    nothing = approval_request((), NetworkPlan(mode="none"), setup.host)
+    assert (nothing.is_empty, asked.is_empty, digest(asked) != digest(nothing)) == (True, False, True)
+    assert key in WIDENS
 
 
 def test_request_shows_everything_that_a_project_asks_for(setup: Setup) -> None:
