@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Longer than the executors take to stop a command (sandbox.commands: 15 s for each of two tries).
+# Longer than the executors take to stop a command (sandbox/container/exec.py: 15 s for each of two tries).
 _STOP_PATIENCE_S = 35.0
 
 

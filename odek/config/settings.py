@@ -2,7 +2,8 @@
 
 A row is an attribute: `ModelSettings.max_iterations` is the Option, `settings.model.max_iterations` its value, typed
 by the row's kind. Adding a setting is one row here and one use: the files, variables and flags with their errors,
-`odek config view`, the help, the JSON Schema, the templates and the table in docs/CONFIG.md follow from the row.
+`odek config view`, the help, the JSON Schema, the templates and the table in docs/CONFIG.md follow from the row. For
+one that ends in the `docker run` line, docs/ARCHITECTURE.md lists where else it passes.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _NEVER_UNASKED = (RiskClass.UNKNOWN, RiskClass.DESTRUCTIVE, RiskClass.BLOCKED)
 def sandbox_table(*, internet: bool) -> Table:
     """Return the table for a real sandbox (D-6). `internet`: whether its network reaches outside.
 
-    D-6 does not speak of `system_write`. What is left of it inside, after contained.py, is work lost in the
+    D-6 does not speak of `system_write`. What is left of it inside, after risk.contained, is work lost in the
     mounted project and secrets shown, so it asks.
     """
     return (

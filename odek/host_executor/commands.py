@@ -22,7 +22,7 @@ from odek.process import Follower, Running, start_watcher, wait_all
 from odek.secret_names import is_secret_name
 from odek.text import visible
 
-OUTPUT_LIMIT_BYTES = 256 << 10  # both ends of what `tools.output` shows, at four bytes a character
+OUTPUT_LIMIT_BYTES = 256 << 10  # both ends of what tools/shell.py shows, at four bytes a character
 TRAILING_OUTPUT_S = 0.1  # B02: for what is still in the pipe when the shell has gone
 MARK_VARIABLE = "ODEK_COMMAND_ID"
 _GOES_ON = "a background process goes on, also when odek has ended; stop it with `kill` when it is not needed any more"

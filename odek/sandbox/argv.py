@@ -1,6 +1,6 @@
 """The docker command lines, built by pure functions. Nothing here runs anything.
 
-Every value that reaches a line was checked in spec.py; images and networks go in by full ID. No
+Every value that reaches a line was checked before (spec.py says where); images and networks go in by full ID. No
 value of `sandbox_env` and no command of the model is ever part of a line: argv is public on the
 host (/proc/PID/cmdline), so both travel on stdin (R-32, B15).
 """
@@ -102,6 +102,7 @@ def volumes_in_memory(spec: SandboxSpec) -> tuple[str, ...]:
 def tmpfs_mounts(spec: SandboxSpec) -> tuple[tuple[str, str], ...]:
     """Return where the container has memory in place of a disk, each with its options.
 
+    What they say of a size is compared after the start (container/verify.py).
     /dev/shm is as Docker makes it, with a bound on its files as well; podman makes its own, and refuses another.
     """
     own = tmpfs_options(spec)

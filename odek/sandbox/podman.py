@@ -1,6 +1,6 @@
 """podman through `podman-docker` answers in words of its own: those that count, put into Docker's. Pure.
 
-Recorded from podman 4.3 (tests/fakes/podman.py); what is in Docker's words already goes through unchanged.
+Recorded from podman 4.3 (tests/fakes/engines.py); what is in Docker's words already goes through unchanged.
 """
 
 from __future__ import annotations

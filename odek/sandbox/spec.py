@@ -1,9 +1,8 @@
-"""What a sandbox is to be, and every check of it that needs no Docker (R-8, R-30 to R-34).
+"""What a sandbox is to be, as the settings and the look-ups of a start have it (R-8, R-30 to R-34).
 
-Docker reads several of these values more generously than anyone means them: a pids limit of 0 or a
-memory limit of 0 is "unlimited", an empty user is the image's root, a `-v` source that is missing
-is made by root. They are refused here, before Docker is asked anything, so that a bad value is
-never hidden behind an unreachable daemon.
+The values are checked when they get here, before Docker is asked anything, so that a bad value is never hidden
+behind an unreachable daemon: their grammar and their least and most in sandbox_grammar.py, volumes and the
+working directory in workdir.py. argv.py makes the command line of it, container/verify.py compares what Docker did.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Limits:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """the settings that they come from"""
+        """the settings of those that an engine may be unable to enforce (check_engine); any engine bounds a tmpfs"""
         memory = ("sandbox_memory",) if self.memory_bytes is not None else ()
         return ("sandbox_pids_limit", *memory, *(("sandbox_cpus",) if self.nano_cpus is not None else ()))
 

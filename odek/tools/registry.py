@@ -49,7 +49,8 @@ class Tool:
     """carries a call out; its arguments fit `parameters`, absent ones have no key"""
     operations: Callable[[Workspace, Arguments], Sequence[Operation]] = _no_operations
     """what a call will do, as far as it is known before. Commands and reads must be allowed before it runs; writes are
-    checked by Workspace.write, where the executor knows the place that links lead to. Raises ArgumentError when the
+    checked by Workspace.write, where the executor knows the place that links lead to; one named here counts there only
+    if it is equal, `change` included. Raises ArgumentError when the
     arguments, though they fit, make no sense, and FileAccessDenied"""
     explain_refusal: Callable[[int, str], str] = lambda _, refusal: refusal
     """the place of the refused operation, and the refusal → the error for the model"""

@@ -18,7 +18,7 @@ FILE_LIMIT_BYTES = 10 << 20
 TOTAL_LIMIT_BYTES = 32 << 20
 """of the files that one call reads"""
 PATH_KEYS = ("path", "path_a", "path_b")
-"""arguments that name a file or a folder, in whatever tool"""
+"""arguments that name a file or a folder, in whatever tool; others are not translated by `localized`"""
 PATH: Mapping[str, Any] = string("a file in the workspace")
 FOLDER: Mapping[str, Any] = string("a folder in the workspace; all of it unless given")
 

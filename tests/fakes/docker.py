@@ -158,7 +158,7 @@ class FakeDocker:
 
 
 class FakePending:
-    """A client at work; satisfies sandbox.docker.Pending."""
+    """A client at work; satisfies sandbox.docker.DockerProcess."""
 
     def __init__(
         self,

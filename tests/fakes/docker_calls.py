@@ -34,7 +34,7 @@ class DockerCalls:
 
 
 class Answer:
-    """A client that has already ended; satisfies sandbox.docker.Pending."""
+    """A client that has already ended; satisfies sandbox.docker.DockerProcess."""
 
     exited = True
     finished = True

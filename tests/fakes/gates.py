@@ -8,7 +8,7 @@ from odek.approval.operation import NO_GRANT, Grant, Operation
 
 
 class FakeGate:
-    """Satisfies tools.registry.Gate; lets through what no table names, unless `answer` refuses everything."""
+    """Satisfies tools.workspace.Gate; lets through what no table names, unless `answer` refuses everything."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ def carry_out(tools: Toolbox, call: ToolCall) -> ToolResult:
 
 
 class FakeToolbox:
-    """Satisfies agent.calls.Toolbox: `work` carries each call out."""
+    """Does what agent.calls asks of tools.registry.Toolbox: `work` carries each call out."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""Every number that code or tests cite is defined in the documents, so that a reader can open it."""
+"""What code, tests and documents cite can be opened: a number is defined in the documents, a module exists."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -27,13 +28,14 @@ def cited_in(path: Path) -> set[str]:
     return set(CITED.findall(path.read_text(encoding="utf-8", errors="replace"))) - NOT_CITATIONS
 
 
+def listed(*patterns: str) -> list[str]:
+    """Return the tracked files that match `patterns`, relative to the root."""
+    done = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", *patterns], capture_output=True, check=True)
+    return [name for name in done.stdout.decode().split("\0") if name]
+
+
 def sources() -> list[Path]:
-    listed = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "-z", "odek/*.py", "tests/*.py", "build/*.py"],
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    return [ROOT / name for name in listed.split("\0") if name]
+    return [ROOT / name for name in listed("odek/*.py", "tests/*.py", "build/*.py")]
 
 
 def test_each_cited_number_is_defined_in_the_documents() -> None:
@@ -47,3 +49,26 @@ def test_a_number_that_is_not_defined_is_found(tmp_path: Path) -> None:
     made_up = {"R-" + "999", "B" + "77"}  # in two parts: this file is looked through as well
     source.write_text(f'"""R-12: and B01, {" and ".join(made_up)}."""\n')
     assert cited_in(source) - defined() == made_up
+
+
+MODULE = re.compile(r"(?<![\w./-])(?:[\w-]+/)*\w+\.py\b")
+
+
+def missing_modules(text: str, modules: list[str]) -> list[str]:
+    """Return the modules that `text` names by a path, or its end, that none of `modules` has."""
+    return [name for name in MODULE.findall(text) if not any(f"/{each}".endswith(f"/{name}") for each in modules)]
+
+
+def test_each_module_that_is_named_exists() -> None:
+    """In the documents and in what each module says of itself; what was merged or renamed is found here."""
+    modules = listed("*.py")
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in listed("*.md") if name != "CHANGELOG.md"}
+    for path in sources():
+        texts[str(path.relative_to(ROOT))] = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    missing = {name: missing_modules(text, modules) for name, text in texts.items()}
+    assert {name: found for name, found in missing.items() if found} == {}
+
+
+def test_a_module_that_is_gone_is_found() -> None:
+    text = "`trusted.py` and sandbox/spec.py, not app/spec.py, pec.py or a.pyc"
+    assert missing_modules(text, ["odek/sandbox/spec.py"]) == ["trusted.py", "app/spec.py", "pec.py"]

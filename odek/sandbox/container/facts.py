@@ -1,4 +1,4 @@
-"""What is true of a running sandbox, as observed, not as asked for."""
+"""What is true of a running sandbox, as observed; its limits are those of the spec, which inspect has confirmed."""
 
 from __future__ import annotations
 

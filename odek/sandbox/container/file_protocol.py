@@ -104,7 +104,7 @@ _REASONS = {
 
 
 def list_command(place: str, how: ScanOptions, mark: str, *, follow: bool) -> bytes:
-    """Return the shell text that lists `place` (paths.relative_place)."""
+    """Return the shell text that lists `place` (as relative_place returns it)."""
     arguments = (place, mark, "1" if follow else "", str(LISTING_LIMIT_BYTES), *_find_arguments(how))
     return _with_arguments(scripts.LIST, arguments)
 

@@ -1,4 +1,4 @@
-"""setup/model.py: how long a model's server may take, and what is missing before it can be asked."""
+"""app/model.py: how long a model's server may take, and what is missing before it can be asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""decode.py: compression undone, sizes bounded (B43 d, B40 l)."""
+"""BodyDecoder of transport.py: compression undone, sizes bounded (B43 d, B40 l)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""retry.py: when and how long (B41)."""
+"""http_errors.py: when and how long (B41)."""
 
 from __future__ import annotations
 
