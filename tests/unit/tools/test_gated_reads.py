@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from odek.tools.diff import DIFF
 from odek.tools.files import READ_FILE
 from odek.tools.registry import Tool, Toolbox, ToolResult
 from odek.tools.search import SEARCH_FILES
+from odek.tools.workspace import FOLDER, PATH, PATH_KEYS
 
 FILES = {"a": b"PAYLOAD\n", ".env": b"TOKEN=1\n"}
 SHOWN = command_result(b"PAYLOAD\n", stderr=b"")
@@ -87,6 +89,27 @@ CALLS: dict[str, dict[str, Any]] = {
     "diff": {"path": "a", "content": ""},
     "config_view": {},
 }
+
+
+def path_arguments(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the arguments, at any depth, that are described as a file or a folder."""
+    for name, inner in schema.get("properties", {}).items():
+        if inner in (PATH, FOLDER):
+            yield name
+        yield from path_arguments(inner)
+    if "items" in schema:
+        yield from path_arguments(schema["items"])
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_each_argument_that_is_a_path_is_known_as_one(tool: Tool) -> None:
+    """R-84, B112: read_operations asks about those alone, and localized translates no other."""
+    assert set(path_arguments(tool.parameters)) - set(PATH_KEYS) == set()
+
+
+def test_an_argument_that_is_not_known_as_a_path_is_found() -> None:
+    parameters = {"properties": {"moves": {"items": {"properties": {"from": PATH, "path": PATH}}}, "to": FOLDER}}
+    assert list(path_arguments(parameters)) == ["from", "path", "to"]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
