@@ -1,6 +1,6 @@
 """odek: an LLM agent for the terminal whose commands run in a hardened Docker container.
 
-The map, lowest level first; a room imports only what stands above it here (tests/unit/test_layers.py):
+The map, lowest level first: a room imports only rooms that are listed before it (tests/unit/test_layers.py):
 
     errors.py          what a user can see go wrong, and exit codes
     text.py            foreign text made safe to look at

@@ -26,7 +26,8 @@ class ProjectRule(Enum):
     ALLOWED = "allowed"
     """its value counts like any other"""
     NEEDS_APPROVAL = "needs approval"
-    """its value counts once the operator has approved it"""
+    """its value counts once the operator has approved it; `approval_request` (app/project_approval.py) puts it into
+    the question, and a key that is not in there would count unasked"""
     CAN_LOWER = "can lower"
     """its value counts when it is below the operator's"""
     CAN_ENABLE = "can enable"

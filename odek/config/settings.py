@@ -67,7 +67,11 @@ def _sandbox(
     expands: bool = False,
     lenient: str = "",
 ) -> Option[T]:
-    """Return a row of the container: named sandbox_X, ODEK_SANDBOX_X and --sandbox-X alike; without a flag, X alone."""
+    """Return a row of the container: the key sandbox_X, the variable ODEK_SANDBOX_X and `flag`.
+
+    Without a flag there is no variable either: the row is for files only.
+    `project` is what ./odek.json may do with it; FORBIDDEN leaves it to the operator.
+    """
     env = ("ODEK_" + key.upper(),) if flag else ()
     return Option(
         key, kind, text, default=default, env=env, flag=flag, metavar=metavar, group="sandbox", project=project,

@@ -1,4 +1,4 @@
-"""What is mounted where, as the kernel shows it: the proof that mounts are what was approved (R-33, R-37).
+"""What is mounted where, as the kernel shows it: the proof that mounts are what was asked for (R-33, R-37).
 
 Docker goes by names, as root, and a name may lead elsewhere by the time it is used. What was mounted
 does not change any more, and /proc/PID/mountinfo of the container's first process tells of each mount

@@ -1,4 +1,7 @@
-"""Is each mount the folder that was approved? By identity, from outside (R-33, R-37, D-22).
+"""Is each mount, /workspace first, the folder that was asked for? By identity, from outside (R-33, R-37, D-22).
+
+`prove_mounts` compares the mounts of the container's first process with the folders that odek holds open
+(mounts.py); verify.py calls it before anything runs there as the user.
 
 On a machine of its own, as that of Docker Desktop or of a remote engine, the container's processes are not
 visible here. There a file that odek puts into each folder through its own descriptor must be visible at the

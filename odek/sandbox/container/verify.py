@@ -1,9 +1,10 @@
 """Is the container that was started the one that was asked for? Checked from outside and from inside (R-30, R-37).
 
 From outside: engines drop limits that the host does not support with no more than a warning, and an image
-can bring settings of its own, so `docker inspect` of the running container is compared with the spec. From
-inside, a command of the right user reports what it sees; the file that it wrote shows on this machine whose
-its files are. Where that user may not use the working directory, the error says to run as its owner (A20).
+can bring settings of its own, so `docker inspect` of the running container is compared with the spec, and its
+mounts with the folders that odek holds open (mount_probe.py). From inside, a command of the right user reports
+what it sees; the file that it wrote shows on this machine whose its files are. Where that user may not use the
+working directory, the error says to run as its owner (A20).
 """
 
 from __future__ import annotations

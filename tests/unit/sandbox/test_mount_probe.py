@@ -1,4 +1,7 @@
-"""The file that proves that the container sees the user's own folder."""
+"""The file that proves that the container sees the user's own folder.
+
+`prove_mounts` is tested with the whole start in test_start.py, its comparison in test_mounts.py.
+"""
 
 from __future__ import annotations
 
