@@ -100,7 +100,7 @@ _HELD = (
     "what it prints later is lost unless it is redirected to a file"
 )
 _UNKNOWN_END = "how the command ended is not known: the connection to it was lost"
-_UNKNOWN_RUN = "whether the command ran is not known: the docker client was killed; look before it is run again"
+_UNKNOWN_RUN = "whether the command ran is not known: the connection to it was lost; look before it is run again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,9 +336,8 @@ class Commands:
         """Judge a client that has ended, or was ended. A status of 0 is the wrapper's word or none."""
         streams = job.streams
         done = replace(done, stdout=streams.stdout, stderr=streams.stderr)
-        refusal = "" if streams.began else streams.refusal
-        self._life.require_same(refusal)
-        has_run = streams.has_run(done.code) if ended else True
+        self._life.require_same(streams.refusal)
+        has_run = streams.has_run if ended else True
         code = streams.status if has_run else None
         if ended and streams.status is None:
             self._life.require_running("" if has_run else docker_output(done))
@@ -357,8 +356,8 @@ class Commands:
             stderr=streams.stderr if job.task.apart else None,
         )
         unrun = done if has_run is False else None
-        unsaid = bool(ended and has_run and streams.status is None)
-        return Outcome(result=result, unrun=unrun, refusal=refusal, unsaid=unsaid, spare=job.spare)
+        unsaid = ended and has_run is not False and streams.status is None
+        return Outcome(result=result, unrun=unrun, refusal=streams.refusal, unsaid=unsaid, spare=job.spare)
 
     def _stop_all(self, jobs: Sequence[Job]) -> None:
         try:

@@ -10,6 +10,12 @@ from odek.sandbox.container import scripts
 
 OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
 _LINE_BYTES = 64  # of the longest line of ours
+# What an engine says that has not started an exec. That it does not know one (any more) says nothing of the kind.
+_NOT_STARTED = re.compile(
+    rb"Error response from daemon: (?!No such exec)|OCI runtime exec failed"
+    rb"|^Error: (?:can only create exec sessions|no container|crun: |runc: |OCI )",  # of podman
+    re.MULTILINE,
+)
 _WORDS = (scripts.READY_WORD, scripts.HERE_WORD, scripts.CUT, scripts.RESTARTED)
 
 
@@ -27,9 +33,9 @@ class ExecStreams:
         """when the text's shell started, in the clock ticks of the container's machine; "" until it has"""
         self.status: int | None = None
         """exit status of the text; None until it has ended"""
-        self.refusal = ""
-        """the wrapper's reason for running nothing; "" as long as it has not given one. Once `began`, it means
-        nothing: the mark is public, and this may be the text's own line."""
+        self._ready = False
+        self._refusal = ""
+        self._unrun = False
         self._apart = False
         self._stdout_ended = self._stderr_ended = False
         self._stdout = _Stream(mark, end, self._note_on_stdout, OUTPUT_LIMIT_BYTES)
@@ -60,14 +66,26 @@ class ExecStreams:
         """of a text whose stderr is separate, and of Docker"""
         return self._stderr.output()
 
-    def has_run(self, code: int) -> bool | None:
-        """Return whether the text has run at all, as a client that ended with `code` shows; None: not known.
+    @property
+    def refusal(self) -> str:
+        """the wrapper's reason for running nothing; "" where it has not given one, or the text began nevertheless:
+        the mark is public, and this may be the text's own line"""
+        return "" if self.began else self._refusal
 
-        A client that was killed may have taken the news with it.
+    @property
+    def has_run(self) -> bool | None:
+        """whether the text has run at all, as a client that has ended shows; None: not known
+
+        Only words count. The connection to an exec may have been lost with the news of it, whatever status the
+        client ended with: that of an exec at work (0), or of one that has ended meanwhile (its own).
         """
         if self.began:
             return True
-        return None if code < 0 and not self.refusal and self.status is None else False
+        if self._refusal or self._unrun or self.status is not None:
+            return False
+        # what the engine says itself comes instead of a wrapper's first line
+        refused = not self._ready and _NOT_STARTED.search(self.stderr.data + b"\n" + self.stdout.data)
+        return False if refused else None
 
     def _note_on_stdout(self, name: str, word: str) -> bool:
         """Take a line of the wrapper; return whether it is one."""
@@ -82,15 +100,17 @@ class ExecStreams:
             self.began, self.started = True, word.removeprefix("began ")
         elif word.isdigit():
             self.status = int(word)
+        self._unrun |= word == scripts.UNRUN
 
     def _note_on_stderr(self, name: str, word: str) -> bool:
         if name == self.end:
             self._note_report(word)
             self._stderr_ended |= word.isdigit()
             return True
+        self._ready |= word == scripts.READY_WORD
         self.here |= word == scripts.HERE_WORD
         if word in (scripts.CUT, scripts.RESTARTED):
-            self.refusal = word
+            self._refusal = word
         return word in _WORDS
 
 

@@ -26,6 +26,8 @@ READY_WORD, HERE_WORD = "ready", "here"
 """the words with which RUN waits"""
 CUT, RESTARTED = "cut", "restarted"
 """the words with which RUN refuses"""
+UNRUN = "unrun"
+"""the word with which RUN ends when no process could be made for a text"""
 
 CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
@@ -85,11 +87,11 @@ exit 42
 #                   few kilobytes `cat` is quicker than `read`
 #   file, pipe      TEXT runs with the words behind it as its arguments, and with the rest of stdin
 # TEXT runs in a subshell. Lines of ours begin with a line end of their own. "MARK cut" or "MARK restarted" on stderr:
-# nothing was run. "NONCE began TICKS" on stdout: the subshell has started then; without it nothing has run, because no
-# process could be made. "NONCE STATUS", on stdout and, but for joint, on stderr as well: TEXT has ended. A stream keeps
-# its order, so whatever TEXT printed has arrived before that line, even though a child that was left behind may still
-# hold the output open (R-40, B02). For a pipe, all of them come on stderr. The mark is public in the container; the
-# nonce comes with the text and is known to this shell alone.
+# nothing was run. "NONCE began TICKS" on stdout: the subshell has started then. "NONCE STATUS" or "NONCE unrun" without
+# it: no process could be made (bash goes on, other shells end). "NONCE STATUS", on stdout and, but for joint, on stderr
+# as well: TEXT has ended. A stream keeps its order, so whatever TEXT printed has arrived before that line, even though
+# a child that was left behind may still hold the output open (R-40, B02). For a pipe, all of them come on stderr. The
+# mark is public in the container; the nonce comes with the text and is known to this shell alone.
 # TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
 RUN = f"""\
 mark=$1 init=$2 header= line= lf='
@@ -115,6 +117,9 @@ fi
 eval "$header"
 header=
 umask "$2"
+exec 9>&1
+case $1 in pipe) exec 9>&2 ;; esac
+trap 'echo "$lf$end {UNRUN}" >&9' EXIT
 case $1 in
   *-long)
     set -- "$1" "$2" "$(cat; echo x)"
@@ -123,10 +128,10 @@ case $1 in
     set -- "$1" "$2" "$line"
     line= ;;
 esac
-exec 9>&1
-case $1 in joint*) exec 2>&1 ;; pipe) exec 9>&2 ;; esac
+case $1 in joint*) exec 2>&1 ;; esac
 case $1 in file|pipe) ;; *) exec </dev/null ;; esac
 (
+  trap - EXIT
   read -r line </proc/self/stat
   field
   echo "$lf$end began $ticks" >&9
@@ -137,6 +142,7 @@ case $1 in file|pipe) ;; *) exec </dev/null ;; esac
 $3"
 )
 status=$?
+trap - EXIT
 echo "$lf$end $status" >&9
 case $1 in joint*|pipe) ;; *) echo "$lf$end $status" >&2 ;; esac
 exit $status

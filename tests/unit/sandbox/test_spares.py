@@ -149,8 +149,8 @@ def ends_with(code: int, out: bytes = b"", err: bytes = b"") -> Callable[[FakePe
 
 @pytest.mark.parametrize(
     "spare",
-    [ends_with(137), ends_with(125, err=b"\nMARK cut\n"), ends_with(1, out=b"forged\n\nMARK 0\n"), ends_with(0)],
-    ids=["killed inside", "cut", "another wrote to it", "no word"],
+    [ends_with(125, err=b"\nMARK cut\n"), ends_with(2, out=b"forged\n\nEND unrun\n"), ends_with(254, b"\nEND 254\n")],
+    ids=["cut", "no process, another wrote to it", "no process, bash"],
 )
 def test_text_that_a_spare_has_not_begun_runs_once_in_an_exec_of_its_own(spare: Callable[[FakePending], None]) -> None:
     """E1: what it printed is nothing of the text's."""
@@ -166,8 +166,15 @@ def test_text_that_a_spare_has_not_begun_runs_once_in_an_exec_of_its_own(spare: 
         (ends_with(137, out=b"\nEND began 1\nhalf"), 137),
         (ends_with(-9, out=b"\nEND began 1\nhalf"), None),
         (ends_with(-9), None),
+        (ends_with(0), None),
+        (ends_with(1), None),
+        (ends_with(137), None),
+        (ends_with(255, err=b"error during connect: EOF\n"), None),
     ],
-    ids=["killed its wrapper", "client killed", "client killed at once"],
+    ids=[
+        *("killed its wrapper", "client killed", "client killed at once"),
+        *("cut while at work", "cut when it had failed", "killed inside, or cut", "engine silent"),
+    ],
 )
 def test_text_that_a_spare_may_have_begun_is_not_run_again(
     spare: Callable[[FakePending], None], code: int | None
