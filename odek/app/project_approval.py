@@ -20,6 +20,11 @@ from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.network.plan import NetworkPlan
 from odek.state import StateFolder
 
+_IN_REQUEST = {
+    *("sandbox_image", "sandbox_network", "sandbox_networks", "sandbox_compose_project"),
+    *("sandbox_env", "sandbox_volumes", "sandbox_user"),
+}
+"""the settings that a request shows"""
 ApprovalState = Literal["not needed", "given by the environment", "remembered", "asked for", "impossible", "unknown"]
 
 
@@ -38,6 +43,8 @@ def approval_request(
     `readonly`: whether the sandbox is; `build_network`: whether the operator gives the build the network.
     """
     asked = {override.key: override.value for override in overrides}
+    if not asked.keys() <= _IN_REQUEST:  # it would count without having been asked about
+        raise AssertionError(f"no question shows {', '.join(sorted(asked.keys() - _IN_REQUEST))}")
     env = cast("tuple[tuple[str, str], ...]", asked.get("sandbox_env", ()))
     by_project = "sandbox_networks" in asked or "sandbox_compose_project" in asked
     return ApprovalRequest(

@@ -26,7 +26,7 @@ from odek.app.sandbox import SandboxPlan, plan_sandbox, prepare_sandbox, start_p
 from odek.app.sandbox_request import SandboxRequest
 from odek.approval.request import digest
 from odek.config.options import ProjectRule
-from odek.config.resolve import project_overrides
+from odek.config.resolve import Override, project_overrides
 from odek.config.settings import BY_KEY, OPTIONS
 from odek.errors import ApprovalDenied, ConfigError, OdekError
 from odek.events import Event, Notice, WarningIssued
@@ -387,6 +387,13 @@ def test_each_setting_that_needs_an_approval_is_in_the_request(key: str, setup: 
     nothing = approval_request((), NetworkPlan(mode="none"), setup.host)
     assert (nothing.is_empty, asked.is_empty, digest(asked) != digest(nothing)) == (True, False, True)
     assert key in WIDENS
+
+
+def test_override_that_no_question_shows_stops_the_run(setup: Setup) -> None:
+    """R-60: a setting that a project may ask for and that the request leaves out is never granted in silence."""
+    unshown = Override(key="sandbox_shm_size", value="8g", without="")
+    with pytest.raises(AssertionError, match="no question shows sandbox_shm_size"):
+        approval_request((unshown,), NetworkPlan(mode="none"), setup.host)
 
 
 def test_request_shows_everything_that_a_project_asks_for(setup: Setup) -> None:
