@@ -75,7 +75,6 @@ class Piped(Running):
             self._pump_until(lambda: not self._pending, timeout_s)
         finally:
             if self._pending:
-                self._selector.unregister(self._child.stdin)
                 self.release()
         if self._stdin_refused:
             raise BrokenPipeError("the child takes no more input")

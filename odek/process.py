@@ -171,8 +171,14 @@ class Running:
         self._selector.register(self._child.stdin, selectors.EVENT_WRITE, "stdin")
 
     def release(self) -> None:
-        """Close the held stdin: the child sees the end of its input."""
+        """Close stdin: the child sees the end of its input. What was not written yet is not written any more."""
         self._hold_stdin = False
+        self._pending = memoryview(b"")
+        stdin = self._child.stdin
+        if stdin is None or stdin.closed:
+            return
+        if any(key.fileobj is stdin for key in self._selector.get_map().values()):
+            self._selector.unregister(stdin)
         self._close_stdin()
 
     def kill(self) -> None:

@@ -6,15 +6,21 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
+from threading import Timer
+from typing import Any
 
 import pytest
 from support.docker_engine import Engine
 from support.sandboxes import Boxes, output
 
 from odek.cancel import CancelToken, use_token
-from odek.errors import Interrupted
+from odek.errors import Interrupted, TimeLimitReached
+from odek.executor import CommandRequest
+from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
+from odek.sandbox.docker import Docker, DockerProcess
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.spec import Limits
 
@@ -44,8 +50,9 @@ HOSTILE = {
 
 
 def others(boxes: Boxes, box: Container) -> list[str]:
-    """Return the command lines in the container that are not the sandbox's own."""
-    return [line for line in boxes.processes(box) if "odek-ready" not in line]
+    """Return the command lines in the container that are not the sandbox's own, nor those of an exec that waits."""
+    waits = ("runc init", "sh -c mark=$1 ")
+    return [line for line in boxes.processes(box) if "odek-ready" not in line and not line.startswith(waits)]
 
 
 def test_hostile_commands_are_stopped_and_earlier_servers_live_on(boxes: Boxes) -> None:
@@ -116,6 +123,58 @@ def test_interrupted_command_is_stopped(boxes: Boxes) -> None:
     assert [type(error) for error in raised] == [Interrupted]
     assert others(boxes, box) == []
     assert output(box, "echo usable") == "usable\n"
+
+
+class WatchedDocker:
+    """A client that calls `on_start` before each command; everything else is the real one's."""
+
+    def __init__(self, docker: Docker, on_start: Callable[[tuple[str, ...]], None]) -> None:
+        self._docker = docker
+        self._on_start = on_start
+        self.open_pipe, self.when_gone, self.kill_when_gone = (
+            docker.open_pipe, docker.when_gone, docker.kill_when_gone
+        )  # fmt: skip
+
+    def start(self, *args: str, **options: Any) -> DockerProcess:
+        self._on_start(args)
+        return self._docker.start(*args, **options)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_command_that_was_not_sent_when_it_is_cancelled_does_not_begin(size: int, boxes: Boxes) -> None:
+    """E1, R-100: of commands that are to run at the same time, the cancel comes before the last one is started."""
+    starts = 0
+
+    def cancel_at_the_second(args: tuple[str, ...]) -> None:
+        nonlocal starts
+        starts += scripts.RUN in args
+        if starts == 2:
+            starts += 1
+            raise Interrupted(2)
+
+    box = boxes.start(docker=WatchedDocker(boxes.docker, cancel_at_the_second))
+    first = CommandRequest(command="touch began #" + "x" * size, timeout_s=30)
+    with pytest.raises(Interrupted):
+        box.run_many((first, CommandRequest(command="touch began", timeout_s=30)))
+    assert others(boxes, box) == []
+    assert output(box, "ls") == ""
+
+
+def test_another_cancel_while_a_command_is_stopped_leaves_nothing_at_work(boxes: Boxes) -> None:
+    """R-40, R-100: a time limit, and Ctrl-C a moment later; the sandbox lives on."""
+    token = CancelToken()
+    causes = [partial(Interrupted, 2)]
+
+    def cancel_again(args: tuple[str, ...]) -> None:
+        if scripts.RUN in args:
+            Timer(0.5, token.cancel, (TimeLimitReached,)).start()
+        if scripts.STOP in args and causes:
+            token.cancel(causes.pop())
+
+    box = boxes.start(docker=WatchedDocker(boxes.docker, cancel_again))
+    with use_token(token), pytest.raises(Interrupted):
+        box.run("sleep 4323 & sleep 4323", timeout_s=300)
+    assert others(boxes, box) == []
 
 
 def test_root_that_replaces_the_shell_cannot_fake_its_own_stop(boxes: Boxes) -> None:

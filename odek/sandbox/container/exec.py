@@ -324,6 +324,8 @@ class Commands:
     def _result(self, job: Job, others: Sequence[Job], *, ended: bool) -> Outcome:
         """Return what came of a job; `others` are still at work."""
         notes: tuple[str, ...] = ()
+        if not ended:
+            job.process.release()  # what it has not got by now must not begin
         if not ended and job.task.stops:
             clients = (job.process, *(other.process for other in others if other is not job))
             notes = (self._stop(job.streams, clients),)
@@ -360,11 +362,22 @@ class Commands:
         return Outcome(result=result, unrun=unrun, refusal=streams.refusal, unsaid=unsaid, spare=job.spare)
 
     def _stop_all(self, jobs: Sequence[Job]) -> None:
-        try:
-            for job in jobs:
+        """Stop what a cancel has ended. Another cancel meanwhile is raised when that is done."""
+        for job in jobs:  # before one is stopped: the clients are pumped then
+            job.process.release()
+        left, cancelled = list(jobs), list[Cancelled]()
+        while left:
+            job = left[0]
+            try:
                 self._stop(job.streams, (job.process, *(other.process for other in jobs if other is not job)))
-        except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
-            pass
+            except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
+                break
+            except Cancelled as another:  # a token raises each cause once, so this goes on in peace
+                cancelled.append(another)
+                continue
+            left.pop(0)
+        if cancelled:
+            raise cancelled[-1]
 
     def _stop(self, call: ExecStreams, clients: Sequence[Client], *, spare_orphans: bool = False) -> str:
         """Stop every process of a call; return what was done. Raises SandboxLost if that failed.
