@@ -168,6 +168,8 @@ class Expander:
         return tuple(dict.fromkeys(texts))
 
     def _readings(self, word: Word) -> tuple[Fields, ...]:
+        if all(isinstance(part, Text) for part in word.parts):
+            return (self._plain(word),)
         readings: list[list[str | None]] = [[None]]
         for index, part in enumerate(word.parts):
             arguments = self._split_arguments(part)
@@ -183,6 +185,15 @@ class Expander:
             ]
         kept = dict.fromkeys(tuple(text for text in reading if text is not None) for reading in readings)
         return tuple(kept)
+
+    def _plain(self, word: Word) -> Fields:
+        """Return the field of a word that has no expansions, which is most of them; none for an empty one."""
+        field: str | None = None
+        for index, part in enumerate(word.parts):
+            (text,) = self._candidates(part, first=index == 0)
+            if text or getattr(part, "quoted", True):
+                field = (field or "") + text
+        return () if field is None else (field,)
 
     def _appended(self, reading: list[str | None], text: str, part: Part, *, quoted: bool) -> list[str | None]:
         """Return `reading` with `text` added to its open field, split when it is outside quotes."""

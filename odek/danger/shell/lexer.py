@@ -76,7 +76,9 @@ SPECIAL_PARAMETERS = "@*#?$!-0123456789"
 PARAMETER_OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//?|:|\^\^?|,,?|@")
 VALUE_OPERATORS = (":-", ":=", ":?", ":+", "-", "=", "?", "+")
 BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+_BLANK_STARTS = frozenset(" \t\\")
 OPERATOR = re.compile(r"&&|&>>|&>|&|\|\||\|&|\||;;&|;&|;;|;|<<<|<<-|<<|<&|<>|<\(|<|>>|>&|>\||>\(|>|\(|\)|\n")
+_OPERATOR_STARTS = frozenset("&|;<>()\n")
 POSIX_OPERATOR = re.compile(r"&&|&|\|\||\||;;|;|<<-|<<|<&|<>|<|>>|>&|>\||>|\(|\)|\n")
 
 
@@ -104,7 +106,9 @@ class Lexer:
 
     def skip_blanks(self) -> None:
         """Move over blanks, line continuations and a comment."""
-        if match := BLANKS.match(self.text, self.position):
+        if self.text[self.position : self.position + 1] in _BLANK_STARTS and (
+            match := BLANKS.match(self.text, self.position)
+        ):
             self.position = match.end()
         if self.text.startswith("#", self.position):
             end = self.text.find("\n", self.position)
@@ -113,6 +117,8 @@ class Lexer:
     def peek_operator(self) -> str:
         """Return the operator here ("\\n" included), "" for a word or the end of the text."""
         self.skip_blanks()
+        if self.text[self.position : self.position + 1] not in _OPERATOR_STARTS:
+            return ""
         match = (POSIX_OPERATOR if self.posix else OPERATOR).match(self.text, self.position)
         return match[0] if match else ""
 
