@@ -29,6 +29,8 @@ CUT, RESTARTED = "cut", "restarted"
 UNRUN = "unrun"
 """the word with which RUN ends when no process could be made for a text"""
 
+REPORT_TRIES = 500_000  # of ten microseconds
+
 CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
 # volume that odek cannot prove from outside its place below the workspace, its target, and the name of a
@@ -91,7 +93,8 @@ exit 42
 # it: no process could be made (bash goes on, other shells end). "NONCE STATUS", on stdout and, but for joint, on stderr
 # as well: TEXT has ended. A stream keeps its order, so whatever TEXT printed has arrived before that line, even though
 # a child that was left behind may still hold the output open (R-40, B02). For a pipe, all of them come on stderr. The
-# mark is public in the container; the nonce comes with the text and is known to this shell alone.
+# mark is public in the container; the nonce comes with the text and is known to this shell alone. A command may have
+# left its stdout non-blocking and full, so the last line is tried again until it is taken, for some seconds.
 # TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
 RUN = f"""\
 mark=$1 init=$2 header= line= lf='
@@ -99,6 +102,10 @@ mark=$1 init=$2 header= line= lf='
 say() {{ echo "$lf$mark $1" >&2; }}
 refuse() {{ say "$1"; exit 125; }}
 field() {{ set -- ${{line##*) }}; ticks=${{20}}; }}
+report() {{
+  line=0
+  until echo "$lf$end $1" 2>/dev/null || [ $((line += 1)) -ge {REPORT_TRIES} ]; do :; done
+}}
 say {READY_WORD}
 IFS= read -r line || refuse {CUT}
 while [ "$line" = "?" ]; do
@@ -136,15 +143,15 @@ case $1 in file|pipe) ;; *) exec </dev/null ;; esac
   field
   echo "$lf$end began $ticks" >&9
   exec 9>&-
-  unset -f say refuse field
+  unset -f say refuse field report
   unset mark init header line lf ticks end
   eval "shift 3
 $3"
 )
 status=$?
 trap - EXIT
-echo "$lf$end $status" >&9
-case $1 in joint*|pipe) ;; *) echo "$lf$end $status" >&2 ;; esac
+report $status >&9
+case $1 in joint*|pipe) ;; *) report $status >&2 ;; esac
 exit $status
 """
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,11 @@ TEXTS = {
     "line ends": (b"printf '%s' 'a\n\n\n'", b"a\n\n\n", 0),
     "backslash last": (b"echo a\\", b"a\\\n", 0),
     "no stdin": (b"cat; read -r x; echo $?", b"1\n", 0),
-    "nothing of ours": (b'echo "$#$mark$init$header$line$lf$ticks$end"; command -v say refuse field', b"0\n", None),
+    "nothing of ours": (
+        b'echo "$#$mark$init$header$line$lf$ticks$end"; command -v say refuse field report',
+        b"0\n",
+        None,
+    ),
     "here-document": (b"cat <<'E'\n" + b"x" * SHORT_BYTES + b"\nE\nexit 3", b"x" * SHORT_BYTES + b"\n", 3),
     "empty": (b"", b"", 0),
 }
@@ -58,6 +63,40 @@ def test_text_runs_byte_for_byte(name: str, shell: tuple[str, ...]) -> None:
     assert status is None or code == status
     out, end, code = run(shell, pack_text(text, MARK, END, umask=0o22, apart=True))
     assert (out + end.stderr.data, end.status) == (printed, code)
+
+
+FILL = """\
+import os
+for fd in 1, 2:
+    os.set_blocking(fd, False)
+    try:
+        while os.write(fd, b"x"):
+            pass
+    except BlockingIOError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_end_of_a_command_that_left_its_output_full_and_non_blocking_is_reported(
+    shell: tuple[str, ...], apart: bool
+) -> None:
+    """E1, R-41: as programs with an event loop do."""
+    text = b"%s -c %s; exit 7" % (sys.executable.encode(), quoted(FILL.encode()))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*shell, "-c", scripts.RUN, "sh", MARK, ""], **pipes) as child:
+        assert child.stdin is not None
+        child.stdin.write(pack_text(text, MARK, END, umask=0o22, apart=apart))
+        child.stdin.flush()
+        time.sleep(0.5)  # the command has ended, and nothing was read yet
+        stdout, stderr = child.communicate(timeout=60)
+    streams = ExecStreams(MARK, END)
+    streams.expect(apart=apart, limit_bytes=1 << 20)
+    streams.feed_stdout(stdout)
+    streams.feed_stderr(stderr)
+    assert (streams.ended, streams.status, child.returncode) == (True, 7, 7)
+    assert streams.stdout.data.strip(b"x") == b""
 
 
 @pytest.mark.parametrize("shell", SHELLS)
