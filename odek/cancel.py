@@ -22,6 +22,8 @@ from odek.errors import Cancelled, TimeLimitReached
 
 POLL_S = 0.05
 """how often a wait looks at its token; a lock or a condition would not do, for `cancel` is called in signal handlers"""
+UNHEARD_S = 5.0
+"""after this time a cancel counts as unheard; every wait looks at its token, but not every call of the system is one"""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,8 +35,12 @@ class _Cause:
 class CancelToken:
     """One piece of work that may be cancelled; `raise_if_cancelled` and the waits belong to one thread at a time."""
 
-    def __init__(self, parent: CancelToken | None = None) -> None:
-        """What cancels `parent` cancels this token, too."""
+    def __init__(self, parent: CancelToken | None = None, *, when_unheard: Callable[[], None] | None = None) -> None:
+        """What cancels `parent` cancels this token, too.
+
+        `when_unheard` is called, in any thread, when a time limit of this token or a child is not heard in time.
+        """
+        self._when_unheard: Callable[[], None] | None = when_unheard or (parent._when_unheard if parent else None)
         self._chain: tuple[CancelToken, ...] = (*parent._chain, self) if parent else (self,)
         self._causes: list[_Cause] = []
         self._raised: list[_Cause] = []
@@ -55,6 +61,11 @@ class CancelToken:
     def heard(self) -> bool:
         """whether each cause of this token has been raised by it or a child: the work knows that it must end"""
         return all(cause.heard for cause in self._causes)
+
+    def give_up_unheard(self) -> None:
+        """Have the owner of this work end it otherwise, unless each cause has been heard."""
+        if self._when_unheard is not None and not self.heard:
+            self._when_unheard()
 
     def raise_if_cancelled(self) -> None:
         """Raise what this token was cancelled with, the outermost cause first; nothing when that was raised before."""
@@ -119,14 +130,22 @@ def time_limit(token: CancelToken, seconds: float | None) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    from threading import Timer  # few tasks have a limit
+    from threading import Event, Timer  # few tasks have a limit
 
-    timer = Timer(seconds, token.cancel, (TimeLimitReached,))
+    ended = Event()
+
+    def expire() -> None:
+        token.cancel(TimeLimitReached)
+        if not ended.wait(UNHEARD_S):
+            token.give_up_unheard()
+
+    timer = Timer(seconds, expire)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
+        ended.set()
         timer.cancel()
 
 

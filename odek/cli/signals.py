@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
-from odek.cancel import CancelToken, use_token
-from odek.errors import EXIT_SIGNAL_BASE, Interrupted
+from odek.cancel import UNHEARD_S, CancelToken, use_token
+from odek.errors import EXIT_BUDGET, EXIT_SIGNAL_BASE, Interrupted
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A terminal's Ctrl-C can arrive twice, at a wrapper and at its child, within a millisecond; a
@@ -51,7 +51,7 @@ def turn() -> Iterator[CancelToken]:
     What the block has not heard is raised at its end.
     """
     global _turn
-    token = CancelToken()
+    token = CancelToken(when_unheard=_leave_at_limit)
     _turn = token
     try:
         with use_token(token):
@@ -86,7 +86,8 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
             raise Interrupted(number)
         _turn.cancel(partial(Interrupted, number))
         signal.signal(signal.SIGALRM, _leave_unheard)
-        signal.setitimer(signal.ITIMER_REAL, _UNHEARD_S)
+        # a write into a pipe that is not read must not make odek immune to a SIGTERM
+        signal.setitimer(signal.ITIMER_REAL, UNHEARD_S)
         return
     if now - _first > _SAME_KEYPRESS_S:
         _leave(number)
@@ -95,6 +96,11 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 def _leave_unheard(_number: int, _frame: FrameType | None) -> None:
     if _turn is not None and not _turn.heard:
         _leave(_latest[0])
+
+
+def _leave_at_limit() -> None:
+    """End this process at once, from any thread: its time is up, and the turn hangs where it does not hear that."""
+    os._exit(EXIT_BUDGET)
 
 
 def _leave(number: int) -> None:

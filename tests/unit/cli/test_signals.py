@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from odek.errors import EXIT_BUDGET
+
 SLOW = """
 import time
 from odek.cli import signals
@@ -154,4 +156,12 @@ def test_turn_that_does_not_hear_is_left_at_last() -> None:
     child = started(TURN.replace("WORK", "while True: os.write(1, b'x' * (1 << 16))"), subprocess.PIPE)
     child.send_signal(signal.SIGTERM)
     assert child.wait(timeout=30) == 143
+    child.communicate()
+
+
+def test_turn_that_does_not_hear_its_time_limit_is_left_at_last() -> None:
+    """R-102, R-38: as for a signal; a sandbox whose odek waits for a reader would stay for ever."""
+    work = "with cancel.time_limit(token, 0.1):\n            while True: os.write(1, b'x' * (1 << 16))"
+    child = started(TURN.replace("WORK", work), subprocess.PIPE)
+    assert child.wait(timeout=30) == EXIT_BUDGET
     child.communicate()
