@@ -100,7 +100,10 @@ _HELD = (
     "what it prints later is lost unless it is redirected to a file"
 )
 _UNKNOWN_END = "how the command ended is not known: the connection to it was lost"
-_UNKNOWN_RUN = "whether the command ran is not known: the connection to it was lost; look before it is run again"
+_UNKNOWN_RUN = (
+    "whether the command ran is not known: its shell was killed, or the connection to it was lost; "
+    "look before it is run again"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
