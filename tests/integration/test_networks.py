@@ -310,7 +310,8 @@ def test_network_of_another_driver_is_refused_by_name(driver: str, project: Proj
     # without a parent, on a dummy interface that the engine makes
     made = project.engine.run("network", "create", "--driver", driver, label, name, check=False)
     if made.returncode != 0:
-        pytest.skip(f"the engine's kernel has no {driver}: {made.stderr.strip()}")
+        assert "operation not supported" in made.stderr  # a kernel without the driver has no such network either
+        return
     refusal = f'network "{name}" cannot be attached: its driver is "{driver}", not "bridge"'
     try:
         for request in (asked(name), asked(f"{project.name}_front", name), asked(project=project.name)):

@@ -203,7 +203,7 @@ class Container:
         notes = explain_command(result.code, words, counted=counted, spec=self._spec)
         if not usable:
             limit = name_limit(result.code, words, counted, self._spec)
-            notes = (*notes, self._life.make_room(limit or f"the last command ended with status {result.code}"))
+            notes = (*notes, self._life.make_room(limit or _last_end(result)))
         return replace(result, notes=(*result.notes, *notes)) if notes else result
 
     def _list(self, path: str, how: ScanOptions, *, follow: bool) -> DirScan:
@@ -258,6 +258,12 @@ class Container:
     def _recover(self, unrun: Completed, refusal: str) -> str:
         self._commands.drop_spares()  # they take room, and may be what is stopped to make some
         return self._life.recover(unrun, refusal)
+
+
+def _last_end(result: CommandResult) -> str:
+    if result.code is None:
+        return "nothing was heard of the last command; its shell may have been replaced or killed"
+    return f"the last command ended with status {result.code}"
 
 
 def _words(result: CommandResult) -> str:
