@@ -164,7 +164,7 @@ class Commands:
         self._new_nonce = new_nonce
         self._secret = new_nonce()
         self._marks: list[str] = []
-        self._spares = Spares(self._start_waiting, most=spares, clock=life.clock)
+        self._spares = Spares(self._start, most=spares, clock=life.clock)
 
     def run(
         self, texts: Sequence[bytes], timeouts_s: Sequence[float], *, apart: bool, limit_bytes: int
@@ -281,36 +281,23 @@ class Commands:
     def _begin(self, task: Task, *, ahead: bool) -> Job:
         started = self._life.clock()
         spare = self._spares.take() if ahead else None
-        if spare is None:
-            process, streams = self._start(task)
-        else:
-            process, streams = spare.process, spare.streams
-            streams.expect(apart=task.apart, limit_bytes=task.limit_bytes)
-            process.supply(task.pack(streams.mark, streams.end))
+        if spare is not None:
+            spare.streams.expect(apart=task.apart, limit_bytes=task.limit_bytes)
+            spare.process.supply(task.pack(spare.streams.mark, spare.streams.end))
+        work = spare or self._start(task)
         return Job(
-            process=process,
-            streams=streams,
-            task=task,
-            started=started,
-            spare=spare is not None,
-        )
+            process=work.process, streams=work.streams, task=task, started=started, spare=spare is not None
+        )  # fmt: skip
 
-    def _start(self, task: Task) -> tuple[DockerProcess, ExecStreams]:
+    def _start(self, task: Task | None = None) -> WaitingExec:
+        """Start an exec of the wrapper, with the text of `task` or to wait for one."""
         streams = self._new_streams()
-        streams.expect(apart=task.apart, limit_bytes=task.limit_bytes)
+        if task:
+            streams.expect(apart=task.apart, limit_bytes=task.limit_bytes)
         process = self._life.docker.start(
             *self._wrapper(streams.mark),
-            stdin=task.pack(streams.mark, streams.end),
-            on_stdout=streams.feed_stdout,
-            on_stderr=streams.feed_stderr,
-        )
-        return process, streams
-
-    def _start_waiting(self) -> WaitingExec:
-        streams = self._new_streams()
-        process = self._life.docker.start(
-            *self._wrapper(streams.mark),
-            hold_stdin=True,
+            stdin=task.pack(streams.mark, streams.end) if task else None,
+            hold_stdin=task is None,
             on_stdout=streams.feed_stdout,
             on_stderr=streams.feed_stderr,
         )
