@@ -13,7 +13,6 @@ from functools import partial
 from typing import Literal, TypeVar, cast
 
 from odek.app.config import Config
-from odek.app.git_data import find_git_data
 from odek.app.isolation import (
     CommandProfile,
     FallbackPolicy,
@@ -182,6 +181,7 @@ def _commands(plan: SandboxPlan) -> Iterator[tuple[str, ...]]:
         image=image.ref,
         image_id=local.found.id if local else IMAGE_ID,
         env=plan.config.settings.sandbox.env,
+        git=plan.git(),
     )
     labels = tuple((key, _PLACEHOLDERS.get(key, value)) for key, value in owner_of(plan.runtime.host).labels(NONCE))
     yield docker, *run_argv(spec, name=NAME, labels=labels)
@@ -282,7 +282,7 @@ def _mounts(plan: SandboxPlan) -> Iterator[Row]:
     for volume in request.volumes:
         made = "; the folder is made first" if volume.source in request.missing_folders else ""
         yield volume.target, volume.source, origin + made
-    git = find_git_data(host.cwd, uid=host.uid)
+    git = plan.git()
     if settings.sandbox.git and git.mount:
         yield git.mount.target, git.mount.source, settings.origin_of("sandbox_git")
     yield "/tmp", "tmpfs", "always"

@@ -14,7 +14,7 @@ from functools import partial, wraps
 from typing import TypeVar, cast
 
 from odek.app.config import Config
-from odek.app.git_data import find_git_data
+from odek.app.git_data import GitData, find_git_data
 from odek.app.openings import require_leavable, show_openings
 from odek.app.project_approval import (
     ApprovalState,
@@ -169,6 +169,11 @@ class SandboxPlan:
             request.image, request.dockerfile, runtime.host, docker=runtime.docker, emit=runtime.emit
         )
 
+    @_once
+    def git(self) -> GitData:
+        """Return where the working directory's git data is now; a start looks again."""
+        return find_git_data(self.runtime.host.cwd, uid=self.runtime.host.uid)
+
     def facts(self, *, name: str) -> ContainerFacts:
         """Return what a container called `name` will be, as far as that is planned (R-110). Raises OdekError."""
         local = self.local_image()
@@ -179,6 +184,7 @@ class SandboxPlan:
             image=self.request.image.ref,
             image_id=local.found.id if local else "",
             env=self.env(),
+            git=self.git(),
         )
         services = service_names(spec.networks, "", self.runtime.docker)
         return ContainerFacts(
@@ -290,6 +296,7 @@ def start_prepared(prepared: PreparedSandbox) -> Container:
             image=prepared.image,
             image_id=prepared.found.id,
             env=plan.env(),
+            git=git,
         )
         container = _start(replace(spec, image_volumes=prepared.found.volumes), runtime)
         undo.pop_all()
@@ -403,10 +410,10 @@ def sandbox_spec(
     image: str,
     image_id: str,
     env: tuple[tuple[str, str], ...],
+    git: GitData,
 ) -> SandboxSpec:
-    """Return the sandbox that is started: the plan with what only Docker and the gate could add. Pure."""
+    """Return the sandbox that is started: the plan with what is known since. Pure."""
     request, settings, host = plan.request, plan.config.settings, plan.runtime.host
-    git = find_git_data(host.cwd, uid=host.uid)
     return SandboxSpec(
         image=image,
         image_id=image_id,

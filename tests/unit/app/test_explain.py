@@ -191,6 +191,7 @@ def test_command_is_the_one_that_a_start_runs(tmp_path: Path) -> None:
         image=case.plan.request.image.ref,
         image_id=IMAGE_ID,
         env=(),
+        git=case.plan.git(),
     )
     owner = owner_of(case.host)
     labels = (
