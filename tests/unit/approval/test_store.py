@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.approvals import DATE, FULL_RECORD, A, B
 from fakes.homes import operator_home
 
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, EnvOverride, digest, fingerprint
@@ -174,8 +175,6 @@ def test_two_writers_at_once_both_survive(store: ApprovalStore, tmp_path: Path) 
 
 
 NOON = 1_738_324_800.0  # 2025-01-31 12:00:00 UTC
-DATE = "2025-01-31T12:00:00Z"
-A, B = "a" * 64, "b" * 64
 FULL = ApprovalRequest(
     project_dir="/home/u/proj",
     image="i",
@@ -189,22 +188,6 @@ FULL = ApprovalRequest(
     volumes=("./a:/a",),
     user="0:0",
     dockerfile_sha256=B,
-)
-FULL_RECORD = ApprovalRecord(
-    folder="/home/u/proj",
-    date=DATE,
-    asks=(
-        ("image", "i"),
-        ("network", "none"),
-        ("compose", "app"),
-        ("attach", f"app_default ({A}, Compose project app)"),
-        ("attach", f"backend ({B}, internal)"),
-        ("env", "PLAIN"),
-        ("env", "X (reads Y, Z)"),
-        ("volume", "./a:/a"),
-        ("user", "0:0"),
-        ("build", f"Dockerfile.odek sha256:{B}"),
-    ),
 )
 
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from fakes.approvals import DATE, FULL_RECORD, A, B
 from fakes.homes import operator_home
 from fakes.layering import make_host
 
@@ -122,26 +123,6 @@ def test_damaged_store_is_an_error(scratch: Scratch) -> None:
     for arguments in (("list",), ("revoke", "--all")):
         with pytest.raises(StateFileError):
             scratch.run(*arguments)
-
-
-DATE = "2025-01-31T12:00:00Z"
-A, B = "a" * 64, "b" * 64
-FULL_RECORD = ApprovalRecord(
-    folder="/home/u/proj",
-    date=DATE,
-    asks=(
-        ("image", "i"),
-        ("network", "none"),
-        ("compose", "app"),
-        ("attach", f"app_default ({A}, Compose project app)"),
-        ("attach", f"backend ({B}, internal)"),
-        ("env", "PLAIN"),
-        ("env", "X (reads Y, Z)"),
-        ("volume", "./a:/a"),
-        ("user", "0:0"),
-        ("build", f"Dockerfile.odek sha256:{B}"),
-    ),
-)
 
 
 def entry(key: str, record: ApprovalRecord | None = None) -> StoredApproval:
