@@ -30,6 +30,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     tools/             what the model can call
     agent/             the loop, the calls of a turn, the system prompt
     app/               one run, from its settings to a conversation: the composition root
+    web/               odek serve: live sessions, and the HTTP server that shows them to a browser
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits
     __main__.py        python -m odek

@@ -51,6 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "demo": set(),
 }
 ROOMS["app"] = set(ROOMS) - {"demo"}
+ROOMS["web"] = set(ROOMS) - {"demo"}
 ROOMS["cli"] = set(ROOMS) | {"__init__"}
 ROOMS["__main__"] = {"cli"}
 ROOMS["__init__"] = set()
@@ -67,7 +68,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "termios": ("cli/",),
     "threading": (
         *("cancel.py", "cli/spinner.py", "agent/calls.py", "app/workspace.py", "model/transport.py"),
-        "sandbox/container/spares.py",
+        *("sandbox/container/spares.py", "web/"),
     ),
     "asyncio": (),
     "pickle": (),
