@@ -256,7 +256,7 @@ def test_builds_are_equal_wherever_and_however_they_are_made(tmp_path: Path) -> 
     assert one == other
 
 
-def test_archive_is_sound_sorted_and_without_traces(built: Path) -> None:
+def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: Path) -> None:
     archive = zipfile.ZipFile(io.BytesIO(built.read_bytes()))
     members = archive.infolist()
     assert archive.testzip() is None
@@ -280,7 +280,32 @@ def test_archive_is_sound_sorted_and_without_traces(built: Path) -> None:
         assert [entry.name for entry in entries] == sorted(STAND_IN)
         assert {(entry.mtime, entry.mode, entry.uid, entry.uname) for entry in entries} == {(0, 0o644, 0, "")}
         read = {entry.name: file.read().decode() for entry in entries if (file := sources.extractfile(entry))}
-    assert read == STAND_IN
+    assert read == {
+        name: builder.strip_prose(text) if name.endswith(".py") else text for name, text in STAND_IN.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "stripped"),
+    [
+        ('"""What\nit is."""\n\nfrom __future__ import annotations\n', "\n\n\nfrom __future__ import annotations\n"),
+        ("A = '#'  # ä comment\n# another\nB = 1\n", "A = '#'\n\nB = 1\n"),
+        ('def f():\n    """Do\n    nothing."""\n', "def f():\n    0\n\n"),
+        ('def f():\n    """Return 1."""\n    return 1\n', "def f():\n\n    return 1\n"),
+        ('def f(): "nothing"\n', "def f(): 0\n"),
+        ('class Color:\n    red: str\n    """of blood"""\n    ...\n', "class Color:\n    red: str\n\n\n"),
+        ('class Color:\n    """Red."""\n    red: str\n', 'class Color:\n    "."\n    red: str\n'),
+        ('if True:\n    "nothing"\nelse:\n    x = f"#{1}"\n', 'if True:\n    0\nelse:\n    x = f"#{1}"\n'),
+        ("x = 1  # no line break", "x = 1"),
+    ],
+)
+def test_sources_are_stripped_of_prose_line_for_line(builder: ModuleType, source: str, stripped: str) -> None:
+    assert builder.strip_prose(source) == stripped
+
+
+def test_source_whose_prose_shares_a_line_is_refused(builder: ModuleType) -> None:
+    with pytest.raises(builder.BuildError):
+        builder.strip_prose('x = 1; "a text"; y = 2\n')
 
 
 def test_build_is_refused_when_a_given_python_cannot_compile(builder: ModuleType, source: Path) -> None:
@@ -492,9 +517,9 @@ def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
         (
             {"ODEK_DEBUG": "1"},
             [
-                "A module.",
-                "A method.",
-                "A class.",
+                None,
+                None,
+                ".",
                 {"word": "<class 'str'>", "return": "<class 'str'>"},
                 "on purpose",
                 15,
