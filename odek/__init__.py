@@ -29,6 +29,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     host_executor/     the executor of this host: commands, files, folders, and stopping what was started
     tools/             what the model can call
     agent/             the loop, the calls of a turn, the system prompt
+    mcp/               the Model Context Protocol: its messages, for both sides of a connection
     app/               one run, from its settings to a conversation: the composition root
     web/               odek serve: live sessions, and the HTTP server that shows them to a browser
     demo/              the recorded model and scratch project of `odek demo`

@@ -49,6 +49,7 @@ ROOMS: dict[str, set[str]] = {
     "agent": GROUND | {"cancel", "events", "model", "tools"},
     "tools": GROUND | {"redact", "process", "safefile", "model", "danger", "approval", "executor"},
     "demo": set(),
+    "mcp": set(),
 }
 ROOMS["app"] = set(ROOMS) - {"demo"}
 ROOMS["web"] = set(ROOMS) - {"demo"}
