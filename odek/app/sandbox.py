@@ -44,10 +44,10 @@ from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.start import Surroundings, start
-from odek.sandbox.docker import probe
-from odek.sandbox.engine import Engine, EngineRequirements, check_engine, own_user, query_engine
+from odek.sandbox.docker import PROBE_ARGV, probe
+from odek.sandbox.engine import INFO_ARGV, Engine, EngineRequirements, check_engine, own_user, query_engine
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image.resolve import FoundImage
+from odek.sandbox.image.resolve import FoundImage, look_up_argv
 from odek.sandbox.network.attach import inspect_networks, service_names
 from odek.sandbox.network.checks import removal_hint, require_unchanged, warnings
 from odek.sandbox.network.plan import NetworkPlan
@@ -105,6 +105,15 @@ class SandboxPlan:
     def after_approval(self) -> tuple[Callable[[], object], ...]:
         """the other look-ups, in the order in which a start depends on them"""
         return (self.env, self.engine, self.local_image)
+
+    def look_up_after_approval(self) -> None:
+        """Make these look-ups. Docker is asked all at once, its answers are judged in their order. Raises OdekError."""
+        image = () if self.request.dockerfile else (look_up_argv(self.request.image.ref),)
+        engine = () if "described_engine" in self.known else (PROBE_ARGV, INFO_ARGV)
+        self.env()
+        with self.runtime.docker.ahead(*engine, *image):
+            for look_up in self.after_approval:
+                look_up()
 
     @_once
     def daemon(self) -> str:
@@ -254,8 +263,7 @@ def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
             runtime.emit(Notice(note))  # two checkouts behind one name are pointed out before the question
     asked = plan.approval_request()
     grant = require_project_approval(asked, settings, runtime.host, runtime.operator, runtime.emit)
-    for look_up in plan.after_approval:
-        look_up()
+    plan.look_up_after_approval()
     image, found = ensure_image(
         plan.local_image(),
         request.image,

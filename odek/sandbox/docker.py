@@ -11,7 +11,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -101,6 +103,14 @@ class Docker(Protocol):
         """Return the client at work. Raises ExecutableMissing."""
         ...
 
+    def ahead(self, *calls: tuple[str, ...]) -> AbstractContextManager[None]:
+        """Have `calls`, which only look, at work from the beginning of the block on, at the same time.
+
+        `start` with the same arguments returns the client that works already, so that the answers are judged in the
+        order in which they are asked for. What was not asked for is ended with the block.
+        """
+        ...
+
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
         """Return the client at work, to be talked to line by line. Raises ExecutableMissing."""
         ...
@@ -129,6 +139,8 @@ class DockerCli:
         self._is_settled = False
         self._env = {name: value for name, value in env.items() if not _DROPPED.fullmatch(name)}
         self._env |= _FIXED
+        self._begun: deque[tuple[tuple[str, ...], Running]] = deque()
+        """calls that were started ahead and not asked for yet"""
 
     def start(
         self,
@@ -139,7 +151,8 @@ class DockerCli:
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> DockerProcess:
-        return Running(
+        is_plain = stdin is None and not hold_stdin and on_stdout is None and on_stderr is None
+        return (self._take_begun(args) if is_plain else None) or Running(
             (self._executable, *args),
             env=self._settled(),
             stdin=stdin,
@@ -148,6 +161,29 @@ class DockerCli:
             on_stdout=on_stdout,
             on_stderr=on_stderr,
         )
+
+    @contextmanager
+    def ahead(self, *calls: tuple[str, ...]) -> Iterator[None]:
+        begun: list[tuple[tuple[str, ...], Running]] = []
+        try:
+            for args in calls:
+                with suppress(ExecutableMissing):  # said when it is asked for
+                    begun.append((args, Running((self._executable, *args), env=self._settled())))
+            self._begun.extend(begun)
+            yield
+        finally:
+            for entry in begun:
+                with suppress(ValueError):  # of those that were asked for
+                    self._begun.remove(entry)
+                    entry[1].close()
+
+    def _take_begun(self, args: tuple[str, ...]) -> Running | None:
+        for entry in tuple(self._begun):
+            with suppress(ValueError):  # another thread was quicker
+                if entry[0] == args:
+                    self._begun.remove(entry)
+                    return entry[1]
+        return None
 
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
         return Piped((self._executable, *args), env=self._settled(), on_stderr=on_stderr)
@@ -180,6 +216,9 @@ class NoDocker:
 
     def start(self, *_args: str, **_options: object) -> DockerProcess:
         raise ClientMissing("docker was not found on PATH")
+
+    def ahead(self, *_calls: tuple[str, ...]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def open_pipe(self, *_args: str, **_options: object) -> Piped:
         raise ClientMissing("docker was not found on PATH")

@@ -39,6 +39,7 @@ def test_engine_that_cannot_keep_a_promise_is_refused_in_one_sentence(
         [
             {"argv": ["version"], "stdout": "5.8.6\n", "stderr": EMULATION},
             {"argv": ["info"], "stdout": json.dumps(info), "stderr": EMULATION},
+            {"argv": ["image", "inspect"], "hang": True},  # begun at the same time, and ended unread
         ],
     )
     ended = scene.run("--sandbox-image", "some/image:1", env={"PATH": program.path})

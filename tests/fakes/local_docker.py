@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -57,6 +58,9 @@ class LocalDocker:
             stdin=stdin.replace(WORKSPACE.encode(), self._folder.encode()),
             **options,
         )
+
+    def ahead(self, *_: tuple[str, ...]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def when_gone(self, *_: str) -> DockerProcess | None:
         return None

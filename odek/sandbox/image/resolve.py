@@ -169,6 +169,12 @@ def find_image(ref: str, docker: Docker) -> str:
     return found.id if found else ""
 
 
+def look_up_argv(ref: str) -> tuple[str, ...]:
+    """Return the docker arguments with which `look_up` asks."""
+    # a bare name of hex digits would also match the beginning of an image ID
+    return find_image_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref)
+
+
 def look_up(ref: str, docker: Docker) -> FoundImage | None:
     """Return a local image, or None when there is none; nothing is pulled.
 
@@ -176,8 +182,7 @@ def look_up(ref: str, docker: Docker) -> FoundImage | None:
     pull that fails then would lead to the host. Raises SandboxConfigError when it says neither, and
     SandboxLost when it does not answer in time.
     """
-    # a bare name of hex digits would also match the beginning of an image ID
-    done = run_docker(docker, *find_image_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref))
+    done = run_docker(docker, *look_up_argv(ref))
     if done.timed_out:
         raise SandboxLost(
             "the Docker daemon stopped answering while an image was looked up",

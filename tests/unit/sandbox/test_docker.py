@@ -326,3 +326,63 @@ def test_inspect_shows_what_exists(stdout: str, code: int, objects: object, only
 def test_inspect_that_does_not_end_shows_nothing() -> None:
     docker = FakeDocker().on("inspect", "--type", "container", "--", "a", stdout="[{}]", hang=True)
     assert inspect(docker, "container", "a").objects is None
+
+
+CLIENT = """\
+#!/bin/sh
+echo "$*" >>"$0.log"
+case $1 in hang) exec sleep 60 ;; esac
+echo "answer to $*"
+"""
+
+
+def client_in(folder: Path) -> DockerCli:
+    """Return a client that notes its calls, in the order in which they begin, in `docker.log`."""
+    program = folder / "docker"
+    program.write_text(CLIENT)
+    program.chmod(0o755)
+    return DockerCli(str(program), {"PATH": os.environ["PATH"]})
+
+
+def test_what_was_begun_ahead_answers_the_call_that_asks_for_it(tmp_path: Path) -> None:
+    """R-200: each look-up is made once, and is judged where it was before."""
+    docker = client_in(tmp_path)
+    with docker.ahead(("version",), ("info",)):
+        info = run_docker(docker, "info")
+        version = run_docker(docker, "version")
+        again = run_docker(docker, "version")
+    assert [done.stdout.text for done in (info, version, again)] == [
+        "answer to info\n",
+        "answer to version\n",
+        "answer to version\n",
+    ]
+    assert sorted((tmp_path / "docker.log").read_text().split()) == ["info", "version", "version"]
+
+
+def test_only_a_call_without_input_and_without_listeners_takes_what_was_begun_ahead(tmp_path: Path) -> None:
+    docker = client_in(tmp_path)
+    heard: list[bytes] = []
+    with docker.ahead(("version",)):
+        with_input = run_docker(docker, "version", stdin=b"x")
+        docker.start("version", on_stdout=heard.append).wait(10)
+        assert with_input.stdout.text == "answer to version\n"
+        assert heard == [b"answer to version\n"]
+        run_docker(docker, "version")
+    assert (tmp_path / "docker.log").read_text().split() == ["version"] * 3
+
+
+def test_what_nothing_asked_for_ends_with_the_block(tmp_path: Path) -> None:
+    """R-200: a start that ends early leaves no client at work."""
+    docker = client_in(tmp_path)
+    with docker.ahead(("hang", "1"), ("version",)):
+        client = docker._begun[0][1]
+    assert client.completed().code == -signal.SIGKILL
+    assert run_docker(docker, "version").stdout.text == "answer to version\n"
+
+
+def test_a_client_that_cannot_be_started_ahead_is_missed_when_it_is_asked_for(tmp_path: Path) -> None:
+    docker = DockerCli(str(tmp_path / "docker"), {})
+    with docker.ahead(PROBE_ARGV), pytest.raises(SandboxConfigError):
+        probe(docker, sleep=lambda _: None)
+    with NoDocker().ahead(PROBE_ARGV), pytest.raises(DaemonUnreachable):
+        probe(NoDocker(), sleep=lambda _: None)
