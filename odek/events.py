@@ -125,6 +125,41 @@ class ApprovalAnswered:
     """cancelled: the work was, so the answer is the refusal"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStarted:
+    """A sub-agent begins its task."""
+
+    task: str
+    """"<call id>/<number>": unlike that of any other of the turn"""
+    of: int
+    """how many tasks the call has"""
+    goal: str
+    facts: Mapping[str, object] | None
+    """of its sandbox, as JSON values; None when it has none"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEnded:
+    """A sub-agent has ended, with an answer or without."""
+
+    task: str
+    status: str
+    """done, failed, cancelled, timeout or budget"""
+    usage: Usage
+    seconds: float
+    """without those in which a person was asked"""
+    files: tuple[str, ...]
+    """what its file tools wrote, relative to the workspace"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEvent:
+    """What happens in a sub-agent."""
+
+    task: str
+    event: Event
+
+
 Event = (
     RequestStarted
     | TextDelta
@@ -139,6 +174,9 @@ Event = (
     | Progress
     | SandboxStarted
     | Finished
+    | TaskStarted
+    | TaskEnded
+    | TaskEvent
 )
 Sink = Callable[[Event], None]
 
@@ -153,10 +191,8 @@ def to_json(event: Event) -> dict[str, Any]:
     match event:
         case RequestStarted():
             return {"event": "model_asked", "iteration": event.iteration}
-        case TextDelta():
-            return {"event": "text", "text": event.text}
-        case TextVoided():
-            return {"event": "text_voided"}
+        case TextDelta() | TextVoided():
+            return {"event": "text", "text": event.text} if isinstance(event, TextDelta) else {"event": "text_voided"}
         case ModelReplied():
             return {"event": "model_replied", "iteration": event.iteration, **_reply_fields(event.reply)}
         case ToolStarted():
@@ -168,6 +204,8 @@ def to_json(event: Event) -> dict[str, Any]:
             return _approval_fields(event)
         case WarningIssued() | Notice() | Progress() | SandboxStarted():
             return _notice_fields(event)
+        case TaskStarted() | TaskEnded() | TaskEvent():
+            return _task_fields(event)
         case Finished():
             usage = _usage_fields(event.usage)
             refused = [{"class": name, "count": count} for name, count in event.refused]
@@ -179,6 +217,18 @@ def _approval_fields(event: ApprovalRequested | ApprovalAnswered) -> dict[str, A
     if isinstance(event, ApprovalRequested):
         return {"event": "approval_asked", "approval": dict(event.approval)}
     return {"event": "approval_settled", "id": event.id, "answer": event.answer, "how": event.how}
+
+
+def _task_fields(event: TaskStarted | TaskEnded | TaskEvent) -> dict[str, Any]:
+    match event:
+        case TaskEvent():
+            return {**to_json(event.event), "task": event.task}
+        case TaskStarted():
+            facts = None if event.facts is None else dict(event.facts)
+            return {"event": "task_started", "task": event.task, "of": event.of, "goal": event.goal, "facts": facts}
+        case TaskEnded():
+            fields = {"status": event.status, "usage": _usage_fields(event.usage), "seconds": round(event.seconds, 3)}
+            return {"event": "task_ended", "task": event.task, **fields, "files": list(event.files)}
 
 
 def _notice_fields(event: WarningIssued | Notice | Progress | SandboxStarted) -> dict[str, Any]:

@@ -39,6 +39,16 @@ class PendingOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardOrigin:
+    """The sub-agent that asks."""
+
+    task: int
+    """its number, from 1"""
+    of: int
+    goal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """One question: about one operation, or about several of a turn at once."""
 
@@ -53,6 +63,8 @@ class Card:
     """whether a class of it was approved so often lately that a yes takes FRICTION_PAUSE_S and a whole word"""
     host: bool = False
     """whether it would happen on the host, without a sandbox"""
+    origin: CardOrigin | None = None
+    """the sub-agent whose operations these are; None: the agent itself"""
 
     @property
     def refusal(self) -> Answer:
@@ -78,12 +90,14 @@ def card_to_json(card: Card) -> dict[str, object]:
         }
         for number, item in enumerate(card.items, 1)
     ]
+    asker = card.origin and {"task": card.origin.task, "of": card.origin.of, "goal": card.origin.goal}
     bound = json.dumps([card.place, card.host, items], sort_keys=True, separators=(",", ":"))
     return {
         "id": card.id,
         "kind": "card" if "singly" in card.answers else "operation",
         "place": card.place,
         "host": card.host,
+        "from": asker,
         "hasty": card.hasty,
         "answers": list(card.answers),
         "items": items,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from odek.approval.card import Answer, Card, PendingOperation, Person, card_to_json
+from odek.approval.card import Answer, Card, CardOrigin, PendingOperation, Person, card_to_json
 from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.events import ApprovalAnswered, ApprovalRequested, Sink, ignore
 from odek.text import visible
@@ -38,6 +38,8 @@ class Surroundings:
     sandboxed: bool
     shared: str = ""
     """added for files in the sandbox that the host sees: "in the folder that …"; "" on the host"""
+    origin: CardOrigin | None = None
+    """the sub-agent whose operations they are; None: the agent itself"""
     real_path: Callable[[str], str]
     """a path in the workspace, absolute or relative → the same with links resolved, as far as they can be"""
 
@@ -163,7 +165,10 @@ class Gatekeeper:
         if hasty:
             answers = tuple(answer for answer in answers if answer != "trust")
         host = not self._around.sandboxed
-        card = Card(id=self._new_id(), items=items, place=place, answers=answers, hasty=hasty, host=host)
+        card = Card(
+            id=self._new_id(), items=items, place=place, answers=answers, hasty=hasty, host=host,
+            origin=self._around.origin,
+        )  # fmt: skip
         self._emit(ApprovalRequested(approval=card_to_json(card)))
         try:
             answer = self._person.decide(card)

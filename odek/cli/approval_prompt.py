@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from odek import cancel
-from odek.approval.card import FRICTION_PAUSE_S, Answer, Card, PendingOperation
+from odek.approval.card import FRICTION_PAUSE_S, Answer, Card, CardOrigin, PendingOperation
 from odek.approval.description import FIT_ROWS as REQUEST_FIT_ROWS
 from odek.approval.description import describe_request, heading_of
 from odek.approval.display import command_rows, field, readable
@@ -25,6 +25,7 @@ TAIL_ROWS = 4
 PAGE_ROWS = 20
 REASON_LIMIT = 300
 RISK_LIMIT = 130
+GOAL_LIMIT = 130
 CONSEQUENCE = (
     "\nAllowing this means code in the sandbox can read workspace files and,\n"
     "depending on network mode, contact external hosts.\n\n"
@@ -178,13 +179,15 @@ def _single_page(card: Card) -> PromptPage:
     if "trust" in card.answers and len(rows) <= FIT_ROWS:
         what = "this exact command" if item.exact else "these classes" if len(item.classes) > 1 else "this class"
         words, offer = (*words, *_TRUST), f"{offer} / t = trust {what}"
-    return PromptPage(heading=_heading(item, card.place), rows=rows, details=_details(item), words=words, offer=offer)
+    return PromptPage(heading=_heading(item, card), rows=rows, details=_details(item), words=words, offer=offer)
 
 
 def _batch_page(card: Card) -> PromptPage:
     every = "approve = all, the whole word" if card.hasty else "y = all"
     return PromptPage(
-        heading=f"{len(card.items)} operations need approval ({visible(card.place)})",
+        heading="\n".join(
+            (f"{len(card.items)} operations need approval ({visible(card.place)})", *_origin(card.origin))
+        ),
         rows=tuple(row for number, item in enumerate(card.items, 1) for row in _item(number, item)),
         details=tuple(row for number, item in enumerate(card.items, 1) for row in _details(item, number)),
         words=(*(_WHOLE_WORD if card.hasty else _YES), *_SINGLY),
@@ -194,18 +197,26 @@ def _batch_page(card: Card) -> PromptPage:
     )
 
 
-def _heading(item: PendingOperation, place: str) -> str:
+def _heading(item: PendingOperation, card: Card) -> str:
     operation = item.operation
     lines = operation.text.count("\n") + 1
     return "\n".join(
         (
             f"Approval needed (class {_classes(item)})",
-            *field("runs on", visible(place)),
+            *_origin(card.origin),
+            *field("runs on", visible(card.place)),
             *field("risk", truncate(readable(item.risk), RISK_LIMIT)),
             *field("reason", truncate(readable(operation.reason), REASON_LIMIT) or "(none given)"),
             *field(operation.kind, f"{plural(lines, 'line')}, {plural(len(operation.text), 'character')}"),
         )
     )
+
+
+def _origin(origin: CardOrigin | None) -> tuple[str, ...]:
+    """Return the row that names the sub-agent that asks; its goal is the model's text."""
+    if origin is None:
+        return ()
+    return field("from", f"sub-agent {origin.task} of {origin.of}: {truncate(readable(origin.goal), GOAL_LIMIT)}")
 
 
 def _item(number: int, item: PendingOperation) -> tuple[str, ...]:

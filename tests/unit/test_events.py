@@ -15,6 +15,9 @@ from odek.events import (
     Progress,
     RequestStarted,
     SandboxStarted,
+    TaskEnded,
+    TaskEvent,
+    TaskStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -84,3 +87,17 @@ def test_to_json_gives_each_event_its_object(event: Event, expected: dict[str, A
     """R-81: events for machines."""
     assert to_json(event) == expected
     assert json.loads(json.dumps(to_json(event))) == expected
+
+
+def test_what_happens_in_a_sub_agent_carries_its_task() -> None:
+    """R-225: the fields of the event inside, and the task; those of a start and an end."""
+    assert to_json(TaskEvent(task="c1/2", event=ToolStarted(call=CALL, title="shell: ls"))) == {
+        "event": "tool_started", **CALL_JSON, "title": "shell: ls", "task": "c1/2",
+    }  # fmt: skip
+    assert to_json(TaskStarted(task="c1/2", of=3, goal="look", facts=None)) == {
+        "event": "task_started", "task": "c1/2", "of": 3, "goal": "look", "facts": None,
+    }  # fmt: skip
+    ended = TaskEnded(task="c1/2", status="done", usage=REPLY.usage, seconds=1.23456, files=("a.txt",))
+    assert to_json(ended) == {
+        "event": "task_ended", "task": "c1/2", "status": "done", "usage": USAGE, "seconds": 1.235, "files": ["a.txt"],
+    }  # fmt: skip

@@ -534,7 +534,7 @@ def test_each_question_and_its_answer_are_events() -> None:
     first, second = card.pop("items")
     digest = card.pop("digest")
     assert card == {
-        "id": "a-1", "kind": "card", "place": BRIDGE, "host": False, "hasty": False,
+        "id": "a-1", "kind": "card", "place": BRIDGE, "host": False, "from": None, "hasty": False,
         "answers": ["all", "singly", "none"],
     }  # fmt: skip
     assert {**first, "rule": "", "setting": ""} == {
