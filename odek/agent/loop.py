@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from odek.agent.budget import NO_BUDGET, Budget, Spending, allowed_calls, exceeded_limit, render_spending
+from odek.agent.budget import NO_BUDGET, Budget, Meter, Spending, exceeded_limit, render_spending
 from odek.agent.calls import CallRunner
 from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
 from odek.cancel import CancelToken, current_token, time_limit, use_token
@@ -74,19 +74,19 @@ class Agent:
         budget: Budget = NO_BUDGET,
         now: Callable[[], float] = time.monotonic,
         refused: Mapping[str, int] | None = None,
+        shared: Meter | None = None,
     ) -> None:
         """Begin a conversation, or go on with `history` (its own system message is replaced).
 
         `budget` applies to each task separately; `now` is a monotonic clock. `refused` counts what the gate has refused
-        since odek was started, by risk class; the gate adds to it.
+        since odek was started, by risk class; the gate adds to it. `shared` is that of the task which this agent works
+        for: what it uses counts there, and `budget` is for all of that together.
         """
         self.messages = [
             Message(role="system", content=system),
             *(message for message in history if message.role != "system"),
         ]
         """all of the conversation; it only grows"""
-        self.usage = Usage()
-        """of the present or the last run"""
         self.model = model
         """may be exchanged between two runs"""
         self._tools = tools
@@ -102,7 +102,14 @@ class Agent:
         self._window = ContextWindow(lambda size: self.model.window(size))
         self._started = now()
         self._task_place = len(self.messages)
-        self._spent = Spending()
+        self._shared = shared
+        self.meter = Meter(shared)
+        """of the present or the last run, its sub-agents included"""
+
+    @property
+    def usage(self) -> Usage:
+        """the tokens of the present or the last run, as the provider counted them"""
+        return self.meter.reported
 
     def run(self, task: str, *, cancel: CancelToken | None = None) -> str:
         """Work on `task` and return the final answer; `cancel` ends the work at any time (None: the thread's token).
@@ -114,8 +121,7 @@ class Agent:
         """
         self._task_place = len(self.messages)
         self.messages.append(Message(role="user", content=task))
-        self.usage = Usage()
-        self._spent = Spending()
+        self.meter = Meter(self._shared)
         self._started = self._now()
         self._refused_before = dict(self._refused)
         self._runner.begin_task()
@@ -175,9 +181,7 @@ class Agent:
         self._sink(RequestStarted(iteration=iteration))
         view = self._window.view(self.messages, tools)
         reply = self._complete(view, tools)
-        self.usage = self.usage + reply.usage
-        used = _or_estimate(reply, view, tools)
-        self._spent = replace(self._spent, requests=self._spent.requests + 1, usage=self._spent.usage + used)
+        self.meter.add_request(reported=reply.usage, used=_or_estimate(reply, view, tools))
         self._sink(ModelReplied(reply=reply, iteration=iteration))
         return reply
 
@@ -249,7 +253,7 @@ class Agent:
             )
             return
         calls = reply.message.tool_calls
-        allowed = allowed_calls(self._budget, self._spending(), len(calls))
+        allowed = self.meter.begin_calls(self._budget, len(calls))
         self.messages.append(reply.message)
         self._runner.run(calls[:allowed], self._take_result)
         if allowed < len(calls):
@@ -260,10 +264,10 @@ class Agent:
 
     def _take_result(self, call: ToolCall, text: str) -> None:
         self.messages.append(tool_result(call, text))
-        self._spent = replace(self._spent, tool_calls=self._spent.tool_calls + 1)
+        self.meter.add_call()
 
     def _spending(self) -> Spending:
-        return replace(self._spent, seconds=self._now() - self._started)
+        return replace(self.meter.root.spent, seconds=self._now() - self._started)
 
     def _require_budget(self) -> None:
         limit = exceeded_limit(self._budget, self._spending())
