@@ -14,7 +14,7 @@ from typing import Any
 
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, ProjectRule, Source
 from odek.config.provider import DEFAULT_PROVIDER, address_of, choose_provider, foreign_key_variables
-from odek.config.settings import BY_KEY, OPTIONS, RESERVED
+from odek.config.settings import BY_KEY, OPTIONS, OTHER_NAMES, RESERVED
 from odek.config.sources import (
     SECRETS_FILE,
     SecretFile,
@@ -46,6 +46,9 @@ _SHOWN_CHARS = 60
 _CHOOSE_PROVIDER = ("provider", "base_url")
 _IGNORED_KEYS = ("$schema",)  # what editors look for
 _GROUPS = frozenset(option.key.partition(".")[0] for option in OPTIONS if "." in option.key)
+_OPERATORS_GROUPS = _GROUPS - {
+    option.key.partition(".")[0] for option in OPTIONS if option.project is not ProjectRule.FORBIDDEN
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +135,7 @@ def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:
     by_project = source is Source.PROJECT
     said = _Values(env)
     unknown, unused = [], []
-    for key, is_reserved, option, raw in _members(parse_config(data, shown=shown), shown):
+    for key, is_reserved, option, raw in _members(parse_config(data, shown=shown), shown, by_project):
         if is_reserved:
             unused.append(key)
         elif option is None or not option.in_file:
@@ -218,14 +221,23 @@ def _with_secrets(env: Mapping[str, str], secrets: SecretFile) -> dict[str, str]
     return {**env, **{name: value for name, value in secrets.values.items() if not env.get(name)}}
 
 
-def _members(document: dict[str, object], shown: str) -> Iterator[tuple[str, bool, Option[Any] | None, object]]:
-    """Yield key, whether it is reserved, option and value of each member; those in "tools" as "tools.enabled"."""
+def _members(
+    document: dict[str, object], shown: str, by_project: bool
+) -> Iterator[tuple[str, bool, Option[Any] | None, object]]:
+    """Yield key, whether it is reserved, option and value of each member; those in "tools" as "tools.enabled".
+
+    Of a project, a group that is the operator's alone is one member, whatever it holds.
+    """
     for key, value in document.items():
-        if key in _GROUPS:
+        if by_project and key in _OPERATORS_GROUPS:
+            yield key, True, None, value
+        elif key in _GROUPS:
             inner = _group(key, value, shown)
             for name, member in inner.items():
                 nested = f"{key}.{name}"
                 yield nested, nested in RESERVED, BY_KEY.get(nested), member
+        elif key in OTHER_NAMES:
+            yield key, False, BY_KEY[OTHER_NAMES[key]], value
         elif key not in _IGNORED_KEYS:
             # a top-level key that is written "tools.enabled" is not the nested one
             is_flat = "." not in key

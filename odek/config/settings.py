@@ -172,6 +172,28 @@ class LimitSettings(OptionGroup):
     )  # fmt: skip
 
 
+def _subagent(name: str, kind: Kind[int], text: str, *, default: int, env: tuple[str, ...] = ()) -> Option[int]:
+    """Return a row of the sub-agents: for the operator's file, and no project's."""
+    return Option(f"subagent.{name}", kind, text, default=default, env=env, group="tools")
+
+
+class SubagentSettings(OptionGroup):
+    """What the sub-agents of delegate_tasks may use up."""
+
+    max_concurrency = _subagent(
+        "max_concurrency", Whole(1, 8), "How many sub-agents of one call work at once; they share the sandbox's limits",
+        default=3, env=("ODEK_MAX_CONCURRENCY",),
+    )  # fmt: skip
+    max_tasks = _subagent("max_tasks", Whole(1, 1000), "How many tasks a session may give to sub-agents", default=24)
+    timeout_s = _subagent(
+        "timeout_seconds", Whole(10, 3600), "Seconds that a sub-agent may take, without those in which you are asked",
+        default=900,
+    )  # fmt: skip
+    max_iterations = _subagent(
+        "max_iterations", Whole(1, 100), "How often a sub-agent's model is asked before it gives up", default=30
+    )
+
+
 class SandboxSettings(OptionGroup):
     """What the container shall be, not yet checked against Docker; "", () and None are unset."""
 
@@ -324,6 +346,7 @@ class Settings(OptionGroup):
         super().__init__(resolved)
         self.model = ModelSettings(resolved)
         self.limits = LimitSettings(resolved)
+        self.subagent = SubagentSettings(resolved)
         self.sandbox = SandboxSettings(resolved, raw_env=raw_env, networks_asked_by=networks_asked_by)
         self.warnings = warnings
         """for the operator, in order; one line each, fit for a terminal"""
@@ -353,7 +376,11 @@ class Settings(OptionGroup):
 _GROUPS = ("model", "limits", "agent", "tools", "sandbox")
 OPTIONS: tuple[Option[Any], ...] = tuple(
     sorted(
-        (row for group in (ModelSettings, LimitSettings, SandboxSettings, Settings) for row in group.rows()),
+        (
+            row
+            for group in (ModelSettings, LimitSettings, SandboxSettings, Settings, SubagentSettings)
+            for row in group.rows()
+        ),
         key=lambda row: _GROUPS.index(row.group),
     )
 )
@@ -362,11 +389,14 @@ BY_KEY: dict[str, Option[Any]] = {option.key: option for option in OPTIONS}
 
 RESERVED = (
     "embedding", "guard", "limits.max_cost_usd", "limits.input_cost_per_million_usd",
-    "limits.output_cost_per_million_usd", "maintenance", "max_concurrency", "mcp_servers", "memory", "schedules",
-    "sessions", "skills", "subagent", "telegram", "tool_progress", "tool_progress_cleanup", "transcription",
+    "limits.output_cost_per_million_usd", "maintenance", "mcp_servers", "memory", "schedules",
+    "sessions", "skills", "telegram", "tool_progress", "tool_progress_cleanup", "transcription",
     "trusted_proxies", "vision", "web_search",
 )  # fmt: skip
 """keys that other programs of this kind have: accepted in the operator's file, and ignored with a warning"""
+
+OTHER_NAMES = {"max_concurrency": "subagent.max_concurrency"}
+"""key of a file that other programs of this kind have → the one that it is read as"""
 
 
 def flag_options(command: str) -> tuple[Option[Any], ...]:

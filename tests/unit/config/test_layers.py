@@ -471,3 +471,12 @@ def test_key_of_the_file_goes_to_no_provider_that_a_flag_brings(
     warnings = [warning for layer in found for warning in layer.warnings]
     assert (keys, len(warnings)) == (["sk-canary"] if keeps else [], 0 if keeps else 1)
     assert not any("sk-canary" in warning for warning in warnings)
+
+
+def test_max_concurrency_is_read_as_that_of_the_sub_agents() -> None:
+    """R-221: the name of other programs of this kind, in the operator's file alone, within the same bounds."""
+    for document in ({"max_concurrency": 2}, {"subagent": {"max_concurrency": 2}}):
+        assert _file(document, Source.GLOBAL).values["subagent.max_concurrency"].value == 2
+        assert _file(document, Source.PROJECT).values == {}
+    with pytest.raises(ConfigError, match="max_concurrency"):
+        _file({"max_concurrency": 9}, Source.GLOBAL)

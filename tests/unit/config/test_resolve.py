@@ -37,6 +37,7 @@ SPECIAL: dict[str, tuple[object, object]] = {
     "sandbox_user": ("1:1", "2:2"),
     "sandbox_env": ({"A": "1", "B": "1"}, {"B": "2", "C": "2"}),
     "sandbox_volumes": (["./a:/a"], ["./b:/b"]),
+    "subagent.max_concurrency": (4, 2),
 }
 
 

@@ -17,12 +17,13 @@ from odek.config.schema import render_template, schema
 from odek.config.settings import OPTIONS
 
 RECIPE = load_recipe("config_reference")
+GROUPS = {option.key.partition(".")[0] for option in OPTIONS if "." in option.key}
 DOCUMENT = Path(__file__).parents[3] / "docs" / "CONFIG.md"
 
 
 def _keys(document: dict[str, Any]) -> set[str]:
     properties = document["properties"]
-    groups = {key for key in ("tools", "limits") if key in properties}
+    groups = GROUPS & set(properties)
     nested = {f"{group}.{name}" for group in groups for name in properties[group]["properties"]}
     return (set(properties) - groups - {"$schema"}) | nested
 
@@ -101,7 +102,7 @@ def test_operators_template_changes_nothing() -> None:
 def test_operators_template_shows_every_key_that_has_a_value_when_unset() -> None:
     """R-18"""
     document = json.loads(render_template(Source.GLOBAL))
-    shown = {key for key in document if key != "tools"} | {f"tools.{key}" for key in document["tools"]}
+    shown = set(document) - GROUPS | {f"{group}.{key}" for group in GROUPS & set(document) for key in document[group]}
     keys = {option.key for option in OPTIONS if option.in_file}
     limits = {key for key in keys if key.startswith("limits.")}
     assert keys - shown == {"sandbox", "tools.enabled", "prompt_caching"} | limits
