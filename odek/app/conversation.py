@@ -38,6 +38,7 @@ from odek.text import truncate, visible
 if TYPE_CHECKING:
     from odek.agent.loop import Agent
     from odek.app.stored_sessions import ResumedSession
+    from odek.session.receipts import Receipt
     from odek.session.recorder import Recorder
     from odek.session.store import SessionStore
     from odek.session.transcript import Summary
@@ -100,6 +101,7 @@ class Conversation:
         """what the person said once holds in the next container, too, if its boundary is the same"""
         self._recorder: Recorder | None = None
         self._failure: StateFileError | None = None
+        self._receipts_fail = False
         self._cwd = runtime.host.cwd
         """the folder that the session is of"""
         self._gone: tuple[str, ...] = ()
@@ -227,6 +229,7 @@ class Conversation:
         self._system = self.workspace.redact(self._system_prompt())
         self.agent = self._new_agent(history)
         self.lost = False
+        self._keep_receipts()
 
     def _new_agent(self, history: Sequence[Message]) -> Agent:
         from odek.agent.loop import Agent
@@ -305,6 +308,20 @@ class Conversation:
     def _keep(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._session.callback(self._note_saved)
+        self._keep_receipts()
+
+    def _keep_receipts(self) -> None:
+        """Let what is executed in the workspace be noted with the session, as soon as there are both."""
+        if self._recorder is not None and hasattr(self, "workspace"):
+            self.workspace.receipts.keep = partial(self._keep_receipt, self._recorder)
+
+    def _keep_receipt(self, recorder: Recorder, receipt: Receipt) -> None:
+        try:
+            recorder.add_receipt(receipt)
+        except StateFileError as error:  # what it is of has happened; the next one is tried again
+            if not self._receipts_fail:
+                self._runtime.emit(WarningIssued(f"what was executed is not recorded: {error.message}"))
+            self._receipts_fail = True
 
     def _note_saved(self) -> None:
         """Show, at the end, whether the session is saved and how to go on with it."""

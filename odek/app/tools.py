@@ -27,7 +27,7 @@ from odek.tools.registry import Toolbox
 from odek.tools.search import SEARCH_FILES
 from odek.tools.shell import PARALLEL_SHELL, SHELL, shell_in
 from odek.tools.unsecret import UnsecretExecutor
-from odek.tools.workspace import UntrustedWrapper, Workspace
+from odek.tools.workspace import ExecutionLog, UntrustedWrapper, Workspace
 
 if TYPE_CHECKING:
     from odek.danger.policy import PolicyContext
@@ -55,10 +55,12 @@ def make_toolbox(
     trusted: dict[str, Trust] | None = None,
     refused: dict[str, int] | None = None,
     masked: Callable[[str, str], None] = lambda _holder, _path: None,
+    log: ExecutionLog | None = None,
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
-    Tools that show something get it through `redact`; `masked` is called for a secret in a file (MaskedSecrets).
+    Tools that show something get it through `redact`; `masked` is called for a secret in a file (MaskedSecrets); `log`
+    is shown what was executed.
     `applied` is what `config_view` shows; `trusted`, `refused` and `emit` are as for `make_gatekeeper`. Tools that
     reach the network are left to the commands that they would be: those run in the container, by its network, or not
     at all (F-64).
@@ -67,6 +69,7 @@ def make_toolbox(
         executor=executor,
         shown=UnsecretExecutor(executor, redact, masked),
         gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused, emit),
+        log=log,
         wrap=wrap,
         config=applied,
     )

@@ -31,6 +31,7 @@ from odek.app.isolation import (
     require_permitted,
     void_settings,
 )
+from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
 from odek.app.sandbox import plan_sandbox, start_sandbox
 from odek.app.tool_names import validate_tool_names
@@ -103,6 +104,8 @@ class Workspace:
     refused: dict[str, int] = field(default_factory=dict)
     """what the gate has refused, by class of danger"""
     masked: MaskedSecrets = field(default_factory=MaskedSecrets)
+    receipts: Receipts = field(init=False)
+    """notes what the tools execute, once there is a session to keep it"""
     tools: Toolbox = field(init=False)
     _stack: ExitStack
 
@@ -282,6 +285,8 @@ def _environment_block(place: _Place, runtime: Runtime) -> str:
 def _add_tools(workspace: Workspace, trusted: TrustByBoundary) -> None:
     from odek.app.tools import make_toolbox
 
+    runtime = workspace.runtime
+    workspace.receipts = Receipts(workspace.facts, runtime.host, workspace.redact, runtime.clock)
     workspace.tools = make_toolbox(
         workspace.config.settings,
         workspace.executor,
@@ -296,6 +301,7 @@ def _add_tools(workspace: Workspace, trusted: TrustByBoundary) -> None:
         refused=workspace.refused,
         emit=workspace.runtime.emit,
         masked=workspace.masked.found,
+        log=workspace.receipts,
     )
 
 

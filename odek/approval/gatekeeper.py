@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from odek.approval.card import Answer, Card, CardOrigin, PendingOperation, Person, card_to_json
-from odek.approval.operation import NO_GRANT, Grant, Operation
+from odek.approval.operation import NO_GRANT, Basis, Grant, Operation
 from odek.events import ApprovalAnswered, ApprovalRequested, Sink, ignore
 from odek.text import visible
 
@@ -104,6 +104,7 @@ class Gatekeeper:
         self._emit = emit
         self._new_id = new_id
         self._decided: dict[Operation, Decision] = {}
+        self._allowed: dict[tuple[str, str], Basis] = {}
 
     def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
         """Return None to let `operation` happen, else the refusal for the model. May ask and wait.
@@ -115,11 +116,19 @@ class Gatekeeper:
         if decision.action == "prompt":
             why = self._ask(operation, decision, grant)
             refusal = why and self._refusal(f"operation denied {why}", operation, decision)
+            how = "person, with others" if operation in grant.operations else "person"
         else:
             refusal = self._forbidden(operation, decision)
+            how = "person, trusted" if self._is_trusted(operation, decision) else "policy"
+        if refusal is None:
+            self._allowed[operation.kind, operation.subject] = Basis(classes=_classes(decision), how=how)
         for name in _classes(decision) if refusal else ():
             self._refused[name] = self._refused.get(name, 0) + 1
         return refusal
+
+    def basis(self, operation: Operation) -> Basis | None:
+        """Return why an operation of that kind and subject was allowed last; None when none was."""
+        return self._allowed.get((operation.kind, operation.subject))
 
     def is_denied(self, operation: Operation) -> str | None:
         """Return the refusal for the model when the policy refuses `operation` without a question; does not ask."""
@@ -227,6 +236,10 @@ class Gatekeeper:
             self._trusted.classes.update(decision.classes_to_approve)
             self._context = self._context.trusting(decision.classes_to_approve)
         self._decided = {}
+
+    def _is_trusted(self, operation: Operation, decision: Decision) -> bool:
+        trusted = self._trusted
+        return operation.subject in trusted.commands or not trusted.classes.isdisjoint(_classes(decision))
 
     def _forbidden(self, operation: Operation, decision: Decision) -> str | None:
         if decision.action != "deny":

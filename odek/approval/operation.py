@@ -47,3 +47,13 @@ class Grant:
 
 
 NO_GRANT = Grant()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """Why an operation was allowed."""
+
+    classes: tuple[str, ...]
+    """of danger"""
+    how: str
+    """"policy", "person", "person, with others" on one card, or "person, trusted" earlier"""

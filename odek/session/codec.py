@@ -39,7 +39,7 @@ from odek import strict_json
 from odek.model.extras import from_json, to_json
 from odek.model.types import Message, Role, ToolCall, Usage
 from odek.session.ids import parse_time
-from odek.session.transcript import Entry, GivenFile, Header, State, Summary, Transcript, count_turns
+from odek.session.transcript import Entry, GivenFile, Header, ReceiptHead, State, Summary, Transcript, count_turns
 
 FORMAT = 1
 STATE_MARK = b'{"kind":"state",'
@@ -73,7 +73,9 @@ def header_line(header: Header) -> bytes:
 def state_line(state: State) -> bytes:
     """Return the line that ends a write."""
     fields = {"updated_at": state.updated_at, "turns": state.turns, "model": state.model, "cwd": state.cwd}
-    return to_line({"kind": "state", **fields, "usage": usage_fields(state.usage)})
+    head = state.receipts
+    receipts = {"receipts": {"number": head.number, "hash": head.hash}} if head else {}
+    return to_line({"kind": "state", **fields, "usage": usage_fields(state.usage), **receipts})
 
 
 def system_line(system: str) -> bytes:
@@ -210,7 +212,18 @@ def read_state(fields: Mapping[str, Any]) -> State:
         model=read_text(fields, "model"),
         cwd=read_text(fields, "cwd"),
         usage=read_usage(fields.get("usage")),
+        receipts=_read_head(fields.get("receipts")),
     )
+
+
+def _read_head(value: object) -> ReceiptHead | None:
+    if value is None:
+        return None
+    fields = read_object(value)
+    number = fields.get("number")
+    if type(number) is not int or number < 0:
+        raise ValueError("its receipts have no number")
+    return ReceiptHead(number=number, hash=read_text(fields, "hash"))
 
 
 def read_entry(fields: Mapping[str, Any]) -> Entry:

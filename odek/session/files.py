@@ -29,8 +29,8 @@ class AppendOnlyFile:
         self._path = path
         self._torn = True
 
-    def append(self, data: bytes) -> None:
-        """Add `data`, all of it or nothing, and wait for the disk. Raises StateFileError."""
+    def append(self, data: bytes, *, wait: bool = True) -> None:
+        """Add `data`, all of it or nothing, and `wait` for the disk. Raises StateFileError."""
         try:
             if os.fstat(self._descriptor).st_nlink == 0:  # what is written now would be gone at the end
                 raise StateFileError(
@@ -39,7 +39,8 @@ class AppendOnlyFile:
             self._cut()
             self._torn = True
             _write_at(self._descriptor, data, self.size_bytes)
-            os.fsync(self._descriptor)
+            if wait:
+                os.fsync(self._descriptor)
             self.size_bytes += len(data)
             self._torn = False
         except OSError as error:

@@ -26,6 +26,7 @@ from odek.session.codec import (
 from odek.session.files import LIMIT_BYTES, AppendOnlyFile, SessionFolder
 from odek.session.groups import keep_newest
 from odek.session.ids import format_time
+from odek.session.receipts import Receipt, ReceiptFile
 from odek.session.transcript import Entry, GivenFile, State, Transcript, count_turns
 from odek.text import plural, visible
 
@@ -79,6 +80,7 @@ class Recorder:
         self._model, self._cwd = transcript.state.model, transcript.state.cwd
         self._files: tuple[GivenFile, ...] = ()
         self._usage_before = transcript.state.usage
+        self._receipts = ReceiptFile(context.folder, transcript.header.id, transcript.state.receipts)
 
     @property
     def id(self) -> str:
@@ -142,13 +144,19 @@ class Recorder:
         lines = [entry_line(entry) for entry in missing]
         self._file.append(b"".join([*lines, state_line(self._now.state)]))
 
+    def add_receipt(self, receipt: Receipt) -> None:
+        """Keep `receipt`, from any thread; the next `record` stores that it is there. Raises StateFileError."""
+        self._receipts.add(receipt)
+
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the files."""
         self._file.close()
+        self._receipts.close()
 
     def _state(self, usage: Usage) -> State:
         at = format_time(self._context.clock())
-        return replace(self._now.state, updated_at=at, model=self._model, cwd=self._cwd, usage=usage)
+        now = replace(self._now.state, updated_at=at, model=self._model, cwd=self._cwd, usage=usage)
+        return replace(now, receipts=self._receipts.head)
 
     def _redacted(self, system: str) -> str:
         if system != self._system_seen[0]:  # long, and the same at every step

@@ -21,6 +21,7 @@ from odek.session.files import SessionFolder
 from odek.session.groups import keep_newest, pair_results
 from odek.session.ids import RESERVED, check_id, format_time, new_id, parse_time
 from odek.session.legacy_format import encode_object, parse_object
+from odek.session.receipts import SUFFIX, Verdict, check_receipts
 from odek.session.recorder import Recorder, RecorderContext
 from odek.session.transcript import Entry, Header, State, Summary, Transcript, count_turns
 from odek.text import plural, truncate, visible
@@ -99,6 +100,11 @@ class SessionStore:
     def export(self, session_id: str) -> bytes:
         """Return a session as the single JSON object of earlier tools. Raises StateFileError."""
         return encode_object(self.read(session_id))
+
+    def check_receipts(self, session_id: str) -> Verdict:
+        """Return whether the receipts of a session are whole, and which there are. Raises StateFileError."""
+        known = self.read(session_id).state.receipts  # first: a session in use may get more of them meanwhile
+        return check_receipts(self._folder.read_all(session_id + SUFFIX) or b"", session_id, expected=known)
 
     def list(self) -> SessionList:
         """Return all sessions, newest first, and what looks like one and is not usable.
@@ -247,6 +253,7 @@ class SessionStore:
 
     def _remove(self, session_id: str) -> None:
         removed = [self._folder.remove(name) for name in _file_names(session_id)]
+        self._folder.remove(session_id + SUFFIX)
         if not any(removed):
             raise _unknown(session_id)
 

@@ -25,6 +25,16 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptHead:
+    """The last line of a session's chain of receipts (receipts.py)."""
+
+    number: int
+    """how many lines there are"""
+    hash: str
+    """hex"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What a session has come to."""
 
@@ -36,6 +46,8 @@ class State:
     """the working directory; "" for unknown"""
     usage: Usage
     """of all turns"""
+    receipts: ReceiptHead | None = None
+    """None: nothing was executed yet, or by an odek that kept no receipts"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

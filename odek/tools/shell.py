@@ -46,7 +46,7 @@ def shell_in(environment_block: str, *, parallel: bool) -> Tool:
 def _run(workspace: Workspace, arguments: Arguments) -> ToolResult:
     """Run `command`; a failed or stopped one is a failed result."""
     command, timeout_s = arguments["command"], arguments.get("timeout", DEFAULT_TIMEOUT_S)
-    result = workspace.shown.run(command, timeout_s=timeout_s)
+    result = workspace.run(command, timeout_s=timeout_s)
     output = render_output(result.output, limit=OUTPUT_LIMIT_CHARACTERS)
     lines = [workspace.wrap(output, source=f"$ {truncate(command, _SOURCE_LENGTH)}") or "(no output)"]
     lines.append(_exit_code(result))
@@ -68,7 +68,7 @@ def _run_parallel(workspace: Workspace, arguments: Arguments) -> ToolResult:
         CommandRequest(command=entry["command"], timeout_s=entry.get("timeout", PARALLEL_TIMEOUT_S))
         for entry in arguments["commands"]
     )
-    results = workspace.shown.run_many(requests)
+    results = workspace.run_many(requests)
     limit = OUTPUT_LIMIT_CHARACTERS // len(results)
     pairs = enumerate(zip(requests, results, strict=True))
     return ToolResult(

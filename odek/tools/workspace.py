@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from odek.approval.operation import NO_GRANT, Grant, Operation
+from odek.approval.operation import NO_GRANT, Basis, Grant, Operation
 from odek.errors import FileAccessDenied
-from odek.executor import Executor
+from odek.executor import CommandRequest, CommandResult, Executor
 from odek.safefile import is_inside
 from odek.text import visible
 from odek.tools.arguments import string
@@ -41,11 +41,27 @@ class Gate(Protocol):
         """Return whether `operation` happens without a question; never asks."""
         ...
 
+    def basis(self, operation: Operation) -> Basis | None:
+        """Return why an operation of that kind and subject was allowed last; None when none was."""
+        ...
+
     def preapprove(self, calls: Sequence[Sequence[Operation]]) -> tuple[Grant, ...]:
         """Ask one question about what several calls of a turn will do, as far as one question can cover it.
 
         Return the grant of each call.
         """
+        ...
+
+
+class ExecutionLog(Protocol):
+    """Is shown what was executed, in any thread; app.receipts.Receipts."""
+
+    def ran(self, command: str, result: CommandResult | None, basis: Basis | None) -> None:
+        """Take a command that ran, its output without secrets; no result when it was cancelled or lost."""
+        ...
+
+    def wrote(self, path: str, data: bytes, basis: Basis | None) -> None:
+        """Take a file, named as the gate was asked about it, that has new content."""
         ...
 
 
@@ -66,6 +82,7 @@ class Workspace:
     gate: Gate
     grant: Grant = NO_GRANT
     """what was answered beforehand about the call that this is for"""
+    log: ExecutionLog | None = None
     wrap: UntrustedWrapper
     config: Callable[[], Mapping[str, object]] = dict
     """returns the settings in force: fit for JSON, without secrets"""
@@ -93,13 +110,40 @@ class Workspace:
         """Ask the gate about a file of which something will be shown. Raises FileAccessDenied."""
         self._require(Operation(kind="read", subject=self.relative_to_root(path)))
 
+    def run(self, command: str, *, timeout_s: float) -> CommandResult:
+        """Run an allowed command; its output is without secrets."""
+        request = CommandRequest(command=command, timeout_s=timeout_s)
+        return self._logged((request,), lambda: (self.shown.run(command, timeout_s=timeout_s),))[0]
+
+    def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
+        """Run allowed commands at the same time; their outputs are without secrets, stdout and stderr separate."""
+        return self._logged(requests, lambda: self.shown.run_many(requests))
+
     def write(self, path: str, data: bytes, *, replacing: bytes | None, change: str) -> None:
         """Write a file if the gate lets it through, to which `change` is shown. Raises FileAccessDenied."""
+        place = path
 
         def guard(path: str) -> None:
+            nonlocal place
             self._require(Operation(kind="write", subject=path, change=change))
+            place = path
 
         self.executor.write(usable(path), data, replacing=replacing, guard=guard)
+        if self.log is not None:
+            self.log.wrote(place, data, self.gate.basis(Operation(kind="write", subject=place)))
+
+    def _logged(
+        self, requests: Sequence[CommandRequest], run: Callable[[], tuple[CommandResult, ...]]
+    ) -> tuple[CommandResult, ...]:
+        results: tuple[CommandResult | None, ...] = (None,) * len(requests)
+        try:
+            results = done = run()
+            return done
+        finally:
+            if self.log is not None:
+                for request, result in zip(requests, results, strict=True):
+                    basis = self.gate.basis(Operation(kind="command", subject=request.command))
+                    self.log.ran(request.command, result, basis)
 
     def _require(self, operation: Operation) -> None:
         denial = self.gate.check(operation, self.grant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -308,3 +309,53 @@ def test_secrets_are_in_no_file_and_no_request(sandboxed: Odek, base_image: str)
     assert [secret for secret in encodings for line in finished if secret in line] == []
     assert (attached.count("[REDACTED]"), "my key is canary-7f3" in attached) == (2, True)  # the user's own words stay
     assert "DB_PASS=[REDACTED]" in results[0]
+
+
+def test_receipts_name_what_was_executed_and_by_whose_word(sandboxed: Odek) -> None:
+    """R-85: of a run and its continuation, in the sandbox and on the host; a change, a cut and a deletion."""
+    secret = "canary-7f3"
+    with ModelServer(
+        calls(("shell", {"command": f"echo {secret}; exit 3"}), ("write_file", {"path": "new", "content": "words"})),
+        text("one"),
+        calls(("parallel_shell", {"commands": [{"command": "echo a"}, {"command": "cat /etc/missing"}]})),
+        text("two"),
+    ) as server:
+        for command in ("run --session", "continue"):
+            outcome = sandboxed.run(*command.split(), "--base-url", server.base_url, "go", env={"API_TOKEN": secret})
+            assert outcome.code == 0, outcome.stderr
+    listed = json.loads(sandboxed.run("session", "receipts", "--json").stdout)["receipts"]
+    kinds = [(each["kind"], each["place"], each["exit_status"], each["decision"]) for each in listed]
+    assert kinds[2:] == [("command", "sandbox", 0, "policy"), ("command", "sandbox", 1, "policy")]
+    assert sorted(kinds[:2]) == [("command", "sandbox", 3, "policy"), ("write", "sandbox", None, "policy")]
+    (command,) = (each for each in listed[:2] if each["kind"] == "command")
+    redacted = "echo [REDACTED]; exit 3"
+    assert command["command_sha256"] == hashlib.sha256(redacted.encode()).hexdigest()
+    assert command["output_sha256"] == hashlib.sha256(b"[REDACTED]\n").hexdigest()
+    (written,) = (each["file"] for each in listed if each["file"])
+    assert written == {"path": "new", "sha256": hashlib.sha256(b"words").hexdigest()}
+    assert len({each["container"] for each in listed}) == 2
+    assert {(len(each["container"]), each["image"][:7], each["network"]) for each in listed} == {
+        (64, "sha256:", "none")
+    }
+
+    assert sandboxed.run("session", "verify").stdout.startswith("4 receipts of session ")
+    file = the_session(sandboxed).with_suffix(".receipts")
+    assert (file.stat().st_mode & 0o777, secret in file.read_text()) == (0o600, False)
+    lines = file.read_bytes().splitlines(keepends=True)
+    forged = lines[1].replace(b'"policy"', b'"person"')
+    for changed, broken in (((lines[0], forged, *lines[2:]), 2), (lines[:3], 4), (lines[1:], 1)):
+        file.write_bytes(b"".join(changed))
+        found = sandboxed.run("session", "verify")
+        assert (found.code, found.stdout, f"line {broken} of the receipts" in found.stderr) == (1, "", True)
+    table = sandboxed.run("session", "receipts")
+    assert (table.code, table.stdout.splitlines()) == (1, ["Nothing was executed."])
+    assert sandboxed.run("session", "delete", file.stem).code == 0
+    assert list(file.parent.iterdir()) == []
+
+
+def test_receipts_of_commands_on_the_host(odek: Odek) -> None:
+    with ModelServer(calls(("shell", {"command": "echo here"})), text("done")) as server:
+        outcome = odek.run("run", "--session", "--no-sandbox", "--base-url", server.base_url, "go")
+        assert outcome.code == 0, outcome.stderr
+    table = odek.run("session", "receipts").stdout.splitlines()
+    assert re.fullmatch(r"\S+Z  HOST +\d+:\d+ +policy +safe +command [0-9a-f]{12}, exit code 0", table[1]), table

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 import re
 from pathlib import Path
 
 import pytest
+
+from odek.sandbox.probes import CALLS, HIT, INSIDE, OUTSIDE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "SANDBOXING.md").read_text(encoding="utf-8")
@@ -32,7 +35,17 @@ def names_in(path: str) -> set[str]:
 def test_every_promise_names_its_proof() -> None:
     promised = rows("What is promised, and what proves it")
     assert len(promised) > 20
-    assert [row[0] for row in promised if len(row) != 3 or not REFERENCE.search(row[2])] == []
+    assert [row[0] for row in promised if len(row) != 4 or not REFERENCE.search(row[3])] == []
+
+
+def test_every_probe_of_verify_belongs_to_a_promise() -> None:
+    """Those that only report belong to none; each name and pattern of the table means a probe that there is."""
+    promised = rows("What is promised, and what proves it")
+    patterns = [pattern for row in promised for pattern in re.findall(r"`([\w.*]+)`", row[2])]
+    probes = {probe.id for probe in (*INSIDE, *HIT, *OUTSIDE) if probe.promise} | {call.id for call in CALLS}
+    known = {*probes, *(probe.id for probe in INSIDE)}
+    assert [pattern for pattern in patterns if not fnmatch.filter(known, pattern)] == []
+    assert sorted(probe for probe in probes if not any(fnmatch.fnmatch(probe, each) for each in patterns)) == []
 
 
 def test_what_is_not_promised_is_said() -> None:

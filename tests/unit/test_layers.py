@@ -69,7 +69,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "termios": ("cli/",),
     "threading": (
         *("cancel.py", "cli/spinner.py", "agent/budget.py", "agent/calls.py", "app/workspace.py", "model/transport.py"),
-        *("sandbox/container/spares.py", "web/"),
+        *("sandbox/container/spares.py", "session/receipts.py", "web/"),
     ),
     "asyncio": (),
     "pickle": (),

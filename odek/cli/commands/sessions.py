@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from odek.errors import ApprovalDenied, UsageError
 from odek.host import Host
 from odek.model.types import Message, ToolCall
 from odek.session.ids import parse_time
+from odek.session.receipts import Receipt, Verdict
 from odek.session.store import CleanupPlan, SessionStore, Unreadable, plan_cleanup
 from odek.session.transcript import Entry, Summary, Transcript
 from odek.text import plural, truncate, visible, visible_lines
@@ -215,6 +217,79 @@ def export(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
+def receipts_parser() -> CommandParser:
+    """Return the parser of `odek session receipts`."""
+    made = CommandParser(
+        "session receipts",
+        "list what was executed in a session: where, as whom, and who allowed it",
+        usage="[ID] [--json]",
+        examples=("odek session receipts 20260715-0000",),
+    )
+    _add_id(made)
+    made.add_argument("--json", action="store_true", help="everything that is recorded, as JSON")
+    return made
+
+
+def receipts(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Print the receipts of a session, as far as their chain is whole; 1 when it is not."""
+    parsed, store = receipts_parser().read_flags(arguments), _store(host, terminal)
+    session_id = _find(store, parsed.id, terminal)
+    verdict = store.check_receipts(session_id)
+    if parsed.json:
+        found = {"receipts": [asdict(receipt) for receipt in verdict.receipts], "broken_line": verdict.broken_line}
+        terminal.answer(json.dumps({**found, "reason": verdict.reason}, indent=2))
+    else:
+        terminal.answer(render_receipts(verdict.receipts))
+    return _warn_of_break(session_id, verdict, terminal)
+
+
+def render_receipts(receipts: Sequence[Receipt]) -> str:
+    """Return a table, one receipt a line."""
+    if not receipts:
+        return "Nothing was executed."
+    rows: list[tuple[str, ...]] = [("ENDED", "PLACE", "USER", "ALLOWED BY", "CLASS", "WHAT")]
+    for receipt in receipts:
+        place = receipt.container[:12] if receipt.place == "sandbox" else "HOST"
+        if receipt.file:
+            what = f"wrote {visible(receipt.file.path)}"
+        else:
+            status = "stopped" if receipt.exit_status is None else f"exit code {receipt.exit_status}"
+            what = f"command {receipt.command_sha256[:12]}, {status}"
+        row = (receipt.at, place, receipt.user, receipt.decision or "-", ", ".join(receipt.risk) or "-", what)
+        rows.append(tuple(map(visible, row)))
+    return "\n".join(_aligned(rows))
+
+
+def verify_parser() -> CommandParser:
+    """Return the parser of `odek session verify`."""
+    made = CommandParser(
+        "session verify",
+        "check that no receipt of a session was changed or taken away",
+        usage="[ID]",
+        examples=("odek session verify 20260715-0000",),
+    )
+    _add_id(made)
+    return made
+
+
+def verify(arguments: list[str], host: Host, terminal: Terminal) -> int:
+    """Say whether the chain of a session's receipts is whole; 1 when it is not."""
+    parsed, store = verify_parser().read_flags(arguments), _store(host, terminal)
+    session_id = _find(store, parsed.id, terminal)
+    verdict = store.check_receipts(session_id)
+    if verdict.broken_line is None:
+        terminal.answer(f"{plural(len(verdict.receipts), 'receipt')} of session {visible(session_id)}: all as written")
+    return _warn_of_break(session_id, verdict, terminal)
+
+
+def _warn_of_break(session_id: str, verdict: Verdict, terminal: Terminal) -> int:
+    if verdict.broken_line is None:
+        return 0
+    place = f"line {verdict.broken_line} of the receipts of session {visible(session_id)}"
+    terminal.warn(f"{place} is not as odek wrote it: {visible(verdict.reason)}")
+    return 1
+
+
 def trim_parser() -> CommandParser:
     """Return the parser of `odek session trim`."""
     made = CommandParser(
@@ -320,6 +395,8 @@ ACTIONS = {
     "list": Subcommand(__name__, "list the sessions, the newest first", "list_sessions"),
     "show": Subcommand(__name__, "print a conversation", "show"),
     "export": Subcommand(__name__, "print a conversation as one JSON object", "export"),
+    "receipts": Subcommand(__name__, "list what was executed in a session, and who allowed it", "receipts"),
+    "verify": Subcommand(__name__, "check that no receipt of a session was changed or taken away", "verify"),
     "trim": Subcommand(__name__, "drop all but the last messages of a session", "trim"),
     "delete": Subcommand(__name__, "delete sessions", "delete"),
     "cleanup": Subcommand(__name__, "delete the sessions that were not used for some days", "cleanup"),

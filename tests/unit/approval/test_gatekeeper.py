@@ -11,7 +11,7 @@ from fakes.approver import Answers
 
 from odek.approval.card import Answer, Card, Person
 from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Friction, Gatekeeper, Surroundings, Trust
-from odek.approval.operation import NO_GRANT, Operation
+from odek.approval.operation import NO_GRANT, Basis, Operation
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Action, Policy, PolicyContext, sandbox_table
 from odek.errors import Cancelled
@@ -562,3 +562,22 @@ def test_question_that_is_cancelled_is_settled_as_a_refusal() -> None:
     with pytest.raises(Cancelled):
         keeper(Leaving(), emit=events.append).check(CURL)
     assert events[1:] == [ApprovalAnswered(id="a-1", answer="deny", how="cancelled")]
+
+
+def test_why_an_operation_was_allowed_is_known() -> None:
+    gate = keeper(Answers("y", "t"))
+    assert [gate.check(operation) for operation in (CURL, replace(CURL, reason="again"), PUSH)] == [None] * 3
+    assert gate.basis(PUSH) == Basis(classes=("network_egress",), how="person, trusted")
+    one = keeper(Answers("y"))
+    assert one.check(CURL) is None
+    assert one.basis(CURL) == Basis(classes=("network_egress",), how="person")
+    assert one.basis(replace(CURL, reason="other words")) == one.basis(CURL)
+    several = keeper(Answers("a"))
+    grants = several.preapprove([[CURL], [PUSH]])
+    assert several.check(PUSH, grants[1]) is None
+    assert several.basis(PUSH) == Basis(classes=("network_egress",), how="person, with others")
+    assert several.check(LS) is None
+    assert several.basis(LS) == Basis(classes=("safe",), how="policy")
+    denied = keeper(Answers("n"))
+    assert denied.check(CURL) is not None
+    assert denied.basis(CURL) is None

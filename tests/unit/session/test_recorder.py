@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from fakes.sessions import FIRST_ID, NOON, SYSTEM, Sessions, calls, check_pairing, result, resumed, said, user
@@ -18,6 +19,7 @@ from odek.errors import Interrupted, StateFileError
 from odek.model.types import Message, Usage
 from odek.session.files import AppendOnlyFile
 from odek.session.groups import history
+from odek.session.receipts import Receipt
 from odek.session.recorder import Recorder, RecorderContext
 from odek.session.transcript import GivenFile, Transcript
 
@@ -314,3 +316,90 @@ def test_file_that_was_removed_is_reported_and_not_brought_back(sessions: Sessio
         with pytest.raises(StateFileError, match="was removed while it was in use"):
             recorder.record([user("x")], NONE)
     assert list(sessions.path.iterdir()) == []
+
+
+RECEIPT = Receipt(
+    at="2026-11-30T09:00:00Z",
+    kind="command",
+    place="host",
+    container="",
+    image="",
+    network="host",
+    networks=(),
+    user="0:0",
+    risk=("safe",),
+    decision="policy",
+    command_sha256="1" * 64,
+    output_sha256="2" * 64,
+    exit_status=0,
+)
+
+
+def receipts_file(sessions: Sessions) -> Path:
+    return sessions.file().with_suffix(".receipts")
+
+
+def keep_one(sessions: Sessions) -> None:
+    with made(sessions) as recorder:
+        recorder.add_receipt(RECEIPT)
+        recorder.record([SYSTEM, user("x")], NONE)
+
+
+def test_receipts_go_on_after_a_line_that_the_transcript_does_not_know(sessions: Sessions) -> None:
+    """The process was killed between the two; the end of a line that was cut off goes."""
+    keep_one(sessions)
+    known = stored(sessions).state.receipts
+    with sessions.store.open(FIRST_ID) as recorder:
+        recorder.add_receipt(RECEIPT)
+    assert stored(sessions).state.receipts == known
+    with receipts_file(sessions).open("ab") as file:
+        file.write(b'{"at":"2026')
+    assert sessions.store.check_receipts(FIRST_ID).broken_line == 3
+    with sessions.store.open(FIRST_ID) as recorder:
+        recorder.add_receipt(RECEIPT)
+        recorder.record([SYSTEM, user("x"), said("y")], NONE)
+    verdict = sessions.store.check_receipts(FIRST_ID)
+    assert (len(verdict.receipts), verdict.broken_line) == (3, None)
+    state = stored(sessions).state
+    assert state.receipts is not None
+    assert state.receipts.number == 3
+
+
+@pytest.mark.parametrize("left", [b"", b"not a receipt\n", b'{"number":"x","hash":1}\n', None])
+def test_break_in_receipts_is_not_healed_by_what_follows(left: bytes | None, sessions: Sessions) -> None:
+    keep_one(sessions)
+    file = receipts_file(sessions)
+    file.unlink() if left is None else file.write_bytes(left)
+    with sessions.store.open(FIRST_ID) as recorder:
+        recorder.add_receipt(RECEIPT)
+        recorder.record([SYSTEM, user("x"), said("y")], NONE)
+    assert sessions.store.check_receipts(FIRST_ID).broken_line == 1
+
+
+def test_shortened_and_trimmed_sessions_know_their_receipts(sessions: Sessions) -> None:
+    keep_one(sessions)
+    sessions.store.trim(FIRST_ID, 2)
+    state = stored(sessions).state
+    assert (state.receipts is not None, sessions.store.check_receipts(FIRST_ID).broken_line) == (True, None)
+
+
+def test_receipts_of_many_threads_are_one_chain(sessions: Sessions) -> None:
+    with made(sessions) as recorder:
+        threads = [Thread(target=recorder.add_receipt, args=(RECEIPT,)) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        recorder.record([SYSTEM, user("x")], NONE)
+    verdict = sessions.store.check_receipts(FIRST_ID)
+    assert (len(verdict.receipts), verdict.broken_line) == (16, None)
+
+
+def test_receipt_that_is_a_link_is_refused(sessions: Sessions, tmp_path: Path) -> None:
+    keep_one(sessions)
+    receipts_file(sessions).unlink()
+    (tmp_path / "target").write_bytes(b"")
+    receipts_file(sessions).symlink_to(tmp_path / "target")
+    with sessions.store.open(FIRST_ID) as recorder, pytest.raises(StateFileError):
+        recorder.add_receipt(RECEIPT)
+    assert (tmp_path / "target").read_bytes() == b""

@@ -1,0 +1,84 @@
+"""What the tools of a workspace executed, noted as receipts for the session that keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from odek.approval.operation import Basis
+from odek.executor import CommandResult
+from odek.host import Host
+from odek.process import Output
+from odek.redact import Redactor
+from odek.sandbox.container.facts import ContainerFacts
+from odek.session.ids import format_time
+from odek.session.receipts import Receipt, WrittenFile
+
+_UNKNOWN = Basis(classes=(), how="")
+"""of what no gate was asked about"""
+
+
+class Receipts:
+    """The log of one workspace (tools.workspace.ExecutionLog), in the sandbox of `facts` or on `host`."""
+
+    def __init__(self, facts: ContainerFacts | None, host: Host, redact: Redactor, clock: Callable[[], float]) -> None:
+        self.keep: Callable[[Receipt], None] | None = None
+        """gets each receipt, in any thread; None as long as there is no session to keep it"""
+        self._facts = facts
+        self._host = host
+        self._redact = redact
+        self._clock = clock
+
+    def ran(self, command: str, result: CommandResult | None, basis: Basis | None) -> None:
+        """See ExecutionLog."""
+        if self.keep is None:
+            return
+        outputs: tuple[Output | None, ...] = (result.output, result.stderr) if result else ()
+        output = hashlib.sha256(b"".join(each.data for each in outputs if each is not None))
+        self.keep(
+            self._receipt(
+                basis,
+                command_sha256=_digest(self._redact(command)),
+                output_sha256=output.hexdigest(),
+                exit_status=result.code if result else None,
+            )
+        )
+
+    def wrote(self, path: str, data: bytes, basis: Basis | None) -> None:
+        """See ExecutionLog."""
+        if self.keep is None:
+            return
+        file = WrittenFile(path=self._redact(path), sha256=hashlib.sha256(data).hexdigest())
+        self.keep(self._receipt(basis, file=file))
+
+    def _receipt(
+        self,
+        basis: Basis | None,
+        *,
+        command_sha256: str = "",
+        output_sha256: str = "",
+        exit_status: int | None = None,
+        file: WrittenFile | None = None,
+    ) -> Receipt:
+        facts, basis = self._facts, basis or _UNKNOWN
+        networks = [network.id for network in facts.networks] if facts else []
+        return Receipt(
+            at=format_time(self._clock()),
+            kind="write" if file else "command",
+            place="sandbox" if facts else "host",
+            container=facts.id if facts else "",
+            image=facts.image_id if facts else "",
+            network=facts.network if facts else "host",
+            networks=tuple(networks),
+            user=facts.user if facts else f"{self._host.uid}:{self._host.gid}",
+            risk=basis.classes,
+            decision=basis.how,
+            command_sha256=command_sha256,
+            output_sha256=output_sha256,
+            exit_status=exit_status,
+            file=file,
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
