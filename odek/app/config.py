@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from odek.config.layers import Layer, Value, parse_environment, parse_file, read_layers
+from odek.config.layers import Environment, Layer, Value, parse_environment, parse_file, read_layers
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Source
 from odek.config.resolve import Override, project_overrides, resolve
+from odek.config.server import settle_server
 from odek.config.settings import BY_KEY, OPTIONS, Settings
 from odek.config.sources import SECRETS_FILE, SecretFile, read_operator_config, read_project_config, read_secrets
 from odek.config.values import variables_in
@@ -22,6 +23,7 @@ from odek.secret_names import is_secret_name
 _PLAIN = frozenset(
     name for option in OPTIONS if not option.kind.is_secret for name in (*option.env, *option.fallback_env)
 )
+_NO_VARIABLES = Environment({}, SecretFile(values={}))
 
 
 class Console(Protocol):
@@ -37,7 +39,9 @@ class Config:
 
     settings: Settings
     layers: tuple[Layer, ...]
-    """the weakest first, flags last"""
+    """as their sources have them, the weakest first, flags last"""
+    environment: Environment
+    """for a server that is chosen later"""
 
     @property
     def overrides(self) -> tuple[Override, ...]:
@@ -47,13 +51,24 @@ class Config:
     def with_layer(self, layer: Layer, *, below_flags: bool = False) -> Config:
         """Return these settings with one more layer: the strongest, or stronger than all but the flags."""
         *weaker, flags = self.layers
-        return config_of((*weaker, layer, flags) if below_flags else (*self.layers, layer))
+        layers = (*weaker, layer, flags) if below_flags else (*self.layers, layer)
+        return config_of(layers, self.environment)
 
-    def with_model(self, name: str, *, origin: str, below_flags: bool = False) -> Config:
-        """Return these settings with another model."""
-        value = Value(value=name, origin=origin)
-        layer = Layer(source=Source.FLAG, origin=origin, values={"model": value})
-        return self.with_layer(layer, below_flags=below_flags)
+    def with_model(self, name: str, *, origin: str) -> Config:
+        """Return these settings with the model `name`, which may name its provider. Raises ConfigError."""
+        return self.with_layer(Layer(source=Source.FLAG, origin=origin, values=_model(name, origin)))
+
+    def with_chosen_model(self, name: str, server: str, *, origin: str) -> Config:
+        """Return these settings, in what no flag says, with a model that was chosen before.
+
+        `server` is its provider, if that was chosen by name. Raises ConfigError when that is gone.
+        """
+        layer = Layer(source=Source.FLAG, origin=origin, values=_model(name, origin), chosen=True, server=server)
+        return self.with_layer(layer, below_flags=True)
+
+
+def _model(name: str, origin: str) -> dict[str, Value]:
+    return {"model": Value(value=name, origin=origin)}
 
 
 def load(host: Host, flags: Mapping[str, object], console: Console, *, with_project: bool = True) -> Config:
@@ -61,8 +76,9 @@ def load(host: Host, flags: Mapping[str, object], console: Console, *, with_proj
 
     Raises ConfigError.
     """
-    layers = read_layers(host, flags)
-    config = config_of([layer for layer in layers if with_project or layer.source is not Source.PROJECT])
+    layers, environment = read_layers(host, flags)
+    counting = [layer for layer in layers if with_project or layer.source is not Source.PROJECT]
+    config = config_of(counting, environment)
     if config.settings.no_color:
         console.without_color()
     for warning in config.settings.warnings:
@@ -70,9 +86,10 @@ def load(host: Host, flags: Mapping[str, object], console: Console, *, with_proj
     return config
 
 
-def config_of(layers: Sequence[Layer]) -> Config:
+def config_of(layers: Sequence[Layer], environment: Environment = _NO_VARIABLES) -> Config:
     """Return what `layers`, weakest first, add up to. Pure. Raises ConfigError."""
-    return Config(settings=resolve(layers), layers=tuple(layers))
+    settings = resolve(settle_server(layers, environment))
+    return Config(settings=settings, layers=tuple(layers), environment=environment)
 
 
 def wants_no_color(host: Host, arguments: Sequence[str]) -> bool:

@@ -169,7 +169,10 @@ class Conversation:
         if self._recorder is not None:
             from odek.app.stored_sessions import given_files
 
-            self._recorder.begin_turn(model=self.settings.model.model, cwd=self._cwd, files=given_files(files))
+            model = self.settings.model
+            self._recorder.begin_turn(
+                model=model.model, server=model.chosen_server, cwd=self._cwd, files=given_files(files)
+            )
         try:
             return self.agent.run(whole)
         except SandboxLost as error:
@@ -186,7 +189,7 @@ class Conversation:
         self.agent = self._new_agent(self.agent.messages[1 : 1 + left])
 
     def set_model(self, name: str) -> None:
-        """Ask the model called `name` from now on. Raises OdekError when there cannot be such a client."""
+        """Ask the model called `name`, or PROVIDER/NAME, from now on. Raises OdekError when there is no such client."""
         if len(name) > _NAME_LENGTH or not name.isprintable() or " " in name:
             raise UsageError(f'"{truncate(visible(name), 60)}" is not a name of a model')
         config = self._config.with_model(name, origin="/model")

@@ -72,7 +72,7 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
     from odek.model.provider import RequestOptions
 
     wanted = settings.model
-    profile = find_profile(wanted.model)
+    profile, said = find_profile(wanted.model), wanted.model_entry
     options = RequestOptions(
         model=wanted.model,
         temperature=wanted.temperature,
@@ -87,8 +87,8 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
         options=options,
         provider=wanted.provider,
         api_key=wanted.api_key,
-        window=profile.window,
-        allow_plain_http=settings.source_of("base_url") is Source.GLOBAL,
+        window=(said.window if said else None) or profile.window,
+        allow_plain_http=settings.source_of("base_url") is Source.GLOBAL or wanted.entry is not None,
         env=host.env,
         on_notice=notify,
         limits=choose_limits(wanted.base_url, profile.timeout_s),
@@ -115,31 +115,34 @@ def _read_text(path: str) -> str:
 
 def _require_key(settings: Settings, host: Host) -> None:
     """A key is needed unless another server is named, which then decides for itself."""
-    named = settings.resolved["provider"].value
-    if settings.was_set("base_url") or (isinstance(named, str) and named and not KNOWN[named].variable):
+    wanted = settings.model
+    if wanted.api_key:
         return
-    if not settings.model.api_key:
-        others = providers_with_keys(host.env)
-        found = (
-            f"{KNOWN[others[0]].variable} is set: --provider {others[0]}, with --model, uses it; else "
-            if others
-            else ""
-        )
-        own = (known.variable for known in KNOWN.values() if known.base_url == settings.model.base_url)
-        wanted = " or ".join((*own, "ODEK_API_KEY"))
+    entry = wanted.entry if wanted.chosen_server else None
+    if entry is not None and entry.api_key_variable:
         raise ConfigError(
-            f"there is no key for {settings.model.base_url}",
-            hint=f"{found}set {wanted}, or name another server with --base-url or --provider; "
-            "`odek demo` works without",
+            f"the key of {entry.name} is not set: the variable {entry.api_key_variable} (~/.odek/config.json: "
+            f"providers.{entry.name}.api_key_variable)",
+            hint=f"put {entry.api_key_variable}=… into ~/.odek/secrets.env",
         )
+    known = KNOWN.get(wanted.chosen_server or DEFAULT_PROVIDER)
+    if known is None or not known.variable or wanted.base_url != known.base_url:
+        return
+    others = [name for name in providers_with_keys(host.env) if name != wanted.chosen_server]
+    found = (
+        f"{KNOWN[others[0]].variable} is set: --provider {others[0]}, with --model, uses it; else " if others else ""
+    )
+    raise ConfigError(
+        f"there is no key for {wanted.base_url}",
+        hint=f"{found}set {known.variable} or ODEK_API_KEY, or name another server with --base-url or --provider; "
+        "`odek demo` works without",
+    )
 
 
 def _require_model(settings: Settings) -> None:
     """A provider has no model of its own but the default one."""
-    named = settings.resolved["provider"].value
-    if settings.was_set("base_url") or not named or named == DEFAULT_PROVIDER:
-        return
-    if not settings.was_set("model"):
+    named = settings.model.chosen_server
+    if named and named != DEFAULT_PROVIDER and not settings.was_set("model"):
         raise ConfigError(
             f"no model is named for {named}", hint=f"name one with --model; `odek models --provider {named}` lists them"
         )

@@ -116,10 +116,10 @@ def resume_session(
     profile = CommandProfile(command=command, pinned=sandboxed)
     _require_folder(transcript, profile, settings, runtime.host, here=here, warn=warn)
     files, gone = earlier_files(transcript, attachments, runtime.host, warn=warn)
-    model = transcript.state.model
+    model, server = transcript.state.model, transcript.state.server
     return ResumedSession(
         recorder=recorder,
-        config=config.with_model(model, origin="the session", below_flags=True) if model else config,
+        config=config.with_chosen_model(model, server, origin="the session") if model else config,
         profile=profile,
         messages=history(transcript),
         files=files,

@@ -28,7 +28,7 @@ _LOST = "the sandbox is gone: /sandbox restart begins a new one"
 COMMANDS: Mapping[str, str] = {
     "/help": "this list",
     "/info": "the session: its id, model, turns and folder",
-    "/model": "the model; /model NAME continues with another one",
+    "/model": "the model; /model NAME or PROVIDER/NAME continues with another one",
     "/sandbox": "where commands run; /sandbox restart begins with a new container",
     "/cost": "the tokens that were used",
     "/undo": "take the last turn back; files stay as they are",
@@ -139,10 +139,12 @@ class Repl:
             case "/cost", "":
                 self._terminal.line(render_cost(conversation))
             case "/model", "":
-                self._terminal.line(visible(conversation.settings.model.model))
+                self._terminal.line(visible(conversation.settings.model.full_name))
             case "/model", name:
                 conversation.set_model(name)
-                self._terminal.note(f"the model is {visible(name)} from now on")
+                model = conversation.settings.model
+                place = f" ({shown_url(model.base_url)})" if model.chosen_server else ""
+                self._terminal.note(f"the model is {visible(model.full_name)}{place} from now on")
             case "/sandbox", "":
                 self._terminal.line(render_place(conversation))
             case "/sandbox", "restart":
@@ -176,7 +178,7 @@ def render_status(conversation: Conversation) -> str:
     """Return the line before a prompt: where commands run, which model answers, how far it has come."""
     facts = conversation.workspace.facts
     place = _LOST if conversation.lost else f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
-    return f"── {place} · {visible(conversation.settings.model.model)} · {plural(conversation.turns, 'turn')}"
+    return f"── {place} · {visible(conversation.settings.model.full_name)} · {plural(conversation.turns, 'turn')}"
 
 
 def render_place(conversation: Conversation) -> str:

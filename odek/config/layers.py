@@ -7,13 +7,12 @@ its author counts on a protection that would not be in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, ProjectRule, Source
-from odek.config.provider import DEFAULT_PROVIDER, address_of, choose_provider, foreign_key_variables
 from odek.config.settings import BY_KEY, OPTIONS, OTHER_NAMES, RESERVED
 from odek.config.sources import (
     SECRETS_FILE,
@@ -43,7 +42,6 @@ _NO_MISTAKE = ("ODEK_API_KEY_FD",)  # another version's hand-over to a sub-agent
 _SHOWN_CHARS = 60
 
 
-_CHOOSE_PROVIDER = ("provider", "base_url")
 _IGNORED_KEYS = ("$schema",)  # what editors look for
 _GROUPS = frozenset(option.key.partition(".")[0] for option in OPTIONS if "." in option.key)
 _OPERATORS_GROUPS = _GROUPS - {
@@ -67,6 +65,10 @@ class Layer:
     source: Source
     origin: str
     values: Mapping[str, Value]
+    chosen: bool = False
+    """whether its model was chosen before: the name is the server's own"""
+    server: str = ""
+    """of a model that was chosen before: its provider, if that was chosen by name"""
     unknown: tuple[str, ...] = ()
     """keys of a file that no option has"""
     unused: tuple[str, ...] = ()
@@ -74,8 +76,17 @@ class Layer:
     warnings: tuple[str, ...] = ()
 
 
-def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
-    """Return every layer, weakest first.
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The variables that settings may come from; holds secrets."""
+
+    env: Mapping[str, str]
+    """of the environment, with what secrets.env adds"""
+    secrets: SecretFile
+
+
+def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[tuple[Layer, ...], Environment]:
+    """Return every layer, weakest first, as its source has it.
 
     `flags` holds, by option key, only what the command line said: a bool, a str, or a list of str.
     Raises ConfigError for whatever cannot be read, parsed or typed (R-13).
@@ -90,40 +101,7 @@ def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[Layer, ...]:
     data = read_project_config(host.cwd, "odek.json", shown=PROJECT_FILE)
     if data is not None:
         layers.append(parse_file(data, Source.PROJECT, env))
-    return with_fallbacks((*layers, parse_environment(env, secrets), parse_flags(flags, env)), env, secrets)
-
-
-def with_fallbacks(layers: Sequence[Layer], env: Mapping[str, str], secrets: SecretFile) -> tuple[Layer, ...]:
-    """Return `layers` above the weakest one: variables of other programs, read where no other layer has a value.
-
-    They depend on the rest: a key counts only where the API that it belongs to is spoken.
-    """
-    layers = _without_foreign_key(layers)
-    said = {key: value.value for layer in layers for key, value in layer.values.items() if key in _CHOOSE_PROVIDER}
-    named = str(said.get("provider", ""))
-    base_url = str(said.get("base_url", address_of(named) or BY_KEY["base_url"].default))
-    provider = choose_provider(named, base_url)
-    return (parse_fallbacks(env, secrets, foreign_key_variables(provider, base_url)), *layers)
-
-
-def _without_foreign_key(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """Drop the operator's `api_key` where a variable or flag names another provider, which brings its own address.
-
-    The file's key is for the server that the file leads to (D-26). An address that is set keeps the key: an operator
-    who names the address means it.
-    """
-    if any("base_url" in layer.values for layer in layers):
-        return tuple(layers)
-    named = [layer.values["provider"].value for layer in layers if "provider" in layer.values]
-    kept = []
-    for layer in layers:
-        own = layer.values["provider"].value if "provider" in layer.values else DEFAULT_PROVIDER
-        if layer.source is Source.GLOBAL and "api_key" in layer.values and named and named[-1] != own:
-            values = {key: value for key, value in layer.values.items() if key != "api_key"}
-            warning = f"api_key in {layer.origin} is for the provider {own} and not sent to {named[-1]}"
-            layer = replace(layer, values=values, warnings=(*layer.warnings, warning))
-        kept.append(layer)
-    return tuple(kept)
+    return (*layers, parse_environment(env, secrets), parse_flags(flags, env)), Environment(env, secrets)
 
 
 def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:

@@ -20,6 +20,8 @@ class Known:
     domain: str = ""
     """of the servers that get that key"""
     api: Provider = "openai"
+    any_name: bool = False
+    """whether its models may have names like those of `providers` and a slash"""
 
 
 KNOWN: dict[str, Known] = {
@@ -29,17 +31,17 @@ KNOWN: dict[str, Known] = {
     "gemini": Known(
         "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "generativelanguage.googleapis.com"
     ),
-    "openrouter": Known("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter.ai"),
+    "openrouter": Known("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter.ai", any_name=True),
     "mistral": Known("https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral.ai"),
-    "groq": Known("https://api.groq.com/openai/v1", "GROQ_API_KEY", "groq.com"),
+    "groq": Known("https://api.groq.com/openai/v1", "GROQ_API_KEY", "groq.com", any_name=True),
     "xai": Known("https://api.x.ai/v1", "XAI_API_KEY", "x.ai"),
     "moonshot": Known("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", "moonshot.ai"),
     "dashscope": Known("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "aliyuncs.com"),
     "minimax": Known("https://api.minimax.io/v1", "MINIMAX_API_KEY", "minimax.io"),
-    "ollama": Known("http://127.0.0.1:11434/v1"),
-    "lmstudio": Known("http://127.0.0.1:1234/v1"),
-    "llama.cpp": Known("http://127.0.0.1:8080/v1"),
-    "vllm": Known("http://127.0.0.1:8000/v1"),
+    "ollama": Known("http://127.0.0.1:11434/v1", any_name=True),
+    "lmstudio": Known("http://127.0.0.1:1234/v1", any_name=True),
+    "llama.cpp": Known("http://127.0.0.1:8080/v1", any_name=True),
+    "vllm": Known("http://127.0.0.1:8000/v1", any_name=True),
 }
 DEFAULT_PROVIDER = "deepseek"
 """whose address and model are the defaults of their options"""
@@ -51,7 +53,7 @@ _ANTHROPIC_PATHS = ("/anthropic", "/anthropic/v1")  # where other providers offe
 
 def choose_provider(provider: str, base_url: str) -> Provider:
     """Return `provider` when it is named, else what `base_url` looks like."""
-    if provider:
+    if provider in KNOWN:
         return KNOWN[provider].api
     host = _host(base_url)
     path = urlsplit(base_url).path.rstrip("/") if host else ""
@@ -61,7 +63,7 @@ def choose_provider(provider: str, base_url: str) -> Provider:
 
 def address_of(provider: str) -> str:
     """Return the address that a provider brings when no other is said, "" for none."""
-    return KNOWN[provider].base_url if provider else ""
+    return KNOWN[provider].base_url if provider in KNOWN else ""
 
 
 def foreign_key_variables(provider: Provider, base_url: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ limit) is in the descriptions.
 Both templates load without a warning or a question. The project's holds only what a project may set without being
 asked, and no default: a default written down would outweigh the operator's own choice. The operator's shows every key
 that has a value when nothing sets it. So it leaves out `sandbox` (written down, it would turn the default into an
-explicit demand), `tools.enabled` (an empty list means no tools), `prompt_caching` and the limits; and
+explicit demand), `tools.enabled` (an empty list means no tools), `prompt_caching`, `providers` and the limits; and
 `dangerous.action`, which would outweigh the table of classes.
 """
 

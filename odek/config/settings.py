@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeVar
 
 from odek.config.danger import DangerSettings, PolicyKind
 from odek.config.options import Option, OptionGroup, ProjectRule, Resolved, Source
-from odek.config.provider import KNOWN, Provider, choose_provider
+from odek.config.provider import KNOWN, Provider, address_of, choose_provider
+from odek.config.provider_entries import ModelEntry, ProviderEntry, ProvidersKind
 from odek.config.values import (
     ApiKey,
     Decimal,
@@ -21,6 +22,7 @@ from odek.config.values import (
     Kind,
     Limit,
     Parsed,
+    ProviderName,
     Switch,
     Text,
     Texts,
@@ -96,8 +98,9 @@ class ModelSettings(OptionGroup):
     """Which model is asked, and how."""
 
     model = Option(
-        "model", Text(), "The model to talk to", default="deepseek-v4-flash", env=("ODEK_MODEL",), flag="--model",
-        metavar="NAME", group="model", project=ProjectRule.ALLOWED, expands=True,
+        "model", Text(), "The model to talk to, or PROVIDER/NAME for one of another provider",
+        default="deepseek-v4-flash", env=("ODEK_MODEL",), flag="--model", short="-m", metavar="NAME", group="model",
+        project=ProjectRule.ALLOWED, expands=True,
     )  # fmt: skip
     base_url = Option(
         "base_url", Url(), "The root of an OpenAI-compatible or Anthropic API, or replay:FILE to play a recording",
@@ -105,10 +108,15 @@ class ModelSettings(OptionGroup):
         commands=_ASKING, group="model", expands=True,
     )  # fmt: skip
     provider_name = Option(
-        "provider", Text(tuple(KNOWN)), "Who serves the model: brings the address, unless base_url is set, and the API",
-        default="", env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", commands=_ASKING, group="model",
+        "provider", ProviderName(tuple(KNOWN)),
+        "Who serves the model: brings the address, unless base_url is set, and the API", default="",
+        env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", commands=_ASKING, group="model",
     )  # fmt: skip
     """"" when none is named"""
+    providers = Option(
+        "providers", ProvidersKind(), "Servers by name: address, key, dialect, models with their window and prices",
+        default=(), group="model",
+    )  # fmt: skip
     api_key = Option(
         "api_key", ApiKey(), "The key that is sent to base_url", default="", env=("ODEK_API_KEY",),
         # each for its own servers: provider.py
@@ -150,7 +158,36 @@ class ModelSettings(OptionGroup):
     @property
     def provider(self) -> Provider:
         """which of two APIs is spoken"""
-        return choose_provider(self.provider_name, self.base_url)
+        named = next((entry for entry in self.providers if entry.name == self.provider_name), None)
+        return named.api if named else choose_provider(self.provider_name, self.base_url)
+
+    @property
+    def server(self) -> str:
+        """the name of the provider whose address is in force, "" where it is that of none"""
+        at = self.base_url.rstrip("/")
+        names = [entry.name for entry in self.providers if entry.base_url.rstrip("/") == at]
+        names += [name for name in KNOWN if address_of(name) == at]
+        return self.provider_name if self.provider_name in names else next(iter(names), "")
+
+    @property
+    def entry(self) -> ProviderEntry | None:
+        """what the operator says of that provider"""
+        return next((entry for entry in self.providers if entry.name == self.server), None)
+
+    @property
+    def model_entry(self) -> ModelEntry | None:
+        """what the operator says of the model"""
+        return self.entry.find_model(self.model) if self.entry else None
+
+    @property
+    def chosen_server(self) -> str:
+        """the name of the provider, where it was chosen by name"""
+        return self.server if self.server == self.provider_name else ""
+
+    @property
+    def full_name(self) -> str:
+        """the model, with its provider where that was chosen by name"""
+        return f"{self.chosen_server}/{self.model}" if self.chosen_server else self.model
 
 
 class LimitSettings(OptionGroup):

@@ -184,6 +184,14 @@ class Text(Parsed[str]):
         return text
 
 
+class ProviderName(Text):
+    """The name of a provider: one of `choices`, or of the operator's own, which server.py knows."""
+
+    def __init__(self, choices: tuple[str, ...]) -> None:
+        super().__init__(parse=lambda text, _: text)
+        self.choices = choices
+
+
 class Url(Text):
     """The address of a server; it may carry a password."""
 

@@ -72,10 +72,13 @@ def header_line(header: Header) -> bytes:
 
 def state_line(state: State) -> bytes:
     """Return the line that ends a write."""
-    fields = {"updated_at": state.updated_at, "turns": state.turns, "model": state.model, "cwd": state.cwd}
+    fields: dict[str, Any] = {"updated_at": state.updated_at, "turns": state.turns, "model": state.model}
+    fields |= {"cwd": state.cwd, "usage": usage_fields(state.usage)}
+    fields |= {"server": state.server} if state.server else {}
     head = state.receipts
-    receipts = {"receipts": {"number": head.number, "hash": head.hash}} if head else {}
-    return to_line({"kind": "state", **fields, "usage": usage_fields(state.usage), **receipts})
+    return to_line(
+        {"kind": "state", **fields, **({"receipts": {"number": head.number, "hash": head.hash}} if head else {})}
+    )
 
 
 def system_line(system: str) -> bytes:
@@ -213,6 +216,7 @@ def read_state(fields: Mapping[str, Any]) -> State:
         cwd=read_text(fields, "cwd"),
         usage=read_usage(fields.get("usage")),
         receipts=_read_head(fields.get("receipts")),
+        server=read_text(fields, "server") if "server" in fields else "",
     )
 
 

@@ -77,7 +77,7 @@ class Recorder:
             starts=tuple(place for place, entry in enumerate(spoken) if entry.starts_turn),
         )
         self._system_seen = ("", "")
-        self._model, self._cwd = transcript.state.model, transcript.state.cwd
+        self._model, self._server, self._cwd = transcript.state.model, transcript.state.server, transcript.state.cwd
         self._files: tuple[GivenFile, ...] = ()
         self._usage_before = transcript.state.usage
         self._receipts = ReceiptFile(context.folder, transcript.header.id, transcript.state.receipts)
@@ -91,11 +91,14 @@ class Recorder:
         """the state as it is on the disk"""
         return self._now.state
 
-    def begin_turn(self, *, model: str, cwd: str, files: tuple[GivenFile, ...] = ()) -> None:
-        """Let the next message of the user begin a turn, made with `model` (its full name) in `cwd`, with `files`."""
+    def begin_turn(self, *, model: str, cwd: str, files: tuple[GivenFile, ...] = (), server: str = "") -> None:
+        """Let the next message of the user begin a turn, made with `model` in `cwd`, with `files`.
+
+        `server` is the provider of the model, where it was chosen by its name.
+        """
         self._now = replace(self._now, turn_pending=True)
         self._usage_before = self._now.state.usage
-        self._model, self._cwd = model, cwd
+        self._model, self._server, self._cwd = model, server, cwd
         # a path that holds a secret is not found again, which is a warning when the session goes on
         self._files = tuple(replace(file, path=self._context.redact(file.path)) for file in files)
 
@@ -155,8 +158,8 @@ class Recorder:
 
     def _state(self, usage: Usage) -> State:
         at = format_time(self._context.clock())
-        now = replace(self._now.state, updated_at=at, model=self._model, cwd=self._cwd, usage=usage)
-        return replace(now, receipts=self._receipts.head)
+        now = replace(self._now.state, updated_at=at, model=self._model, server=self._server, cwd=self._cwd)
+        return replace(now, usage=usage, receipts=self._receipts.head)
 
     def _redacted(self, system: str) -> str:
         if system != self._system_seen[0]:  # long, and the same at every step

@@ -48,6 +48,8 @@ class State:
     """of all turns"""
     receipts: ReceiptHead | None = None
     """None: nothing was executed yet, or by an odek that kept no receipts"""
+    server: str = ""
+    """the provider of the model, where it was chosen by its name"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from odek.config.layers import Layer, parse_environment, parse_file, parse_flags, with_fallbacks
+from odek.config.layers import Environment, Layer, parse_environment, parse_file, parse_flags
 from odek.config.options import Source
+from odek.config.server import settle_server
 from odek.config.sources import SecretFile
 from odek.host import Host
 
@@ -29,7 +30,8 @@ def make_layers(
         layers.append(parse_file(json.dumps(operator).encode(), Source.GLOBAL, env))
     if project is not None:
         layers.append(parse_file(json.dumps(project).encode(), Source.PROJECT, env))
-    return with_fallbacks((*layers, parse_environment(env, NO_SECRETS), parse_flags(flags or {}, env)), env, NO_SECRETS)
+    raw = (*layers, parse_environment(env, NO_SECRETS), parse_flags(flags or {}, env))
+    return settle_server(raw, Environment(env, NO_SECRETS))
 
 
 def make_host(root: Path, env: Mapping[str, str] | None = None, *, uid: int, home: str | None = None) -> Host:

@@ -45,7 +45,7 @@ def test_warnings_are_shown_once_and_the_project_can_be_left_out(host: Host) -> 
 
 def test_layer_goes_above_all_or_below_the_flags() -> None:
     config = config_of(make_layers(operator={"model": "file"}, flags={"model": "flag"}))
-    below = config.with_model("session", origin="the session", below_flags=True)
+    below = config.with_chosen_model("session", "", origin="the session")
     assert (below.settings.model.model, below.settings.source_of("model")) == ("flag", Source.FLAG)
     assert config.with_model("asked", origin="/model").settings.model.model == "asked"
 

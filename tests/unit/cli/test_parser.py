@@ -89,7 +89,7 @@ def test_flags_and_words_may_be_mixed(arguments: str, task: list[str], flags: di
         (("--mod", "m"), "unrecognized arguments: --mod m", "did you mean --model?"),
         (("--foo",), "unrecognized arguments: --foo", HELP),
         (("--zzz",), "unrecognized arguments: --zzz", HELP),
-        (("--model",), "argument --model: expected one argument", HELP),
+        (("--model",), "argument -m/--model: expected one argument", HELP),
         (
             ("--sandbox=no",),
             "argument --sandbox: ignored explicit argument 'no'",

@@ -227,5 +227,5 @@ def test_another_folder_is_not_given_to_a_sandbox_by_mistake(
 def test_model_of_a_session_beats_files_and_variables_not_flags(
     layers: dict[str, dict[str, object]], model: str, source: Source
 ) -> None:
-    config = config_of(make_layers(**layers)).with_model("small", origin="the session", below_flags=True)  # type: ignore[arg-type]
+    config = config_of(make_layers(**layers)).with_chosen_model("small", "", origin="the session")  # type: ignore[arg-type]
     assert (config.settings.model.model, config.settings.source_of("model")) == (model, source)

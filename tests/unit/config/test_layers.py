@@ -13,6 +13,7 @@ from fakes.layering import NO_SECRETS, make_host
 
 from odek.config.danger import DangerSettings
 from odek.config.layers import (
+    Environment,
     Layer,
     Value,
     parse_environment,
@@ -20,9 +21,9 @@ from odek.config.layers import (
     parse_file,
     parse_flags,
     read_layers,
-    with_fallbacks,
 )
 from odek.config.options import Option, Source
+from odek.config.server import settle_server
 from odek.config.settings import BY_KEY, OPTIONS
 from odek.config.sources import SecretFile
 from odek.errors import ConfigError
@@ -333,7 +334,7 @@ def test_reads_every_layer_weakest_first(tmp_path: Path) -> None:
     host = make_host(tmp_path, {"ODEK_MODEL": "e", "DEEPSEEK_API_KEY": "o", "V": "v"}, uid=UID)
     (tmp_path / "home/.odek/config.json").write_text('{"model": "g", "sandbox_image": "$V"}', encoding="utf-8")
     (tmp_path / "work/odek.json").write_text('{"model": "p"}', encoding="utf-8")
-    layers = read_layers(host, {"model": "f"})
+    layers = settle_server(*read_layers(host, {"model": "f"}))
     assert [(layer.source, {key: value.value for key, value in layer.values.items()}) for layer in layers] == [
         (Source.ENVIRONMENT, {"api_key": "o"}),
         (Source.GLOBAL, {"model": "g", "sandbox_image": "v"}),
@@ -345,7 +346,7 @@ def test_reads_every_layer_weakest_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("home", ["", None], ids=["no home", "nothing in it"])
 def test_missing_files_say_nothing(home: str | None, tmp_path: Path) -> None:
-    layers = read_layers(make_host(tmp_path, uid=UID, home=home), {})
+    layers = settle_server(*read_layers(make_host(tmp_path, uid=UID, home=home), {}))
     assert [(layer.source, layer.values) for layer in layers] == [
         (Source.ENVIRONMENT, {}),
         (Source.ENVIRONMENT, {}),
@@ -359,7 +360,7 @@ def test_only_the_working_directory_has_a_project_file(tmp_path: Path) -> None:
     (tmp_path / "odek.json").write_text('{"model": "up"}', encoding="utf-8")
     (tmp_path / "work/.odek").mkdir()
     (tmp_path / "work/.odek/config.json").write_text('{"model": "hidden"}', encoding="utf-8")
-    assert all(not layer.values for layer in read_layers(host, {}))
+    assert all(not layer.values for layer in read_layers(host, {})[0])
 
 
 def test_secret_file_fills_what_the_environment_lacks(tmp_path: Path) -> None:
@@ -368,7 +369,7 @@ def test_secret_file_fills_what_the_environment_lacks(tmp_path: Path) -> None:
     path.write_text("ODEK_MODEL=s\nODEK_API_KEY=k\nTOKEN=t\nnonsense\n", encoding="utf-8")
     path.chmod(0o600)
     (tmp_path / "home/.odek/config.json").write_text('{"sandbox_env": {"T": "$TOKEN"}}', encoding="utf-8")
-    _, operator, environment, _ = read_layers(host, {})
+    (operator, environment, _), _ = read_layers(host, {})
     assert operator.values["sandbox_env"].value == (("T", "t"),)
     assert environment.values == {
         "model": Value(value="e", origin="ODEK_MODEL"),
@@ -466,7 +467,7 @@ def test_key_of_the_file_goes_to_no_provider_that_a_flag_brings(
 ) -> None:
     """C9, D-26: `--provider` brings its address; the key that the file has for another one stays here."""
     layers = (_file({"api_key": "sk-canary", **operator}, Source.GLOBAL), parse_flags(flags, {}))
-    found = with_fallbacks(layers, {}, SecretFile(values={}))
+    found = settle_server(layers, Environment({}, SecretFile(values={})))
     keys = [layer.values["api_key"].value for layer in found if "api_key" in layer.values]
     warnings = [warning for layer in found for warning in layer.warnings]
     assert (keys, len(warnings)) == (["sk-canary"] if keeps else [], 0 if keeps else 1)

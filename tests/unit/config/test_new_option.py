@@ -23,7 +23,7 @@ USE = """
 from odek.config.layers import read_layers
 from odek.config.resolve import resolve
 from odek.host import Host
-print(resolve(read_layers(Host.capture(), {"theme": "dark"})).theme)
+print(resolve(read_layers(Host.capture(), {"theme": "dark"})[0]).theme)
 """
 
 

@@ -29,6 +29,10 @@ SPECIAL: dict[str, tuple[object, object]] = {
     "base_url": ("https://one.example/v1", "https://two.example/v1"),
     "tools.enabled": (["shell"], []),
     "tools.disabled": (["shell"], ["patch"]),
+    "providers": (
+        {"work": {"base_url": "https://a.example/v1"}},
+        {"work": {"base_url": "https://a.example/v1", "models": {"m": {"window": 8000}}}},
+    ),
     "dangerous": ({"action": "deny"}, {"action": "allow"}),
     "sandbox_network": ("bridge", "none"),
     "sandbox_memory": ("1g", "512m"),

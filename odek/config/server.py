@@ -1,0 +1,178 @@
+"""Which server the layers lead to, and which key goes there. Pure.
+
+A model may be named together with its provider: `work/qwen3`. What stands before the slash is a provider if the
+operator has one of that name in `providers`, or if odek knows one and no other address is set; after a server whose
+own models have such names (OpenRouter, vLLM, …) only the operator's names count. Where the same source also names the
+provider or the address, the whole is the model's name. Only the operator's sources are read so: a project may name a
+model, and never a server (R-15).
+
+A server gets the key that is meant for it, and no other one (D-26): of the weaker sources, which speak of another
+server, none counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from odek.config.layers import Environment, Layer, Value, parse_fallbacks
+from odek.config.options import GLOBAL_FILE, Source
+from odek.config.provider import DEFAULT_PROVIDER, KNOWN, address_of, choose_provider, foreign_key_variables
+from odek.config.provider_entries import ProviderEntry
+from odek.config.settings import BY_KEY
+from odek.config.values import expand
+from odek.errors import ConfigError
+from odek.text import truncate, visible
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What a layer leads to."""
+
+    entry: ProviderEntry
+    model: Value | None
+    """without the provider's name; None: the layer names no model"""
+    origin: str
+    """who chose"""
+
+
+def settle_server(layers: Sequence[Layer], environment: Environment) -> tuple[Layer, ...]:
+    """Return `layers` with one server chosen, above the weakest one: variables of other programs.
+
+    These are read where no other layer has a value, and depend on the rest: a key counts only where the API that it
+    belongs to is spoken. Raises ConfigError as `choose_server` does.
+    """
+    layers = _without_foreign_key(choose_server(layers, environment.env))
+    entry, base_url = entries_of(layers).get(_named(layers)), _address(layers)
+    provider = entry.api if entry else choose_provider(_named(layers), base_url)
+    foreign = foreign_key_variables(provider, base_url)
+    return (parse_fallbacks(environment.env, environment.secrets, foreign), *layers)
+
+
+def choose_server(layers: Sequence[Layer], env: Mapping[str, str]) -> tuple[Layer, ...]:
+    """Return `layers`, weakest first, with provider, address, key and model in the one that chooses a server by name.
+
+    Raises ConfigError for a provider that is not known, and for a variable in its key that is not set.
+    """
+    entries = entries_of(layers)
+    _check_names(layers, entries)
+    has_address = any("base_url" in layer.values for layer in layers)
+    chosen: list[Layer] = []
+    last: tuple[int, _Choice] | None = None
+    now = ""
+    for place, layer in enumerate(layers):
+        choice = _choice(layer, entries, builtin=not has_address and not _may_have_slashes(now))
+        if choice is not None:
+            last, now = (place, choice), choice.entry.name
+            model = {} if choice.model is None else {"model": choice.model}
+            layer = replace(layer, values={**layer.values, **model})
+        elif "base_url" in layer.values or ("provider" in layer.values and not has_address):
+            last, now = None, str(layer.values["provider"].value) if "provider" in layer.values else now
+        chosen.append(layer)
+    if last is None:
+        return tuple(chosen)
+    place, choice = last
+    below = choose_server(layers[:place], env)
+    values = _values(choice, below, env)
+    return (*below, replace(chosen[place], values={**values, **chosen[place].values}), *chosen[place + 1 :])
+
+
+def entries_of(layers: Sequence[Layer]) -> dict[str, ProviderEntry]:
+    """Return the operator's providers by name."""
+    said = [layer.values["providers"].value for layer in layers if "providers" in layer.values]
+    return {entry.name: entry for entry in cast("tuple[ProviderEntry, ...]", said[-1])} if said else {}
+
+
+def find_entry(name: str, entries: Mapping[str, ProviderEntry]) -> ProviderEntry | None:
+    """Return the operator's entry of that name, or what odek itself knows of such a provider."""
+    if name in entries:
+        return entries[name]
+    return ProviderEntry(name=name, base_url=KNOWN[name].base_url) if name in KNOWN else None
+
+
+def _values(choice: _Choice, below: Sequence[Layer], env: Mapping[str, str]) -> dict[str, Value]:
+    """Return what a layer above `below` says in order to lead to the chosen server."""
+    entry = choice.entry
+    values = {
+        "provider": Value(value=entry.name, origin=choice.origin),
+        "base_url": Value(value=entry.base_url, origin=choice.origin),
+    }
+    own = KNOWN[entry.name].variable if entry.only_adds else entry.api_key_variable
+    if entry.api_key:
+        where = f"{GLOBAL_FILE}: providers.{entry.name}.api_key"
+        key = BY_KEY["api_key"].kind.from_text(expand(entry.api_key, env, origin=where), where)
+        return {**values, "api_key": Value(value=key, origin=where)}
+    if own and env.get(own):
+        return {**values, "api_key": Value(value=BY_KEY["api_key"].kind.from_text(env[own], own), origin=own)}
+    if _address(below) == entry.base_url.rstrip("/"):  # the key that is there is the one of this server
+        return values
+    return {**values, "api_key": Value(value="", origin=f"no key of {entry.name}")}
+
+
+def _choice(layer: Layer, entries: Mapping[str, ProviderEntry], *, builtin: bool) -> _Choice | None:
+    """Return the server that `layer` chooses by name; `builtin`: the names that odek knows count before a slash."""
+    if layer.source is Source.PROJECT or "base_url" in layer.values or (layer.chosen and not layer.server):
+        return None
+    named, model = layer.values.get("provider"), layer.values.get("model")
+    if layer.server:
+        return _Choice(_require_entry(layer.server, entries, layer.origin), model, layer.origin)
+    if named is not None:
+        entry = entries.get(str(named.value))
+        return None if entry is None or entry.only_adds else _Choice(entry, None, named.origin)
+    prefix, _, rest = str(model.value if model else "").partition("/")
+    entry = (find_entry(prefix, entries) if builtin else entries.get(prefix)) if rest else None
+    return None if entry is None or model is None else _Choice(entry, replace(model, value=rest), model.origin)
+
+
+def _may_have_slashes(provider: str) -> bool:
+    """Return whether models of `provider` are known to have names like `openai/gpt-oss`."""
+    known = KNOWN.get(provider)
+    return known is not None and known.any_name
+
+
+def _address(layers: Sequence[Layer]) -> str:
+    """Return the address that `layers` lead to, which has been chosen, without a slash at its end."""
+    said = [str(layer.values["base_url"].value) for layer in layers if "base_url" in layer.values]
+    return ((said[-1] if said else address_of(_named(layers))) or address_of(DEFAULT_PROVIDER)).rstrip("/")
+
+
+def _named(layers: Sequence[Layer]) -> str:
+    said = [str(layer.values["provider"].value) for layer in layers if "provider" in layer.values]
+    return said[-1] if said else ""
+
+
+def _check_names(layers: Sequence[Layer], entries: Mapping[str, ProviderEntry]) -> None:
+    for layer in layers:
+        if "provider" in layer.values:
+            _require_entry(str(layer.values["provider"].value), entries, layer.values["provider"].origin)
+
+
+def _require_entry(name: str, entries: Mapping[str, ProviderEntry], origin: str) -> ProviderEntry:
+    entry = find_entry(name, entries)
+    if entry is None:
+        raise ConfigError(
+            f'"{visible(truncate(name, 60))}" is not a provider ({origin})',
+            hint=f"use {', '.join((*entries, *KNOWN))}, or give it an address in {GLOBAL_FILE}: providers",
+        )
+    return entry
+
+
+def _without_foreign_key(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Drop the operator's `api_key` where a variable or flag names another provider, which brings its own address.
+
+    The file's key is for the server that the file leads to (D-26). An address that is set keeps the key: an operator
+    who names the address means it.
+    """
+    if any("base_url" in layer.values for layer in layers):
+        return tuple(layers)
+    named = [layer.values["provider"].value for layer in layers if "provider" in layer.values]
+    kept = []
+    for layer in layers:
+        own = layer.values["provider"].value if "provider" in layer.values else DEFAULT_PROVIDER
+        if layer.source is Source.GLOBAL and "api_key" in layer.values and named and named[-1] != own:
+            values = {key: value for key, value in layer.values.items() if key != "api_key"}
+            warning = f"api_key in {layer.origin} is for the provider {own} and not sent to {named[-1]}"
+            layer = replace(layer, values=values, warnings=(*layer.warnings, warning))
+        kept.append(layer)
+    return tuple(kept)
