@@ -33,7 +33,7 @@ from odek.app.isolation import (
 )
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
-from odek.app.sandbox import plan_sandbox, start_sandbox
+from odek.app.sandbox import PreparedSandbox, plan_sandbox, start_prepared, start_sandbox
 from odek.app.tool_names import validate_tool_names
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
@@ -48,8 +48,10 @@ from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.text import visible
 
 if TYPE_CHECKING:
+    from odek.approval.card import Person
     from odek.approval.gatekeeper import Trust
     from odek.tools.registry import Toolbox
+    from odek.tools.workspace import UntrustedWrapper
 
 TrustByBoundary = dict[str, "Trust"]
 """boundary → what the person trusts there until odek ends"""
@@ -119,6 +121,34 @@ class Workspace:
         """End the container, if any, and name the changed files that this machine trusts."""
         self._stack.close()
 
+    def new_toolbox(
+        self, person: Person | None, *, trusted: TrustByBoundary | None = None, wrap: UntrustedWrapper | None = None
+    ) -> Toolbox:
+        """Return the tools with a gatekeeper of their own that asks `person`; None: there is none to ask.
+
+        Tool boxes of one workspace may be used at the same time, each in one thread. `wrap` is what is done with
+        foreign text; unless given, it gets untrusted_content tags.
+        """
+        from odek.app.tools import make_toolbox
+
+        runtime = self.runtime
+        return make_toolbox(
+            self.config.settings,
+            self.executor,
+            self.facts,
+            runtime.host,
+            person=person,
+            wrap=wrap or partial(wrap_untrusted, nonce=partial(runtime.random_hex, 8)),
+            redact=self.redact,
+            environment_block=self.environment_block,
+            applied=partial(_applied, self),
+            trusted=trusted,
+            refused=self.refused,
+            emit=runtime.emit,
+            masked=self.masked.found,
+            log=self.receipts,
+        )
+
     def explain_loss(self, error: SandboxLost) -> SandboxLost:
         """Return `error` with what the engine says of its cause; one Docker call."""
         if self.facts is None or isinstance(error, SandboxGivenUp):
@@ -137,8 +167,9 @@ def open_workspace(
     *,
     attachments: Sequence[Attachment] = (),
     trusted: TrustByBoundary | None = None,
+    prepared: PreparedSandbox | None = None,
 ) -> Workspace:
-    """Return a workspace whose container, if any, holds `attachments`.
+    """Return a workspace whose container, if any, holds `attachments`; `prepared`: what is to be started (R-105).
 
     Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the container, the
     environment block, the tools. `trusted` is kept by the caller, for the next workspace. Raises OdekError; nothing
@@ -151,7 +182,7 @@ def open_workspace(
     redact = redactor_of(config, runtime.host)
     opened_s = runtime.clock()
     with ExitStack() as stack, runtime.waiting("starting"):
-        place = _open_place(profile, config, decision, runtime, stack, external(attachments))
+        place = _open_place(profile, config, decision, runtime, stack, external(attachments), prepared)
         workspace = Workspace(
             config=config,
             runtime=runtime,
@@ -164,7 +195,8 @@ def open_workspace(
             opened_s=opened_s,
             _stack=stack,
         )
-        _add_tools(workspace, {} if trusted is None else trusted)
+        workspace.receipts = Receipts(place.facts, runtime.host, redact, runtime.clock)
+        workspace.tools = workspace.new_toolbox(runtime.person, trusted={} if trusted is None else trusted)
         workspace._stack = stack.pop_all()
     return workspace
 
@@ -195,6 +227,7 @@ def _open_place(
     runtime: Runtime,
     stack: ExitStack,
     files: Sequence[Attachment],
+    prepared: PreparedSandbox | None,
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.may_fall_back."""
     settings, host, emit = config.settings, runtime.host, runtime.emit
@@ -207,13 +240,13 @@ def _open_place(
         return _Place(executor=on_host, on_host_because=decision.origin)
     if settings.no_sandbox and profile.pinned:
         emit(WarningIssued("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox"))
-    plan = plan_sandbox(config, runtime, attachments=bool(files))
+    plan = prepared.plan if prepared else plan_sandbox(config, runtime, attachments=bool(files))
     imports = Thread(target=_import_rest, daemon=True)
     imports.start()
     # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
     stack.callback(imports.join)
     try:
-        container = start_sandbox(plan)
+        container = start_prepared(prepared) if prepared else start_sandbox(plan)
     except SandboxError as error:
         by_project = plan.request.image.chosen_by_project
         policy = fallback_policy(profile, settings, decision, image_from_project=by_project)
@@ -280,29 +313,6 @@ def _environment_block(place: _Place, runtime: Runtime) -> str:
     if place.facts is None:
         return environment.render_host(runtime.host.cwd)
     return environment.render_sandbox(place.facts, nonce=partial(runtime.random_hex, 8))
-
-
-def _add_tools(workspace: Workspace, trusted: TrustByBoundary) -> None:
-    from odek.app.tools import make_toolbox
-
-    runtime = workspace.runtime
-    workspace.receipts = Receipts(workspace.facts, runtime.host, workspace.redact, runtime.clock)
-    workspace.tools = make_toolbox(
-        workspace.config.settings,
-        workspace.executor,
-        workspace.facts,
-        workspace.runtime.host,
-        person=workspace.runtime.person,
-        wrap=partial(wrap_untrusted, nonce=partial(workspace.runtime.random_hex, 8)),
-        redact=workspace.redact,
-        environment_block=workspace.environment_block,
-        applied=partial(_applied, workspace),
-        trusted=trusted,
-        refused=workspace.refused,
-        emit=workspace.runtime.emit,
-        masked=workspace.masked.found,
-        log=workspace.receipts,
-    )
 
 
 def _applied(workspace: Workspace) -> Mapping[str, object]:

@@ -105,9 +105,16 @@ def card_to_json(card: Card) -> dict[str, object]:
     }
 
 
+class Unanswered(Exception):
+    """The person cannot be asked, or did not answer; the text says why, for the model. It counts as the refusal."""
+
+
 class Person(Protocol):
     """Decides on operations of the model."""
 
     def decide(self, card: Card) -> Answer:
-        """Return one of `card.answers`; no answer is the refusal. Waits; a cancel of the thread's work ends it."""
+        """Return one of `card.answers`; no answer is the refusal. Waits; a cancel of the thread's work ends it.
+
+        Raises Unanswered where the model is to hear why there was no answer.
+        """
         ...

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from odek.approval.card import Answer, Card, CardOrigin, PendingOperation, Person, card_to_json
+from odek.approval.card import Answer, Card, CardOrigin, PendingOperation, Person, Unanswered, card_to_json
 from odek.approval.operation import NO_GRANT, Basis, Grant, Operation
 from odek.events import ApprovalAnswered, ApprovalRequested, Sink, ignore
 from odek.text import visible
@@ -150,7 +150,10 @@ class Gatekeeper:
         size = sum(len(item.operation.text) for item in items)
         answer: Answer = "singly"
         if self._person is not None and len(items) > 1 and size <= QUESTION_LIMIT:
-            answer = self._put(items, self._around.boundary, ("all", "singly", "none"))
+            try:
+                answer = self._put(items, self._around.boundary, ("all", "singly", "none"))
+            except Unanswered:
+                answer = "none"
         if answer == "singly":
             return (NO_GRANT,) * len(calls)
         return tuple(Grant(frozenset(item.operation for item in call), answer == "all") for call in pending)
@@ -181,6 +184,9 @@ class Gatekeeper:
         self._emit(ApprovalRequested(approval=card_to_json(card)))
         try:
             answer = self._person.decide(card)
+        except Unanswered:
+            self._emit(ApprovalAnswered(id=card.id, answer=card.refusal))
+            raise
         except BaseException:
             self._emit(ApprovalAnswered(id=card.id, answer=card.refusal, how="cancelled"))
             raise
@@ -222,7 +228,10 @@ class Gatekeeper:
         if operation.kind == "write" and self._around.shared:
             place = f"{place}, {self._around.shared}"
         answers: tuple[Answer, ...] = ("once", "trust", "deny") if decision.rememberable else ("once", "deny")
-        answer = self._put((_pending(operation, decision),), place, answers)
+        try:
+            answer = self._put((_pending(operation, decision),), place, answers)
+        except Unanswered as reason:
+            return f"({reason})"
         if answer == "trust":
             self._trust(operation, decision)
         return "by user" if answer == "deny" else None

@@ -97,7 +97,7 @@ class Option(Generic[T]):
         off_commands: tuple[str, ...] = (),
         off_help: str = "",
         off_word: str = "",
-        commands: tuple[str, ...] = ("run", "continue", "repl", "serve"),
+        commands: tuple[str, ...] = ("run", "continue", "repl", "serve", "mcp"),
         group: str = "agent",
         project: ProjectRule = ProjectRule.FORBIDDEN,
         merge: Literal["replace", "by name", "union"] = "replace",

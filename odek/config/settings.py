@@ -49,9 +49,9 @@ from odek.sandbox_grammar import (
 
 T = TypeVar("T")
 
-_SURFACES = ("run", "repl", "serve")
+_SURFACES = ("run", "repl", "serve", "mcp")
 _TASKS = ("run", "continue", "repl")
-_ASKING = ("run", "continue", "repl", "serve", "models")
+_ASKING = ("run", "continue", "repl", "serve", "mcp", "models")
 """commands that ask a model's server"""
 
 
@@ -84,7 +84,7 @@ def _sandbox(
 def _limit(key: str, text: str, *, flag: str, metavar: str) -> Option[int | None]:
     """Return a row of a task's budget: unset, there is no limit."""
     return Option[int | None](
-        key, Whole(1), text, default=None, flag=flag, metavar=metavar, commands=_TASKS, group="limits",
+        key, Whole(1), text, default=None, flag=flag, metavar=metavar, commands=(*_TASKS, "mcp"), group="limits",
         project=ProjectRule.CAN_LOWER,
     )  # fmt: skip
 
@@ -359,7 +359,12 @@ class Settings(OptionGroup):
         "dangerous", PolicyKind(), "Which classes of commands run, ask or are refused", default=DangerSettings(),
         group="tools",
     )  # fmt: skip
-    no_sandbox = _operator_switch("no_sandbox", "Opt out of the sandbox on run, repl and serve")
+    mcp_elicitation = Option[bool | None](
+        "mcp.elicitation", Switch(), "Let a client of odek mcp be asked for approvals; unset: for the sandbox only",
+        default=None, env=("ODEK_MCP_ELICITATION",),
+    )  # fmt: skip
+    """None: for the sandbox only. A client may answer for its user, and there the container is the wall"""
+    no_sandbox = _operator_switch("no_sandbox", "Opt out of the sandbox on run, repl, serve and mcp")
     require_sandbox = _operator_switch("require_sandbox", "Stop whenever commands would run without a sandbox")
     approve_project_sandbox = _operator_switch(
         "approve_project_sandbox", "Approve what a project asks of the sandbox, for automation"

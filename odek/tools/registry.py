@@ -31,6 +31,8 @@ class ToolResult:
 
     text: str
     failed: bool = False
+    cause: str = field(default="", compare=False)
+    """the part of `text` that says why the tool did not do its work; "" when it did: a command with a bad status ran"""
 
 
 def _no_operations(_: Workspace, __: Arguments) -> tuple[Operation, ...]:
@@ -178,7 +180,7 @@ class Toolbox:
         if prepared.ignored:
             names = ", ".join(f'"{visible(truncate(name, 64))}"' for name in prepared.ignored)
             note = f"\nnote: unknown arguments were ignored: {names}"
-        return replace(result, text=self._redact(result.text + note))
+        return replace(result, text=self._redact(result.text + note), cause=self._redact(result.cause))
 
 
 def _carry_out(prepared: PreparedCall, workspace: Workspace) -> ToolResult:
@@ -197,7 +199,7 @@ def _carry_out(prepared: PreparedCall, workspace: Workspace) -> ToolResult:
 
 def failure(message: str) -> ToolResult:
     """Return the result of a call that did not do what it should."""
-    return ToolResult(text=render_json({"error": message}), failed=True)
+    return ToolResult(text=render_json({"error": message}), failed=True, cause=message)
 
 
 def render_json(value: Mapping[str, Any]) -> str:

@@ -50,12 +50,15 @@ def _run(workspace: Workspace, arguments: Arguments) -> ToolResult:
     output = render_output(result.output, limit=OUTPUT_LIMIT_CHARACTERS)
     lines = [workspace.wrap(output, source=f"$ {truncate(command, _SOURCE_LENGTH)}") or "(no output)"]
     lines.append(_exit_code(result))
-    if result.timed_out:
-        lines.append(f"timed out after {timeout_s} s")
+    cause = f"timed out after {timeout_s} s" if result.timed_out else ""
+    if cause:
+        lines.append(cause)
+    elif result.code is None:
+        cause = "; ".join(result.notes) or "the command was stopped"
     if result.output.omitted_bytes:
         lines.append(f"the whole output had {result.output.size_bytes} bytes")
     lines += [f"note: {note}" for note in result.notes]
-    return ToolResult(text="\n".join(lines), failed=result.code != 0)
+    return ToolResult(text="\n".join(lines), failed=result.code != 0, cause=cause)
 
 
 def _operations(_: Workspace, arguments: Arguments) -> tuple[Operation, ...]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from fakes.approver import Answers
 
-from odek.approval.card import Answer, Card, Person
+from odek.approval.card import Answer, Card, Person, Unanswered
 from odek.approval.gatekeeper import HOST, QUESTION_LIMIT, Friction, Gatekeeper, Surroundings, Trust
 from odek.approval.operation import NO_GRANT, Basis, Operation
 from odek.danger.paths import Place
@@ -581,3 +581,30 @@ def test_why_an_operation_was_allowed_is_known() -> None:
     denied = keeper(Answers("n"))
     assert denied.check(CURL) is not None
     assert denied.basis(CURL) is None
+
+
+class Away:
+    """A person who cannot be asked."""
+
+    def decide(self, card: Card) -> Answer:
+        del card
+        raise Unanswered("nobody answered within 5 minutes")
+
+
+def test_why_there_was_no_answer_is_in_the_refusal() -> None:
+    """R-179: the model hears why, and with which setting it would go without a question (P-28)."""
+    events: list[Event] = []
+    refusal = keeper(Away(), emit=events.append).check(WIPE)
+    assert refusal == (
+        "operation denied (nobody answered within 5 minutes): rm -rf .\n"
+        "It is of class destructive: deletes the tree at ., which is not just a part of the project."
+        + setting("destructive")
+    )
+    assert [event for event in events if isinstance(event, ApprovalAnswered)] == [
+        ApprovalAnswered(id="a-1", answer="deny")
+    ]
+
+
+def test_a_card_without_an_answer_lets_nothing_happen() -> None:
+    gate = keeper(Away())
+    assert [grant.allowed for grant in gate.preapprove([[CURL], [PUSH]])] == [False, False]

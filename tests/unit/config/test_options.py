@@ -102,7 +102,14 @@ def test_row_is_well_formed(option: object) -> None:
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
         ("models", "--base-url --provider"),
-        ("mcp", "--sandbox"),
+        (
+            "mcp",
+            "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
+            "--max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
+            "--no-color --tool --no-tool --sandbox --sandbox-image --sandbox-network --sandbox-networks "
+            "--sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git --sandbox-memory "
+            "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
+        ),
         ("version", ""),
     ],
 )
@@ -112,9 +119,15 @@ def test_command_takes_exactly_its_flags(command: str, flags: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "flag"),
-    [("run", "--no-sandbox"), ("repl", "--no-sandbox"), ("serve", "--no-sandbox"), ("continue", ""), ("mcp", "")],
+    [
+        ("run", "--no-sandbox"),
+        ("repl", "--no-sandbox"),
+        ("serve", "--no-sandbox"),
+        ("mcp", "--no-sandbox"),
+        ("continue", ""),
+    ],
 )
-def test_only_run_repl_and_serve_can_opt_out_by_flag(command: str, flag: str) -> None:
+def test_only_commands_that_begin_can_opt_out_by_flag(command: str, flag: str) -> None:
     """R-2: --no-sandbox is no flag of continue."""
     assert BY_KEY["sandbox"].off_flag_for(command) == flag
 

@@ -105,7 +105,7 @@ def test_operators_template_shows_every_key_that_has_a_value_when_unset() -> Non
     shown = set(document) - GROUPS | {f"{group}.{key}" for group in GROUPS & set(document) for key in document[group]}
     keys = {option.key for option in OPTIONS if option.in_file}
     limits = {key for key in keys if key.startswith("limits.")}
-    assert keys - shown == {"sandbox", "tools.enabled", "prompt_caching", "providers"} | limits
+    assert keys - shown == {"sandbox", "tools.enabled", "prompt_caching", "providers", "mcp.elicitation"} | limits
     assert "action" not in document["dangerous"]
 
 

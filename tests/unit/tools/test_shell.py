@@ -49,6 +49,26 @@ def test_call_tells_output_exit_code_and_what_else_happened(result: CommandResul
     assert run(result) == ToolResult(text=text, failed=failed)
 
 
+@pytest.mark.parametrize(
+    ("result", "cause"),
+    [
+        (command_result(b"out\n"), ""),
+        (command_result(b"E\n", code=1), ""),
+        (command_result(b"a", code=137, notes=("memory was short",)), ""),
+        (command_result(b"a", code=None, timed_out=True, notes=("stopped",)), "timed out after 300 s"),
+        (command_result(code=0, timed_out=True), "timed out after 300 s"),
+        (
+            command_result(code=None, notes=("the command did not run: paused", "more")),
+            "the command did not run: paused; more",
+        ),
+        (command_result(code=None), "the command was stopped"),
+    ],
+)
+def test_a_command_that_did_not_come_to_its_end_has_a_cause(result: CommandResult, cause: str) -> None:
+    """D-18: a bad status is what a command says; that it was stopped, or did not run, is what became of the call."""
+    assert run(result).cause == cause
+
+
 def test_call_tells_the_true_size_of_output_that_was_cut() -> None:
     """R-41: outside the fence too, where the command cannot fake it."""
     output = Output(head=b"a\n", tail=b"z\n", size_bytes=3_000_000_000)
