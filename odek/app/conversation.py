@@ -123,6 +123,10 @@ class Conversation:
                 self.workspace.close()
 
     @property
+    def config(self) -> Config:
+        return self._config
+
+    @property
     def settings(self) -> Settings:
         return self._config.settings
 

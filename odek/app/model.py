@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odek.app.config import Config
 from odek.config.options import Source
-from odek.config.provider import DEFAULT_PROVIDER, KNOWN, providers_with_keys
+from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys
 from odek.config.settings import Settings
-from odek.errors import ConfigError
+from odek.errors import ConfigError, OdekError
 from odek.host import Host
 from odek.model.types import Model
 
@@ -58,6 +59,42 @@ def list_models(settings: Settings, host: Host, *, notify: Callable[[str], None]
     _require_key(settings, host)
     client = _http_model(settings, host, notify=notify)
     return ModelList(names=client.models(), address=client.address)
+
+
+class ModelNames:
+    """The names that can follow /model or --model, as far as they are known or a server tells them.
+
+    A server is asked once, when its names are wanted, and for some seconds at most; what it does not say is silence.
+    """
+
+    def __init__(self, config: Callable[[], Config], host: Host) -> None:
+        self._config = config
+        self._host = host
+        self._listed: dict[str, tuple[str, ...]] = {}
+
+    def __call__(self, beginning: str) -> tuple[str, ...]:
+        """Return names that may begin with `beginning`; those of another provider once it holds that one's name."""
+        config = self._config()
+        entries = config.settings.model.providers
+        named = [f"{entry.name}/{model.name}" for entry in entries for model in entry.models]
+        providers = [*(entry.name for entry in entries), *providers_with_keys(config.environment.env), *own_servers()]
+        provider, slash, _ = beginning.partition("/")
+        if slash and provider in (*providers, *KNOWN):
+            named += [f"{provider}/{name}" for name in self._of_server(config, f"{provider}/any")]
+        named += self._of_server(config, "")
+        return tuple(dict.fromkeys((*named, *(f"{name}/" for name in providers))))
+
+    def _of_server(self, config: Config, model: str) -> tuple[str, ...]:
+        """Return what the server of `model` lists, "" for the one in force."""
+        try:
+            settings = (config.with_model(model, origin="/model") if model else config).settings
+            address = settings.model.base_url
+            if address not in self._listed:
+                self._listed[address] = ()
+                self._listed[address] = list_models(settings, self._host, notify=lambda _: None).names
+        except OdekError:
+            return ()
+        return self._listed[address]
 
 
 def replay_path(base_url: str) -> str | None:

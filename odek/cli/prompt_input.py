@@ -38,8 +38,8 @@ _GNU_SETTINGS = (
 )
 _DELIMITERS = " \t\n\"'`([{<"
 
-Completer = Callable[[str], Sequence[str]]
-"""word at the cursor → its completions"""
+Completer = Callable[[str, str], Sequence[str]]
+"""word at the cursor, the line up to it → the word's completions"""
 
 
 class LineReader(Protocol):
@@ -137,7 +137,8 @@ class EditingReader:
 
     def _complete(self, word: str, state: int) -> str | None:
         if state == 0:
-            self._matches = self._completer(word)
+            line = self._readline.get_line_buffer()[: self._readline.get_begidx()]
+            self._matches = self._completer(word, line)
         return self._matches[state] if state < len(self._matches) else None
 
 
@@ -212,8 +213,12 @@ class InputHistory:
             self._warn(f"what you type is not remembered: {error.message}")
 
 
-def complete(word: str, *, commands: Sequence[str], cwd: str) -> tuple[str, ...]:
-    """Return the completions of `word`, sorted."""
+def complete(
+    word: str, line: str, *, commands: Sequence[str], models: Callable[[str], Sequence[str]], cwd: str
+) -> tuple[str, ...]:
+    """Return the completions of `word`, sorted; `line` stands before it. `models` are asked after `/model`."""
+    if line.split() == ["/model"]:
+        return tuple(sorted(name for name in models(word) if name.startswith(word)))
     if word.startswith("/"):
         return tuple(sorted(command for command in commands if command.startswith(word)))
     if word.startswith("@"):

@@ -83,6 +83,11 @@ def providers_with_keys(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name, known in KNOWN.items() if known.variable and env.get(known.variable))
 
 
+def own_servers() -> tuple[str, ...]:
+    """Return the names of those that run on one's own machine and want no key."""
+    return tuple(name for name, known in KNOWN.items() if not known.variable)
+
+
 def _is_of(host: str, domain: str) -> bool:
     return bool(domain) and (host == domain or host.endswith(f".{domain}"))
 

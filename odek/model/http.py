@@ -43,6 +43,7 @@ ProviderName = Literal["openai", "anthropic"]
 _ERROR_READ_BYTES = 8 << 10  # more than is shown, so that a key on the edge is still recognised
 _SHORTEST_KEY = 8  # shorter ones are dummies of local servers; hiding them would garble the text
 _LISTED = 8  # names of models in a hint
+_ALIKE = 0.4  # 1: equal
 _MAX_LESSONS = 8  # options that a server can refuse, one after the other, in one call
 # A small conversation fits everywhere, and a run that ends soon never asks (F-102).
 WINDOW_LOOKUP_TOKENS = 4000
@@ -190,7 +191,7 @@ class HttpModel:
         if is_unknown_model(error):
             with suppress(ModelError):
                 names = self.models()
-                error.hint = f"the server has {_listed(names)}" if names else error.hint
+                error.hint = f"the server has {_listed(names, self._model)}" if names else error.hint
         return error.with_attempts(state.attempts) if state.attempts > 1 else error
 
     def _look_up_window(self) -> int | None:
@@ -302,8 +303,13 @@ class _VoidableText:
             self._on_text("")
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(truncate(visible(name), 80) for name in names[:_LISTED])
+def _listed(names: tuple[str, ...], wanted: str) -> str:
+    """Return the first of `names`, those that are like `wanted` ahead of the others."""
+    from difflib import SequenceMatcher  # after an error only
+
+    likeness = {name: SequenceMatcher(None, wanted, name).ratio() for name in names}
+    ordered = sorted(names, key=lambda name: -likeness[name] if likeness[name] >= _ALIKE else 0)
+    shown = ", ".join(truncate(visible(name), 80) for name in ordered[:_LISTED])
     return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 

@@ -84,6 +84,13 @@ _UNKNOWN_PATH = re.compile(
     r"unexpected endpoint|unknown (?:endpoint|path|route)|no such (?:endpoint|route)", re.IGNORECASE
 )
 _OF_A_MODEL = re.compile(r"\bmodel|\bdeployment", re.IGNORECASE)
+# Servers that say so with another status: DeepSeek, OpenRouter, LM Studio, DashScope, Moonshot, llama.cpp's router.
+_NO_SUCH_MODEL = re.compile(
+    r"(?:unknown|invalid|no such|unrecognized|not a valid) model\b|model_not_found"
+    r"|\bmodel\b.{0,100}?(?:not exist|n't exist|not found|is invalid|not available)",
+    re.IGNORECASE | re.DOTALL,
+)
+HTTP_NOT_FOUND = 404
 _REDIRECTS = range(300, 400)
 _KEY_HINT = (
     "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY or the provider's own variable; "
@@ -129,7 +136,9 @@ def is_wrong_address(error: ModelError) -> bool:
 
 def is_unknown_model(error: ModelError) -> bool:
     """Return whether a server says that it has no such model."""
-    return error.status == 404 and bool(_OF_A_MODEL.search(error.said))
+    if error.status == HTTP_NOT_FOUND:
+        return bool(_OF_A_MODEL.search(error.said))
+    return error.status in (0, 400, 403, 422) and bool(_NO_SUCH_MODEL.search(error.said))
 
 
 def status_error(

@@ -8,6 +8,7 @@ from odek import __version__
 from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
 from odek.app.isolation import CommandProfile
+from odek.app.model import ModelNames
 from odek.app.stored_sessions import find_session, open_store, resume_session
 from odek.cli.console import StreamingRenderer, print_session_header
 from odek.cli.main import COMMANDS
@@ -66,7 +67,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             open_conversation(profile, config, runtime, sink=renderer or ignore, store=store, resumed=resumed)
         )
         log = InputHistory(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
-        lines = _lines(log, host, terminal)
+        lines = _lines(log, host, terminal, ModelNames(lambda: conversation.config, host))
         if lines.interactive:
             terminal.line(f"odek {__version__}; /help lists the commands")
         return Repl(
@@ -86,11 +87,11 @@ def _renderer_for(settings: Settings, host: Host, terminal: Terminal) -> Streami
     return StreamingRenderer(terminal, verbose=settings.interaction_mode == "verbose", streams=host.stdout_is_terminal)
 
 
-def _lines(log: InputHistory, host: Host, terminal: Terminal) -> LineReader:
+def _lines(log: InputHistory, host: Host, terminal: Terminal, models: ModelNames) -> LineReader:
     commands = tuple(SLASH_COMMANDS)
     return open_line_reader(
         log.read,
-        lambda word: complete(word, commands=commands, cwd=host.cwd),
+        lambda word, line: complete(word, line, commands=commands, models=models, cwd=host.cwd),
         at_terminal=host.stdin_is_terminal,
         edited=host.stdin_is_terminal and host.stdout_is_terminal,
         ask=terminal.ask,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes.layering import bare_host, make_layers
+from fakes.layering import NO_SECRETS, bare_host, make_layers
 from fakes.model_server import ModelServer
 
-from odek.app.model import choose_limits, list_models, make_model
+from odek.app.config import config_of
+from odek.app.model import ModelNames, choose_limits, list_models, make_model
+from odek.config.layers import Environment
 from odek.config.resolve import resolve
 from odek.errors import ConfigError
 from odek.model.errors import ModelError
@@ -86,3 +88,39 @@ def test_server_without_a_list_answers_in_its_own_words() -> None:
     """B95: `odek models` is told why there is none."""
     with ModelServer() as server, pytest.raises(ModelError, match="answered 404"):
         list_models(resolve(make_layers(flags={"base_url": server.base_url})), bare_host("/"), notify=lambda _: None)
+
+
+def names_from(operator: dict[str, object], *beginnings: str, env: dict[str, str] | None = None) -> list[list[str]]:
+    config = config_of(make_layers(operator=operator, env=env), Environment(env or {}, NO_SECRETS))
+    names = ModelNames(lambda: config, bare_host("/"))
+    return [[name for name in names(beginning) if name.startswith(beginning)] for beginning in beginnings]
+
+
+def test_names_of_models_across_providers() -> None:
+    """R-231: of the server in force, of the operator's providers and those that can be asked; each asked once."""
+    with (
+        ModelServer(models={"data": [{"id": "here"}]}) as here,
+        ModelServer(models={"data": [{"id": "big"}, {"id": "org/small"}]}) as there,
+        ModelServer() as mute,
+    ):
+        providers = {
+            "work": {"base_url": there.base_url, "models": {"qwen3": {}}},
+            "mute": {"base_url": mute.base_url},
+            "locked": {"base_url": there.base_url, "api_key": "${NOT_SET}"},
+        }
+        found = names_from(
+            {"base_url": here.base_url, "providers": providers},
+            *("he", "w", "work/", "work/", "mute/", "locked/", "g", "x"),
+            env={"GROQ_API_KEY": "g"},
+        )
+        assert found == [
+            ["here"],
+            ["work/qwen3", "work/"],
+            ["work/qwen3", "work/big", "work/org/small", "work/"],
+            ["work/qwen3", "work/big", "work/org/small", "work/"],
+            ["mute/"],
+            ["locked/"],
+            ["groq/"],
+            [],
+        ]
+        assert [len(server.lookups) for server in (here, there, mute)] == [1, 1, 1]

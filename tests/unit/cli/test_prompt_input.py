@@ -75,8 +75,9 @@ def test_tab_offers_commands_and_files(tmp_path: Path) -> None:
     for name in ("src/main.py", "src/made up.py", "src/m\x1b[2J", "setup.py", ".hidden", "we\udcffird"):
         (tmp_path / name).touch()
 
-    def offered(word: str) -> tuple[str, ...]:
-        return complete(word, commands=("/model", "/help"), cwd=str(tmp_path))
+    def offered(word: str, line: str = "") -> tuple[str, ...]:
+        known = ("work/qwen3", "work/glm", "groq/")
+        return complete(word, line, commands=("/model", "/help"), models=lambda _: known, cwd=str(tmp_path))
 
     assert offered("/") == ("/help", "/model")
     assert offered("/m") == ("/model",)
@@ -85,6 +86,9 @@ def test_tab_offers_commands_and_files(tmp_path: Path) -> None:
     assert offered("@src/") == ("@src/deep/", "@src/main.py")
     assert offered("@.h") == ("@.hidden",)
     assert offered("@") == ("@setup.py", "@src/")
+    assert offered("wo", "/model ") == ("work/glm", "work/qwen3")
+    assert offered("", "/model ") == ("groq/", "work/glm", "work/qwen3")
+    assert offered("wo", "") == offered("wo", "say /model ") == ()
     assert offered("@nowhere/x") == offered("@/etc/pass") == offered("@../") == offered("s") == ()
 
 

@@ -384,6 +384,36 @@ def test_unknown_model_names_those_that_the_server_has() -> None:
     assert error.hint == "the server has m0, m1, m2, m3, m4, m5, m6, m7 and 2 more"
 
 
+NO_SUCH_MODEL = {
+    "DeepSeek": status(400, {"error": {"message": "Model Not Exist", "type": "invalid_request_error"}}),
+    "OpenRouter": status(400, {"error": {"message": "m is not a valid model ID", "code": 400}}),
+    "Mistral": status(400, {"object": "error", "message": "Invalid model: m", "type": "invalid_model", "code": "1500"}),
+    "DashScope": status(404, {"error": {"code": "model_not_found", "message": "The model `m` does not exist"}}),
+    "Ollama": status(404, {"error": {"message": 'model "m" not found, try pulling it first'}}),
+    "Anthropic": status(404, {"type": "error", "error": {"type": "not_found_error", "message": "model: m"}}),
+    "Gemini": status(404, [{"error": {"code": 404, "message": "models/m is not found for API version v1main"}}]),
+    "MiniMax": whole({"base_resp": {"status_code": 2013, "status_msg": "invalid params, unknown model 'm'"}}),
+}
+
+
+@pytest.mark.parametrize("server_kind", NO_SUCH_MODEL)
+def test_unknown_model_is_understood_in_each_servers_words(server_kind: str) -> None:
+    """R-231: whatever the status; the name that is nearest stands first, and the request is made once."""
+    names = {"data": [{"id": "big"}, {"id": "m-2"}]}
+    with ModelServer(NO_SUCH_MODEL[server_kind], models=names) as server:
+        assert Call(server.base_url).fail().hint == "the server has m-2, big"
+    server.assert_all_used()
+
+
+@pytest.mark.parametrize(
+    "words", ["This model does not support image input", "the model's context length is 8", "tool not found"]
+)
+def test_other_refusals_are_not_of_the_models_name(words: str) -> None:
+    """R-231"""
+    with ModelServer(*[status(400, {"error": {"message": words}})] * 3, models={"data": [{"id": "big"}]}) as server:
+        assert "the server has" not in Call(server.base_url).fail().hint
+
+
 @pytest.mark.parametrize(
     ("payload", "names"),
     [
