@@ -9,10 +9,43 @@ stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from odek.model.types import Reply, ToolCall, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted:
+    """A message of the user is stored, and worked on from now on."""
+
+    turn: int
+    """from 1"""
+    text: str
+    files: tuple[str, ...]
+    """names of what was given with it"""
+    at: str
+    """RFC 3339"""
+
+
+TurnStatus = Literal["answered", "cancelled", "failed", "budget", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """The turn is over, however it ended; what was done is stored."""
+
+    turn: int
+    status: TurnStatus
+    message: str = ""
+    """what ended it, where there is no answer"""
+    hint: str = ""
+    code: str = ""
+    """"bug" when odek is at fault"""
+    usage: Usage = field(default_factory=Usage)
+    session_usage: Usage = field(default_factory=Usage)
+    """of all turns, as far as they are known"""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +83,16 @@ class ToolStarted:
     call: ToolCall
     title: str
     """one safe line for people: the tool and what it is called for"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What a running command printed last; transient, the result comes whole."""
+
+    call_id: str
+    tail: str
+    size_bytes: int
+    """of all that it has printed so far"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +138,14 @@ class SandboxStarted:
     """what was observed, as JSON values"""
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxChanged:
+    """The sandbox is being started, was lost, or has ended; SandboxStarted tells that it is ready."""
+
+    state: Literal["starting", "lost", "closed"]
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The run has its answer."""
@@ -121,8 +172,8 @@ class ApprovalAnswered:
     id: str
     answer: str
     """one of the card's answers"""
-    how: Literal["person", "cancelled"] = "person"
-    """cancelled: the work was, so the answer is the refusal"""
+    how: Literal["person", "timeout", "cancelled", "closed"] = "person"
+    """but for person the answer is the refusal; cancelled: the work was; closed: its place ended"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +212,14 @@ class TaskEvent:
 
 
 Event = (
-    RequestStarted
+    TurnStarted
+    | TurnEnded
+    | RequestStarted
     | TextDelta
     | TextVoided
     | ModelReplied
     | ToolStarted
+    | ToolOutput
     | ToolFinished
     | ApprovalRequested
     | ApprovalAnswered
@@ -173,6 +227,7 @@ Event = (
     | Notice
     | Progress
     | SandboxStarted
+    | SandboxChanged
     | Finished
     | TaskStarted
     | TaskEnded
@@ -189,28 +244,38 @@ def ignore(event: Event) -> None:
 def to_json(event: Event) -> dict[str, Any]:
     """Return `event` as the object that `--json` prints: its kind under "event", then its fields."""
     match event:
+        case TurnStarted() | TurnEnded():
+            return _turn_fields(event)
         case RequestStarted():
             return {"event": "model_asked", "iteration": event.iteration}
         case TextDelta() | TextVoided():
             return {"event": "text", "text": event.text} if isinstance(event, TextDelta) else {"event": "text_voided"}
         case ModelReplied():
             return {"event": "model_replied", "iteration": event.iteration, **_reply_fields(event.reply)}
-        case ToolStarted():
-            return {"event": "tool_started", **_call_fields(event.call), "title": event.title}
-        case ToolFinished():
-            call = {"id": event.call.id, "name": event.call.name}
-            return {"event": "tool_finished", **call, "failed": event.failed, "result": event.text}
+        case ToolStarted() | ToolOutput() | ToolFinished():
+            return _tool_fields(event)
         case ApprovalRequested() | ApprovalAnswered():
             return _approval_fields(event)
-        case WarningIssued() | Notice() | Progress() | SandboxStarted():
+        case WarningIssued() | Notice() | Progress() | SandboxStarted() | SandboxChanged():
             return _notice_fields(event)
         case TaskStarted() | TaskEnded() | TaskEvent():
             return _task_fields(event)
         case Finished():
-            usage = _usage_fields(event.usage)
+            usage = usage_fields(event.usage)
             refused = [{"class": name, "count": count} for name, count in event.refused]
             fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage, "refused": refused}
             return {"event": "finished", **fields}
+
+
+def _tool_fields(event: ToolStarted | ToolOutput | ToolFinished) -> dict[str, Any]:
+    match event:
+        case ToolStarted():
+            return {"event": "tool_started", **_call_fields(event.call), "title": event.title}
+        case ToolOutput():
+            return {"event": "tool_output", "id": event.call_id, "tail": event.tail, "size_bytes": event.size_bytes}
+        case ToolFinished():
+            call = {"id": event.call.id, "name": event.call.name}
+            return {"event": "tool_finished", **call, "failed": event.failed, "result": event.text}
 
 
 def _approval_fields(event: ApprovalRequested | ApprovalAnswered) -> dict[str, Any]:
@@ -227,16 +292,34 @@ def _task_fields(event: TaskStarted | TaskEnded | TaskEvent) -> dict[str, Any]:
             facts = None if event.facts is None else dict(event.facts)
             return {"event": "task_started", "task": event.task, "of": event.of, "goal": event.goal, "facts": facts}
         case TaskEnded():
-            fields = {"status": event.status, "usage": _usage_fields(event.usage), "seconds": round(event.seconds, 3)}
+            fields = {"status": event.status, "usage": usage_fields(event.usage), "seconds": round(event.seconds, 3)}
             return {"event": "task_ended", "task": event.task, **fields, "files": list(event.files)}
 
 
-def _notice_fields(event: WarningIssued | Notice | Progress | SandboxStarted) -> dict[str, Any]:
+def _turn_fields(event: TurnStarted | TurnEnded) -> dict[str, Any]:
+    if isinstance(event, TurnStarted):
+        fields = {"turn": event.turn, "text": event.text, "files": list(event.files), "at": event.at}
+        return {"event": "turn_started", **fields}
+    error = {"message": event.message, "hint": event.hint, **({"code": event.code} if event.code else {})}
+    return {
+        "event": "turn_ended",
+        "turn": event.turn,
+        "status": event.status,
+        "error": error if event.message else None,
+        "usage": usage_fields(event.usage),
+        "session_usage": usage_fields(event.session_usage),
+        "seconds": round(event.seconds, 3),
+    }
+
+
+def _notice_fields(event: WarningIssued | Notice | Progress | SandboxStarted | SandboxChanged) -> dict[str, Any]:
     match event:
         case WarningIssued():
             return {"event": "warning", "text": event.text, **({"hint": event.hint} if event.hint else {})}
         case SandboxStarted():
             return {"event": "sandbox", "state": "ready", "facts": dict(event.facts), "reason": None}
+        case SandboxChanged():
+            return {"event": "sandbox", "state": event.state, "facts": None, "reason": event.reason or None}
         case _:
             return {"event": "notice", "text": event.text}
 
@@ -246,7 +329,7 @@ def _reply_fields(reply: Reply) -> dict[str, Any]:
         "content": reply.message.content,
         "tool_calls": [_call_fields(call) for call in reply.message.tool_calls],
         "stop": reply.stop,
-        "usage": _usage_fields(reply.usage),
+        "usage": usage_fields(reply.usage),
     }
 
 
@@ -254,7 +337,8 @@ def _call_fields(call: ToolCall) -> dict[str, str]:
     return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _usage_fields(usage: Usage) -> dict[str, int]:
+def usage_fields(usage: Usage) -> dict[str, int]:
+    """Return `usage` as JSON values."""
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

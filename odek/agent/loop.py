@@ -54,7 +54,7 @@ _FILTERED = (
     *("moderat", "spii", "policy", "violat", "censor", "harm"),
 )
 _REPLY_CUT = f"{ODEK_NOTE} The reply was cut off here: the turn ended before it was complete."
-_NO_REPLY = f"{ODEK_NOTE} The turn ended before there was a reply."
+NO_REPLY = f"{ODEK_NOTE} The turn ended before there was a reply."
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
 
@@ -312,7 +312,7 @@ class Agent:
         if said:
             self.messages.append(Message(role="assistant", content=f"{said}\n\n{_REPLY_CUT}"))
         elif self.messages[-1].role != "assistant":
-            self.messages.append(Message(role="assistant", content=_NO_REPLY))
+            self.messages.append(Message(role="assistant", content=NO_REPLY))
 
     def _answer_open_calls(self) -> None:
         """Give every call without a result the one that it had out of turn, or "interrupted"."""

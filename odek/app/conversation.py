@@ -7,32 +7,41 @@ did not happen.
 
 from __future__ import annotations
 
-import os
 import platform
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odek import safefile
-from odek.agent.budget import Budget
 from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
-from odek.app.attachments import Attachment, render_task
-from odek.app.config import Config
+from odek.app.attachments import Attachment, external, render_task
+from odek.app.budget import budget_of
+from odek.app.config import Config, redactor_of
+from odek.app.instructions import read_instructions
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.runtime import Runtime
-from odek.app.workspace import TrustByBoundary, Workspace, open_workspace
+from odek.app.turn_events import shown_turn, turn_started
+from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace
 from odek.approval.operation import Operation
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
 from odek.errors import StateFileError, UsageError
-from odek.events import Event, Notice, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
-from odek.model.types import Message
+from odek.events import (
+    Event,
+    Notice,
+    RequestStarted,
+    Sink,
+    ToolFinished,
+    ToolStarted,
+    WarningIssued,
+)
+from odek.model.types import Message, Usage
+from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.errors import SandboxLost
-from odek.sandbox_grammar import ATTACHMENTS
+from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
 from odek.text import truncate, visible
 
 if TYPE_CHECKING:
@@ -43,7 +52,6 @@ if TYPE_CHECKING:
     from odek.session.store import SessionStore
     from odek.session.transcript import Summary
 
-_MAX_INSTRUCTIONS_BYTES = 256 << 10
 _NAME_LENGTH = 128
 
 
@@ -71,6 +79,28 @@ def open_conversation(
     return conversation
 
 
+def prepare_conversation(
+    profile: CommandProfile,
+    config: Config,
+    runtime: Runtime,
+    *,
+    sink: Sink,
+    store: SessionStore,
+    start: StartSandbox,
+    expected: ContainerFacts | None,
+    resumed: ResumedSession | None = None,
+) -> Conversation:
+    """Return a conversation that gets its place of work, by `start`, with its first turn: `accept`, then `work`.
+
+    `expected` is what is known of the sandbox; None: commands run on the host. Raises OdekError for what the settings
+    forbid.
+    """
+    conversation = Conversation(profile, config, runtime, sink=sink, attachments=(), store=store, start=start)
+    conversation._expected = expected
+    conversation._take_up(resumed)
+    return conversation
+
+
 class Conversation:
     """Holds a workspace, a model and the agent between them, until it is closed.
 
@@ -79,6 +109,7 @@ class Conversation:
     """
 
     workspace: Workspace
+    """made with the first turn that needs one"""
     agent: Agent
 
     def __init__(
@@ -90,6 +121,7 @@ class Conversation:
         sink: Sink,
         attachments: Sequence[Attachment],
         store: SessionStore | None,
+        start: StartSandbox | None = None,
     ) -> None:
         self._profile = profile
         self._config = config
@@ -106,7 +138,15 @@ class Conversation:
         """the folder that the session is of"""
         self._gone: tuple[str, ...] = ()
         """attachments of earlier turns that the model is to be shown as missing"""
+        self._start = start
+        self._expected: ContainerFacts | None = None
         self._session = ExitStack()
+        self._history: tuple[Message, ...] = ()
+        """what was said before there was an agent"""
+        self._accepted: tuple[str, tuple[Attachment, ...]] = ("", ())
+        """the task of the next `work` as the model gets it, and its files"""
+        self._turn = 0
+        """the number of the present or the last turn"""
         self.lost = False
         """whether the container of `workspace` is gone"""
 
@@ -153,7 +193,7 @@ class Conversation:
         """Make the session in which the conversation is kept, if there is none yet. Raises StateFileError."""
         if self._store is None or self._recorder is not None:
             return
-        model, sandboxed = self.settings.model.model, self.workspace.decision.sandboxed
+        model, sandboxed = self.settings.model.model, decide_sandbox(self._profile, self.settings).sandboxed
         self._keep(
             self._session.enter_context(self._store.create(task=task, model=model, sandbox=sandboxed, cwd=self._cwd))
         )
@@ -165,40 +205,67 @@ class Conversation:
         Raises OdekError when there is none; the conversation can go on.
         """
         with use_token(cancel or current_token()):
-            return self._send(text, files)
+            self.begin_session(text)
+            in_sandbox = self.workspace.facts is not None
+            whole = self._render(text, files, may_give=self._may_give, sandboxed=in_sandbox)
+            self._begin_turn(files)
+            with self._shown_turn(text, files):
+                return self._run(whole)
 
-    def _send(self, text: str, files: Sequence[Attachment]) -> str:
+    def accept(self, text: str, files: Sequence[Attachment] = ()) -> None:
+        """Store `text` with `files` as the task of the next `work`; there need not be a place of work (R-132).
+
+        A file that `text` refers to and that would be asked about is left out, with a warning. Raises StateFileError;
+        then nothing is begun.
+        """
         self.begin_session(text)
-        whole = self._render(text, files)
+        in_sandbox = decide_sandbox(self._profile, self.settings).sandboxed
+        whole = self._render(text, files, may_give=self._may_give_unasked, sandboxed=in_sandbox)
+        self._begin_turn(files)
         if self._recorder is not None:
-            from odek.app.stored_sessions import given_files
+            self._recorder.record((*self.history, Message(role="user", content=whole)), Usage())
+        self._accepted = (whole, tuple(files))
 
-            model = self.settings.model
-            self._recorder.begin_turn(
-                model=model.model, server=model.chosen_server, cwd=self._cwd, files=given_files(files)
-            )
-        try:
-            return self.agent.run(whole)
-        except SandboxLost as error:
-            self.lost = True
-            raise self.workspace.explain_loss(error) from error
-        finally:
-            self._save()
+    def work(self, text: str, *, cancel: CancelToken | None = None) -> str:
+        """Do the accepted task, which the user wrote as `text`; in a new container where there is none. See `send`."""
+        whole, files = self._accepted
+        with use_token(cancel or current_token()), self._shown_turn(text, files):
+            if self.is_open:
+                self.workspace.give(files)
+            else:
+                self._reopen(whole)
+            return self._run(whole)
+
+    @property
+    def is_open(self) -> bool:
+        """whether there is a place of work"""
+        return hasattr(self, "agent") and not self.lost
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """all that was said, but for the system message"""
+        return tuple(self.agent.messages[1:]) if hasattr(self, "agent") else self._history
 
     def undo(self) -> None:
         """Take the last turn back; files stay as they are. Raises StateFileError when there is none."""
         if self._recorder is None:
             raise StateFileError("there is no turn to take back", hint="see /info")
         left = self._recorder.undo_turn()
-        self.agent = self._new_agent(self.agent.messages[1 : 1 + left])
+        if hasattr(self, "agent"):
+            self.agent = self._new_agent(self.agent.messages[1 : 1 + left])
+        else:
+            self._history = self._history[:left]
 
     def set_model(self, name: str) -> None:
         """Ask the model called `name`, or PROVIDER/NAME, from now on. Raises OdekError when there is no such client."""
         if len(name) > _NAME_LENGTH or not name.isprintable() or " " in name:
             raise UsageError(f'"{truncate(visible(name), 60)}" is not a name of a model')
         config = self._config.with_model(name, origin="/model")
-        self._model = self.agent.model = self._runtime.new_model(config.settings)
-        self._config = self.workspace.config = config
+        model = self._runtime.new_model(config.settings)
+        self._config = config
+        if hasattr(self, "agent"):
+            self._model = self.agent.model = model
+            self.workspace.config = config
 
     def restart(self) -> None:
         """End the container and go on in a new one. Raises OdekError; then there is none until the next try.
@@ -214,24 +281,88 @@ class Conversation:
         self._profile = replace(self._profile, pinned=True)
         self._open_workspace(self.agent.messages)
 
+    def end_workspace(self) -> None:
+        """End the container, and what the person trusts in it; the next `work` makes another."""
+        self.lost = True
+        self._trusted.clear()
+        if hasattr(self, "workspace"):
+            self.workspace.close()
+
     def require_saved(self) -> None:
         """Raise StateFileError when something could not be stored."""
         if self._failure is not None:
             raise self._failure
 
     def _open(self, resumed: ResumedSession | None) -> None:
+        self._take_up(resumed)
+        self._open_workspace(self._history)
+
+    def _take_up(self, resumed: ResumedSession | None) -> None:
         if resumed is not None:
             self._keep(resumed.recorder)
             self._cwd = resumed.cwd or self._cwd
             self._attachments = (*resumed.files, *self._attachments)
             self._gone = resumed.gone
+            self._history = resumed.messages
         require_permitted(decide_sandbox(self._profile, self.settings), self.settings)
-        self._open_workspace(resumed.messages if resumed is not None else ())
+
+    def _reopen(self, whole: str) -> None:
+        """Make a place of work for the task that the model gets as `whole`."""
+        try:
+            if hasattr(self, "workspace"):
+                self.workspace.close()
+            self._open_workspace(self.history)
+        except BaseException:  # the task is stored, and the next one must not follow it at once
+            from odek.agent.loop import NO_REPLY
+
+            unanswered = (Message(role="user", content=whole), Message(role="assistant", content=NO_REPLY))
+            self._history = (*self.history, *unanswered)
+            if hasattr(self, "agent"):
+                del self.agent
+            self._save()
+            raise
+
+    def _begin_turn(self, files: Sequence[Attachment]) -> None:
+        if self._recorder is not None:
+            from odek.app.stored_sessions import given_files
+
+            model = self.settings.model
+            self._recorder.begin_turn(
+                model=model.model, server=model.chosen_server, cwd=self._cwd, files=given_files(files)
+            )
+        if self._start is not None:  # for the containers to come as well
+            new = external(files)
+            names = {file.placed_name for file in new}
+            self._attachments = (*(file for file in self._attachments if file.placed_name not in names), *new)
+
+    def _shown_turn(self, text: str, files: Sequence[Attachment]) -> AbstractContextManager[None]:
+        self._turn = self.turns + (self._start is None) if self._recorder else self._turn + 1
+        started = turn_started(self._turn, text, files, at_s=self._runtime.clock())
+        return shown_turn(started, self._sink, self._usages, clock=self._runtime.clock)
+
+    def _usages(self) -> tuple[Usage, Usage]:
+        """Return what the turn has used, and all turns."""
+        used = self.agent.usage if hasattr(self, "agent") else Usage()
+        return used, self._recorder.stored.usage if self._recorder else used
+
+    def _run(self, whole: str) -> str:
+        try:
+            return self.agent.run(whole)
+        except SandboxLost as error:
+            self.lost = True
+            raise self.workspace.explain_loss(error) from error
+        finally:
+            self._save()
 
     def _open_workspace(self, history: Sequence[Message]) -> None:
         self._model = self._runtime.new_model(self.settings)
         self.workspace = open_workspace(
-            self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted
+            self._profile,
+            self._config,
+            self._runtime,
+            attachments=self._attachments,
+            trusted=self._trusted,
+            start=self._start,
         )
         self._system = self.workspace.redact(self._system_prompt())
         self.agent = self._new_agent(history)
@@ -249,7 +380,7 @@ class Conversation:
             system=self._system,
             history=history,
             parallel_calls=self.settings.max_tool_parallel,
-            budget=_budget(self.settings),
+            budget=budget_of(self.settings),
             refused=self.workspace.refused,
         )
 
@@ -271,21 +402,22 @@ class Conversation:
             nonce=partial(runtime.random_hex, 8),
         )
 
-    def _render(self, text: str, files: Sequence[Attachment]) -> str:
+    def _render(
+        self, text: str, files: Sequence[Attachment], *, may_give: Callable[[Attachment], bool], sandboxed: bool
+    ) -> str:
         """Return `text` as the model gets it: the files before it, each where the tools find it.
 
         A file that the text refers to is asked about as `read_file` would: the text may be of another origin (F15).
         """
-        workspace = self.workspace
-        given = [file for file in files if self._may_give(file)]
+        given = [file for file in files if may_give(file)]
         if given:
             text = render_task(
                 text,
                 given,
-                workspace=workspace.executor.workspace,
-                folder=ATTACHMENTS if workspace.facts else None,
+                workspace=WORKSPACE if sandboxed else self._runtime.host.cwd,
+                folder=ATTACHMENTS if sandboxed else None,
                 wrap=partial(wrap_untrusted, nonce=partial(self._runtime.random_hex, 8)),
-                redact=workspace.redact,
+                redact=redactor_of(self._config, self._runtime.host),
             )
         gone, self._gone = self._gone, ()
         return f"[no longer in the sandbox: {', '.join(gone)}]\n\n{text}" if gone else text
@@ -293,15 +425,25 @@ class Conversation:
     def _may_give(self, file: Attachment) -> bool:
         gate = self.workspace.tools.gate
         refusal = gate.check(Operation(kind="read", subject=file.relative)) if gate and file.referenced else None
-        if refusal is None:
+        if refusal is not None:
+            self._warn_not_attached(file, refusal.splitlines()[0], hint="--ctx attaches whatever it names")
+        return refusal is None
+
+    def _may_give_unasked(self, file: Attachment) -> bool:
+        """Return whether `read_file` would read the file without a question; there may be no place of work yet."""
+        if not file.referenced:
             return True
-        self._runtime.emit(
-            WarningIssued(
-                f'"@{visible(file.name)}" is not attached: {refusal.splitlines()[0]}',
-                hint="--ctx attaches whatever it names",
-            )
-        )
-        return False
+        from odek.app.tools import make_gatekeeper
+
+        host = self._runtime.host
+        gate = make_gatekeeper(self.settings.dangerous, self._expected, host, self._runtime.person)
+        allowed = gate.allows(Operation(kind="read", subject=file.relative))
+        if not allowed:
+            self._warn_not_attached(file, "reading it takes a yes", hint="ask for it, and the model asks you")
+        return allowed
+
+    def _warn_not_attached(self, file: Attachment, why: str, *, hint: str) -> None:
+        self._runtime.emit(WarningIssued(f'"@{visible(file.name)}" is not attached: {why}', hint=hint))
 
     def _take(self, event: Event) -> None:
         """Save what was done so far, then pass the event on."""
@@ -341,40 +483,12 @@ class Conversation:
         if self._recorder is None:
             return
         try:
-            self._recorder.record(self.agent.messages, self.agent.usage)
+            if hasattr(self, "agent"):
+                self._recorder.record(self.agent.messages, self.agent.usage)
+            else:
+                self._recorder.record(self._history, Usage())
             self._failure = None
         except StateFileError as error:
             if self._failure is None:
                 self._runtime.emit(WarningIssued(f"this step is not saved: {error.message}"))
             self._failure = error
-
-
-def read_instructions(cwd: str, emit: Sink) -> str | None:
-    """Return the text of ./AGENTS.md: a regular file, not a link, of at most 256 KiB.
-
-    Anything else is left out with a warning and stops nothing.
-    """
-    try:
-        data = safefile.read_regular(os.path.join(cwd, "AGENTS.md"), limit_bytes=_MAX_INSTRUCTIONS_BYTES)
-    except FileNotFoundError:
-        return None
-    except safefile.TooLarge:
-        emit(WarningIssued(f"AGENTS.md is not read: it is larger than {_MAX_INSTRUCTIONS_BYTES >> 10} KiB"))
-        return None
-    except safefile.NotRegular:
-        emit(WarningIssued("AGENTS.md is not read: it is not a regular file"))
-        return None
-    except OSError as error:
-        emit(WarningIssued(f"AGENTS.md is not read: {error.strerror}; it must be a file, not a link"))
-        return None
-    return data.decode("utf-8", errors="replace")
-
-
-def _budget(settings: Settings) -> Budget:
-    limits = settings.limits
-    return Budget(
-        runtime_s=limits.runtime_s,
-        tool_calls=limits.tool_calls,
-        input_tokens=limits.input_tokens,
-        output_tokens=limits.output_tokens,
-    )

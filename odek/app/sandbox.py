@@ -96,6 +96,12 @@ class SandboxPlan:
     runtime: Runtime
     known: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
+    def seen_from(self, runtime: Runtime) -> SandboxPlan:
+        """Return this plan, and what is known of it, for another conversation of this process."""
+        plan = replace(self, runtime=runtime)
+        plan.known.update(self.known)
+        return plan
+
     @property
     def before_approval(self) -> tuple[Callable[[], object], ...]:
         """the look-ups that the question needs, which shows the IDs of networks"""
@@ -276,18 +282,21 @@ def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
     return PreparedSandbox(plan=plan, grant=grant, image=image, found=found)
 
 
-def start_prepared(prepared: PreparedSandbox) -> Container:
+def start_prepared(
+    prepared: PreparedSandbox, *, expected: NetworkPlan | None = None, labels: tuple[tuple[str, str], ...] = ()
+) -> Container:
     """Look once more at all that can have changed since the question, and start.
 
     A network that joined the Compose project or was created again stops it (R-63), and so does a request that the grant
-    was not given for. Raises ApprovalDenied and SandboxError.
+    was not given for. `expected` are the networks, if not those of the plan; `labels` are of the container. Raises
+    ApprovalDenied and SandboxError.
     """
     plan, runtime, host = prepared.plan, prepared.plan.runtime, prepared.plan.runtime.host
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
-    networks = plan.networks()
+    expected = networks = expected or plan.networks()
     if plan.request.networks.attaches:
         networks = inspect_networks(plan.request.networks, runtime.docker)
-        require_unchanged(plan.networks(), networks)
+        require_unchanged(expected, networks)
         _show_networks(networks, runtime.emit)
     prepared.grant.require(plan.approval_request(networks))
     git = find_git_data(host.cwd, uid=host.uid)
@@ -306,18 +315,19 @@ def start_prepared(prepared: PreparedSandbox) -> Container:
             env=plan.env(),
             git=git,
         )
-        container = _start(replace(spec, image_volumes=prepared.found.volumes), runtime)
+        container = _start(replace(spec, image_volumes=prepared.found.volumes), runtime, labels)
         undo.pop_all()
     return container
 
 
-def _start(spec: SandboxSpec, runtime: Runtime) -> Container:
+def _start(spec: SandboxSpec, runtime: Runtime, labels: tuple[tuple[str, str], ...]) -> Container:
     """Start, and name a low process limit where that may be the cause of a failure."""
     surroundings = Surroundings(
         owner=owner_of(runtime.host),
         start_of=start_of,
         new_nonce=partial(runtime.random_hex, 16),
         emit=runtime.emit,
+        labels=labels,
     )
     try:
         with profile_file(spec.engine, runtime.host) as path:

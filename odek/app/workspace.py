@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 TrustByBoundary = dict[str, "Trust"]
 """boundary → what the person trusts there until odek ends"""
+StartSandbox = Callable[[Runtime], Container]
+"""starts a sandbox that was prepared; raises OdekError"""
 
 
 @dataclass(slots=True)
@@ -141,13 +143,28 @@ class Workspace:
             wrap=wrap or partial(wrap_untrusted, nonce=partial(runtime.random_hex, 8)),
             redact=self.redact,
             environment_block=self.environment_block,
-            applied=partial(_applied, self),
+            applied=self.applied,
             trusted=trusted,
             refused=self.refused,
             emit=runtime.emit,
             masked=self.masked.found,
             log=self.receipts,
         )
+
+    def give(self, files: Sequence[Attachment]) -> None:
+        """Put those of `files` that no mount shows into the container; on the host they are where they are.
+
+        The container was started for attachments. Raises FileAccessDenied.
+        """
+        if isinstance(self.executor, Container):
+            for file in external(files):
+                self.executor.attach(file.placed_name, file.data)
+
+    def applied(self) -> Mapping[str, object]:
+        """Return the settings that are applied here, as the tool `config_view` shows them."""
+        from odek.app.effective_config import effective_config  # few runs ask for it
+
+        return effective_config(self.config.settings, self.decision, self.facts, on_host_because=self.on_host_because)
 
     def explain_loss(self, error: SandboxLost) -> SandboxLost:
         """Return `error` with what the engine says of its cause; one Docker call."""
@@ -168,12 +185,13 @@ def open_workspace(
     attachments: Sequence[Attachment] = (),
     trusted: TrustByBoundary | None = None,
     prepared: PreparedSandbox | None = None,
+    start: StartSandbox | None = None,
 ) -> Workspace:
     """Return a workspace whose container, if any, holds `attachments`; `prepared`: what is to be started (R-105).
 
     Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the container, the
-    environment block, the tools. `trusted` is kept by the caller, for the next workspace. Raises OdekError; nothing
-    is left then.
+    environment block, the tools. `trusted` is kept by the caller, for the next workspace. With `start` the sandbox was
+    prepared before, and its failure never leads to the host. Raises OdekError; nothing is left then.
     """
     for warning in validate_tool_names(config.settings):
         runtime.emit(WarningIssued(warning))
@@ -182,7 +200,7 @@ def open_workspace(
     redact = redactor_of(config, runtime.host)
     opened_s = runtime.clock()
     with ExitStack() as stack, runtime.waiting("starting"):
-        place = _open_place(profile, config, decision, runtime, stack, external(attachments), prepared)
+        place = _open_place(profile, config, decision, runtime, stack, external(attachments), prepared, start)
         workspace = Workspace(
             config=config,
             runtime=runtime,
@@ -228,6 +246,7 @@ def _open_place(
     stack: ExitStack,
     files: Sequence[Attachment],
     prepared: PreparedSandbox | None,
+    start: StartSandbox | None,
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.may_fall_back."""
     settings, host, emit = config.settings, runtime.host, runtime.emit
@@ -240,19 +259,22 @@ def _open_place(
         return _Place(executor=on_host, on_host_because=decision.origin)
     if settings.no_sandbox and profile.pinned:
         emit(WarningIssued("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox"))
-    plan = prepared.plan if prepared else plan_sandbox(config, runtime, attachments=bool(files))
     imports = Thread(target=_import_rest, daemon=True)
     imports.start()
     # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
     stack.callback(imports.join)
-    try:
-        container = start_prepared(prepared) if prepared else start_sandbox(plan)
-    except SandboxError as error:
-        by_project = plan.request.image.chosen_by_project
-        policy = fallback_policy(profile, settings, decision, image_from_project=by_project)
-        _fall_back_or_raise(error, policy, void_settings(settings), emit)
-        stack.callback(warn_of_changes)
-        return _Place(executor=on_host, on_host_because=error.message)
+    if start is not None:
+        container = start(runtime)
+    else:
+        plan = prepared.plan if prepared else plan_sandbox(config, runtime, attachments=bool(files))
+        try:
+            container = start_prepared(prepared) if prepared else start_sandbox(plan)
+        except SandboxError as error:
+            by_project = plan.request.image.chosen_by_project
+            policy = fallback_policy(profile, settings, decision, image_from_project=by_project)
+            _fall_back_or_raise(error, policy, void_settings(settings), emit)
+            stack.callback(warn_of_changes)
+            return _Place(executor=on_host, on_host_because=error.message)
     stack.callback(warn_of_changes)
     stack.callback(_close, container, emit)
     for file in files:
@@ -313,10 +335,3 @@ def _environment_block(place: _Place, runtime: Runtime) -> str:
     if place.facts is None:
         return environment.render_host(runtime.host.cwd)
     return environment.render_sandbox(place.facts, nonce=partial(runtime.random_hex, 8))
-
-
-def _applied(workspace: Workspace) -> Mapping[str, object]:
-    from odek.app.effective_config import effective_config  # few runs ask for it
-
-    settings, because = workspace.config.settings, workspace.on_host_because
-    return effective_config(settings, workspace.decision, workspace.facts, on_host_because=because)

@@ -24,6 +24,8 @@ from odek.events import (
     TextVoided,
     ToolFinished,
     ToolStarted,
+    TurnEnded,
+    TurnStarted,
     WarningIssued,
     ignore,
     to_json,
@@ -178,12 +180,25 @@ class StreamingRenderer(ConsoleRenderer):
 
 
 class JsonSink:
-    """A sink of events for machines: one JSON object a line, on stdout."""
+    """A sink of events for machines: one JSON object a line, on stdout; the answer is the last one."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
+        self._in_turn = False
+        self._answer: Finished | None = None
+        """kept back until the turn has ended"""
 
     def __call__(self, event: Event) -> None:
+        if isinstance(event, Finished) and self._in_turn:
+            self._answer = event
+            return
+        self._in_turn = isinstance(event, TurnStarted) or (self._in_turn and not isinstance(event, TurnEnded))
+        self._print(event)
+        if self._answer is not None and not self._in_turn:
+            self._print(self._answer)
+            self._answer = None
+
+    def _print(self, event: Event) -> None:
         self._terminal.answer(json.dumps(to_json(event)))
 
 

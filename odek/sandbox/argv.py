@@ -16,6 +16,8 @@ LABEL = "io.odek.sandbox"
 """marks a container as ours; `ps --filter` and the sweep look for it"""
 NONCE_LABEL = "io.odek.nonce"
 """tells our own container from another's that took the same name"""
+SESSION_LABEL = "io.odek.session"
+"""names the session that a container belongs to (R-138)"""
 
 _LISTED_NETWORK = "[{{json .ID}},{{json .Name}},{{json .Driver}},{{json .Scope}}]"
 NO_RESOLVER = "0.0.0.0"  # noqa: S104 - nothing is bound to it

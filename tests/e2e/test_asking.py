@@ -194,10 +194,10 @@ def test_what_was_asked_and_answered_is_in_the_events(on_host: Odek) -> None:
         asking.answer("n")
         outcome, _ = asking.end()
     events = [json.loads(line) for line in outcome.stdout.splitlines()]
-    assert [event["event"] for event in events[:6]] == [
-        "session", "model_asked", "model_replied", "tool_started", "approval_asked", "approval_settled",
+    assert [event["event"] for event in events[:7]] == [
+        "session", "turn_started", "model_asked", "model_replied", "tool_started", "approval_asked", "approval_settled",
     ]  # fmt: skip
-    question, answer = events[4]["approval"], events[5]
+    question, answer = events[5]["approval"], events[6]
     assert (question["place"], question["host"], question["answers"]) == (
         "HOST – no sandbox", True, ["once", "trust", "deny"],
     )  # fmt: skip

@@ -117,8 +117,8 @@ def test_json_events_parse_line_by_line(sandboxed: Odek) -> None:
     events = [json.loads(line) for line in outcome.stdout.splitlines()]
     kinds = [event["event"] for event in events if event["event"] != "text"]
     assert kinds == [
-        *("session", "model_asked", "model_replied", "tool_started", "tool_finished"),
-        *("model_asked", "model_replied", "finished"),
+        *("session", "turn_started", "model_asked", "model_replied", "tool_started", "tool_finished"),
+        *("model_asked", "model_replied", "turn_ended", "finished"),
     ]
     assert (events[0]["place"], events[0]["reason"], events[0]["id"]) == ("sandbox", None, None), "A22"
     assert (outcome.code, events[-1]["answer"]) == (0, "the\nanswer")
@@ -127,10 +127,11 @@ def test_json_events_parse_line_by_line(sandboxed: Odek) -> None:
 
 
 def test_events_of_a_run_line_by_line(odek: Odek) -> None:
-    """R-81: every line of a run that is kept, byte for byte but for what is drawn by lot."""
+    """R-81, R-129: every line of a run that is kept, byte for byte but for what is drawn by lot or measured."""
     script = (calls(("shell", {"command": "echo hi"}), content="so"), text("bye"))
     outcome, _ = run_script(odek, *script, flags=("--no-sandbox", "--session", "--json"))
-    lines = re.sub(r"[0-9a-f]{32}|(?<=_)[0-9a-f]{16}|(?<=\"id\": \")20[0-9]{6}", "N", outcome.stdout).splitlines()
+    by_lot = r"[0-9a-f]{32}|(?<=_)[0-9a-f]{16}|(?<=\"id\": \")20[0-9]{6}"
+    lines = re.sub(by_lot + r"|(?<=\"at\": \")[-0-9T:]+Z|(?<=\"seconds\": )[0-9.]+", "N", outcome.stdout).splitlines()
     stop, call = (
         '"stop": "tool_calls", ',
         '{"id": "call_1", "name": "shell", "arguments": "{\\"command\\": \\"echo hi\\"}"',
@@ -139,6 +140,7 @@ def test_events_of_a_run_line_by_line(odek: Odek) -> None:
     result = r"<untrusted_content_N source=\"$ echo hi\">\nhi\n</untrusted_content_N>\nexit code: 0"
     assert [line for line in lines if not line.startswith('{"event": "text"')] == [
         '{"event": "session", "id": "N-N", "turn": 1, "place": "host", "reason": "--no-sandbox"}',
+        '{"event": "turn_started", "turn": 1, "text": "a task", "files": [], "at": "N"}',
         '{"event": "model_asked", "iteration": 1}',
         '{"event": "model_replied", "iteration": 1, "content": "so", "tool_calls": [' + call + "}], "
         + stop + usage % (100, 10) + "}",
@@ -147,6 +149,8 @@ def test_events_of_a_run_line_by_line(odek: Odek) -> None:
         '{"event": "model_asked", "iteration": 2}',
         '{"event": "model_replied", "iteration": 2, "content": "bye", "tool_calls": [], "stop": "stop", '
         + usage % (100, 10) + "}",
+        '{"event": "turn_ended", "turn": 1, "status": "answered", "error": null, ' + usage % (200, 20)
+        + ', "session_' + usage[1:] % (200, 20) + ', "seconds": N}',
         '{"event": "finished", "answer": "bye", "iterations": 2, ' + usage % (200, 20) + ', "refused": []}',
     ]  # fmt: skip
     pieces = [json.loads(line)["text"] for line in lines if line.startswith('{"event": "text"')]

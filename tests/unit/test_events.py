@@ -14,13 +14,17 @@ from odek.events import (
     Notice,
     Progress,
     RequestStarted,
+    SandboxChanged,
     SandboxStarted,
     TaskEnded,
     TaskEvent,
     TaskStarted,
     TextDelta,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
+    TurnEnded,
+    TurnStarted,
     WarningIssued,
     to_json,
 )
@@ -39,6 +43,22 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
+        (
+            TurnStarted(turn=2, text="t", files=("a",), at="2026-07-15T00:00:00Z"),
+            {"event": "turn_started", "turn": 2, "text": "t", "files": ["a"], "at": "2026-07-15T00:00:00Z"},
+        ),
+        (
+            TurnEnded(turn=2, status="failed", message="m", hint="h", usage=REPLY.usage, seconds=1.23456),
+            {
+                "event": "turn_ended",
+                "turn": 2,
+                "status": "failed",
+                "error": {"message": "m", "hint": "h"},
+                "usage": USAGE,
+                "session_usage": {"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0},
+                "seconds": 1.235,
+            },
+        ),
         (RequestStarted(iteration=1), {"event": "model_asked", "iteration": 1}),
         (TextDelta(text="a"), {"event": "text", "text": "a"}),
         (
@@ -56,6 +76,14 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
         (
             ToolFinished(call=CALL, text="out", failed=True),
             {"event": "tool_finished", "id": "c1", "name": "shell", "failed": True, "result": "out"},
+        ),
+        (
+            ToolOutput(call_id="c1", tail="…end", size_bytes=9),
+            {"event": "tool_output", "id": "c1", "tail": "…end", "size_bytes": 9},
+        ),
+        (
+            SandboxChanged("lost", "gone"),
+            {"event": "sandbox", "state": "lost", "facts": None, "reason": "gone"},
         ),
         (ApprovalRequested(approval={"id": "a"}), {"event": "approval_asked", "approval": {"id": "a"}}),
         (

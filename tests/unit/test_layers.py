@@ -68,7 +68,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "signal": ("cli/", "process.py", "piped.py", "host_executor/processes.py", "host_executor/commands.py"),
     "termios": ("cli/",),
     "threading": (
-        *("cancel.py", "cli/spinner.py", "agent/budget.py", "agent/calls.py", "app/workspace.py", "model/transport.py"),
+        *("cancel.py", "cli/spinner.py", "agent/budget.py", "agent/calls.py", "model/transport.py"),
+        *("app/workspace.py", "app/prepared_sandboxes.py"),
         *("sandbox/container/spares.py", "session/receipts.py", "web/"),
     ),
     "asyncio": (),

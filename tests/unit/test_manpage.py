@@ -24,6 +24,8 @@ from odek.events import (
     TextVoided,
     ToolFinished,
     ToolStarted,
+    TurnEnded,
+    TurnStarted,
     WarningIssued,
     to_json,
 )
@@ -65,6 +67,8 @@ def test_document_describes_every_event() -> None:
     """R-81: kinds and fields of --json, exactly."""
     reply = Reply(message=Message(role="assistant", tool_calls=(CALL,)))
     events = (
+        TurnStarted(turn=1, text="", files=(), at=""),
+        TurnEnded(turn=1, status="answered"),
         RequestStarted(iteration=1),
         TextDelta(text=""),
         TextVoided(),

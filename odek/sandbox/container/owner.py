@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from odek.sandbox.argv import LABEL, NONCE_LABEL, list_by_label_argv, remove_argv
+from odek.sandbox.argv import LABEL, NONCE_LABEL, SESSION_LABEL, list_by_label_argv, remove_argv
 from odek.sandbox.docker import Docker, docker_output, inspect, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox_grammar import WORKSPACE
@@ -115,6 +115,8 @@ class OwnedContainer:
     network: str
     created: str
     """time of day in UTC, as the engine writes it"""
+    session: str = ""
+    """id of the session that it belongs to, where that is written down"""
 
 
 _TRY_AGAIN = "try again; `docker ps` must list the containers"
@@ -151,6 +153,7 @@ def describe_box(raw: Mapping[str, Any], owner: Owner | None, *, me: Owner, left
         image_id=str(raw.get("Image", "")),
         network=str((raw.get("HostConfig") or {}).get("NetworkMode", "")),
         created=str(raw.get("Created", ""))[:19],
+        session=str(((raw.get("Config") or {}).get("Labels") or {}).get(SESSION_LABEL) or ""),
     )
 
 

@@ -68,6 +68,8 @@ class Surroundings:
     """numbers the containers of this process; one step of the interpreter, so threads need no lock"""
     emit: Sink
     """takes a sentence for the user"""
+    labels: tuple[tuple[str, str], ...] = ()
+    """of the container, besides those of its owner"""
     clock: Callable[[], float] = time.monotonic
     temporary_folder: Callable[[], str] = tempfile.gettempdir
     """where builds of this user put their copies of a project"""
@@ -111,7 +113,7 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
     The name can be taken by another odek with this pid, in another PID namespace on the same daemon, or
     by a stranger: their container is left alone, and a random name is tried.
     """
-    labels = world.owner.labels(nonce)
+    labels = (*world.owner.labels(nonce), *world.labels)
     numbered = f"odek-{world.owner.pid}-{world.next_number()}"
     for name in (numbered, f"{numbered}-{nonce[:_SUFFIX_DIGITS]}"):
         lease = docker.start(*run_argv(spec, name=name, labels=labels), hold_stdin=True, limit_bytes=_LEASE_BYTES)

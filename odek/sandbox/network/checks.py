@@ -44,6 +44,18 @@ def network_diff(approved: NetworkPlan, plan: NetworkPlan) -> tuple[str, ...]:
     return tuple(_changes(joined, gone))
 
 
+def network_changes(before: NetworkPlan, plan: NetworkPlan) -> tuple[str, ...]:
+    """Return how the networks that the operator named differ from those of the last start, one sentence each (D-17)."""
+    known = {network.name: network.id for network in before.attached}
+    now = {network.name: network.id for network in plan.attached}
+    made_anew = [name for name in now if name in known and known[name] != now[name]]
+    return (
+        *(f'network "{shown(name)}" was made anew: {known[name]} before, now {now[name]}' for name in made_anew),
+        *(f'network "{shown(name)}" ({now[name]}) has joined' for name in now if name not in known),
+        *(f'network "{shown(name)}" ({known[name]}) is gone' for name in known if name not in now),
+    )
+
+
 def require_unchanged(approved: NetworkPlan, plan: NetworkPlan) -> None:
     """Raise SandboxConfigError when `plan` attaches other networks than the approved ones (R-63)."""
     differences = network_diff(approved, plan)

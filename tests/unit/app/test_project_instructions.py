@@ -11,7 +11,7 @@ from fakes.notices import Notes
 from support.privileges import may_become_others
 
 from odek.app.attachments import read_ctx_files
-from odek.app.conversation import read_instructions
+from odek.app.instructions import read_instructions
 from odek.app.tools import real_path
 from odek.errors import UsageError
 from odek.host import home_of_owner

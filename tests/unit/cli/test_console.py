@@ -29,7 +29,10 @@ from odek.events import (
     TextVoided,
     ToolFinished,
     ToolStarted,
+    TurnEnded,
+    TurnStarted,
     WarningIssued,
+    to_json,
 )
 from odek.model.types import Message, Reply, ToolCall, Usage
 
@@ -211,6 +214,10 @@ LINES = (
     '{"event": "warning", "text": "careful\\u00fc"}',
     '{"event": "finished", "answer": "done\\u00fc", "iterations": 2, "usage": ' + USAGE + ', "refused": []}',
 )
+STARTED, ENDED = (
+    TurnStarted(turn=1, text="t", files=(), at="2026-07-15T00:00:00Z"),
+    TurnEnded(turn=1, status="answered"),
+)
 QUESTION = {"id": "a-1", "text": "ls\x1b[2K"}
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
 
@@ -231,7 +238,8 @@ def test_every_event_is_documented_with_its_fields() -> None:
     documented = {kind: re.findall(r"`(\w+)`", re.sub(r" \(each [^)]*\)", "", fields)) for kind, fields in rows[1:]}
     sent = {event.pop("event"): list(event) for event in map(json.loads, LINES)}
     questions = {"approval_asked": ["approval"], "approval_settled": ["id", "answer", "how"]}
-    assert documented == {"session": ["id", "turn", "place", "reason"], **sent, **questions}
+    turns = {"turn_started": list(to_json(STARTED))[1:], "turn_ended": list(to_json(ENDED))[1:]}
+    assert documented == {"session": ["id", "turn", "place", "reason"], **turns, **sent, **questions}
     (call,) = json.loads(LINES[3])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
     usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
@@ -264,6 +272,16 @@ def test_story_for_machines() -> None:
         "model_asked", "text", "text_voided", "model_replied", "tool_started", "tool_finished", "warning", "finished",
     ]  # fmt: skip
     assert (stdout.getvalue().isascii(), stderr.getvalue()) == (True, "")
+
+
+def test_answer_is_the_last_line_of_a_turn() -> None:
+    """R-81, R-129: a program that reads to the end finds the answer there."""
+    stdout = io.StringIO()
+    renderer = JsonSink(Terminal(stdout, io.StringIO()))
+    for event in (STARTED, Finished(answer="a", usage=Usage(), iterations=1), Notice("n"), ENDED, Notice("later")):
+        renderer(event)
+    kinds = [json.loads(line)["event"] for line in stdout.getvalue().splitlines()]
+    assert kinds == ["turn_started", "notice", "turn_ended", "finished", "notice"]
 
 
 def test_questions_are_lines_of_json_and_notices_are_not() -> None:
