@@ -16,7 +16,14 @@ from odek.config.settings import flag_options
 from odek.errors import UsageError
 from odek.text import truncate, visible
 
-_HEADINGS = {"model": "model", "limits": "limits of a task", "agent": "agent", "tools": "tools", "sandbox": "sandbox"}
+_HEADINGS = {
+    "model": "model",
+    "limits": "limits of a task",
+    "agent": "agent",
+    "tools": "tools",
+    "sandbox": "sandbox",
+    "serve": "server",
+}
 
 
 HIDDEN = argparse.SUPPRESS

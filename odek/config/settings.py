@@ -15,6 +15,7 @@ from odek.config.danger import DangerSettings, PolicyKind
 from odek.config.options import Option, OptionGroup, ProjectRule, Resolved, Source
 from odek.config.provider import KNOWN, Provider, address_of, choose_provider
 from odek.config.provider_entries import ModelEntry, ProviderEntry, ProvidersKind
+from odek.config.serve import ServeSettings
 from odek.config.values import (
     ApiKey,
     Decimal,
@@ -84,8 +85,8 @@ def _sandbox(
 def _limit(key: str, text: str, *, flag: str, metavar: str) -> Option[int | None]:
     """Return a row of a task's budget: unset, there is no limit."""
     return Option[int | None](
-        key, Whole(1), text, default=None, flag=flag, metavar=metavar, commands=(*_TASKS, "mcp"), group="limits",
-        project=ProjectRule.CAN_LOWER,
+        key, Whole(1), text, default=None, flag=flag, metavar=metavar, commands=(*_TASKS, "serve", "mcp"),
+        group="limits", project=ProjectRule.CAN_LOWER,
     )  # fmt: skip
 
 
@@ -336,7 +337,7 @@ class Settings(OptionGroup):
     )  # fmt: skip
     json = Option(
         "json", Switch(), "Events as JSON lines on stdout instead of the answer", default=False, flag="--json",
-        commands=("run", "continue"), in_file=False,
+        commands=("run", "continue", "serve"), in_file=False,
     )  # fmt: skip
     ctx = Option(
         "ctx", FileNames(), "Files to give the model, and the sandbox; - is stdin", default=(), flag="--ctx",
@@ -390,6 +391,7 @@ class Settings(OptionGroup):
         self.limits = LimitSettings(resolved)
         self.subagent = SubagentSettings(resolved)
         self.sandbox = SandboxSettings(resolved, raw_env=raw_env, networks_asked_by=networks_asked_by)
+        self.serve = ServeSettings(resolved)
         self.warnings = warnings
         """for the operator, in order; one line each, fit for a terminal"""
 
@@ -415,12 +417,12 @@ class Settings(OptionGroup):
         return self.source_of(key) > Source.DEFAULT
 
 
-_GROUPS = ("model", "limits", "agent", "tools", "sandbox")
+_GROUPS = ("model", "limits", "agent", "tools", "sandbox", "serve")
 OPTIONS: tuple[Option[Any], ...] = tuple(
     sorted(
         (
             row
-            for group in (ModelSettings, LimitSettings, SandboxSettings, Settings, SubagentSettings)
+            for group in (ModelSettings, LimitSettings, SandboxSettings, ServeSettings, Settings, SubagentSettings)
             for row in group.rows()
         ),
         key=lambda row: _GROUPS.index(row.group),

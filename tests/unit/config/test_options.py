@@ -101,6 +101,14 @@ def test_row_is_well_formed(option: object) -> None:
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
+        (
+            "serve",
+            "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
+            "--max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents --no-color "
+            "--json --tool --no-tool --sandbox --sandbox-image --sandbox-network --sandbox-networks --sandbox-compose "
+            "--sandbox-pids-limit --sandbox-readonly --sandbox-git --sandbox-memory --sandbox-cpus --sandbox-tmp-size "
+            "--sandbox-user --addr --hosts",
+        ),
         ("models", "--base-url --provider"),
         (
             "mcp",

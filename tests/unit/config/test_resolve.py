@@ -42,6 +42,8 @@ SPECIAL: dict[str, tuple[object, object]] = {
     "sandbox_env": ({"A": "1", "B": "1"}, {"B": "2", "C": "2"}),
     "sandbox_volumes": (["./a:/a"], ["./b:/b"]),
     "subagent.max_concurrency": (4, 2),
+    "serve.addr": ("127.0.0.1:1", "127.0.0.1:2"),
+    "serve.idle_seconds": (90, 60),
 }
 
 
