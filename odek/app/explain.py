@@ -205,7 +205,7 @@ def _place(settings: Settings, decision: SandboxDecision) -> Iterator[Row]:
     """Yield who decided between sandbox and host."""
     yield "sandboxed", decision.sandboxed, decision.origin
     yield "explicit", decision.explicit, decision.origin
-    yield "required", settings.require_sandbox, settings.origin_of("require_sandbox")
+    yield "required", bool(settings.sandbox_required_by), settings.sandbox_required_by or "default"
 
 
 def _without(plan: SandboxPlan, policy: FallbackPolicy) -> Iterator[Row]:

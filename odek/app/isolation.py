@@ -45,8 +45,8 @@ class FallbackPolicy:
     """What forbids a fall back to the host."""
 
     explicit: bool
-    required: bool
-    """ODEK_REQUIRE_SANDBOX"""
+    required_by: str
+    """ODEK_REQUIRE_SANDBOX, ODEK_REQUIRE_VERIFIED or --require; "" for none"""
     networks_asked: bool
     """networks or a Compose project: their absence changes what the task can mean"""
     never_on_host: bool
@@ -72,7 +72,7 @@ def decide_sandbox(profile: CommandProfile, settings: Settings) -> SandboxDecisi
 
 def require_permitted(decision: SandboxDecision, settings: Settings) -> None:
     """Refuse a run on this host that a setting forbids. Raises ConfigError and UsageError."""
-    require_allowed(decision, required=settings.require_sandbox)
+    require_allowed(decision, required_by=settings.sandbox_required_by)
     readonly = settings.origin_of("sandbox_readonly") if settings.sandbox.readonly else ""
     require_readonly_kept(decision, readonly_origin=readonly)
 
@@ -84,7 +84,7 @@ def fallback_policy(
     sandbox = settings.sandbox
     return FallbackPolicy(
         explicit=decision.explicit,
-        required=settings.require_sandbox,
+        required_by=settings.sandbox_required_by,
         networks_asked=bool(sandbox.networks or sandbox.compose_project or sandbox.networks_asked_by),
         readonly_asked=sandbox.readonly,
         never_on_host=profile.never_on_host or profile.pinned is True,
@@ -119,12 +119,12 @@ def choose_sandbox(
     return SandboxDecision(sandboxed=default, explicit=False, origin=f"the default of odek {command}")
 
 
-def require_allowed(decision: SandboxDecision, *, required: bool) -> None:
-    """Refuse a run without a sandbox where ODEK_REQUIRE_SANDBOX forbids it (R-4). Raises ConfigError."""
-    if required and not decision.sandboxed:
+def require_allowed(decision: SandboxDecision, *, required_by: str) -> None:
+    """Refuse a run without a sandbox where `required_by` ("": none) forbids it (R-4). Raises ConfigError."""
+    if required_by and not decision.sandboxed:
         raise ConfigError(
-            f"commands would run without a sandbox ({decision.origin}), and ODEK_REQUIRE_SANDBOX forbids it",
-            hint="drop the opt-out, or unset ODEK_REQUIRE_SANDBOX",
+            f"commands would run without a sandbox ({decision.origin}), and {required_by} forbids it",
+            hint=f"drop the opt-out, or {'leave out' if required_by.startswith('--') else 'unset'} {required_by}",
         )
 
 
@@ -143,7 +143,7 @@ def require_readonly_kept(decision: SandboxDecision, *, readonly_origin: str) ->
 
 def may_fall_back(error: BaseException, policy: FallbackPolicy) -> bool:
     """Return whether a run goes on on the host when its sandbox could not be had (R-7); else it stops."""
-    if policy.explicit or policy.required or policy.networks_asked or policy.never_on_host or policy.readonly_asked:
+    if policy.explicit or policy.required_by or policy.networks_asked or policy.never_on_host or policy.readonly_asked:
         return False
     if isinstance(error, DaemonUnreachable):
         return True
@@ -155,8 +155,8 @@ def explain_stop(error: OdekError, policy: FallbackPolicy) -> str:
     """Return why this failure does not fall back to the host; "" where it does, or where none ever would."""
     if not isinstance(error, (DaemonUnreachable, ImageUnavailable)) or may_fall_back(error, policy):
         return ""
-    if policy.required:
-        return "ODEK_REQUIRE_SANDBOX is set"
+    if policy.required_by:
+        return f"{policy.required_by} is set"
     if policy.networks_asked:
         return "networks were asked for"
     if policy.readonly_asked:

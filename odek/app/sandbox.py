@@ -234,8 +234,12 @@ class SandboxPlan:
 def plan_sandbox(config: Config, runtime: Runtime, *, attachments: bool = False) -> SandboxPlan:
     """Return the plan of a start, all that needs no Docker checked; `attachments`: files are given to it.
 
-    Raises SandboxConfigError or ConfigError.
+    Raises SandboxConfigError, ConfigError or UsageError.
     """
+    if config.settings.required_probes:
+        from odek.app.verification import require_known_probes
+
+        require_known_probes(config.settings)
     request = build_request(config.settings, runtime.host, runtime.emit)
     return SandboxPlan(request=replace(request, attachments=attachments), config=config, runtime=runtime)
 
@@ -283,13 +287,17 @@ def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
 
 
 def start_prepared(
-    prepared: PreparedSandbox, *, expected: NetworkPlan | None = None, labels: tuple[tuple[str, str], ...] = ()
+    prepared: PreparedSandbox,
+    *,
+    expected: NetworkPlan | None = None,
+    labels: tuple[tuple[str, str], ...] = (),
+    verify: bool = True,
 ) -> Container:
     """Look once more at all that can have changed since the question, and start.
 
     A network that joined the Compose project or was created again stops it (R-63), and so does a request that the grant
-    was not given for. `expected` are the networks, if not those of the plan; `labels` are of the container. Raises
-    ApprovalDenied and SandboxError.
+    was not given for, and, if it is to `verify`, a probe that is open. `expected` are the networks, if not those of the
+    plan; `labels` are of the container. Raises ApprovalDenied, StateFileError and SandboxError.
     """
     plan, runtime, host = prepared.plan, prepared.plan.runtime, prepared.plan.runtime.host
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
@@ -317,7 +325,20 @@ def start_prepared(
         )
         container = _start(replace(spec, image_volumes=prepared.found.volumes), runtime, labels)
         undo.pop_all()
+    if verify and plan.config.settings.verification_asked_by:
+        _verify(container, plan)
     return container
+
+
+def _verify(container: Container, plan: SandboxPlan) -> None:
+    """Let go of a container that was not found closed. Raises SandboxConfigError and StateFileError."""
+    from odek.app.verification import require_verified  # few starts ask for it
+
+    try:
+        require_verified(container, plan.config.settings, plan.runtime, daemon=plan.daemon())
+    except BaseException:
+        container.close()
+        raise
 
 
 def _start(spec: SandboxSpec, runtime: Runtime, labels: tuple[tuple[str, str], ...]) -> Container:

@@ -367,6 +367,13 @@ class Settings(OptionGroup):
     """None: for the sandbox only. A client may answer for its user, and there the container is the wall"""
     no_sandbox = _operator_switch("no_sandbox", "Opt out of the sandbox on run, repl, serve and mcp")
     require_sandbox = _operator_switch("require_sandbox", "Stop whenever commands would run without a sandbox")
+    require_verified = _operator_switch(
+        "require_verified", "Start only sandboxes in which odek sandbox verify finds nothing open"
+    )
+    required_probes = Option(
+        "require", Texts(), "Probes of odek sandbox verify that must have found the sandbox closed", default=(),
+        flag="--require", metavar="ID,…", commands=_TASKS, group="sandbox", in_file=False,
+    )  # fmt: skip
     approve_project_sandbox = _operator_switch(
         "approve_project_sandbox", "Approve what a project asks of the sandbox, for automation"
     )
@@ -402,6 +409,18 @@ class Settings(OptionGroup):
     def origin_of(self, key: str) -> str:
         """Return the file, variable or flag that set the option `key`, or "default"."""
         return self.resolved[key].origin
+
+    @property
+    def verification_asked_by(self) -> str:
+        """who wants the sandbox attacked before it is used; "" when none does"""
+        if self.required_probes:
+            return self.origin_of("require")
+        return "ODEK_REQUIRE_VERIFIED" if self.require_verified else ""
+
+    @property
+    def sandbox_required_by(self) -> str:
+        """what forbids commands on this host, whatever else is set; "" when nothing does"""
+        return "ODEK_REQUIRE_SANDBOX" if self.require_sandbox else self.verification_asked_by
 
     @property
     def withheld_tools(self) -> tuple[str, ...]:

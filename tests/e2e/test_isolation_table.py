@@ -58,6 +58,13 @@ CELLS = {
     "A4 empty variable": Cell(STOP, "ODEK_SANDBOX_NETWORKS is empty", env={**DOWN, "ODEK_SANDBOX_NETWORKS": ""}),
     "A4 empty compose": Cell(STOP, "--sandbox-compose is empty", ("--sandbox-compose", ""), DOWN),
     "A4 nothing to drop": Cell(HOST, "WITHOUT A SANDBOX", ("--sandbox-networks", "none"), DOWN),
+    "R-7 attacked": Cell(STOP, "ODEK_REQUIRE_VERIFIED is set", env={**DOWN, "ODEK_REQUIRE_VERIFIED": "1"}),
+    "R-7 probes": Cell(STOP, "--require is set", ("--require", "net.routes"), DOWN),
+    "R-8 probes": Cell(USAGE, '"net.route" is not a probe (--require)', ("--require", "net.route"), DOWN),
+    "R-4 attacked": Cell(
+        STOP, "ODEK_REQUIRE_VERIFIED forbids it", ("--no-sandbox",), {"ODEK_REQUIRE_VERIFIED": "1"}
+    ),
+    "R-4 probes": Cell(STOP, "--require forbids it", ("--no-sandbox", "--require", "net.routes")),
     "A5 flag": Cell(STOP, "read-only was asked for", ("--sandbox-readonly",), DOWN),
     "A5 variable": Cell(STOP, "read-only was asked for", env={**DOWN, "ODEK_SANDBOX_READONLY": "1"}),
     "A5 operator": Cell(STOP, "read-only was asked for", env=DOWN, operator={"sandbox_readonly": True}),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
-from support.odek_process import Odek
+from fakes.model_server import ModelServer, text
+from support.docker_engine import Engine
+from support.odek_process import Odek, Outcome
 from support.sandboxes import Boxes, OddImages
 from support.weakened_sandbox import PROTECTIONS, Proof, without_option
 
@@ -90,3 +93,48 @@ def test_verify_without_a_sandbox_fails_like_a_run_that_insists(sandboxed: Odek)
     done = sandboxed.run("sandbox", "verify", env={"DOCKER_HOST": "unix:///nowhere/docker.sock"})
     assert (done.code, done.stdout) == (1, "")
     assert "daemon" in done.stderr
+
+
+def run_verified(odek: Odek, *flags: str, env: dict[str, str] | None = None) -> Outcome:
+    with ModelServer(text("done")) as server:
+        done = odek.run("run", "--base-url", server.base_url, *flags, "a task", env=env)
+        assert len(server.requests) == (1 if done.code == 0 else 0), done.stderr
+        return done
+
+
+def test_run_that_requires_it_starts_only_in_a_sandbox_that_was_found_closed(sandboxed: Odek) -> None:
+    """R-4, R-8: attacked before the first use of such a sandbox, remembered by engine, kernel and settings."""
+    first = run_verified(sandboxed, env={"ODEK_REQUIRE_VERIFIED": "1"})
+    assert (first.code, "the sandbox was attacked: " in first.stderr) == (0, True), first.stderr
+    again = run_verified(sandboxed, "--require", "net.routes,call.mount")
+    assert (again.code, "attacked" in again.stderr) == (0, False), again.stderr
+    other = run_verified(sandboxed, "--sandbox-readonly", "--require", "workspace.readonly")
+    assert (other.code, "the sandbox was attacked: " in other.stderr) == (0, True), other.stderr
+    lacking = run_verified(sandboxed, "--require", "host.sigkill")
+    assert lacking.code == 1
+    assert "host.sigkill: not tried (--require)" in lacking.stderr
+    assert sandboxed.run("sandbox", "verify", "--require", "host.sigkill").code == 0
+    assert run_verified(sandboxed, "--require", "host.sigkill").code == 0
+    refused = sandboxed.run("sandbox", "verify", "--require", "hit.tmp")
+    assert (refused.code, "hit.tmp: not tried" in refused.stderr) == (1, True)
+    assert list(sandboxed.cwd.iterdir()) == []
+
+
+def test_run_that_requires_it_stops_where_a_protection_is_missing(
+    sandboxed: Odek, docker_engine: Engine, tmp_path: Path
+) -> None:
+    """One that no start looks at: control groups of its own."""
+    weak = tmp_path / "bin" / "docker"
+    weak.parent.mkdir()
+    weak.write_text(
+        '#!/bin/sh\nfor word; do\n  shift\n  [ "$before" = --cgroupns ] && word=host\n'
+        f'  before=$word\n  set -- "$@" "$word"\ndone\nexec {docker_engine.client} "$@"\n'
+    )
+    weak.chmod(0o755)
+    env = {"PATH": f"{weak.parent}:{os.environ['PATH']}", "ODEK_REQUIRE_VERIFIED": "1"}
+    done = run_verified(sandboxed, env=env)
+    assert (done.code, done.stdout) == (1, "")
+    assert "the sandbox is open: cgroup.namespace (ODEK_REQUIRE_VERIFIED)" in done.stderr
+    assert "ON THIS HOST" not in done.stderr
+    shown = sandboxed.run("sandbox", "verify", env=env)
+    assert (shown.code, "OPEN cgroup.namespace" in shown.stdout) == (1, True)

@@ -30,6 +30,8 @@ VALUES: dict[str, dict[str, object]] = {
     "sandbox_volumes": {"good": ["./data:/mnt/data"], "empty": [], "bad": ["../data:/mnt/data"]},
     "no_sandbox": {"good": True, "off": False, "bad": "perhaps"},
     "require_sandbox": {"good": True, "off": False, "bad": "perhaps"},
+    "require_verified": {"good": True, "off": False, "bad": "perhaps"},
+    "require": {"good": ["net.routes"], "empty": [], "bad": ["net.nothing"]},
     "approve_project_sandbox": {"good": True, "off": False, "bad": "perhaps"},
     "sandbox_build_network": {"good": True, "off": False, "bad": "perhaps"},
     "sandbox_network_lenient": {"good": True, "off": False, "bad": "perhaps"},
@@ -105,7 +107,7 @@ def expected(cell: Cell) -> str:
     readonly = (cell.key == "sandbox_readonly" and counts) or (
         cell.operator == "read-only" and not (cell.key == "sandbox_readonly" and off)
     )
-    required = cell.key == "require_sandbox" and on
+    required = cell.key in ("require_sandbox", "require_verified", "require") and on
     explicit = (cell.key == "sandbox" and counts) or (
         cell.operator == "a sandbox" and not (cell.key == "sandbox" and off)
     )

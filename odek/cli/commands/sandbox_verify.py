@@ -16,28 +16,19 @@ from dataclasses import asdict
 
 from odek.app.config import load
 from odek.app.runtime import random_hex
-from odek.app.sandbox import SandboxPlan, plan_sandbox, start_sandbox
+from odek.app.sandbox import SandboxPlan, plan_sandbox, prepare_sandbox, start_prepared
+from odek.app.verification import ATTACK_TIMEOUT_S, attack, find_objection, verification_key, verified_store
 from odek.app.workspace import startup_line
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
 from odek.host import Host
-from odek.packaged import read_packaged
 from odek.sandbox.container.container import Container
 from odek.sandbox.docker import Docker, run_docker
-from odek.sandbox.probes import (
-    Circumstances,
-    Verdict,
-    count,
-    outside_verdict,
-    read_verdicts,
-    read_verdicts_of_child,
-    render_script,
-)
+from odek.sandbox.probes import Verdict, count, outside_verdict, read_verdicts_of_child
 from odek.text import plural
 
-_ATTACK_TIMEOUT_S = 120.0
 _GONE_WITHIN_S = 5.0
 _LEFTOVER = ".odek-probe-"
 
@@ -70,31 +61,27 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         os.close(reader)
         _attack_and_wait(plan, terminal, writer, hit_limits=parsed.limits)
     os.close(writer)
-    verdicts = _watch(child, reader, host, runtime.docker)
-    if verdicts is None:
+    found = _watch(child, reader, host, runtime.docker)
+    if found is None:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or 1
+    key, verdicts = found
     terminal.answer(_as_json(verdicts) if config.settings.json else "\n".join(_lines(verdicts)))
-    return 1 if count(verdicts)["OPEN"] else 0
+    objection = find_objection(verified_store(runtime).add(key, verdicts), config.settings.required_probes)
+    if objection:
+        terminal.warn(objection)
+    return 1 if objection else 0
 
 
 def _attack_and_wait(plan: SandboxPlan, terminal: Terminal, writer: int, *, hit_limits: bool) -> None:
     """In the child: start, attack, report to the parent, and wait to be killed. Raises OdekError."""
-    container = start_sandbox(plan)
+    container = start_prepared(prepare_sandbox(plan), verify=False)
     host, settings = plan.runtime.host, plan.config.settings
     try:
         terminal.note(startup_line(container.facts))
-        circumstances = Circumstances(
-            networks=container.facts.network != "none",
-            readonly=settings.sandbox.readonly,
-            hit_limits=hit_limits,
-            volumes=tuple(volume.target for volume in plan.request.volumes),
-        )
-        done = container.run(
-            render_script(read_packaged("odek.sandbox", "probes.sh").decode(), circumstances),
-            timeout_s=_ATTACK_TIMEOUT_S,
-        )
-        verdicts = (*read_verdicts(done.output.text, circumstances), _owner(container, host, settings))
-        report = {"container": container.facts.id, "verdicts": [asdict(verdict) for verdict in verdicts]}
+        verdicts = (*attack(container, settings, hit_limits=hit_limits), _owner(container, host, settings))
+        key = verification_key(container.spec, daemon=plan.daemon())
+        found = [asdict(verdict) for verdict in verdicts]
+        report = {"container": container.facts.id, "key": key, "verdicts": found}
         with open(writer, "w", encoding="utf-8") as stream:
             json.dump(report, stream)
         while True:
@@ -103,8 +90,11 @@ def _attack_and_wait(plan: SandboxPlan, terminal: Terminal, writer: int, *, hit_
         container.close()
 
 
-def _watch(child: int, reader: int, host: Host, docker: Docker) -> tuple[Verdict, ...] | None:
-    """Return what the child has reported and what follows its death; None when it ended without a report."""
+def _watch(child: int, reader: int, host: Host, docker: Docker) -> tuple[str, tuple[Verdict, ...]] | None:
+    """Return the key of the sandbox, and what the child has reported and what follows its death.
+
+    None when the child ended without a report.
+    """
     try:
         with open(reader, encoding="utf-8") as stream:
             text = stream.read()
@@ -119,7 +109,7 @@ def _watch(child: int, reader: int, host: Host, docker: Docker) -> tuple[Verdict
         raise
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return (*verdicts, _gone(report["container"], docker), _clean(host))
+    return report["key"], (*verdicts, _gone(report["container"], docker), _clean(host))
 
 
 def _owner(container: Container, host: Host, settings: Settings) -> Verdict:
@@ -127,7 +117,7 @@ def _owner(container: Container, host: Host, settings: Settings) -> Verdict:
     if settings.sandbox.readonly:
         return outside_verdict("host.owner", "skip", "the workspace is read-only")
     name = f"{_LEFTOVER}{random_hex(8)}"
-    container.run(f": >{name}", timeout_s=_ATTACK_TIMEOUT_S)
+    container.run(f": >{name}", timeout_s=ATTACK_TIMEOUT_S)
     try:
         owner = os.stat(os.path.join(host.cwd, name), follow_symlinks=False).st_uid
         os.unlink(os.path.join(host.cwd, name))

@@ -66,7 +66,7 @@ class Container:
     ) -> None:
         """`lease` and `watcher`: see Lifecycle; `spares`: how many execs may wait for a command."""
         self.facts = facts
-        self._spec = spec
+        self.spec = spec
         self._new_nonce = new_nonce
         self._life = Lifecycle(docker, spec, facts, lease=lease, watcher=watcher, clock=clock)
         self._commands = Commands(self._life, new_nonce, spares=spares)
@@ -93,7 +93,7 @@ class Container:
     def read(self, path: str, *, limit_bytes: int) -> bytes:
         """Return the bytes of a file of the workspace; see executor.Executor."""
         limit = str(limit_bytes + 1)
-        if self._spec.attachments and is_attachment(path):
+        if self.spec.attachments and is_attachment(path):
             arguments: tuple[str, ...] = (attachment_path(path), limit, ATTACHMENTS)
         else:
             arguments = (relative_path(path), limit)
@@ -108,7 +108,7 @@ class Container:
         self, paths: Sequence[str], *, limit_bytes: int, total_bytes: int
     ) -> tuple[bytes | FileAccessDenied, ...]:
         """Return the bytes of several files by one call; see executor.Executor."""
-        if self._spec.attachments and any(map(is_attachment, paths)):  # a few: one by one will do
+        if self.spec.attachments and any(map(is_attachment, paths)):  # a few: one by one will do
             return tuple(self._read_or_refusal(path, limit_bytes) for path in paths)
         mark = self._new_nonce()
         text = file_protocol.read_command(paths, mark, limit_bytes=limit_bytes, total_bytes=total_bytes)
@@ -181,7 +181,7 @@ class Container:
         The variables of the commands go there through a file in /tmp, for arguments are public.
         """
         self.run(f"umask 077; export -p >{_SHELL_VARIABLES}", timeout_s=FILE_TIMEOUT_S)
-        argv = self._life.exec_argv(scripts.SHELL, (_SHELL_VARIABLES, f"{self._spec.umask:04o}", *(command or ("sh",))))
+        argv = self._life.exec_argv(scripts.SHELL, (_SHELL_VARIABLES, f"{self.spec.umask:04o}", *(command or ("sh",))))
         return (argv[0], "--tty", "--detach-keys", _NO_DETACH_KEYS, *argv[1:]) if terminal else argv
 
     def _run_all(self, requests: Sequence[CommandRequest], *, apart: bool) -> tuple[CommandResult, ...]:
@@ -200,9 +200,9 @@ class Container:
         words = "\n".join(stream.data[-_LAST_WORDS_BYTES:].decode("utf-8", "replace") for stream in streams)
         is_counted = outcome.unsaid or needs_counters(result.code, words)
         counted, usable = self._life.count() if is_counted else (Counters(), True)
-        notes = explain_command(result.code, words, counted=counted, spec=self._spec)
+        notes = explain_command(result.code, words, counted=counted, spec=self.spec)
         if not usable:
-            limit = name_limit(result.code, words, counted, self._spec)
+            limit = name_limit(result.code, words, counted, self.spec)
             notes = (*notes, self._life.make_room(limit or _last_end(result)))
         return replace(result, notes=(*result.notes, *notes)) if notes else result
 
@@ -245,7 +245,7 @@ class Container:
             reason = self._why_not(done)
         elif reason is None:
             reason = words or f"status {code}"
-        elif code == scripts.NOT_WRITABLE and self._spec.readonly:
+        elif code == scripts.NOT_WRITABLE and self.spec.readonly:
             reason = "the workspace is mounted read-only"
         elif words:  # a full disk, a program that the image lacks
             reason = f"{reason} ({words})"

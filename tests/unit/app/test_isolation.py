@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import Literal
 
 import pytest
@@ -48,9 +49,16 @@ ERRORS: tuple[tuple[str, BaseException], ...] = (
     ("os", PermissionError()),
     ("bug", RuntimeError()),
 )
-FLAGS = ("explicit", "required", "networks_asked", "never_on_host", "readonly_asked", "image_from_project")
+FLAGS = ("explicit", "required_by", "networks_asked", "never_on_host", "readonly_asked", "image_from_project")
+
+
+def policy_of(flags: Collection[str]) -> FallbackPolicy:
+    required_by = "ODEK_REQUIRE_SANDBOX" if "required_by" in flags else ""
+    return FallbackPolicy(required_by=required_by, **{flag: flag in flags for flag in FLAGS if flag != "required_by"})
+
+
 POLICIES = [
-    FallbackPolicy(**dict(zip(FLAGS, values, strict=True)))
+    policy_of([flag for flag, value in zip(FLAGS, values, strict=True) if value])
     for values in itertools.product((False, True), repeat=len(FLAGS))
 ]
 # The only cells that lead to the host: (kind of error, image_from_project), all other flags off.
@@ -67,7 +75,7 @@ def soft(policy: FallbackPolicy) -> bool:
 
 @pytest.mark.parametrize(("kind", "error"), ERRORS, ids=[kind for kind, _ in ERRORS])
 @pytest.mark.parametrize(
-    "policy", POLICIES, ids=lambda policy: "".join(str(int(getattr(policy, flag))) for flag in FLAGS)
+    "policy", POLICIES, ids=lambda policy: "".join(str(int(bool(getattr(policy, flag)))) for flag in FLAGS)
 )
 def test_outcome_of_every_cell(kind: str, error: BaseException, policy: FallbackPolicy) -> None:
     """R-7, D-1, D-11: the full product of what went wrong and of what forbids the host."""
@@ -95,9 +103,9 @@ def test_stop_is_explained_exactly_when_another_policy_would_have_gone_on(kind: 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"required"}, "ODEK_REQUIRE_SANDBOX is set"),
+        ({"required_by"}, "ODEK_REQUIRE_SANDBOX is set"),
         (
-            {"required", "networks_asked", "never_on_host", "explicit", "image_from_project"},
+            {"required_by", "networks_asked", "never_on_host", "explicit", "image_from_project"},
             "ODEK_REQUIRE_SANDBOX is set",
         ),
         ({"networks_asked", "explicit"}, "networks were asked for"),
@@ -109,8 +117,7 @@ def test_stop_is_explained_exactly_when_another_policy_would_have_gone_on(kind: 
 )
 def test_explanation_names_the_strongest_reason(flags: set[str], words: str) -> None:
     """R-7."""
-    policy = FallbackPolicy(**{flag: flag in flags for flag in FLAGS})
-    assert explain_stop(ImageUnavailable("m"), policy) == words
+    assert explain_stop(ImageUnavailable("m"), policy_of(flags)) == words
 
 
 Setting = Literal["unset", "file on", "file off", "env on", "env off", "flag on", "flag off"]
@@ -192,18 +199,19 @@ def test_session_that_goes_on_keeps_its_place_unless_a_policy_says_otherwise(
     assert found == SandboxDecision(sandboxed=intent[0], explicit=intent[1], origin=intent[2])
 
 
-@pytest.mark.parametrize(("sandboxed", "required"), [(True, True), (True, False), (False, False)])
-def test_run_is_allowed(sandboxed: bool, required: bool) -> None:
+@pytest.mark.parametrize(("sandboxed", "by"), [(True, "ODEK_REQUIRE_SANDBOX"), (True, ""), (False, "")])
+def test_run_is_allowed(sandboxed: bool, by: str) -> None:
     """R-4."""
-    require_allowed(SandboxDecision(sandboxed=sandboxed, explicit=True, origin="x"), required=required)
+    require_allowed(SandboxDecision(sandboxed=sandboxed, explicit=True, origin="x"), required_by=by)
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-def test_run_on_the_host_is_refused_where_a_sandbox_is_required(explicit: bool) -> None:
+@pytest.mark.parametrize("by", ["ODEK_REQUIRE_SANDBOX", "ODEK_REQUIRE_VERIFIED", "--require"])
+def test_run_on_the_host_is_refused_where_a_sandbox_is_required(by: str, explicit: bool) -> None:
     """R-4: an explicit opt-out included; who said it is named."""
     intent = SandboxDecision(sandboxed=False, explicit=explicit, origin="--no-sandbox")
-    with pytest.raises(ConfigError, match=r"\(--no-sandbox\), and ODEK_REQUIRE_SANDBOX forbids it"):
-        require_allowed(intent, required=True)
+    with pytest.raises(ConfigError, match=rf"\(--no-sandbox\), and {by} forbids it"):
+        require_allowed(intent, required_by=by)
 
 
 @pytest.mark.parametrize("origin", ["--no-sandbox", "ODEK_NO_SANDBOX", "~/.odek/config.json", PIN_ORIGIN])

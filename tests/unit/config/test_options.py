@@ -45,6 +45,7 @@ def test_switches_of_the_operator_can_only_be_set_by_a_variable() -> None:
     assert switches == {
         ("ODEK_NO_SANDBOX",): ("", False),
         ("ODEK_REQUIRE_SANDBOX",): ("", False),
+        ("ODEK_REQUIRE_VERIFIED",): ("", False),
         ("ODEK_APPROVE_PROJECT_SANDBOX",): ("", False),
         ("ODEK_SANDBOX_BUILD_NETWORK",): ("", False),
         ("ODEK_SANDBOX_NETWORK_LENIENT",): ("", False),
@@ -83,7 +84,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
-            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
+            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
         (
             "repl",
@@ -91,7 +92,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
-            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
+            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
         (
             "continue",
@@ -99,7 +100,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
-            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user",
+            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
         (
             "serve",
@@ -159,4 +160,5 @@ def test_lists_may_be_given_more_than_once() -> None:
         "--tool",
         "--no-tool",
         "--sandbox-networks",
+        "--require",
     ]
