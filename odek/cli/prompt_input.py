@@ -6,16 +6,15 @@ history is ~/.odek/repl_history: an entry a line, line ends in it written as \\n
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Protocol
 
+from odek.app.file_names import find_names
 from odek.cli.signals import Resumed, resumption
 from odek.errors import StateFileError, UsageError
 from odek.state import StateFolder
-from odek.text import visible
 
 LINE_LIMIT_BYTES = 1 << 20
 HISTORY_FILE = "repl_history"
@@ -24,8 +23,6 @@ _LONGEST = 10_000  # characters; bulk pastes are not kept
 _LIMIT_BYTES = 8 << 20
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 MOST_FILES = 200
-# characters at which a reference ends (odek.app.attachments), or that a terminal would not show as they are
-_SPECIAL = re.compile(r"[\s)\]},;\"'`]")
 # Every byte of a line is the user's own: nothing is an 8-bit command key, in no locale (B47).
 _GNU_SETTINGS = (
     "tab: complete",
@@ -228,21 +225,5 @@ def complete(
 
 def complete_path(beginning: str, *, cwd: str) -> tuple[str, ...]:
     """Return the paths below `cwd` that begin with `beginning`, each after "@", folders with a slash at the end."""
-    folder, _, start = beginning.rpartition("/")
-    if beginning.startswith("/") or ".." in folder.split("/"):
-        return ()
-    prefix = f"{folder}/" if folder else ""
-    found: list[str] = []
-    try:
-        with os.scandir(os.path.join(cwd, folder)) as entries:
-            for entry in entries:
-                hidden = entry.name.startswith(".") and not start.startswith(".")
-                if entry.name.startswith(start) and not hidden and _is_plain(entry.name):
-                    found.append(f"@{prefix}{entry.name}{'/' if entry.is_dir() else ''}")
-    except OSError:
-        return ()
-    return tuple(sorted(found)[:MOST_FILES])
-
-
-def _is_plain(name: str) -> bool:
-    return not _SPECIAL.search(name) and visible(name) == name
+    found = find_names(beginning, cwd=cwd, most=MOST_FILES)
+    return tuple(f"@{name.path}{'/' if name.is_folder else ''}" for name in found)
