@@ -264,6 +264,7 @@ def to_json(event: Event) -> dict[str, Any]:
             usage = usage_fields(event.usage)
             refused = [{"class": name, "count": count} for name, count in event.refused]
             fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage, "refused": refused}
+            fields["cost_usd"] = _rounded(event.usage.known_cost_usd)
             return {"event": "finished", **fields}
 
 
@@ -335,6 +336,10 @@ def _reply_fields(reply: Reply) -> dict[str, Any]:
 
 def _call_fields(call: ToolCall) -> dict[str, str]:
     return {"id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _rounded(cost_usd: float | None) -> float | None:
+    return None if cost_usd is None else round(cost_usd, 6)
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:

@@ -57,6 +57,11 @@ def truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
 
 
+def render_usd(amount: float) -> str:
+    """Return an amount of USD: cents, or as many digits as a small one needs."""
+    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
 def plural(count: int, noun: str) -> str:
     """Return "1 file", "2 files"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

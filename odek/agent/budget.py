@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from odek.model.types import Usage
-from odek.text import plural
+from odek.text import plural, render_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,7 @@ class Budget:
     input_tokens: int | None = None
     """over all requests"""
     output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 NO_BUDGET = Budget()
@@ -84,6 +85,11 @@ class Meter:
         return allowed
 
 
+def unpriced(usage: Usage) -> Usage:
+    """Return `usage` of a model whose prices are not known."""
+    return usage
+
+
 def exceeded_limit(budget: Budget, spent: Spending) -> str:
     """Return which limit leaves nothing to work with, in words, or "".
 
@@ -97,6 +103,8 @@ def exceeded_limit(budget: Budget, spent: Spending) -> str:
     for limit, used, noun in limits:
         if limit is not None and used >= limit:
             return plural(limit, noun)
+    if budget.cost_usd is not None and spent.usage.cost_usd >= budget.cost_usd:
+        return render_usd(budget.cost_usd)
     return ""
 
 
@@ -111,4 +119,6 @@ def render_spending(spent: Spending) -> str:
     counts = [plural(spent.requests, "model call"), plural(spent.tool_calls, "tool call")]
     if used.input_tokens or used.output_tokens:
         counts.append(f"{used.input_tokens} tokens in, {used.output_tokens} out")
+    if used.known_cost_usd is not None:
+        counts.append(render_usd(used.cost_usd))
     return f"used: {', '.join(counts)}, {spent.seconds:.0f} s"

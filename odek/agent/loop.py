@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from odek.agent.budget import NO_BUDGET, Budget, Meter, Spending, exceeded_limit, render_spending
+from odek.agent.budget import NO_BUDGET, Budget, Meter, Spending, exceeded_limit, render_spending, unpriced
 from odek.agent.calls import CallRunner
 from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
 from odek.cancel import CancelToken, current_token, time_limit, use_token
@@ -75,6 +75,7 @@ class Agent:
         now: Callable[[], float] = time.monotonic,
         refused: Mapping[str, int] | None = None,
         shared: Meter | None = None,
+        price: Callable[[Usage], Usage] = unpriced,
     ) -> None:
         """Begin a conversation, or go on with `history` (its own system message is replaced).
 
@@ -89,6 +90,8 @@ class Agent:
         """all of the conversation; it only grows"""
         self.model = model
         """may be exchanged between two runs"""
+        self.price = price
+        """adds to what a request used what that costs; of `model`"""
         self._tools = tools
         self._sink = sink
         self._max_iterations = max_iterations
@@ -181,7 +184,8 @@ class Agent:
         self._sink(RequestStarted(iteration=iteration))
         view = self._window.view(self.messages, tools)
         reply = self._complete(view, tools)
-        self.meter.add_request(reported=reply.usage, used=_or_estimate(reply, view, tools))
+        used = self.price(_or_estimate(reply, view, tools))
+        self.meter.add_request(reported=self.price(reply.usage), used=used)
         self._sink(ModelReplied(reply=reply, iteration=iteration))
         return reply
 
@@ -337,6 +341,7 @@ def _or_estimate(reply: Reply, view: Sequence[Message], tools: Sequence[ToolSpec
     return Usage(
         input_tokens=used.input_tokens or estimate_tokens(view, tools),
         output_tokens=used.output_tokens or estimate_tokens((reply.message,), ()),
+        cached_tokens=used.cached_tokens,
     )
 
 

@@ -14,4 +14,5 @@ def budget_of(settings: Settings) -> Budget:
         tool_calls=limits.tool_calls,
         input_tokens=limits.input_tokens,
         output_tokens=limits.output_tokens,
+        cost_usd=limits.cost_usd,
     )

@@ -20,6 +20,7 @@ from odek.agent.untrusted import wrap_untrusted
 from odek.app.attachments import Attachment, external, render_task
 from odek.app.budget import budget_of
 from odek.app.config import Config, redactor_of
+from odek.app.cost import pricing
 from odek.app.instructions import read_instructions
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.runtime import Runtime
@@ -261,10 +262,11 @@ class Conversation:
         if len(name) > _NAME_LENGTH or not name.isprintable() or " " in name:
             raise UsageError(f'"{truncate(visible(name), 60)}" is not a name of a model')
         config = self._config.with_model(name, origin="/model")
-        model = self._runtime.new_model(config.settings)
+        price, model = pricing(config, self._runtime.emit), self._runtime.new_model(config.settings)
         self._config = config
         if hasattr(self, "agent"):
             self._model = self.agent.model = model
+            self._price = self.agent.price = price
             self.workspace.config = config
 
     def restart(self) -> None:
@@ -355,6 +357,7 @@ class Conversation:
             self._save()
 
     def _open_workspace(self, history: Sequence[Message]) -> None:
+        self._price = pricing(self._config, self._runtime.emit)
         self._model = self._runtime.new_model(self.settings)
         self.workspace = open_workspace(
             self._profile,
@@ -382,6 +385,7 @@ class Conversation:
             parallel_calls=self.settings.max_tool_parallel,
             budget=budget_of(self.settings),
             refused=self.workspace.refused,
+            price=self._price,
         )
 
     def _system_prompt(self) -> str:

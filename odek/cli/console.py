@@ -30,7 +30,7 @@ from odek.events import (
     ignore,
     to_json,
 )
-from odek.text import truncate, visible, visible_lines
+from odek.text import render_usd, truncate, visible, visible_lines
 
 _TAG = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
 _SUCCESS = "exit code: 0"  # the same as "ok", which is printed anyway
@@ -123,8 +123,11 @@ class ConsoleRenderer:
     def _summary(self, event: Finished) -> None:
         usage = event.usage
         tokens = f" · {usage.input_tokens} tokens in, {usage.output_tokens} out" if usage.input_tokens else ""
+        cost = f" · {render_usd(usage.cost_usd)}" if usage.known_cost_usd is not None else ""
         rounds = f"{event.iterations} model call{'s' if event.iterations != 1 else ''}"
-        self._terminal.line(self._terminal.style(f"── {rounds}{tokens} · {self._now() - self._started:.1f} s", "dim"))
+        self._terminal.line(
+            self._terminal.style(f"── {rounds}{tokens}{cost} · {self._now() - self._started:.1f} s", "dim")
+        )
 
 
 class StreamingRenderer(ConsoleRenderer):

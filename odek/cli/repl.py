@@ -18,8 +18,9 @@ from odek.cli.terminal import Terminal
 from odek.config.values import shown_url
 from odek.errors import EXIT_ERROR, EXIT_OK, EXIT_SIGNAL_BASE, Interrupted, OdekError, UsageError
 from odek.host import Host
+from odek.model.types import Usage
 from odek.sandbox.errors import SandboxLost
-from odek.text import plural, truncate, visible
+from odek.text import plural, render_usd, truncate, visible
 
 _HOST = "commands run ON THIS HOST, without a sandbox"
 _LOST = "the sandbox is gone: /sandbox restart begins a new one"
@@ -30,7 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "/info": "the session: its id, model, turns and folder",
     "/model": "the model; /model NAME or PROVIDER/NAME continues with another one",
     "/sandbox": "where commands run; /sandbox restart begins with a new container",
-    "/cost": "the tokens that were used",
+    "/cost": "the tokens that were used, and what they cost",
     "/undo": "take the last turn back; files stay as they are",
     "/exit": "leave; the session can be continued (also /quit and Ctrl-D)",
 }
@@ -204,7 +205,7 @@ def render_info(conversation: Conversation, cwd: str) -> str:
     """Return what the conversation is."""
     model, summary, facts = conversation.settings.model, conversation.summary, conversation.workspace.facts
     rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
-    rows += [("model", model.model), ("server", shown_url(model.base_url))]
+    rows += [("model", model.full_name), ("server", shown_url(model.base_url))]
     if summary:
         rows += [
             ("turns", str(summary.state.turns)),
@@ -217,18 +218,26 @@ def render_info(conversation: Conversation, cwd: str) -> str:
 
 
 def render_cost(conversation: Conversation) -> str:
-    """Return the tokens of the whole session, as the provider counted them."""
+    """Return the tokens of the whole session, as the provider counted them, and what those of known price cost."""
     summary = conversation.summary
     if summary is None:
         return "nothing was sent yet"
     usage = summary.state.usage
     rows = (
-        ("model", conversation.settings.model.model),
+        ("model", conversation.settings.model.full_name),
         ("turns", str(summary.state.turns)),
         ("tokens in", f"{usage.input_tokens} ({usage.cached_tokens} of them cached)"),
         ("tokens out", str(usage.output_tokens)),
+        ("cost", _cost(usage)),
     )
     return _table(rows)
+
+
+def _cost(usage: Usage) -> str:
+    if usage.known_cost_usd is None:
+        return "not known: providers in ~/.odek/config.json can hold the model's prices"
+    unknown = usage.input_tokens + usage.output_tokens - usage.priced_tokens
+    return render_usd(usage.cost_usd) + (f", and {unknown} tokens whose price is not known" if unknown else "")
 
 
 def render_help(commands: Mapping[str, str]) -> str:

@@ -208,6 +208,11 @@ class LimitSettings(OptionGroup):
         "limits.max_output_tokens", "Tokens that the model may write for a task", flag="--max-output-tokens",
         metavar="N",
     )  # fmt: skip
+    cost_usd = Option[float | None](
+        "limits.max_cost_usd", Decimal(0.0001, 1_000_000), "USD that a task may cost, at the prices in providers",
+        default=None, flag="--max-cost-usd", metavar="USD", commands=(*_TASKS, "mcp"), group="limits",
+        project=ProjectRule.CAN_LOWER,
+    )  # fmt: skip
 
 
 def _subagent(name: str, kind: Kind[int], text: str, *, default: int, env: tuple[str, ...] = ()) -> Option[int]:
@@ -451,7 +456,7 @@ OPTIONS: tuple[Option[Any], ...] = tuple(
 BY_KEY: dict[str, Option[Any]] = {option.key: option for option in OPTIONS}
 
 RESERVED = (
-    "embedding", "guard", "limits.max_cost_usd", "limits.input_cost_per_million_usd",
+    "embedding", "guard", "limits.input_cost_per_million_usd",
     "limits.output_cost_per_million_usd", "maintenance", "mcp_servers", "memory", "schedules",
     "sessions", "skills", "telegram", "tool_progress", "tool_progress_cleanup", "transcription",
     "trusted_proxies", "vision", "web_search",

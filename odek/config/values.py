@@ -61,7 +61,7 @@ class Kind(Generic[T_co]):
         """Return the value that drops what weaker layers say; only texts and lists have one."""
         raise NotImplementedError
 
-    def limit(self, value: object) -> int:
+    def limit(self, value: object) -> float:
         """Return how much a limit allows, to be compared with another of the same option."""
         raise NotImplementedError
 
@@ -120,13 +120,23 @@ class Whole(Kind[int]):
 
 
 class Decimal(Kind[float]):
-    """A number, which only a flag can give."""
+    """A number."""
 
     name = "float"
-    schema: Mapping[str, object] = {"type": "number"}
 
     def __init__(self, minimum: float, maximum: float) -> None:
         self._bounds = minimum, maximum
+        self.schema = {"type": "number", "minimum": minimum, "maximum": maximum}
+
+    def from_json(self, raw: object, origin: str) -> float | None:
+        if raw is None:
+            return None
+        if isinstance(raw, bool) or not isinstance(raw, int | float):
+            raise _mistyped("a number", described(raw), origin)
+        return float(_in_range(raw, self._bounds, origin))
+
+    def limit(self, value: object) -> float:
+        return cast("float", value)
 
     def from_text(self, text: str, origin: str) -> float:
         if not _DECIMAL.fullmatch(text):

@@ -59,13 +59,24 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    """of the input tokens"""
+    priced_tokens: int = 0
+    """how many tokens, in and out, `cost_usd` is for: those whose price is known"""
+    cost_usd: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            priced_tokens=self.priced_tokens + other.priced_tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
         )
+
+    @property
+    def known_cost_usd(self) -> float | None:
+        """None: no price was known"""
+        return self.cost_usd if self.priced_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ def header_line(header: Header) -> bytes:
 def state_line(state: State) -> bytes:
     """Return the line that ends a write."""
     fields: dict[str, Any] = {"updated_at": state.updated_at, "turns": state.turns, "model": state.model}
-    fields |= {"cwd": state.cwd, "usage": usage_fields(state.usage)}
+    fields |= {"cwd": state.cwd, "usage": usage_fields(state.usage) | _cost_fields(state.usage)}
     fields |= {"server": state.server} if state.server else {}
     head = state.receipts
     return to_line(
@@ -343,7 +343,11 @@ def read_sandbox(fields: Mapping[str, Any]) -> bool:
 def read_usage(value: object) -> Usage:
     """Return token counts; what is missing or not a count is 0."""
     counts = value if isinstance(value, dict) else {}
-    return Usage(**{key: counts[key] for key in usage_fields(Usage()) if type(counts.get(key)) is int})
+    usage = Usage(**{key: counts[key] for key in usage_fields(Usage()) if type(counts.get(key)) is int})
+    priced, cost = counts.get("priced_tokens"), counts.get("cost_usd")
+    if type(priced) is int and priced > 0 and type(cost) is float and cost >= 0:
+        return replace(usage, priced_tokens=priced, cost_usd=cost)
+    return usage
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:
@@ -353,6 +357,10 @@ def usage_fields(usage: Usage) -> dict[str, int]:
         "output_tokens": usage.output_tokens,
         "cached_tokens": usage.cached_tokens,
     }
+
+
+def _cost_fields(usage: Usage) -> dict[str, float]:
+    return {"priced_tokens": usage.priced_tokens, "cost_usd": float(usage.cost_usd)} if usage.priced_tokens else {}
 
 
 def _redacted_extra(extra: str, redact: Redact) -> str:

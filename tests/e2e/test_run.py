@@ -151,7 +151,8 @@ def test_events_of_a_run_line_by_line(odek: Odek) -> None:
         + usage % (100, 10) + "}",
         '{"event": "turn_ended", "turn": 1, "status": "answered", "error": null, ' + usage % (200, 20)
         + ', "session_' + usage[1:] % (200, 20) + ', "seconds": N}',
-        '{"event": "finished", "answer": "bye", "iterations": 2, ' + usage % (200, 20) + ', "refused": []}',
+        '{"event": "finished", "answer": "bye", "iterations": 2, ' + usage % (200, 20)
+        + ', "refused": [], "cost_usd": null}',
     ]  # fmt: skip
     pieces = [json.loads(line)["text"] for line in lines if line.startswith('{"event": "text"')]
     assert "".join(pieces) == "sobye"

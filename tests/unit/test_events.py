@@ -106,6 +106,18 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
                 "iterations": 4,
                 "usage": USAGE,
                 "refused": [{"class": "network_egress", "count": 2}],
+                "cost_usd": None,
+            },
+        ),
+        (
+            Finished(answer="a", usage=Usage(input_tokens=2, priced_tokens=2, cost_usd=0.1 + 0.2), iterations=1),
+            {
+                "event": "finished",
+                "answer": "a",
+                "iterations": 1,
+                "usage": {"input_tokens": 2, "output_tokens": 0, "cached_tokens": 0},
+                "refused": [],
+                "cost_usd": 0.3,
             },
         ),
     ],

@@ -212,7 +212,8 @@ LINES = (
     '"<untrusted_content_0123456789abcdef source=\\"$ make\\">\\none\\u00fc\\n\\n+added\\n-removed\\n'
     '</untrusted_content_0123456789abcdef>\\nexit code: 2"}',
     '{"event": "warning", "text": "careful\\u00fc"}',
-    '{"event": "finished", "answer": "done\\u00fc", "iterations": 2, "usage": ' + USAGE + ', "refused": []}',
+    '{"event": "finished", "answer": "done\\u00fc", "iterations": 2, "usage": ' + USAGE + ', "refused": [], '
+    '"cost_usd": null}',
 )
 STARTED, ENDED = (
     TurnStarted(turn=1, text="t", files=(), at="2026-07-15T00:00:00Z"),

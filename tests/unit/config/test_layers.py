@@ -280,10 +280,22 @@ def test_keys_of_other_programs_are_the_weakest_layer() -> None:
     }
 
 
-def test_limits_of_cost_are_kept_for_later_and_not_a_projects() -> None:
-    layer = _file({"limits": {"max_cost_usd": 1, "max_tool_calls": 5}}, Source.PROJECT)
-    assert layer.values == {"limits.max_tool_calls": Value(value=5, origin="./odek.json")}
-    assert (layer.unused, layer.unknown) == (("limits.max_cost_usd",), ())
+def test_limit_of_cost_may_be_a_projects_and_prices_may_not() -> None:
+    """R-232"""
+    limits = {"max_cost_usd": 1, "max_tool_calls": 5, "input_cost_per_million_usd": 0}
+    layer = _file({"limits": limits, "providers": {}}, Source.PROJECT)
+    assert layer.values == {
+        "limits.max_tool_calls": Value(value=5, origin="./odek.json"),
+        "limits.max_cost_usd": Value(value=1.0, origin="./odek.json"),
+    }
+    assert (layer.unused, layer.unknown) == (("limits.input_cost_per_million_usd", "providers"), ())
+
+
+@pytest.mark.parametrize("bad", ["1", True, 0, -1, 1e7, [1]])
+def test_limit_of_cost_is_a_number(bad: object) -> None:
+    """R-232, R-13"""
+    with pytest.raises(ConfigError, match=r"~/\.odek/config\.json: limits\.max_cost_usd"):
+        _file({"limits": {"max_cost_usd": bad}}, Source.GLOBAL)
 
 
 def test_variable_from_the_secret_file_says_so() -> None:

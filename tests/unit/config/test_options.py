@@ -81,7 +81,8 @@ def test_row_is_well_formed(option: object) -> None:
         (
             "run",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
-            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
+            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
+            "--system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
@@ -89,7 +90,8 @@ def test_row_is_well_formed(option: object) -> None:
         (
             "repl",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
-            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
+            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
+            "--system --no-agents "
             "--no-color --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
@@ -97,7 +99,8 @@ def test_row_is_well_formed(option: object) -> None:
         (
             "continue",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
-            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
+            "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
+            "--system --no-agents "
             "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
@@ -114,7 +117,8 @@ def test_row_is_well_formed(option: object) -> None:
         (
             "mcp",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
-            "--max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents "
+            "--max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
+            "--system --no-agents "
             "--no-color --tool --no-tool --sandbox --sandbox-image --sandbox-network --sandbox-networks "
             "--sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git --sandbox-memory "
             "--sandbox-cpus --sandbox-tmp-size --sandbox-user",

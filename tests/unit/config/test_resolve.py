@@ -44,6 +44,7 @@ SPECIAL: dict[str, tuple[object, object]] = {
     "subagent.max_concurrency": (4, 2),
     "serve.addr": ("127.0.0.1:1", "127.0.0.1:2"),
     "serve.idle_seconds": (90, 60),
+    "limits.max_cost_usd": (1.5, 0.5),
 }
 
 
