@@ -109,7 +109,7 @@ def read_engine(info: Mapping[str, Any]) -> Engine:
         rootless=any(option.startswith("name=rootless") for option in options),
         remapped=any(option.startswith("name=userns") for option in options),
         unfiltered=filter_of(info) is None,
-        own_filter=not podman and takes_own_profile(info),
+        own_filter=takes_own_profile(info),
         unenforced=tuple(setting for key, setting in _CONTROLLERS if info.get(key) is False),
     )
 

@@ -11,6 +11,9 @@ from typing import Any
 NOTICE = "Emulate Docker CLI using podman."
 """begins a line that the package's wrapper prints on stderr at every call"""
 
+_PACKAGED_PROFILE = "/usr/share/containers/seccomp.json"
+"""podman's own filter of system calls; any other file is an operator's"""
+
 
 def docker_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what `info` says as Docker would; podman's is told by "Client": "podman"."""
@@ -21,10 +24,13 @@ def docker_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
     security = security if isinstance(security, Mapping) else {}
     controllers = host.get("cgroupControllers")
     controllers = controllers if isinstance(controllers, list) else []
-    options = (("name=seccomp", "seccompEnabled"), ("name=rootless", "rootless"))
+    profile = security.get("seccompProfilePath")
+    profile = "default" if profile in (None, "", _PACKAGED_PROFILE) else str(profile)
+    options = ((f"name=seccomp,profile={profile}", "seccompEnabled"), ("name=rootless", "rootless"))
     return {
         "Client": "podman",
         "Name": host.get("hostname", ""),
+        "Architecture": host.get("arch", ""),
         "CgroupVersion": str(host.get("cgroupVersion", "")).removeprefix("v"),
         "SecurityOptions": [option for option, key in options if security.get(key) is True],
         "PidsLimit": "pids" in controllers,

@@ -245,7 +245,7 @@ while read -r _ _ _ root point options rest; do
     "$work"/*) below="$below $point" ;;
     esac
     case $type in overlay | proc | sysfs | tmpfs | devpts | mqueue | cgroup | cgroup2 | fuse-overlayfs | btrfs | zfs | aufs) continue ;; esac
-    case $point in / | "$work" | /etc/resolv.conf | /etc/hostname | /etc/hosts | /proc/* | /sbin/docker-init | /dev/init | /run/.containerenv | /dev/console) ;;
+    case $point in / | "$work" | /etc/resolv.conf | /etc/hostname | /etc/hosts | /proc/* | /sbin/docker-init | /dev/init | /run/podman-init | /run/.containerenv | /dev/console) ;;
     *) case " $volumes" in *" $point "*) ;; *) unexpected="$unexpected $point" ;; esac ;;
     esac
 done </proc/self/mountinfo

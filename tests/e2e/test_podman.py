@@ -112,3 +112,18 @@ def test_networks_are_refused_on_podman(podman: Podman, on_podman: Odek) -> None
     done = on_podman.run("run", *flags, "a task", env={"PATH": podman.path})
     assert (done.code, done.stdout) == (1, "")
     assert "networks cannot be attached to a sandbox of podman's" in done.stderr
+
+
+def test_nothing_is_open_in_its_sandbox(podman: Podman, odek: Odek) -> None:
+    """`odek sandbox verify` on another engine; podman refuses a bound on the number of files in a tmpfs."""
+    folder = odek.home / ".odek"
+    folder.mkdir(mode=0o700)
+    (folder / "config.json").write_text(json.dumps({"sandbox_image": IMAGE}))
+    (folder / "config.json").chmod(0o600)
+    done = odek.run("sandbox", "verify", "--json", env={"PATH": podman.path})
+    assert done.code in (0, 1), done.stderr
+    report = json.loads(done.stdout)
+    assert {each["id"]: each["seen"] for each in report["verdicts"] if each["status"] == "OPEN"} == {
+        "tmp.inodes": "no number"
+    }
+    assert podman.containers() == []

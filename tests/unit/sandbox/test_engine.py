@@ -39,6 +39,11 @@ def said(info: object) -> Any:
     return completed(stdout=json.dumps(info))
 
 
+def podman_with(profile: str) -> dict[str, Any]:
+    security = {**PODMAN["host"]["security"], "seccompProfilePath": profile}
+    return {**PODMAN, "host": {**PODMAN["host"], "security": security}}
+
+
 @pytest.mark.parametrize(
     ("info", "engine"),
     [
@@ -46,8 +51,10 @@ def said(info: object) -> Any:
         (ROOTLESS, Engine(rootless=True, unenforced=(CPUS,))),
         (ROOTLESS_V1, Engine(rootless=True, unenforced=LIMITS)),
         (REMAPPED, Engine(remapped=True)),
-        (PODMAN, Engine(podman=True)),
-        (PODMAN_ROOTLESS_V1, Engine(podman=True, rootless=True, unenforced=LIMITS)),
+        (PODMAN, Engine(podman=True, own_filter=True)),
+        (podman_with("/usr/share/containers/seccomp.json"), Engine(podman=True, own_filter=True)),
+        (podman_with("/etc/containers/seccomp.json"), Engine(podman=True)),
+        (PODMAN_ROOTLESS_V1, Engine(podman=True, rootless=True, own_filter=True, unenforced=LIMITS)),
         (PODMAN_SERVICE, Engine(service=True)),
         ({"Name": "vm"}, Engine(unfiltered=True)),
         ({"SecurityOptions": None, "Plugins": None}, Engine(unfiltered=True)),

@@ -59,3 +59,13 @@ def test_capabilities_that_are_not_told_are_not_taken_as_dropped(missing: str) -
 def test_notice_of_the_wrapper_is_not_repeated() -> None:
     notice = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n"
     assert docker_output(completed(stderr=f"{notice}Error: no such thing\n")) == "Error: no such thing"
+
+
+def test_filter_of_system_calls_is_the_file_that_was_given() -> None:
+    """S-5: podman shows its name, where Docker shows what is in it."""
+    spec = replace(PODMAN_SPEC, seccomp_file="/home/user/.odek/seccomp-1.json")
+    for option, wrong in (("/home/user/.odek/seccomp-1.json", False), ("/etc/seccomp.json", True), ("", True)):
+        shown = podman_inspect(inspected(spec))
+        shown["HostConfig"]["SecurityOpt"] = ["no-new-privileges", f"seccomp={option}"]
+        found = inspect_mismatches(docker_inspect(shown), spec, nonce=NONCE)
+        assert any("filter of system calls" in each for each in found) is wrong
