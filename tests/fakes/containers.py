@@ -67,7 +67,7 @@ def inspected(spec: SandboxSpec, *, name: str = "odek-7-1", nonce: str = NONCE) 
             "NanoCpus": spec.limits.nano_cpus or 0,
             "PidMode": "",
             "IpcMode": "private",
-            "SecurityOpt": ["no-new-privileges"],
+            "SecurityOpt": ["no-new-privileges", *_given_filter(spec)],
             "Dns": [] if spec.networks.internet else ["0.0.0.0"],
             "Tmpfs": dict(tmpfs_mounts(spec)),
             "Mounts": [
@@ -106,3 +106,8 @@ def answer(
 def call_of(client: FakePending) -> str:
     """Return the mark of the call."""
     return next(word.partition("=")[2] for word in client.args if word.startswith("ODEK_CALL="))
+
+
+def _given_filter(spec: SandboxSpec) -> list[str]:
+    """podman shows the file that it was given; Docker what is in it, which most tests go without"""
+    return [f"seccomp={spec.seccomp_file}"] if spec.engine.podman and spec.seccomp_file else []

@@ -24,6 +24,7 @@ from odek.app.environment import render_sandbox
 from odek.app.project_approval import approval_request
 from odek.app.sandbox import SandboxPlan, plan_sandbox, prepare_sandbox, start_prepared, start_sandbox
 from odek.app.sandbox_request import SandboxRequest
+from odek.app.seccomp_file import profile_path
 from odek.approval.request import digest
 from odek.config.options import ProjectRule
 from odek.config.resolve import Override, project_overrides
@@ -229,7 +230,7 @@ def test_commands_run_as_who_the_engine_takes_for_the_user(
 ) -> None:
     """R-31, D-13, B11: in a rootless engine that is uid 0; who asks for another user gets that one."""
     engine = read_engine(docker_info(info))
-    spec = setup.spec(user=user, engine=engine)
+    spec = setup.spec(user=user, engine=engine, seccomp_file=profile_path(engine, setup.host))
     shown = inspected(spec, name="odek-1-1", nonce=NONCE)
     setup.docker.on("info", stdout=json.dumps(info))
     setup.docker.on("inspect", stdout=json.dumps([podman_inspect(shown) if engine.podman else shown]))
