@@ -325,6 +325,25 @@ def start_watcher(script: str, *args: str, env: Mapping[str, str]) -> Running | 
         return None
 
 
+def start_detached(argv: tuple[str, ...], *, env: Mapping[str, str]) -> None:
+    """Start a program that lives on without this process, as a browser; what it prints goes nowhere.
+
+    Raises ExecutableMissing.
+    """
+    try:
+        subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(env),
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _not_started(argv, error) from error
+
+
 def run_attached(argv: tuple[str, ...], *, env: Mapping[str, str]) -> int:
     """Run `argv` on this process's own terminal or streams and return its exit status.
 

@@ -93,6 +93,16 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
         _leave(number)
 
 
+def leave_within(seconds: float, code: int) -> None:
+    """End this process with `code` when it has not ended by itself after `seconds`; the leases do the rest."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        os._exit(code)
+
+    signal.signal(signal.SIGALRM, leave)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 def _leave_unheard(_number: int, _frame: FrameType | None) -> None:
     if _turn is not None and not _turn.heard:
         _leave(_latest[0])

@@ -144,7 +144,7 @@ def _config(service: Service, ask: Ask) -> Response:
 
 
 def _sessions(service: Service, ask: Ask) -> Response:
-    limit = fields.read_number(ask.query, "limit", default=50, least=1, most=500)
+    limit = fields.read_number(ask.query, "limit", default=50, least=1, most=200)
     return json_response(service.live.list(limit, ask.query.get("before"), ask.query.get("q", "")))
 
 
@@ -158,7 +158,7 @@ def _snapshot(service: Service, ask: Ask) -> Response:
 
 def _entries(service: Service, ask: Ask) -> Response:
     before = fields.read_number(ask.query, "before", default=0, least=1, most=10**9 - 1) or None
-    limit = fields.read_number(ask.query, "limit", default=100, least=1, most=1000)
+    limit = fields.read_number(ask.query, "limit", default=100, least=1, most=2000)
     return json_response(service.live.entries(ask.session, before, limit))
 
 

@@ -61,6 +61,9 @@ class Application(Protocol):
     def failed(self, error: Exception) -> None:
         """Take note of a bug."""
 
+    def answered(self, head: Head, status: int, peer: str) -> None:
+        """Take note of an answer."""
+
 
 class Server:
     """Listens from the moment it is made; `start` begins to accept."""
@@ -145,7 +148,7 @@ class _Exchange:
     peer: str
     mark: Callable[..., None]
     """notes whether the client is being waited for"""
-    without_body: bool = False
+    head: Head | None = None
     keep_alive: bool = False
 
     def run(self) -> bool:
@@ -161,8 +164,14 @@ class _Exchange:
             except Exception as error:
                 self.app.failed(error)
                 call, response, self.keep_alive = None, error_response(_BUG), False
+            if self.head is not None:
+                self.app.answered(self.head, response.status, self.peer)
             keep_alive = self.keep_alive and not response.streams
-            self.wire.send(render(response, keep_alive=keep_alive, without_body=self.without_body))
+            self.wire.send(
+                render(
+                    response, keep_alive=keep_alive, without_body=self.head is not None and self.head.method == "HEAD"
+                )
+            )
             if call is not None and response.streams:
                 call.stream(self.wire)
             return keep_alive
@@ -170,7 +179,7 @@ class _Exchange:
     def _carry_out(self, stack: ExitStack) -> tuple[Call, Response]:
         self.mark(waiting=True)
         head = parse_head(self.wire.read_head())
-        self.without_body = head.method == "HEAD"
+        self.head = head
         length = body_length(head)
         is_awaited = require_expectation(head)
         # after an answer to a request whose body was not read, nothing on this connection can be made sense of

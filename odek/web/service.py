@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from odek.text import visible
 from odek.web import guard
 from odek.web.errors import Refused
 from odek.web.fields import parse_object
@@ -47,6 +48,7 @@ class Service:
     """one line for the operator; called in any thread"""
     show_bug: Callable[[Exception], None]
     on_login: Callable[[], None] = lambda: None
+    logs_requests: bool = False
     pages: PageFiles = field(default_factory=PageFiles)
     streams: Streams = field(default_factory=Streams)
     is_stopping: bool = False
@@ -83,6 +85,10 @@ class Service:
 
     def failed(self, error: Exception) -> None:
         self.show_bug(error)
+
+    def answered(self, head: Head, status: int, peer: str) -> None:
+        if self.logs_requests:  # without the query, headers and bodies
+            self.log(f"{peer} {visible(head.method)} {visible(head.path)} {status}")
 
     def log_in(self, token: str, *, secure: bool) -> Response:
         browser = self.logins.log_in(token)

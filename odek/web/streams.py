@@ -55,6 +55,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._closed = threading.Condition(self._lock)
         self._open: list[Stream] = []
 
     def open(self, browser: str) -> Stream | None:
@@ -76,6 +77,12 @@ class Streams:
         with self._lock:
             if stream in self._open:
                 self._open.remove(stream)
+                self._closed.notify_all()
+
+    def wait_until_closed(self, timeout_s: float) -> None:
+        """Wait until no stream is open, for so long at most."""
+        with self._closed:
+            self._closed.wait_for(lambda: not self._open, timeout_s)
 
     def close_all_of(self, browser: str) -> None:
         """End the streams of a browser that has logged out."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from odek.app.attachments import FILE_LIMIT_BYTES, Attachment
 from odek.errors import StateFileError
 from odek.operator_home import OperatorHome
-from odek.state import StateFolder
 from odek.text import visible
 from odek.web.errors import Refused
+from odek.web.private_folder import PrivateFolder
 
 FOLDER = "uploads"
 WAITING_LIMIT_BYTES = 64 << 20
@@ -39,44 +39,6 @@ class _Upload:
     since: float
     waits: bool = True
     """whether no message has taken it"""
-
-
-class UploadFolder(StateFolder):
-    """One folder below ~/.odek/uploads: what a StateFolder can do, and names and removal."""
-
-    def __init__(self, where: OperatorHome, *names: str) -> None:
-        super().__init__(where, parts=(FOLDER, *names))
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of all that is in it; none when it is missing. Raises OSError and StateFileError."""
-        with suppress(FileNotFoundError), self._opened() as folder:
-            return tuple(sorted(os.listdir(folder)))
-        return ()
-
-    def age_s(self, name: str, now_s: float) -> float:
-        """Return how long ago `name` was written. Raises OSError and StateFileError."""
-        with self._opened() as folder:
-            return now_s - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
-
-    def remove(self, name: str) -> None:
-        """Remove the file `name`. Raises OSError and StateFileError."""
-        with self._opened() as folder:
-            os.unlink(name, dir_fd=folder)
-
-    def remove_folder(self, name: str) -> None:
-        """Remove the empty folder `name`. Raises OSError and StateFileError."""
-        with self._opened() as folder:
-            os.rmdir(name, dir_fd=folder)
-
-    @contextmanager
-    def _opened(self) -> Iterator[int]:
-        folder = self._open_folder(make=False)
-        if folder is None:
-            raise FileNotFoundError(self.path(""))
-        try:
-            yield folder
-        finally:
-            os.close(folder)
 
 
 class Uploads:
@@ -112,7 +74,7 @@ class Uploads:
         """Store a file and return its id, its name in /ctx and its size. Raises Refused."""
         upload_id, cleaned = self._random_hex(16), clean_name(name)
         try:
-            UploadFolder(self._where, browser).write(upload_id, data)
+            self._folder(browser).write(upload_id, data)
         except StateFileError as error:
             raise Refused.because(error, status=507, code="storage") from error
         with self._lock:
@@ -179,17 +141,20 @@ class Uploads:
     def sweep(self, is_session: Callable[[str], bool]) -> None:
         """Remove what servers and sessions that are gone have left behind for an hour."""
         with suppress(StateFileError, OSError):
-            for name in UploadFolder(self._where).names():
+            for name in self._folder().names():
                 if not is_session(name):
                     self._empty(name, older_than_s=KEPT_S)
 
+    def _folder(self, *names: str) -> PrivateFolder:
+        return PrivateFolder(self._where, parts=(FOLDER, *names))
+
     def _give(self, upload_id: str, session_id: str) -> Attachment:
         upload = self._uploads[upload_id]
-        source = UploadFolder(self._where, upload.folder)
+        source = self._folder(upload.folder)
         data = source.read(upload.stored, limit_bytes=FILE_LIMIT_BYTES)
         if data is None or hashlib.sha256(data).hexdigest() != upload.sha256:
             raise Refused(422, "upload", "a file is not what it was", "upload it again")
-        target = UploadFolder(self._where, session_id)
+        target = self._folder(session_id)
         if upload.folder != session_id:
             stored = unused_name(upload.name, target.names())
             target.write(stored, data)
@@ -202,16 +167,16 @@ class Uploads:
 
     def _remove(self, upload: _Upload) -> None:
         with suppress(StateFileError, OSError):
-            UploadFolder(self._where, upload.folder).remove(upload.stored)
-            UploadFolder(self._where).remove_folder(upload.folder)
+            self._folder(upload.folder).remove(upload.stored)
+            self._folder().remove_folder(upload.folder)
 
     def _empty(self, folder: str, *, older_than_s: float | None) -> None:
         with suppress(StateFileError, OSError):
-            within = UploadFolder(self._where, folder)
+            within = self._folder(folder)
             for name in within.names():
                 if older_than_s is None or within.age_s(name, self._clock()) >= older_than_s:
                     within.remove(name)
-            UploadFolder(self._where).remove_folder(folder)
+            self._folder().remove_folder(folder)
 
 
 def clean_name(name: str) -> str:

@@ -70,7 +70,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "threading": (
         *("cancel.py", "cli/spinner.py", "agent/budget.py", "agent/calls.py", "model/transport.py"),
         *("app/workspace.py", "app/prepared_sandboxes.py"),
-        *("sandbox/container/spares.py", "session/receipts.py", "web/"),
+        *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/commands/serve.py"),
     ),
     "asyncio": (),
     "pickle": (),
