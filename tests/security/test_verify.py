@@ -12,14 +12,15 @@ from fakes.model_server import ModelServer, text
 from support.docker_engine import Engine
 from support.odek_process import Odek, Outcome
 from support.sandboxes import Boxes, OddImages
-from support.weakened_sandbox import PROTECTIONS, Proof, without_option
+from support.weakened_sandbox import PROTECTIONS, Proof, in_words_with
 
 from odek.sandbox import probes
 from odek.sandbox.probes import Circumstances, Verdict, read_verdicts, render_script
 from odek.sandbox.spec import Limits
 
 BODY = Path(probes.__file__).with_name("probes.sh").read_text()
-PROTECTIONS.setdefault("private cgroups", without_option("--cgroupns "))
+PROTECTIONS.setdefault("private cgroups", in_words_with("private", "private", "host"))
+PROTECTIONS.setdefault("no core dumps", in_words_with("core=", "core=0", "core=-1"))
 
 # protection that is taken away → the probes that must say so
 FOUND_BY = {
@@ -35,6 +36,10 @@ FOUND_BY = {
     "process limit": {"limits.pids"},
     "network none": {"net.interfaces", "net.routes"},
     "read-only": {"workspace.readonly"},
+    "no resolver": {"net.resolver"},
+    "private cgroups": {"cgroup.namespace"},
+    "no core dumps": {"limits.core"},
+    "tmpfs": {"tmp.noexec", "tmp.size", "tmp.inodes"},
 }
 
 
