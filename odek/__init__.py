@@ -31,6 +31,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     agent/             the loop, the calls of a turn, the system prompt
     mcp/               the Model Context Protocol: its messages, for both sides of a connection
     app/               one run, from its settings to a conversation: the composition root
+    mcp_server/        `odek mcp`: the tools of the sandbox for clients of that protocol
     web/               odek serve: live sessions, and the HTTP server that shows them to a browser
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits

@@ -19,6 +19,7 @@ COMMANDS = {
     "run": ("odek.cli.commands.run", "do one task and print the answer"),
     "continue": ("odek.cli.commands.continue_", "go on with a session"),
     "repl": ("odek.cli.commands.repl", "talk with the agent, turn by turn"),
+    "mcp": ("odek.cli.commands.mcp", "give MCP clients a shell in the sandbox, on stdin and stdout"),
     "session": ("odek.cli.commands.sessions", "list, show, export, shorten and delete sessions"),
     "demo": ("odek.cli.commands.demo", "see the agent fix a failing test in a real sandbox; needs no key"),
     "config": ("odek.cli.commands.config", "show the settings in force, or their schema"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -84,8 +84,11 @@ class Response:
 Message = Request | Notification | Response
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
-    """Return `message` as its line: ASCII, so that no reader can stumble over an encoding or a line separator."""
+def encode(message: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
+    """Return a message, or the list of answers to a batch, as its line.
+
+    It is ASCII, so that no reader can stumble over an encoding or a line separator.
+    """
     return json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 

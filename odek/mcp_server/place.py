@@ -1,0 +1,146 @@
+"""The place where calls are carried out: prepared when odek starts, opened by the first call that needs it (R-171).
+
+A client starts a second copy of a server to see what it offers, and never uses it: that costs no container. What
+fails is tried again by a later call, five seconds later at the earliest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event, Lock
+
+from odek.app.config import Config
+from odek.app.isolation import CommandProfile, decide_sandbox
+from odek.app.runtime import Runtime
+from odek.app.sandbox import PreparedSandbox, SandboxPlan, plan_sandbox, prepare_sandbox
+from odek.app.workspace import Workspace, open_workspace
+from odek.cancel import CancelToken
+from odek.errors import UsageError
+from odek.mcp_server.background import Background
+from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.errors import SandboxLost
+
+RETRY_S = 5.0
+
+
+class Place:
+    """One workspace at a time, for all calls of the process; may be used by several threads."""
+
+    def __init__(
+        self,
+        profile: CommandProfile,
+        config: Config,
+        runtime: Runtime,
+        *,
+        changed: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`changed` is called, in any thread, when it is known better what the place is."""
+        self.config = config
+        self.runtime = runtime
+        self.decision = decide_sandbox(profile, config.settings)
+        self._profile = profile
+        self._changed = changed
+        self._clock = clock
+        self._token = CancelToken()
+        self._lock = Lock()
+        self._prepared: Background[PreparedSandbox] | None = None
+        self._opening: Background[Workspace] | None = None
+        self._failed_s = 0.0
+        """when the last opening failed"""
+        self._plan: SandboxPlan | None = None
+        self._facts: ContainerFacts | None = None
+        """of the container, or of the one that is planned"""
+        self._planned = Event()
+
+    def prepare(self) -> None:
+        """Begin to make ready what a start needs; returns at once."""
+        with self._lock:
+            self._prepare()
+
+    def facts(self, *, timeout_s: float) -> ContainerFacts | None:
+        """Return what the container is, or will be; None where that is not known in time, and on the host."""
+        if self.decision.sandboxed:
+            self._planned.wait(timeout_s)
+        return self._facts
+
+    def workspace(self) -> Workspace:
+        """Return the workspace, open; waits for that. Raises OdekError."""
+        with self._lock:
+            if self._opening is None or (self._opening.failed and self._clock() >= self._failed_s + RETRY_S):
+                self._opening = Background(self._open, self._token)
+            opening = self._opening
+        return opening.wait()
+
+    def is_open(self) -> bool:
+        """Return whether there is a workspace at present."""
+        opening = self._opening
+        return opening is not None and opening.done and not opening.failed
+
+    def lost(self, workspace: Workspace, error: SandboxLost) -> SandboxLost:
+        """Close a workspace whose container is gone, once; return `error` with its cause. The next call opens one."""
+        explained = workspace.explain_loss(error)
+        self._drop(workspace)
+        return explained
+
+    def restart(self) -> Workspace:
+        """Return a new workspace; what is at work in the old one ends. Raises OdekError."""
+        if not self.decision.sandboxed:
+            raise UsageError("commands run on this host; there is no sandbox to start again")
+        with self._lock:
+            opening = self._opening
+        if opening is not None and not opening.failed:
+            self._drop(opening.wait())
+        return self.workspace()
+
+    def close(self) -> None:
+        """End the workspace, and what is being made ready."""
+        self._token.cancel()
+        with self._lock:
+            opening, prepared = self._opening, self._prepared
+        for work in (opening, prepared):
+            if work is not None:
+                work.join(RETRY_S)
+        if opening is not None and opening.done and not opening.failed:
+            opening.wait().close()
+
+    def _drop(self, workspace: Workspace) -> None:
+        with self._lock:
+            opening = self._opening
+            if opening is None or not opening.done or opening.failed or opening.wait() is not workspace:
+                return  # another call was quicker
+            self._opening = None
+        workspace.close()
+
+    def _prepare(self) -> Background[PreparedSandbox] | None:
+        if self.decision.sandboxed and (self._prepared is None or self._prepared.failed):
+            self._prepared = Background(self._make_ready, self._token)
+        return self._prepared
+
+    def _make_ready(self) -> PreparedSandbox:
+        runtime = self.runtime
+        plan = plan_sandbox(self.config, runtime)
+        for look_up in plan.before_approval:
+            look_up()
+        self._facts = plan.facts(name=f"odek-{runtime.host.pid}-1")
+        self._planned.set()
+        self._changed()
+        return prepare_sandbox(plan)
+
+    def _open(self) -> Workspace:
+        try:
+            with self._lock:
+                preparing = self._prepare()
+            prepared = preparing.wait() if preparing is not None else None
+            workspace = open_workspace(self._profile, self.config, self.runtime, prepared=prepared)
+        except BaseException:
+            self._failed_s = self._clock()
+            with self._lock:
+                self._prepared = None  # the next try looks at everything anew
+            raise
+        if workspace.facts is not None and workspace.facts != self._facts:
+            self._facts = workspace.facts
+            self._planned.set()
+            self._changed()
+        return workspace
