@@ -54,6 +54,8 @@ def attack(container: Container, settings: Settings, *, hit_limits: bool) -> tup
         readonly=settings.sandbox.readonly,
         hit_limits=hit_limits,
         volumes=tuple(volume.target for volume in container.spec.volumes),
+        memory_limited=container.spec.limits.memory_bytes is not None,
+        cpu_limited=container.spec.limits.nano_cpus is not None,
     )
     script = render_script(read_packaged("odek.sandbox", "probes.sh").decode(), circumstances)
     done = container.run(script, timeout_s=ATTACK_TIMEOUT_S)

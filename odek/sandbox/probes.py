@@ -76,6 +76,8 @@ class Circumstances:
     """whether the limits are to be reached, which takes seconds"""
     volumes: tuple[str, ...] = ()
     """where volumes that were asked for are mounted"""
+    memory_limited: bool = False
+    cpu_limited: bool = False
 
 
 def _probes(promise: str, **claims: str) -> tuple[Probe, ...]:
@@ -119,6 +121,8 @@ INSIDE: tuple[Probe, ...] = (
         limits__oom="protection against the memory killer cannot be had",
         limits__core="no core dumps",
         limits__pids="the number of processes is limited",
+        limits__memory="a memory limit that was asked for is in force",
+        limits__cpu="a processor limit that was asked for is in force",
         tmp__noexec="no program runs from /tmp",
         tmp__nosuid="/tmp is mounted nosuid",
         tmp__nodev="/tmp is mounted nodev",
@@ -167,8 +171,6 @@ INSIDE: tuple[Probe, ...] = (
         workspace__options="how the workspace is mounted",
         workspace__path="whether the folder's place on the host can be read",
         image__writable="folders of the image that commands can write; they end with the container",
-        limits__memory="the memory limit",
-        limits__cpu="the processor limit",
         leak__dmi="what can be read of this machine's make",
         leak__modules="whether the kernel's modules are listed",
         leak__partitions="whether the machine's disks are listed",
@@ -360,6 +362,8 @@ def render_script(body: str, circumstances: Circumstances) -> str:
         "networks": circumstances.networks,
         "readonly": circumstances.readonly,
         "hit_limits": circumstances.hit_limits,
+        "memory_asked": circumstances.memory_limited,
+        "cpu_asked": circumstances.cpu_limited,
     }
     lines = [f"{name}={'1' if value else ''}" for name, value in settings.items()]
     lines.append(f"volumes={shlex.quote(' '.join((*circumstances.volumes, '')))}")

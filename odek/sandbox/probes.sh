@@ -142,12 +142,22 @@ max) report limits.pids OPEN "no limit" ;;
 *) report limits.pids ok "$pids" ;;
 esac
 case $memory in
-max | 9223372036* | "") memory= && report limits.memory info "none: all of this machine's memory" ;;
-*) report limits.memory info "$memory bytes" ;;
+max | 9223372036* | "")
+    memory=
+    if [ -n "$memory_asked" ]; then
+        report limits.memory OPEN "no limit is seen"
+    else
+        report limits.memory info "none: all of this machine's memory"
+    fi
+    ;;
+*) report limits.memory ok "$memory bytes" ;;
 esac
 case $cpu in
-max | -1 | "") cpu= && report limits.cpu info none ;;
-*) report limits.cpu info "$cpu µs of each period" ;;
+max | -1 | "")
+    cpu=
+    if [ -n "$cpu_asked" ]; then report limits.cpu OPEN "no limit is seen"; else report limits.cpu info none; fi
+    ;;
+*) report limits.cpu ok "$cpu µs of each period" ;;
 esac
 
 # --- file systems in memory

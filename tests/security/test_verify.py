@@ -12,7 +12,7 @@ from fakes.model_server import ModelServer, text
 from support.docker_engine import Engine
 from support.odek_process import Odek, Outcome
 from support.sandboxes import Boxes, OddImages
-from support.weakened_sandbox import PROTECTIONS, Proof, in_words_with
+from support.weakened_sandbox import PROTECTIONS, Proof, in_words_with, without_option
 
 from odek.sandbox import probes
 from odek.sandbox.probes import Circumstances, Verdict, read_verdicts, render_script
@@ -20,6 +20,7 @@ from odek.sandbox.spec import Limits
 
 BODY = Path(probes.__file__).with_name("probes.sh").read_text()
 PROTECTIONS.setdefault("private cgroups", in_words_with("private", "private", "host"))
+PROTECTIONS.setdefault("processor limit", without_option("--cpus ", "--cpu-period ", "--cpu-quota "))
 PROTECTIONS.setdefault("no core dumps", in_words_with("core=", "core=0", "core=-1"))
 
 # protection that is taken away → the probes that must say so
@@ -63,6 +64,15 @@ def test_a_protection_that_is_missing_is_found(protection: str, proof: Proof) ->
     weak = proof.weakened(protection, readonly=readonly, user=user)
     verdicts = read_verdicts(weak.output(render_script(BODY, circumstances)), circumstances)
     assert FOUND_BY[protection] - set(found_open(verdicts)) == set()
+
+
+def test_a_limit_that_is_missing_is_found(proof: Proof) -> None:
+    """One that was asked for and that the kernel knows nothing of."""
+    asked = Circumstances(networks=False, readonly=False, hit_limits=False, memory_limited=True, cpu_limited=True)
+    limits = Limits(memory_bytes=96 << 20, nano_cpus=500_000_000)
+    weak = proof.weakened("memory limit", "processor limit", user="1000:1000", limits=limits)
+    verdicts = read_verdicts(weak.output(render_script(BODY, asked)), asked)
+    assert {"limits.memory", "limits.cpu"} - set(found_open(verdicts)) == set()
 
 
 @pytest.mark.parametrize("shell", ["busybox", "dash", "bash"])
