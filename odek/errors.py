@@ -43,6 +43,15 @@ class StateFileError(OdekError):
     """A file below ~/.odek that cannot be trusted, read or written."""
 
 
+class StateFileInUse(StateFileError):
+    """A file whose lock another process holds."""
+
+    def __init__(self, message: str, *, hint: str, holder: str) -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
+        """its process ID; "" where that is not known"""
+
+
 class ApprovalDenied(OdekError):
     """The operator said no, or there is no one to ask."""
 

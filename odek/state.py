@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from odek import cancel, safefile, strict_json
-from odek.errors import StateFileError
+from odek.errors import StateFileError, StateFileInUse
 from odek.operator_home import OperatorHome, enter_folder, open_home
 from odek.strict_json import JsonError
 from odek.text import visible
@@ -189,11 +189,37 @@ class StateFolder:
             raise self._failed(name, "locked", error) from error
         return True
 
-    def _busy(self, descriptor: int, name: str) -> StateFileError:
-        holder = os.pread(descriptor, 20, 0).decode("ascii", errors="replace").strip()
+    def holder(self, name: str) -> str | None:
+        """Return the process that holds the lock of `name` ("" where it is not known which), None for none.
+
+        Nothing is made. Raises StateFileError.
+        """
+        folder = self._open_folder(make=False)
+        if folder is None:
+            return None
+        try:
+            descriptor = self._open_file(folder, f"{name}.lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(folder)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _holder_of(descriptor)
+        except OSError as error:
+            raise self._failed(name, "looked at", error) from error
+        finally:
+            os.close(descriptor)
+        return None
+
+    def _busy(self, descriptor: int, name: str) -> StateFileInUse:
+        holder = _holder_of(descriptor)
         by = f"process {visible(holder)}" if holder else "another process"
-        return StateFileError(
-            f'"{visible(self.path(name))}" is in use by {by}', hint="wait for it to end, then try again"
+        return StateFileInUse(
+            f'"{visible(self.path(name))}" is in use by {by}',
+            hint="wait for it to end, then try again",
+            holder=holder,
         )
 
     def _failed(self, name: str, verb: str, error: OSError) -> StateFileError:
@@ -202,6 +228,10 @@ class StateFolder:
             f'"{visible(self.path(name))}" cannot be {verb}: {error.strerror}',
             hint="free some space" if full else "check the disk and the file's mode",
         )
+
+
+def _holder_of(descriptor: int) -> str:
+    return os.pread(descriptor, 20, 0).decode("ascii", errors="replace").strip()
 
 
 def _check_name(name: str) -> None:

@@ -274,14 +274,15 @@ class Conversation:
 
         A conversation on the host has nothing to start again, and a sandbox is never followed by the host.
         """
-        if self.workspace.facts is None:
+        if hasattr(self, "workspace") and self.workspace.facts is None:
             raise UsageError(
                 "commands run on this host; there is no sandbox to start again", hint="/exit, then `odek repl`"
             )
         self.lost = True
-        self.workspace.close()
+        if hasattr(self, "workspace"):
+            self.workspace.close()
         self._profile = replace(self._profile, pinned=True)
-        self._open_workspace(self.agent.messages)
+        self._open_workspace(self.history)
 
     def end_workspace(self) -> None:
         """End the container, and what the person trusts in it; the next `work` makes another."""

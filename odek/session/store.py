@@ -127,6 +127,11 @@ class SessionStore:
         """Return the name of the file that counts for a session, None without any."""
         return next((name for name in _file_names(session_id) if self._folder.exists(name)), None)
 
+    def holder(self, session_id: str) -> str | None:
+        """Return the process that holds a session, see StateFolder.holder. Raises StateFileError."""
+        check_id(session_id)
+        return self._folder.holder(session_id)
+
     def require(self, session_id: str) -> None:
         """Raise StateFileError unless there is something of that id, damaged or not."""
         check_id(session_id)

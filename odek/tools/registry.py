@@ -140,7 +140,7 @@ class Toolbox:
 
     def _prepare(self, call: ToolCall) -> PreparedCall:
         tool = self._tools.get(call.name)
-        prepared = PreparedCall(call=call, tool=tool, title=_title(call.name, ""))
+        prepared = PreparedCall(call=call, tool=tool, title=call_title(call.name, ""))
         if tool is None:
             offered = ", ".join(self._tools) or "none"
             unknown = f'tool "{visible(truncate(call.name, 64))}" not found; the tools are: {offered}'
@@ -148,7 +148,7 @@ class Toolbox:
         try:
             values = parse_arguments(call.arguments)
             subject = next((values[key] for key in tool.title_arguments if isinstance(values.get(key), str)), "")
-            prepared = replace(prepared, title=_title(call.name, subject))
+            prepared = replace(prepared, title=call_title(call.name, subject))
             arguments, ignored = check_arguments(values, tool.parameters)
         except ArgumentError as error:
             return replace(prepared, result=failure(f"invalid arguments: {error}"))
@@ -207,7 +207,7 @@ def render_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _title(name: str, subject: str) -> str:
+def call_title(name: str, subject: str) -> str:
     """Return "shell: make test", or "shell: cd src (+3 lines)"."""
     first, *rest = subject.strip().split("\n")
     title = f"{name}: {first}" if first else name

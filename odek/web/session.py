@@ -1,0 +1,477 @@
+"""One live session: a conversation with its container, its events, its questions, and the thread that they belong to.
+
+All that touches the conversation happens in that thread, one job after the other. Other threads hand in jobs, cancel,
+answer questions, and look at the view. A session that has had nothing to do for a while ends (R-138).
+"""
+
+from __future__ import annotations
+
+import queue
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from odek.app.attachments import Attachment, read_referenced
+from odek.app.config import Config
+from odek.app.conversation import Conversation, prepare_conversation
+from odek.app.isolation import CommandProfile
+from odek.app.prepared_sandboxes import PreparedSandboxes, SandboxChanged
+from odek.app.runtime import Runtime
+from odek.app.stored_sessions import ResumedSession, resume_session
+from odek.approval.card import Person
+from odek.cancel import CancelToken, use_token
+from odek.errors import Cancelled, OdekError, StateFileInUse
+from odek.events import (
+    ApprovalAnswered,
+    ApprovalRequested,
+    Event,
+    Notice,
+    SandboxStarted,
+    Sink,
+    WarningIssued,
+    to_json,
+    usage_fields,
+)
+from odek.events import (
+    SandboxChanged as SandboxState,
+)
+from odek.model.types import Message, Usage
+from odek.redact import Redactor
+from odek.sandbox.argv import SESSION_LABEL
+from odek.sandbox.container.container import Container
+from odek.sandbox.container.facts import ContainerFacts
+from odek.text import visible
+from odek.web.cards import Cards
+from odek.web.errors import Refused
+from odek.web.log import EventLog
+from odek.web.view import View
+
+if TYPE_CHECKING:
+    from odek.session.store import SessionStore
+
+T = TypeVar("T")
+SURFACE = "a web page; the answer is shown as Markdown"
+_SHORT = 13  # characters of an id: the date and a few digits
+_WORDLESS = "(no words; see the files)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What the sessions of one server share."""
+
+    config: Config
+    runtime: Runtime
+    """of the server itself"""
+    runtime_for: Callable[[Sink, Person], Runtime]
+    """the effects of one session"""
+    store: SessionStore
+    redact: Redactor
+    sandboxes: PreparedSandboxes | None
+    """None: commands run on this host"""
+    expected: ContainerFacts | None
+    """what is known of the next container"""
+    take_files: Callable[[Sequence[str], str], tuple[Attachment, ...]]
+    """ids of uploads, and the session that gets them → the files. Raises Refused"""
+    forget_files: Callable[[str], None]
+    """of a session that is deleted"""
+    log: Callable[[str], None]
+    """one line for the operator"""
+    debug: bool
+    """whether a bug is shown with its traceback"""
+
+    @property
+    def profile(self) -> CommandProfile:
+        return CommandProfile(command="serve", never_on_host=True, surface=SURFACE)
+
+
+class Place:
+    """What stays of a session between its lives in this server: its events and its view, for the pages that look."""
+
+    def __init__(self, serving: Serving) -> None:
+        settings = serving.config.settings.serve
+        self.log = EventLog(serving.runtime.random_hex, state=lambda: self.state)
+        self.view = View(serving.redact)
+        self.cards = Cards(
+            log=self.log,
+            limit_s=settings.approval_seconds,
+            facts=lambda: self.view.container,
+            clock=serving.runtime.clock,
+        )
+        self.busy = False
+        """whether a turn or another job is under way; the log's lock is held"""
+        self.live = False
+        self.model = ""
+        """that was chosen for the next life"""
+
+    @property
+    def state(self) -> str:
+        with self.log.lock:
+            if self.cards.open:
+                return "asking"
+            if self.busy:
+                return "working"
+            return "lost" if self.view.lost else "idle"
+
+    def put(self, event: Event) -> None:
+        """Log an event and change the view with it."""
+        if not isinstance(event, (ApprovalRequested, ApprovalAnswered)):  # the cards say it themselves
+            data = to_json(event)
+            with self.log.lock:
+                self.view.take(data)
+                self.log.add(data)
+
+
+class LiveSession:
+    """See the module."""
+
+    def __init__(self, serving: Serving, place: Place, *, on_known: Callable[[LiveSession], None]) -> None:
+        """`on_known` is called when its id is known, before anything happens in it, and `on_end` when it has ended."""
+        self.id = ""
+        self.place = place
+        self.conversation: Conversation | None = None
+        self.ended_because = "closed"
+        self._serving = serving
+        self._on_known = on_known
+        self._runtime = serving.runtime_for(self._emit, place.cards)
+        self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._stack = ExitStack()
+        self._token: CancelToken | None = None
+        self._turn = 0
+        self._is_new = False
+        self._early: list[Event] = []
+        """what came before the id was known"""
+        self._base = 0
+        """how many messages there were before the turn"""
+        self._closing = False
+        self.thread = Thread(target=self._work, name="odek-session", daemon=True)
+
+    @property
+    def short(self) -> str:
+        return self.id[:_SHORT]
+
+    # from any thread
+
+    def submit(self, job: Callable[[], T]) -> Future[T] | None:
+        """Let `job` happen in the session's thread; None when that is about to end."""
+        done: Future[T] = Future()
+
+        def carry_out() -> None:
+            try:
+                result = job()
+            except (Exception, Cancelled) as error:
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        with self.place.log.lock:
+            if self._closing:
+                return None
+            self._jobs.put(carry_out)
+        return done
+
+    def start_turn(self, text: str, uploads: Sequence[str]) -> Future[int] | None:
+        """Begin a turn; the future has its number when the task is on the disk, or why it does not begin.
+
+        The caller has made the session busy.
+        """
+        accepted: Future[int] = Future()
+        with self.place.log.lock:
+            if self._closing:
+                return None
+            self._jobs.put(partial(self._do_turn, text, tuple(uploads), accepted))
+        return accepted
+
+    def cancel(self, turn: int, cause: Callable[[], Cancelled] = Cancelled) -> bool:
+        """Cancel the turn with that number; return whether it was under way."""
+        with self.place.log.lock:
+            token = self._token if turn in (self._turn, -1) else None
+        if token is None:
+            return False
+        token.cancel(cause)
+        self.place.cards.settle_all("cancelled")
+        return True
+
+    def close(self, because: str) -> None:
+        """End the session after what it does now."""
+        with self.place.log.lock:
+            self._closing = True
+            self.ended_because = because
+        self.place.cards.settle_all("closed")
+        self._jobs.put(None)
+
+    # in the session's thread
+
+    def go_live(self, session_id: str) -> None:
+        """Take up a stored session. Raises Refused and OdekError."""
+        serving, store = self._serving, self._serving.store
+        try:
+            recorder = self._stack.enter_context(store.open(session_id))
+        except StateFileInUse as error:
+            raise Refused.because(error, status=409, code="in_use") from error
+        except OdekError as error:
+            raise Refused.because(error, status=409, code="damaged") from error
+        require_ours(recorder.transcript.state.cwd, recorder.transcript.header.sandbox, serving)
+        config = serving.config
+        if self.place.model:
+            config = config.with_model(self.place.model, origin="the page")
+        resumed = resume_session(recorder, config, self._runtime, command="serve", here=False)
+        if self.place.model:
+            resumed = replace(resumed, config=config)
+        profile = replace(serving.profile, pinned=resumed.profile.pinned)
+        self.conversation = self._converse(profile, resumed.config, resumed=resumed)
+        self._known(session_id, resumed.messages, recorder.stored.usage)
+
+    def undo(self) -> dict[str, object]:
+        """Take the last turn back."""
+        conversation = self._conversation
+        conversation.undo()
+        with self.place.log.lock:
+            self.place.view.undo_turn()
+            self.place.log.renew()
+        return {"turns": conversation.turns}
+
+    def set_model(self, name: str) -> dict[str, object]:
+        """Ask another model from now on."""
+        conversation = self._conversation
+        conversation.set_model(name)
+        self._emit(Notice(f"the model is now {conversation.settings.model.model}"))
+        return {"model": conversation.settings.model.model}
+
+    def restart(self) -> None:
+        """End the container and start another one."""
+        conversation = self._conversation
+        if self._serving.sandboxes is None:
+            raise Refused(409, "no_sandbox", "commands run on this host; there is no sandbox to start again")
+        token = CancelToken()
+        with self.place.log.lock:
+            self._token, self._turn = token, 0
+        try:
+            with suppress(OdekError, Cancelled), use_token(token):  # an event says so
+                conversation.end_workspace()
+                self._emit(SandboxState("closed", "it is started again"))
+                conversation.restart()
+        finally:
+            self._rest()
+
+    def applied(self) -> dict[str, object] | None:
+        """Return what `config_view` shows in this session; None before there is a place of work."""
+        conversation = self.conversation
+        if conversation is None or not conversation.is_open:
+            return None
+        return dict(conversation.workspace.applied())
+
+    @property
+    def facts(self) -> ContainerFacts | None:
+        """of the present container"""
+        conversation = self.conversation
+        return conversation.workspace.facts if conversation is not None and conversation.is_open else None
+
+    @property
+    def is_closing(self) -> bool:
+        """whether it takes no more jobs"""
+        return self._closing
+
+    def cancel_task(self, task_id: str) -> bool:
+        """Cancel one sub-agent of the turn; return whether it was at work."""
+        del task_id  # no tool starts any yet
+        return False
+
+    @property
+    def _conversation(self) -> Conversation:
+        if self.conversation is None:
+            raise Refused(409, "closed", "the session has ended", "send a message to go on with it")
+        return self.conversation
+
+    def _converse(self, profile: CommandProfile, config: Config, resumed: ResumedSession | None = None) -> Conversation:
+        serving = self._serving
+        return prepare_conversation(
+            profile, config, self._runtime, sink=self._emit, store=serving.store, start=self._start,
+            expected=serving.expected, resumed=resumed,
+        )  # fmt: skip
+
+    def _known(self, session_id: str, messages: Sequence[Message], usage: Usage) -> None:
+        place, self.id = self.place, session_id
+        place.cards.note = lambda text: self._serving.log(f"{self.short}: {text}")
+        with place.log.lock:
+            place.live, place.view.lost = True, False
+            place.view.begin(messages, usage_fields(usage))
+            place.log.renew()
+        self._on_known(self)
+        self._serving.log(f"{self.short}: session is live")
+        early, self._early = self._early, []
+        for event in early:
+            self._emit(event)
+
+    def _start(self, runtime: Runtime) -> Container:
+        """Start this session's container; never anything else (R-7)."""
+        sandboxes = self._serving.sandboxes
+        assert sandboxes is not None
+        self._emit(SandboxState("starting"))
+        try:
+            return sandboxes.start(runtime, labels=((SESSION_LABEL, self.id),))
+        except OdekError as error:
+            self._emit(SandboxState("closed", error.message))
+            raise
+
+    def _emit(self, event: Event) -> None:
+        if not self.id:
+            self._early.append(event)
+            return
+        if isinstance(event, SandboxStarted):
+            self._serving.log(f"{self.short}: {event.line}")
+        elif isinstance(event, WarningIssued):
+            self._serving.log(f"{self.short}: warning: {event.text}")
+        self.place.put(event)
+
+    def _work(self) -> None:
+        idle = self._serving.config.settings.serve.idle_seconds
+        try:
+            while True:
+                try:
+                    job = self._jobs.get(timeout=idle)
+                except queue.Empty:
+                    if self._close_idle():
+                        return
+                    continue
+                if job is None:
+                    return
+                job()
+        finally:
+            self._end()
+
+    def _close_idle(self) -> bool:
+        """Return whether the session ends now: nothing came in this very moment."""
+        with self.place.log.lock:
+            if not self._jobs.empty():
+                return False
+            self._closing, self.ended_because = True, "idle"
+            return True
+
+    def _do_turn(self, text: str, uploads: tuple[str, ...], accepted: Future[int]) -> None:
+        conversation: Conversation | None = None
+        try:
+            conversation, token = self._accept(text, uploads), CancelToken()
+            self._is_new = False
+            with self.place.log.lock:
+                self._token, self._turn = token, conversation.turns
+                if self._closing:  # the server stops
+                    token.cancel()
+            accepted.set_result(conversation.turns)
+            conversation.work(text, cancel=token)
+        except Exception as error:
+            if not accepted.done():
+                self._withdraw()
+                accepted.set_exception(error)
+            elif not isinstance(error, OdekError):  # the turn has ended as failed; the server lives (R-132)
+                self._show_bug(error)
+        except Cancelled:
+            pass
+        finally:
+            self._end_turn(conversation)
+
+    def _accept(self, text: str, uploads: tuple[str, ...]) -> Conversation:
+        """Put the task on the disk, with what was given with it."""
+        sandboxes = self._serving.sandboxes
+        if sandboxes is not None and (self.conversation is None or not self.conversation.is_open):
+            require_unchanged(sandboxes, self._runtime)
+        if self.conversation is None:
+            self._is_new = True
+            self.conversation = self._converse(self._serving.profile, self._serving.config)
+            self.conversation.begin_session(text or _WORDLESS)
+            self._known(self.conversation.session_id or "", (), Usage())
+        conversation = self.conversation
+        files = self._serving.take_files(uploads, self.id)
+        named = read_referenced(
+            text,
+            cwd=self._runtime.host.cwd,
+            warn=lambda words: self._emit(WarningIssued(words)),
+            note=lambda words: self._emit(Notice(words)),
+        )
+        self._base = len(conversation.history)
+        conversation.accept(text or _WORDLESS, (*files, *named))
+        return conversation
+
+    def _withdraw(self) -> None:
+        """Let go of a session whose message was refused, unless it has a place of work already."""
+        if self.conversation is None or not self.conversation.is_open:
+            with self.place.log.lock:
+                self._closing, self.ended_because = True, "refused"
+            self._jobs.put(None)
+
+    def _end_turn(self, conversation: Conversation | None) -> None:
+        if conversation is not None:
+            if conversation.lost:
+                self._emit(SandboxState("lost", "the sandbox is gone; a new message or a restart makes another one"))
+            with self.place.log.lock:
+                self.place.view.end_turn(conversation.history[self._base :])
+        self._rest()
+
+    def _rest(self) -> None:
+        with self.place.log.lock:
+            self._token, self.place.busy = None, False
+            self.place.log.lock.notify_all()
+
+    def _end(self) -> None:
+        place, conversation = self.place, self.conversation
+        with place.log.lock:
+            self._closing = True
+        place.cards.settle_all("closed")
+        try:
+            with self._stack:
+                if conversation is not None:
+                    conversation.close()
+        except OdekError as error:
+            self._serving.log(f"{self.short}: {error.message}")
+        finally:
+            with place.log.lock:
+                place.live = place.busy = place.view.lost = False
+            if self._is_new and self.id:  # nothing of it was accepted
+                with suppress(OdekError):
+                    self._serving.store.delete(self.id)
+            if self.id:
+                place.put(SandboxState("closed", self.ended_because))
+                self._serving.log(f"{self.short}: session has ended ({self.ended_because})")
+
+    def _show_bug(self, error: Exception) -> None:
+        shown = "".join(traceback.format_exception(error)) if self._serving.debug else repr(type(error).__name__)
+        self._serving.log(f"{self.short}: a bug ended the turn: {shown}")
+
+
+def require_unchanged(sandboxes: PreparedSandboxes, runtime: Runtime) -> None:
+    """Raise Refused when a container cannot be started now (R-140)."""
+    try:
+        sandboxes.require_unchanged(runtime)
+    except SandboxChanged as error:
+        raise Refused.because(error, status=409, code="changed") from error
+    except OdekError as error:
+        raise Refused.because(error, status=503, code="sandbox") from error
+
+
+def require_ours(cwd: str, sandboxed: bool, serving: Serving) -> None:
+    """Raise Refused for a session that cannot go on in this server (R-132)."""
+    refusal = why_not_ours(cwd, sandboxed, serving)
+    if refusal is not None:
+        raise refusal
+
+
+def why_not_ours(cwd: str, sandboxed: bool, serving: Serving) -> Refused | None:
+    """Return why a session cannot go on in this server: its folder, or where it was begun."""
+    if cwd and cwd != serving.runtime.host.cwd:
+        hint = "start `odek serve` there, or go on with `odek continue --here`"
+        return Refused(409, "elsewhere", f'the session worked in "{visible(cwd)}"', hint)
+    if serving.sandboxes is not None and not sandboxed:
+        return Refused(
+            409, "begun_on_host", "the session was begun on this host, and this server works in sandboxes",
+            "`odek continue` goes on with it",
+        )  # fmt: skip
+    if serving.sandboxes is None and sandboxed:
+        return Refused(
+            409, "begun_in_sandbox", "the session was begun in a sandbox, and this server works on the host",
+            "`odek continue` goes on with it",
+        )  # fmt: skip
+    return None
