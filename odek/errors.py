@@ -39,6 +39,10 @@ class ConfigError(OdekError):
     """A setting that cannot be read, parsed or accepted; the message names its origin."""
 
 
+class KeyMissing(ConfigError):
+    """The model's server wants a key, and none is set."""
+
+
 class StateFileError(OdekError):
     """A file below ~/.odek that cannot be trusted, read or written."""
 

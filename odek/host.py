@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odek.errors import OdekError
 from odek.operator_home import OperatorHome, find_operator_home, repositories_around
@@ -86,6 +86,12 @@ def read_identity(pid: int) -> ProcessIdentity | None:
         boot_id=_read_proc("/proc/sys/kernel/random/boot_id").strip(),
         pid_namespace=_pid_namespace(),
     )
+
+
+def moved(host: Host, folder: str) -> Host:
+    """Return `host` as if odek had been started in `folder`."""
+    status = os.stat(folder)
+    return replace(host, cwd=os.path.realpath(folder), cwd_id=(status.st_dev, status.st_ino))
 
 
 def hide_variables(is_secret: Callable[[str], bool]) -> None:

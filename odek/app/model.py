@@ -11,7 +11,7 @@ from odek.app.config import Config
 from odek.config.options import Source
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys
 from odek.config.settings import Settings
-from odek.errors import ConfigError, OdekError
+from odek.errors import ConfigError, KeyMissing, OdekError
 from odek.host import Host
 from odek.model.types import Model
 
@@ -59,6 +59,18 @@ def list_models(settings: Settings, host: Host, *, notify: Callable[[str], None]
     _require_key(settings, host)
     client = _http_model(settings, host, notify=notify)
     return ModelList(names=client.models(), address=client.address)
+
+
+def look_for_models(base_url: str, host: Host) -> tuple[str, ...] | None:
+    """Return what a server on this machine lists, None when none that has a model answers at `base_url`."""
+    from odek.model.http import HttpModel
+    from odek.model.provider import RequestOptions
+
+    try:
+        client = HttpModel(base_url=base_url, options=RequestOptions(model=""), env=host.env, on_notice=lambda _: None)
+        return client.models() or None
+    except OdekError:
+        return None
 
 
 class ModelNames:
@@ -157,7 +169,7 @@ def _require_key(settings: Settings, host: Host) -> None:
         return
     entry = wanted.entry if wanted.chosen_server else None
     if entry is not None and entry.api_key_variable:
-        raise ConfigError(
+        raise KeyMissing(
             f"the key of {entry.name} is not set: the variable {entry.api_key_variable} (~/.odek/config.json: "
             f"providers.{entry.name}.api_key_variable)",
             hint=f"put {entry.api_key_variable}=… into ~/.odek/secrets.env",
@@ -169,10 +181,10 @@ def _require_key(settings: Settings, host: Host) -> None:
     found = (
         f"{KNOWN[others[0]].variable} is set: --provider {others[0]}, with --model, uses it; else " if others else ""
     )
-    raise ConfigError(
+    raise KeyMissing(
         f"there is no key for {wanted.base_url}",
         hint=f"{found}set {known.variable} or ODEK_API_KEY, or name another server with --base-url or --provider; "
-        "`odek demo` works without",
+        "`odek setup` asks for what is needed, `odek demo` works without",
     )
 
 

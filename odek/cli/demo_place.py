@@ -18,7 +18,7 @@ from odek.cli.console import print_notice
 from odek.cli.terminal import Terminal
 from odek.demo.project import FILES
 from odek.demo.recording import render_recording
-from odek.host import Host
+from odek.host import Host, moved
 from odek.sandbox.docker import probe
 from odek.sandbox.errors import ImageUnavailable
 from odek.sandbox.image.reference import BUSYBOX_TAG
@@ -55,15 +55,9 @@ def demo_place(host: Host, terminal: Terminal, *, with_home: bool = False) -> It
         if host.uid == 0:
             flags["sandbox_user"] = f"{_UNPRIVILEGED}:{_UNPRIVILEGED}"
         terminal.note(f"scratch project in {project}, recorded model, real sandbox")
-        yield DemoPlace(host=replace(_moved(host, project), env=quiet, home=home), flags=flags)
+        yield DemoPlace(host=replace(moved(host, project), env=quiet, home=home), flags=flags)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _moved(host: Host, folder: str) -> Host:
-    """Return `host` as if odek had been started in `folder`."""
-    status = os.stat(folder)
-    return replace(host, cwd=os.path.realpath(folder), cwd_id=(status.st_dev, status.st_ino))
 
 
 def _parent(host: Host) -> str | None:

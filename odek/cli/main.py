@@ -24,6 +24,8 @@ COMMANDS = {
     "demo": ("odek.cli.commands.demo", "see the agent fix a failing test in a real sandbox; needs no key"),
     "config": ("odek.cli.commands.config", "show the settings in force, or their schema"),
     "models": ("odek.cli.commands.models", "list the models that the server has"),
+    "setup": ("odek.cli.commands.setup", "choose a model and write the settings for it; asks before each step"),
+    "doctor": ("odek.cli.commands.doctor", "check settings, model, network and sandbox, and say what to fix"),
     "init": ("odek.cli.commands.init", "write a settings file to start from"),
     "sandbox": ("odek.cli.commands.sandbox", "manage the containers and images of the sandbox"),
     "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),

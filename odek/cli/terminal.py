@@ -93,6 +93,11 @@ class Terminal:
         """width of the terminal on stdout; 0: stdout is not a terminal"""
         return _columns_of(self._stdout)
 
+    @property
+    def columns(self) -> int:
+        """width of the terminal on stderr"""
+        return _columns_of(self._stderr) or _COLUMNS
+
     def stream(self, text: str) -> None:
         """Print `text` as a part of the answer; errors as for `answer`."""
         self._print(text, trusted=False)

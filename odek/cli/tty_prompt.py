@@ -66,6 +66,23 @@ class TtyPrompt:
         finally:
             os.close(descriptor)
 
+    def ask_text(self, prompt: str, *, hidden: bool = False) -> str | None:
+        """Show `prompt` and return the line that is typed, without blanks around it; `hidden`: it is not echoed.
+
+        None for end of file, Ctrl-C, and a terminal that is gone.
+        """
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            with self._alone():
+                return _ask_for_text(descriptor, prompt, hidden=hidden)
+        except (OSError, termios.error, KeyboardInterrupt):
+            return None
+        finally:
+            os.close(descriptor)
+
 
 def find_tty_prompt(
     path: str = TERMINAL, *, alone: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -90,6 +107,26 @@ def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...], qu
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
         except termios.error:
             pass  # hung up: there is nothing left to restore, and the first error must not be lost
+
+
+def _ask_for_text(descriptor: int, prompt: str, *, hidden: bool) -> str | None:
+    before = termios.tcgetattr(descriptor)
+    try:
+        wanted = _line_mode(before)
+        if hidden:
+            assert isinstance(wanted[3], int)
+            wanted[3] &= ~termios.ECHO
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, wanted)
+        _write(descriptor, f"{_harmless(prompt)} ")
+        line = _read_line(descriptor)
+        if hidden or line is None:
+            _write(descriptor, "\n")
+        return None if line is None else _REPLY.sub(b"", line).decode("utf-8", errors="replace").strip()
+    finally:
+        try:
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
+        except termios.error:
+            pass  # hung up
 
 
 def _line_mode(attributes: list[int | list[bytes | int]]) -> list[int | list[bytes | int]]:

@@ -19,6 +19,7 @@ from odek.cli.repl import Repl
 from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
+from odek.errors import KeyMissing
 from odek.events import ignore
 from odek.host import Host
 from odek.state import StateFolder
@@ -49,6 +50,17 @@ def parser() -> CommandParser:
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Talk with the person at the terminal, or answer each line of a pipe."""
+    try:
+        return _repl(arguments, host, terminal)
+    except KeyMissing as error:
+        from odek.cli.commands.setup import offer_setup
+
+        if not offer_setup(error, host, terminal):
+            raise
+    return _repl(arguments, host, terminal)
+
+
+def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
     reader = parser()
     parsed = reader.read_flags(arguments)
     config = load(host, reader.flags(parsed), terminal)

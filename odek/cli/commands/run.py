@@ -15,6 +15,7 @@ from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
 from odek.cli.runtime import terminal_runtime
 from odek.cli.task import read_attachments, read_task, warn_unread_stdin
 from odek.cli.terminal import Terminal
+from odek.errors import KeyMissing
 from odek.host import Host
 
 PROFILE = CommandProfile(command="run")
@@ -44,6 +45,17 @@ def parser() -> CommandParser:
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Do the task and print the answer on stdout."""
+    try:
+        return _run(arguments, host, terminal)
+    except KeyMissing as error:
+        from odek.cli.commands.setup import offer_setup
+
+        if not offer_setup(error, host, terminal):
+            raise
+    return _run(arguments, host, terminal)
+
+
+def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
     reader = parser()
     parsed, rest = reader.read(arguments)
     words = [*parsed.task, *rest]

@@ -60,17 +60,27 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parsed = reader.read_flags(arguments)
     # a check-up does not ask: what the project's own file wants is left out
     config = load(host, reader.flags(parsed), terminal, with_project=False)
-    checks = tuple(_checks(config, replace(terminal_runtime(host, terminal), operator=None)))
-    if config.settings.json:
+    runtime = replace(terminal_runtime(host, terminal), operator=None)
+    return print_checks((artifact_check(), *sandbox_checks(config, runtime)), terminal, as_json=config.settings.json)
+
+
+def print_checks(checks: tuple[Check, ...], terminal: Terminal, *, as_json: bool) -> int:
+    """Print the findings; return 1 when one of them is a failure."""
+    if as_json:
         terminal.answer(json.dumps([check_to_json(check) for check in checks], indent=2))
     else:
         terminal.answer_spans(render_checks(checks))
     return 1 if any(check.verdict == "fail" for check in checks) else 0
 
 
-def _checks(config: Config, runtime: Runtime) -> Iterator[Check]:
+def artifact_check() -> Check:
+    """Return what odek itself is."""
+    return Check(name="odek", verdict="ok", seen=describe_artifact(find_artifact()))
+
+
+def sandbox_checks(config: Config, runtime: Runtime) -> Iterator[Check]:
+    """Yield the findings on Docker and the sandbox, the last of them a real one."""
     host, docker = runtime.host, runtime.docker
-    yield Check(name="odek", verdict="ok", seen=describe_artifact(find_artifact()))
     executable = which("docker", host)
     yield check_client(executable, host.env.get("PATH", ""))
     if not executable:
