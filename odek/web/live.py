@@ -28,6 +28,7 @@ from odek.web.session import LiveSession, Place, Serving
 
 T = TypeVar("T")
 Entries = list[Entry]
+Sessions = list[LiveSession]
 MOST_LISTED = 200
 _REPEATS_S = 600.0
 """how long the answer to a request is repeated"""
@@ -65,8 +66,7 @@ class LiveSessions:
 
     def state(self) -> dict[str, object]:
         """Return what a page asks for again and again: a look at memory, no more."""
-        with self._lock:
-            live = list(self._sessions.values())
+        live = self._all_live()
         sandboxes = self._serving.sandboxes
         refusal = sandboxes.refusal if sandboxes else None
         return {
@@ -121,9 +121,7 @@ class LiveSessions:
     def config(self, session_id: str | None = None) -> dict[str, object]:
         """Return the settings in force; with a session, what the tool `config_view` shows there (R-142)."""
         if session_id is None:
-            with self._lock:
-                live = list(self._sessions.values())
-            return settings_shown.of_server(self._serving, live, grant=self._grant)
+            return settings_shown.of_server(self._serving, self._all_live(), grant=self._grant)
         session = self._live(session_id)
         if session is None:
             self._require(session_id)
@@ -282,7 +280,12 @@ class LiveSessions:
 
     def _live(self, session_id: str) -> LiveSession | None:
         with self._lock:
-            return self._sessions.get(session_id)
+            session = self._sessions.get(session_id)
+            return session if session is not None and session.place.live else None
+
+    def _all_live(self) -> Sessions:
+        with self._lock:
+            return [session for session in self._sessions.values() if session.place.live]
 
     def _place(self, session_id: str) -> Place:
         with self._lock:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SURFACE = "a web page; the answer is shown as Markdown"
 _SHORT = 13  # characters of an id: the date and a few digits
+_CLOSED = ("closed", "deleted")
 _WORDLESS = "(no words; see the files)"
 
 
@@ -429,7 +430,9 @@ class LiveSession:
             self._serving.log(f"{self.short}: {error.message}")
         finally:
             with place.log.lock:
-                place.live = place.busy = place.view.lost = False
+                place.live = place.view.lost = False
+                if self.ended_because in _CLOSED:  # the thread that asked for it has made the session busy
+                    place.busy = False
             if self._is_new and self.id:  # nothing of it was accepted
                 with suppress(OdekError):
                     self._serving.store.delete(self.id)
