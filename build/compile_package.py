@@ -5,7 +5,8 @@ file of texts to share, if there is one. Writes three parts, each after its leng
 
     texts       marshalled: a tuple of the texts in the code, those that stand there most often first
     start       marshalled: (code of odekload, {module: (is it a package, code, {})}), all that `odek version` imports
-    run         marshalled: (texts, {data file: content}, further texts, {module: (is it a package, code, methods)})
+    run         marshalled: (texts, {data file: content}, further texts, {module: (is it a package, code, methods)}),
+                the data files that `odek run` reads
 
 With a file of texts, `run` begins with the same bytes whichever interpreter wrote it, for texts and data stand
 first there and what comes after refers to them: zipapp.py keeps that beginning once for all. `run` holds
@@ -54,9 +55,10 @@ RUN = (
     "odek.model.http",
     "odek.model.openai",
     "odek.model.profiles",
-    "odek.model.replay",
 )
 """what `odek run` and `continue` import, in this order; a person at a `repl` does not feel 20 ms"""
+NOT_DATA_OF_RUN = ("odek/web/", "odek/sandbox/probes.sh")
+"""data files of other commands"""
 KEY_LENGTH = 4
 """bytes of a method's key: all the texts that come to be looked up are known here, or made of names"""
 # what dataclasses looks for in the text of an annotation
@@ -225,7 +227,11 @@ def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[b
         name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in found.items()})
         for name, (is_package, code, found) in run.items()
     }
-    data = {name: content for name, (_, content) in files.items() if not name.endswith(".py")}
+    data = {
+        name: content
+        for name, (_, content) in files.items()
+        if not name.endswith(".py") and not name.startswith(NOT_DATA_OF_RUN)
+    }
     return (
         marshal.dumps(texts.known + further, 2),
         marshal.dumps((compile_module(sources["odekload"][1]), start)),
