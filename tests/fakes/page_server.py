@@ -6,12 +6,15 @@ import hashlib
 import itertools
 import os
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from odek.errors import OdekError
 from odek.web.errors import Refused
 from odek.web.guard import names_of
 from odek.web.logins import Logins
@@ -35,6 +38,7 @@ SANDBOX: dict[str, Any] = {
     "volumes": [],
 }
 _STREAM_IS_THERE_S = 10.0
+_PORT_IS_FREE_S = 10.0
 
 
 def id_of(name: str) -> str:
@@ -145,10 +149,20 @@ class PageServer:
         if self.running:
             self.running = False
             self.http.stop()
+            for connection in tuple(self.http._connections._waiting_since):  # as at the end of a process
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
-    def restart(self) -> None:
-        """Serve on the same port again; it is a new server, so every browser is signed out."""
-        self._start(self.port)
+    def restart(self, port: int | None = None) -> None:
+        """Serve again, on the same port unless given; it is a new server, so every browser is signed out."""
+        deadline = time.monotonic() + _PORT_IS_FREE_S
+        while True:  # threads of the one before may still hold connections, which end with the process elsewhere
+            try:
+                return self._start(self.port if port is None else port)
+            except OdekError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     # ---- the script
 
@@ -176,7 +190,7 @@ class PageServer:
         self.sessions[id_of(name)] = session
         return session
 
-    def push(self, name: str, kind: str, **fields: Any) -> None:
+    def push(self, name: str, kind: str, /, **fields: Any) -> None:
         """Send an event to every stream of a session."""
         transient = kind in ("reset", "crowded", "bye", "tool_output")
         event = Pushed(None if transient else f"5f0c11aa.{next(self._numbers)}", kind, {"event": kind, **fields})

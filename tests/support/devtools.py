@@ -173,6 +173,12 @@ class Page:
                 lambda: any(method == "Page.loadEventFired" for method, _ in self.events[seen:]), f"{url} to load"
             )
 
+    def reload(self) -> None:
+        """Load the page again and wait until it has loaded."""
+        seen = len(self.events)
+        self.send("Page.reload")
+        self._wait(lambda: any(method == "Page.loadEventFired" for method, _ in self.events[seen:]), "a reload")
+
     def evaluate(self, script: str, *, timeout_s: float = 30) -> Any:
         """Return the value of an expression, of its promise if it is one. Raises DevToolsError for what it throws."""
         answer = self.send(

@@ -50,6 +50,7 @@ const headers = () => ({ "X-Odek-Key": store.get(localStorage, KEY) });
 /** Returns the JSON that the server answers. Throws Problem; with status 0 the server was not reached. */
 async function ask(method, path, body, extra = {}) {
   let response;
+  const used = store.get(localStorage, KEY);
   try {
     response = await fetch(`api/${path}`, {
       method,
@@ -64,7 +65,12 @@ async function ask(method, path, body, extra = {}) {
   }
   connection(true);
   const answer = await response.json().catch(() => ({}));
-  if (response.status === 401 && path !== "login") signedOut();
+  if (response.status === 401 && path !== "login" && extra.login === undefined) {
+    // another tab may just have signed in: its cookie is there before its key is
+    if (!extra.again) await new Promise((resolve) => setTimeout(resolve, 400));
+    if (!extra.again && used !== store.get(localStorage, KEY)) return ask(method, path, body, { ...extra, again: true });
+    signedOut();
+  }
   if (!response.ok) throw new Problem(response.status, answer.error);
   return answer;
 }
@@ -229,7 +235,7 @@ function entryElement(view, entry) {
   }
 }
 
-const answerElement = (text) => h(`div.answer${text.length > 160 ? ".long" : ""}`, null, appendMarkdown(h("div.prose"), text), copyButton(() => text, "Copy answer"));
+const answerElement = (text) => h(`div.reply${text.length > 160 ? ".long" : ""}`, null, appendMarkdown(h("div.prose"), text), copyButton(() => text, "Copy answer"));
 
 function append(view, element, n) {
   if (!element) return;
@@ -351,7 +357,7 @@ function thinking(view, on) {
 function growText(view, piece) {
   if (!view.text) {
     view.text = new GrowingText();
-    view.growing = h("div.answer", null, view.text.element);
+    view.growing = h("div.reply", null, view.text.element);
     thinking(view, false);
     if (view.cut === null) log.append(view.growing);
   }
@@ -1443,10 +1449,11 @@ function ended() {
   full(h("h2", null, "odek serve has ended"), h("p", null, "Start ", h("code", null, "odek serve"), " again in its folder and open the address that it prints. Sessions are kept, and so is what you had typed; containers are gone."), h("p", null, plainButton("Look again", () => location.reload())));
 }
 
+/** Signs in with `token`, unless another tab of this browser has done so already. */
 async function login(token) {
   try {
-    const { key } = await ask("POST", "login", { token });
-    store.set(localStorage, KEY, key);
+    const known = store.get(localStorage, KEY) && (await ask("GET", "state", undefined, { login: true }).catch(() => null));
+    if (!known) store.set(localStorage, KEY, (await ask("POST", "login", { token })).key);
     app.out = false;
     unfull();
     await begin();
@@ -1497,6 +1504,12 @@ addEventListener("hashchange", () => {
   else if (!app.out && !app.ended) route();
 });
 addEventListener("pagehide", keepDraft);
+addEventListener("storage", (event) => {
+  if (event.key !== KEY || !event.newValue || !app.out) return;
+  app.out = false;
+  unfull();
+  begin().catch(() => {});
+});
 setInterval(() => {
   for (const card of app.view?.calls.values() || []) if (card.state === "running") card.tick();
 }, 1000);

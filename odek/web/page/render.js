@@ -487,12 +487,10 @@ function finishLink(link) {
 
 // ---- Markdown: elements --------------------------------------------------------------------------------------------
 
-const NAMES = /^[\w+#.-]{1,24}/;
-
 function blockElement(block) {
   switch (block.type) {
     case "code":
-      return codeElement(block.text, (NAMES.exec(block.info) || [""])[0]);
+      return codeElement(block.text, block.info);
     case "heading":
       return appendInline(h(`h${Math.min(block.level + 2, 6)}`), block.text);
     case "rule":
@@ -528,17 +526,17 @@ function itemElement(blocks, loose) {
 }
 
 function tableElement({ columns, header, rows }) {
+  const last = columns.length - 1; // takes what a row has too many
   const row = (cells, tag) =>
-    h("tr", null, columns.map((side, index) => appendInline(h(`${tag}.${side}`), cells[index] || "")));
+    h("tr", null, columns.map((side, index) => appendInline(h(`${tag}.${side}`), (index < last ? cells[index] : cells.slice(last).join(" | ")) || "")));
   const table = h("table", null, h("thead", null, row(header, "th")), h("tbody", null, rows.map((cells) => row(cells, "td"))));
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table" }, table);
 }
 
 /** Returns code in a frame, with its language and a button that copies it. */
 export function codeElement(text, language = "") {
-  const name = language === "diff" || language === "patch" ? null : language;
-  const body = name === null ? diffElement(text) : h("pre", { tabindex: "0" }, h("code", null, visible(text)));
-  return h("figure.code", null, h("figcaption", null, h("span", null, language || "text"), copyButton(() => text, "Copy code")), body);
+  const body = /^(?:diff|patch)\b/.test(language) ? diffElement(text) : h("pre", { tabindex: "0" }, h("code", null, visible(text)));
+  return h("figure.code", null, h("figcaption", null, h("span", null, visible(language) || "text"), copyButton(() => text, "Copy code")), body);
 }
 
 /** Appends the Markdown of `text` to `parent`. */
@@ -592,7 +590,7 @@ export function copyButton(read, label = "Copy") {
         button.setAttribute("aria-label", label);
       }, 1500);
     } catch {
-      const near = button.closest("figure, .call, .turn, .fact, .growing, .answer");
+      const near = button.closest("figure, .call, .fact, .reply");
       getSelection().selectAllChildren(near?.querySelector("pre, .prose, .diff, code") || near || button);
     }
   });
