@@ -353,7 +353,7 @@ def test_what_a_conversation_imports_is_compiled_ahead(
     )
     imported = {name for name in done.stdout.splitlines()[-1].split() if name.partition(".")[0] == "odek"}
     assert {"odek.agent.loop", "odek.app.tools", "odek.danger.classify"} <= imported
-    assert imported - compiled_ahead == set()
+    assert imported - compiled_ahead == {"odek.model.replay"}  # the recording that takes a server's place here
 
 
 def test_launcher_and_restart_start_the_same_code() -> None:
