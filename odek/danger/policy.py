@@ -84,6 +84,8 @@ class Policy:
     """whether a person can be asked"""
     trusted_files: Action = "prompt"
     """for files that the host trusts later, without an entry for `persistence` in `classes`"""
+    ceiling: RiskClass = RiskClass.BLOCKED
+    """what ranks above is refused, whatever else holds: a sub-agent's max_risk"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,7 @@ class Decision:
 def decide(risk: Risk, command: str, policy: Policy) -> Decision:
     """Return what `policy` does with `command`, whose risk is `risk`.
 
-    Order (runtime 5.2): denylist, `blocked`, allowlist, then the class. A refusal is final.
+    Order (runtime 5.2): denylist, `blocked`, `ceiling`, allowlist, then the class. A refusal is final.
     """
     worst = risk.findings[0] if risk.findings else _as_finding(risk)
     entry, certain = _find_denied(risk, policy)
@@ -124,6 +126,8 @@ def decide(risk: Risk, command: str, policy: Policy) -> Decision:
         return _denied_by_list(worst, entry, policy)
     if risk.level is RiskClass.BLOCKED:
         return _decision("deny", worst, "")
+    if risk.level > policy.ceiling:
+        return _above(worst, policy.ceiling)
     if command.strip() in (allowed.strip() for allowed in policy.allowlist):
         return _decision("allow", worst, "")
     answers = [(finding, _action_of(finding, policy)) for finding in risk.findings or (worst,)]
@@ -244,6 +248,11 @@ def _denied_by_list(worst: Finding, entry: str, policy: Policy) -> Decision:
         reason=f"matches the entry {json.dumps(entry, ensure_ascii=False)} of {_home_of(entry, policy)}.denylist",
         setting=_remove(entry, policy),
     )
+
+
+def _above(worst: Finding, ceiling: RiskClass) -> Decision:
+    reason = f"{worst.reason}, and the max_risk of this task is {ceiling.label}"
+    return replace(_decision("deny", worst, ""), rule="max_risk", reason=reason)
 
 
 def _possible(entry: str) -> str:
