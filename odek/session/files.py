@@ -79,8 +79,30 @@ class AppendOnlyFile:
 class SessionFolder(StateFolder):
     """~/.odek/sessions: what a StateFolder can do, and names, append-only files and removal."""
 
-    def __init__(self, where: OperatorHome) -> None:
-        super().__init__(where, parts=(FOLDER,))
+    def __init__(self, where: OperatorHome, *below: str) -> None:
+        """`below` names folders in it, outermost first."""
+        super().__init__(where, parts=(FOLDER, *below))
+
+    def below(self, name: str) -> SessionFolder:
+        """Return the folder `name` in this one; made on the first write."""
+        return SessionFolder(self._where, *self._parts[1:], name)
+
+    def remove_folder(self, name: str) -> None:
+        """Remove the folder `name` and the files in it. Raises StateFileError."""
+        inner = self.below(name)
+        for file in inner.names():
+            inner.remove(file)
+        folder = self._open_folder(make=False)
+        if folder is None:
+            return
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise self._failed(name, "removed", error) from error
+        finally:
+            os.close(folder)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of everything in the folder, sorted. Raises StateFileError."""

@@ -8,6 +8,8 @@ loses at most the call that was running (B44).
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,8 +29,14 @@ from odek.session.files import LIMIT_BYTES, AppendOnlyFile, SessionFolder
 from odek.session.groups import keep_newest
 from odek.session.ids import format_time
 from odek.session.receipts import Receipt, ReceiptFile
-from odek.session.transcript import Entry, GivenFile, State, Transcript, count_turns
-from odek.text import plural, visible
+from odek.session.transcript import Entry, GivenFile, Header, State, Transcript, count_turns
+from odek.text import plural, truncate, visible
+
+TASKS = ".tasks"
+"""ends the name of the folder with what the sub-agents of a session did"""
+_TASK_LENGTH = 500  # characters of a goal that are kept as a label
+_NAME_LENGTH = 64
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +149,31 @@ class Recorder:
         after = replace(self._now, state=state, recorded=left, starts=tuple(starts))
         self._append(undo_line(), after, turns=-1)
         return left
+
+    def begin_task(self, name: str, *, goal: str, sandbox: bool) -> Recorder:
+        """Return the recorder of a sub-agent of this session, whose task is called `name`; safe in any thread.
+
+        Its file stands beside the session's, and goes with it. Raises StateFileError.
+        """
+        folder = self._context.folder.below(self.id + TASKS)
+        plain = _NOT_IN_NAMES.sub("-", name)[-_NAME_LENGTH:].lstrip("-") or "task"
+        numbered = (f"{plain}.{number}" for number in itertools.count(2))  # servers use the ids of calls again
+        unused = next(each for each in itertools.chain((plain,), numbered) if not folder.exists(f"{each}.jsonl"))
+        at = format_time(self._context.clock())
+        header = Header(
+            id=unused, created_at=at, task=truncate(self._context.redact(goal), _TASK_LENGTH), sandbox=sandbox
+        )
+        state = State(updated_at=at, turns=0, model=self._model, cwd=self._cwd, usage=Usage())
+        transcript = Transcript(header=header, state=state, system="", entries=())
+        folder.write(f"{unused}.jsonl", encode_file(transcript))
+        file = folder.open_for_append(f"{unused}.jsonl")
+        recorder = Recorder(transcript, f"{unused}.jsonl", file, replace(self._context, folder=folder))
+        recorder.begin_turn(model=self._model, cwd=self._cwd, server=self._server)
+        return recorder
+
+    def count_tasks(self) -> int:
+        """Return how many tasks this session has given to sub-agents. Raises StateFileError."""
+        return sum(name.endswith(".jsonl") for name in self._context.folder.below(self.id + TASKS).names())
 
     def repair(self, missing: Sequence[Entry]) -> None:
         """Cut a torn write away and store the results that `transcript` has and the file has not."""

@@ -22,7 +22,7 @@ from odek.session.groups import keep_newest, pair_results
 from odek.session.ids import RESERVED, check_id, format_time, new_id, parse_time
 from odek.session.legacy_format import encode_object, parse_object
 from odek.session.receipts import SUFFIX, Verdict, check_receipts
-from odek.session.recorder import Recorder, RecorderContext
+from odek.session.recorder import TASKS, Recorder, RecorderContext
 from odek.session.transcript import Entry, Header, State, Summary, Transcript, count_turns
 from odek.text import plural, truncate, visible
 
@@ -105,6 +105,18 @@ class SessionStore:
         """Return whether the receipts of a session are whole, and which there are. Raises StateFileError."""
         known = self.read(session_id).state.receipts  # first: a session in use may get more of them meanwhile
         return check_receipts(self._folder.read_all(session_id + SUFFIX) or b"", session_id, expected=known)
+
+    def tasks(self, session_id: str) -> tuple[Transcript, ...]:
+        """Return what the sub-agents of a session did, by name. Raises StateFileError."""
+        folder = self._folder.below(session_id + TASKS)
+        found = []
+        for name in folder.names():
+            data = folder.read_all(name) if name.endswith(JSON_LINES) else None
+            try:
+                found += [] if data is None else [_paired(parse_file(data).transcript)]
+            except ValueError as error:
+                raise StateFileError(f'"{visible(folder.path(name))}" is damaged: {error}', hint=_DAMAGED) from error
+        return tuple(found)
 
     def list(self) -> SessionList:
         """Return all sessions, newest first, and what looks like one and is not usable.
@@ -257,6 +269,7 @@ class SessionStore:
             )
 
     def _remove(self, session_id: str) -> None:
+        self._folder.remove_folder(session_id + TASKS)
         removed = [self._folder.remove(name) for name in _file_names(session_id)]
         self._folder.remove(session_id + SUFFIX)
         if not any(removed):

@@ -177,11 +177,12 @@ def show_parser() -> CommandParser:
     made = CommandParser(
         "session show",
         "print a conversation",
-        usage="[ID] [--full] [--json]",
-        examples=("odek session show 20260715-0000",),
+        usage="[ID] [--full] [--tasks] [--json]",
+        examples=("odek session show 20260715-0000", "odek session show 20260715-0000 --tasks"),
     )
     _add_id(made)
     made.add_argument("--full", action="store_true", help="tool results in full")
+    made.add_argument("--tasks", action="store_true", help="what its sub-agents did, instead")
     made.add_argument("--json", action="store_true", help="as `odek session export` prints it")
     return made
 
@@ -191,7 +192,12 @@ def show(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parsed = show_parser().read_flags(arguments)
     store = _store(host, terminal)
     session_id = _find(store, parsed.id, terminal)
-    if parsed.json:
+    if parsed.tasks:
+        if parsed.json:
+            raise UsageError("--tasks and --json do not go together", hint="leave one of them out")
+        tasks = store.tasks(session_id)
+        terminal.answer("\n\n\n".join(render_session(each, full=parsed.full) for each in tasks) or "No sub-agents.")
+    elif parsed.json:
         terminal.answer(store.export(session_id).decode("utf-8"))
     else:
         terminal.answer(render_session(store.read(session_id), full=parsed.full))
