@@ -81,6 +81,10 @@ class BudgetExhausted(OdekError):
     exit_code = EXIT_BUDGET
 
 
+class IterationLimitReached(OdekError):
+    """The model was asked as often as it may be, without an answer; `detail` is what it came to."""
+
+
 class Cancelled(BaseException):
     """The work that is under way is to end (cancel.py).
 

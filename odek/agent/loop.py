@@ -16,7 +16,7 @@ from odek.agent.budget import NO_BUDGET, Budget, Meter, Spending, exceeded_limit
 from odek.agent.calls import CallRunner
 from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
 from odek.cancel import CancelToken, current_token, time_limit, use_token
-from odek.errors import BudgetExhausted, OdekError, TimeLimitReached
+from odek.errors import BudgetExhausted, IterationLimitReached, OdekError, TimeLimitReached
 from odek.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
 from odek.model.errors import ModelError
 from odek.model.pairing import error_result, group_spans, interrupted_result, tool_result
@@ -145,6 +145,13 @@ class Agent:
         since = ((name, count - self._refused_before.get(name, 0)) for name, count in sorted(self._refused.items()))
         return tuple((name, count) for name, count in since if count)
 
+    @property
+    def last_words(self) -> str:
+        """the last text of the model in the present or the last run, "" for none"""
+        since = self.messages[self._task_place :]
+        spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
+        return next((text for text in spoken if text and not text.startswith(ODEK_NOTE)), "")
+
     def _loop(self) -> tuple[str, int]:
         empty_before = False
         written_before = False
@@ -170,7 +177,7 @@ class Agent:
             else:
                 empty_before = True
         limit = self._max_iterations
-        raise OdekError(
+        raise IterationLimitReached(
             f"reached max iterations ({limit}) without final answer",
             hint="raise the limit with --max-iter, or split the task",
             detail=self._summary("model calls", limit + 1),
@@ -283,11 +290,7 @@ class Agent:
 
         Without a `summary` the model's last text is used: asking for one would go beyond the limit that is reached.
         """
-        since = self.messages[self._task_place :]
-        spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
-        words = summary or truncate(
-            next((text for text in spoken if text and not text.startswith(ODEK_NOTE)), ""), _LAST_WORDS
-        )
+        words = summary or truncate(self.last_words, _LAST_WORDS)
         return BudgetExhausted(
             f"the task has used up its limit of {limit}",
             hint="raise the limit (`odek config view` shows where it comes from), or split the task",

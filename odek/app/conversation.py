@@ -7,15 +7,12 @@ did not happen.
 
 from __future__ import annotations
 
-import platform
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from odek.agent.prompt import PromptFacts, system_prompt
 from odek.agent.untrusted import wrap_untrusted
 from odek.app.attachments import Attachment, external, render_task
 from odek.app.budget import budget_of
@@ -23,6 +20,7 @@ from odek.app.config import Config, redactor_of
 from odek.app.cost import pricing
 from odek.app.instructions import read_instructions
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
+from odek.app.prompt import render_system
 from odek.app.runtime import Runtime
 from odek.app.turn_events import shown_turn, turn_started
 from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace
@@ -47,11 +45,14 @@ from odek.text import truncate, visible
 
 if TYPE_CHECKING:
     from odek.agent.loop import Agent
+    from odek.app.delegation import Delegation
     from odek.app.stored_sessions import ResumedSession
     from odek.session.receipts import Receipt
     from odek.session.recorder import Recorder
     from odek.session.store import SessionStore
     from odek.session.transcript import Summary
+    from odek.tools.registry import ToolResult
+    from odek.tools.workspace import Workspace as ToolWorkspace
 
 _NAME_LENGTH = 128
 
@@ -141,6 +142,9 @@ class Conversation:
         """attachments of earlier turns that the model is to be shown as missing"""
         self._start = start
         self._expected: ContainerFacts | None = None
+        self._instructions: str | None = None
+        """the text of AGENTS.md, as it was when the workspace was opened"""
+        self._delegation: Delegation | None = None
         self._session = ExitStack()
         self._history: tuple[Message, ...] = ()
         """what was said before there was an agent"""
@@ -367,6 +371,7 @@ class Conversation:
             attachments=self._attachments,
             trusted=self._trusted,
             start=self._start,
+            delegate=self._delegate,
         )
         self._system = self.workspace.redact(self._system_prompt())
         self.agent = self._new_agent(history)
@@ -391,21 +396,38 @@ class Conversation:
 
     def _system_prompt(self) -> str:
         workspace, settings, runtime = self.workspace, self.settings, self._runtime
-        facts = PromptFacts(
-            os="Linux container" if workspace.facts else f"{platform.system()} {platform.release()}",
-            cwd=workspace.executor.workspace,
-            date=time.strftime("%A, %Y-%m-%d, %Z"),
+        self._instructions = None if settings.no_agents else read_instructions(runtime.host.cwd, runtime.emit)
+        return render_system(
+            runtime,
+            workspace.tools,
+            folder=workspace.executor.workspace,
+            sandboxed=workspace.facts is not None,
             surface=self._profile.surface,
-            tool_advice=workspace.tools.advice,
-        )
-        instructions = None if settings.no_agents else read_instructions(runtime.host.cwd, runtime.emit)
-        return system_prompt(
-            identity=settings.system or None,
-            project_instructions=instructions,
-            facts=facts,
+            identity=settings.system,
+            instructions=self._instructions,
             environment_block=workspace.environment_block,
-            nonce=partial(runtime.random_hex, 8),
         )
+
+    def cancel_task(self, task: str) -> bool:
+        """End one sub-agent, by the id in its events, from any thread; False when it does not work."""
+        return self._delegation is not None and self._delegation.cancel(task)
+
+    def _delegate(self, at: ToolWorkspace, arguments: Mapping[str, Any]) -> ToolResult:
+        """Carry out `delegate_tasks`."""
+        from odek.app.delegation import Delegation, Parent  # few conversations come to it
+
+        if self._delegation is None:
+            self._delegation = Delegation(had=self._recorder.count_tasks() if self._recorder else 0)
+        parent = Parent(
+            workspace=self.workspace,
+            agent=self.agent,
+            sink=self._sink,
+            attachments=self._attachments,
+            trusted=self._trusted,
+            instructions=self._instructions,
+            recorder=self._recorder,
+        )
+        return self._delegation.run(parent, at.call_id, arguments)
 
     def _render(
         self, text: str, files: Sequence[Attachment], *, may_give: Callable[[Attachment], bool], sandboxed: bool

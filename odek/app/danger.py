@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import pwd
+from dataclasses import dataclass, replace
 
 from odek.config.danger import DangerSettings
 from odek.config.settings import SandboxSettings
 from odek.danger.paths import Place
 from odek.danger.policy import HOST_TABLE, Policy, PolicyContext, sandbox_table
+from odek.danger.risk import RiskClass
 from odek.danger.rules.local_services import SELF
 from odek.host import Host
 from odek.host_executor.look import HostLook
@@ -59,6 +61,30 @@ def sandbox_policy(
     )
     peers = SELF | {name.lower() for name in services}
     place = Place(home=home, cwd=WORKSPACE, workspace=WORKSPACE, sandboxed=True, peers=peers)
+    return PolicyContext(place=place, policy=policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """What keeps a sub-agent's policy within its parent's (R-222)."""
+
+    ceiling: RiskClass
+    trusted: bool
+    """whether a question may be asked for it; if not, each one is a no"""
+    internet: bool
+    """whether the parent reaches the internet: what asks there asks here, too"""
+    services: tuple[str, ...]
+    """the names that other containers answer to for the parent; what came later is a stranger"""
+
+
+def narrow_policy(context: PolicyContext, within: Within) -> PolicyContext:
+    """Return `context`, with nothing allowed that is not for the parent."""
+    place, policy = context.place, replace(context.policy, ceiling=within.ceiling)
+    if not within.trusted:
+        policy = replace(policy, interactive=False, non_interactive="deny")
+    if place.sandboxed:
+        place = replace(place, peers=SELF | place.peers & {name.lower() for name in within.services})
+        policy = replace(policy, table=sandbox_table(internet=within.internet)) if within.internet else policy
     return PolicyContext(place=place, policy=policy)
 
 

@@ -32,6 +32,8 @@ class Runtime:
     """answers what a project asks for: the terminal or nothing, never a page (R-103)"""
     person: Person | None
     """decides on the operations of the model; None where there is none to ask"""
+    person_in_any_thread: bool = False
+    """whether `person` takes questions from several threads at once, as a page does and a terminal does not"""
     random_hex: Callable[[int], str]
     """random lower-case hex digits, twice as many as the bytes asked for"""
     sleep: Callable[[float], None] = cancel.sleep

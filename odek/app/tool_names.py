@@ -21,8 +21,9 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
     if not (settings.tools_enabled or settings.tools_disabled):
         return ()
     from odek.app.tools import TOOLS
+    from odek.tools.delegate import DELEGATE_TASKS
 
-    known = [tool.name for tool in TOOLS]
+    known = [tool.name for tool in (*TOOLS, DELEGATE_TASKS)]
     warnings: list[str] = []
     for key, names in (("tools.enabled", settings.tools_enabled or ()), ("tools.disabled", settings.tools_disabled)):
         origin = settings.origin_of(key)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odek.approval.card import Person
+from odek.approval.card import CardOrigin, Person
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings, Trust
 from odek.config.danger import DangerSettings
 from odek.config.settings import Settings
@@ -19,6 +20,7 @@ from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox_grammar import WORKSPACE
 from odek.tools.batch import BATCH_PATCH, BATCH_READ
 from odek.tools.config_view import CONFIG_VIEW
+from odek.tools.delegate import Run, delegate_with
 from odek.tools.diff import DIFF
 from odek.tools.file_info import FILE_INFO, TREE
 from odek.tools.files import PATCH, READ_FILE, WRITE_FILE
@@ -30,6 +32,7 @@ from odek.tools.unsecret import UnsecretExecutor
 from odek.tools.workspace import ExecutionLog, UntrustedWrapper, Workspace
 
 if TYPE_CHECKING:
+    from odek.app.danger import Within
     from odek.danger.policy import PolicyContext
 
 TOOLS = (
@@ -37,7 +40,17 @@ TOOLS = (
     CONFIG_VIEW,
     SHELL,  # last, because its description names the container: what precedes it is the same in every run, and cached
 )  # fmt: skip
+"""those that are offered wherever an agent works; delegate_tasks is not"""
 SHARED = "in the folder that it shares with this machine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildLimits:
+    """What a sub-agent's tools and gate have of its parent's (delegate/rights.py)."""
+
+    tools: tuple[str, ...]
+    within: Within
+    origin: CardOrigin
 
 
 def make_toolbox(
@@ -56,6 +69,8 @@ def make_toolbox(
     refused: dict[str, int] | None = None,
     masked: Callable[[str, str], None] = lambda _holder, _path: None,
     log: ExecutionLog | None = None,
+    delegate: Run | None = None,
+    child: ChildLimits | None = None,
 ) -> Toolbox:
     """Return the tools that work with `executor`; `facts` are of the sandbox, None on the host.
 
@@ -63,22 +78,24 @@ def make_toolbox(
     is shown what was executed.
     `applied` is what `config_view` shows; `trusted`, `refused` and `emit` are as for `make_gatekeeper`. Tools that
     reach the network are left to the commands that they would be: those run in the container, by its network, or not
-    at all (F-64).
+    at all (F-64). `delegate` carries out `delegate_tasks`, which is not offered without it; `child`: these are the
+    tools of a sub-agent.
     """
     workspace = Workspace(
         executor=executor,
         shown=UnsecretExecutor(executor, redact, masked),
-        gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused, emit),
+        gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused, emit, child),
         log=log,
         wrap=wrap,
         config=applied,
     )
     # on the host commands run one at a time, watched by the person who allowed it
     shell = shell_in(environment_block, parallel=facts is not None)
+    *others, _ = TOOLS
     return Toolbox(
-        [shell if tool.name == shell.name else tool for tool in TOOLS],
+        [*others, *((delegate_with(delegate),) if delegate else ()), shell],
         workspace,
-        enabled=settings.tools_enabled,
+        enabled=child.tools if child else settings.tools_enabled,
         disabled=settings.withheld_tools,
         project=host.cwd,
         redact=redact,
@@ -93,21 +110,24 @@ def make_gatekeeper(
     trusted: dict[str, Trust] | None = None,
     refused: dict[str, int] | None = None,
     emit: Sink = ignore,
+    child: ChildLimits | None = None,
 ) -> Gatekeeper:
     """Return the gatekeeper of a session in the sandbox of `facts`, or on the host.
 
     `trusted` holds, by boundary, what the person trusts until odek ends, and is added to: what was
     said of one sandbox holds in the next, unless that reaches other networks, and never on the host. In `refused`
-    what is refused is counted, by class. `emit` gets the questions and their answers.
+    what is refused is counted, by class. `emit` gets the questions and their answers; `child`:
+    those of a sub-agent.
     """
     boundary = f"sandbox {_networks(facts)}" if facts else HOST
     return Gatekeeper(
-        load=partial(_load_regime, danger, facts, host, interactive=person is not None),
+        load=partial(_load_regime, danger, facts, host, child, interactive=person is not None),
         surroundings=Surroundings(
             place=f"sandbox {facts.name}, {_networks(facts)}" if facts else HOST,
             boundary=boundary,
             sandboxed=facts is not None,
             shared=SHARED if facts else "",
+            origin=child.origin if child else None,
             real_path=partial(real_path, host.cwd),
         ),
         person=person,
@@ -133,11 +153,12 @@ def real_path(root: str, path: str) -> str:
 
 
 def _load_regime(
-    danger: DangerSettings, facts: ContainerFacts | None, host: Host, *, interactive: bool
+    danger: DangerSettings, facts: ContainerFacts | None, host: Host, child: ChildLimits | None, *, interactive: bool
 ) -> PolicyContext:
-    from odek.app.danger import policy_for  # the classifier takes a while to load, and some runs need none
+    from odek.app.danger import narrow_policy, policy_for  # the classifier takes a while to load; some runs need none
 
-    return policy_for(danger, facts, host, interactive=interactive)
+    context = policy_for(danger, facts, host, interactive=interactive)
+    return narrow_policy(context, child.within) if child else context
 
 
 def _networks(facts: ContainerFacts) -> str:

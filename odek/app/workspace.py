@@ -33,7 +33,7 @@ from odek.app.isolation import (
 )
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
-from odek.app.sandbox import PreparedSandbox, plan_sandbox, start_prepared, start_sandbox
+from odek.app.sandbox import Narrow, PreparedSandbox, as_planned, plan_sandbox, start_prepared, start_sandbox
 from odek.app.tool_names import validate_tool_names
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
@@ -48,8 +48,10 @@ from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.text import visible
 
 if TYPE_CHECKING:
+    from odek.app.tools import ChildLimits
     from odek.approval.card import Person
     from odek.approval.gatekeeper import Trust
+    from odek.tools.delegate import Run
     from odek.tools.registry import Toolbox
     from odek.tools.workspace import UntrustedWrapper
 
@@ -124,12 +126,18 @@ class Workspace:
         self._stack.close()
 
     def new_toolbox(
-        self, person: Person | None, *, trusted: TrustByBoundary | None = None, wrap: UntrustedWrapper | None = None
+        self,
+        person: Person | None,
+        *,
+        trusted: TrustByBoundary | None = None,
+        wrap: UntrustedWrapper | None = None,
+        delegate: Run | None = None,
+        child: ChildLimits | None = None,
     ) -> Toolbox:
         """Return the tools with a gatekeeper of their own that asks `person`; None: there is none to ask.
 
         Tool boxes of one workspace may be used at the same time, each in one thread. `wrap` is what is done with
-        foreign text; unless given, it gets untrusted_content tags.
+        foreign text; unless given, it gets untrusted_content tags. `delegate` and `child` are as for `make_toolbox`.
         """
         from odek.app.tools import make_toolbox
 
@@ -149,6 +157,8 @@ class Workspace:
             emit=runtime.emit,
             masked=self.masked.found,
             log=self.receipts,
+            delegate=delegate,
+            child=child,
         )
 
     def give(self, files: Sequence[Attachment]) -> None:
@@ -186,12 +196,17 @@ def open_workspace(
     trusted: TrustByBoundary | None = None,
     prepared: PreparedSandbox | None = None,
     start: StartSandbox | None = None,
+    delegate: Run | None = None,
+    narrow: Narrow = as_planned,
+    child: Callable[[ContainerFacts | None], ChildLimits] | None = None,
 ) -> Workspace:
     """Return a workspace whose container, if any, holds `attachments`; `prepared`: what is to be started (R-105).
 
     Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the container, the
     environment block, the tools. `trusted` is kept by the caller, for the next workspace. With `start` the sandbox was
-    prepared before, and its failure never leads to the host. Raises OdekError; nothing is left then.
+    prepared before, and its failure never leads to the host. `delegate` carries out `delegate_tasks`. Of a sub-agent
+    from outside, `narrow` says what it gives up of the sandbox, and `child` then what of the rest. Raises OdekError;
+    nothing is left then.
     """
     for warning in validate_tool_names(config.settings):
         runtime.emit(WarningIssued(warning))
@@ -200,7 +215,7 @@ def open_workspace(
     redact = redactor_of(config, runtime.host)
     opened_s = runtime.clock()
     with ExitStack() as stack, runtime.waiting("starting"):
-        place = _open_place(profile, config, decision, runtime, stack, external(attachments), prepared, start)
+        place = _open_place(profile, config, decision, runtime, stack, external(attachments), prepared, start, narrow)
         workspace = Workspace(
             config=config,
             runtime=runtime,
@@ -209,12 +224,17 @@ def open_workspace(
             facts=place.facts,
             on_host_because=place.on_host_because,
             redact=redact,
-            environment_block=_environment_block(place, runtime),
+            environment_block=environment_block(place.facts, runtime),
             opened_s=opened_s,
             _stack=stack,
         )
         workspace.receipts = Receipts(place.facts, runtime.host, redact, runtime.clock)
-        workspace.tools = workspace.new_toolbox(runtime.person, trusted={} if trusted is None else trusted)
+        workspace.tools = workspace.new_toolbox(
+            runtime.person,
+            trusted={} if trusted is None else trusted,
+            delegate=delegate,
+            child=child and child(place.facts),
+        )
         workspace._stack = stack.pop_all()
     return workspace
 
@@ -247,6 +267,7 @@ def _open_place(
     files: Sequence[Attachment],
     prepared: PreparedSandbox | None,
     start: StartSandbox | None,
+    narrow: Narrow,
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.may_fall_back."""
     settings, host, emit = config.settings, runtime.host, runtime.emit
@@ -268,7 +289,7 @@ def _open_place(
     else:
         plan = prepared.plan if prepared else plan_sandbox(config, runtime, attachments=bool(files))
         try:
-            container = start_prepared(prepared) if prepared else start_sandbox(plan)
+            container = start_prepared(prepared, narrow=narrow) if prepared else start_sandbox(plan, narrow=narrow)
         except SandboxError as error:
             by_project = plan.request.image.chosen_by_project
             policy = fallback_policy(profile, settings, decision, image_from_project=by_project)
@@ -276,7 +297,7 @@ def _open_place(
             stack.callback(warn_of_changes)
             return _Place(executor=on_host, on_host_because=error.message)
     stack.callback(warn_of_changes)
-    stack.callback(_close, container, emit)
+    stack.callback(close_container, container, emit)
     for file in files:
         container.attach(file.placed_name, file.data)
     container.expect_commands()
@@ -311,7 +332,8 @@ def _fall_back_or_raise(error: SandboxError, policy: FallbackPolicy, void: Seque
         emit(Notice(f"Docker says: {line}"))
 
 
-def _close(container: Container, emit: Sink) -> None:
+def close_container(container: Container, emit: Sink) -> None:
+    """End `container`, and warn of what is left of it."""
     left = container.close()
     if left:
         emit(WarningIssued(left))
@@ -331,7 +353,8 @@ def _warn_of_changes(host: Host, before: trusted_files.Snapshot, emit: Sink) -> 
         emit(WarningIssued(changed, hint="look at them before you use git, your editor or odek in this folder"))
 
 
-def _environment_block(place: _Place, runtime: Runtime) -> str:
-    if place.facts is None:
+def environment_block(facts: ContainerFacts | None, runtime: Runtime) -> str:
+    """Return what a model is shown of the sandbox of `facts`, or of this host."""
+    if facts is None:
         return environment.render_host(runtime.host.cwd)
-    return environment.render_sandbox(place.facts, nonce=partial(runtime.random_hex, 8))
+    return environment.render_sandbox(facts, nonce=partial(runtime.random_hex, 8))

@@ -62,6 +62,8 @@ class Tool:
     """arguments that say what a call is about, the first that is there"""
     advice: str = ""
     """for the system prompt: when to use it"""
+    strict: str = ""
+    """what an argument that the tool does not know is answered with, and the call fails; "": it is left out"""
 
     @property
     def spec(self) -> ToolSpec:
@@ -150,6 +152,8 @@ class Toolbox:
             subject = next((values[key] for key in tool.title_arguments if isinstance(values.get(key), str)), "")
             prepared = replace(prepared, title=call_title(call.name, subject))
             arguments, ignored = check_arguments(values, tool.parameters)
+            if ignored and tool.strict:
+                raise ArgumentError(f"there is no {_quoted(ignored)}: {tool.strict}")
         except ArgumentError as error:
             return replace(prepared, result=failure(f"invalid arguments: {error}"))
         if self._project is not None:
@@ -175,11 +179,12 @@ class Toolbox:
 
     def run(self, prepared: PreparedCall) -> ToolResult:
         """Carry out a call that was authorized. No known secret leaves it, in a result or in an error (F-50)."""
-        result = prepared.result or _carry_out(prepared, replace(self._workspace, grant=prepared.grant))
+        result = prepared.result or _carry_out(
+            prepared, replace(self._workspace, grant=prepared.grant, call_id=prepared.call.id)
+        )
         note = ""
         if prepared.ignored:
-            names = ", ".join(f'"{visible(truncate(name, 64))}"' for name in prepared.ignored)
-            note = f"\nnote: unknown arguments were ignored: {names}"
+            note = f"\nnote: unknown arguments were ignored: {_quoted(prepared.ignored)}"
         return replace(result, text=self._redact(result.text + note), cause=self._redact(result.cause))
 
 
@@ -195,6 +200,10 @@ def _carry_out(prepared: PreparedCall, workspace: Workspace) -> ToolResult:
     except Exception as error:  # a bug of ours: this call is lost, the run need not be
         reason = f"{type(error).__name__}: {truncate(visible(str(error)), 500)}"
         return failure(f"bug in tool {prepared.tool.name}: {reason}")
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{visible(truncate(name, 64))}"' for name in names)
 
 
 def failure(message: str) -> ToolResult:

@@ -82,6 +82,8 @@ class Workspace:
     gate: Gate
     grant: Grant = NO_GRANT
     """what was answered beforehand about the call that this is for"""
+    call_id: str = ""
+    """the id of that call"""
     log: ExecutionLog | None = None
     wrap: UntrustedWrapper
     config: Callable[[], Mapping[str, object]] = dict

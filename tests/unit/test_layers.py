@@ -48,6 +48,8 @@ ROOMS: dict[str, set[str]] = {
     "host_executor": GROUND | {"cancel", "process", "secret_names", "executor"},
     "agent": GROUND | {"cancel", "events", "model", "tools"},
     "tools": GROUND | {"redact", "process", "safefile", "model", "danger", "approval", "executor"},
+    "delegate": GROUND
+    | {"agent", "approval", "cancel", "danger", "events", "model", "sandbox", "sandbox_grammar", "tools", "executor"},
     "demo": set(),
     "mcp": set(),
 }
@@ -70,7 +72,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "termios": ("cli/",),
     "threading": (
         *("cancel.py", "cli/spinner.py", "agent/budget.py", "agent/calls.py", "model/transport.py"),
-        *("app/workspace.py", "app/prepared_sandboxes.py"),
+        *("app/workspace.py", "app/delegation.py", "delegate/crew.py", "app/prepared_sandboxes.py"),
         *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/commands/serve.py"),
         *("mcp_server/", "cli/runtime.py"),
     ),
@@ -154,7 +156,7 @@ def test_errors_are_not_swallowed_wholesale(path: Path) -> None:
             raises_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
             broad = caught in ("everything", "Exception", "BaseException") and not raises_on
             owners = ("cli/main.py", "tools/registry.py", "agent/calls.py", "model/transport.py", "web/server.py")
-            owners += ("web/session.py", "mcp_server/background.py", "mcp_server/calls.py")
+            owners += ("web/session.py", "mcp_server/background.py", "mcp_server/calls.py", "delegate/crew.py")
             assert not broad or _name(path) in owners, f"{_name(path)}:{node.lineno}"
 
 

@@ -67,6 +67,7 @@ class Container:
         """`lease` and `watcher`: see Lifecycle; `spares`: how many execs may wait for a command."""
         self.facts = facts
         self.spec = spec
+        """what it was started as"""
         self._new_nonce = new_nonce
         self._life = Lifecycle(docker, spec, facts, lease=lease, watcher=watcher, clock=clock)
         self._commands = Commands(self._life, new_nonce, spares=spares)

@@ -8,7 +8,7 @@ instruction even if it has the right characters: it is shown inside the untruste
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from odek.process import Completed
@@ -159,6 +159,19 @@ def inspect_networks(request: NetworkRequest, docker: Docker) -> NetworkPlan:
     # a code other than 0 may only mean that a network went away meanwhile; plan_networks says which
     inspected = _inspect(docker, "network", *ids, subject=_subject(request)) if ids else ()
     return plan_networks(request, chosen=chosen, of_project=of_project, inspected=tuple(map(parse_network, inspected)))
+
+
+def inspect_planned(plan: NetworkPlan, docker: Docker) -> NetworkPlan:
+    """Return what is left of `plan` under the IDs that it has; what was made anew has another.
+
+    Raises SandboxConfigError when Docker does not tell.
+    """
+    if not plan.attached:
+        return plan
+    subject = "network " + ", ".join(f'"{network.name}"' for network in plan.attached)
+    found = _inspect(docker, "network", *(network.id for network in plan.attached), subject=subject)
+    by_id = {network.id: network for network in map(parse_network, found)}
+    return replace(plan, attached=tuple(by_id[net.id] for net in plan.attached if net.id in by_id))
 
 
 def connect_rest(plan: NetworkPlan, container: str, docker: Docker) -> None:
