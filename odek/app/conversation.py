@@ -18,9 +18,8 @@ from odek.app.attachments import Attachment, external, render_task
 from odek.app.budget import budget_of
 from odek.app.config import Config, redactor_of
 from odek.app.cost import pricing
-from odek.app.instructions import read_instructions
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
-from odek.app.prompt import render_system
+from odek.app.prompt import project_instructions, render_system
 from odek.app.runtime import Runtime
 from odek.app.turn_events import shown_turn, turn_started
 from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace
@@ -143,7 +142,6 @@ class Conversation:
         self._start = start
         self._expected: ContainerFacts | None = None
         self._instructions: str | None = None
-        """the text of AGENTS.md, as it was when the workspace was opened"""
         self._delegation: Delegation | None = None
         self._session = ExitStack()
         self._history: tuple[Message, ...] = ()
@@ -395,37 +393,19 @@ class Conversation:
         )
 
     def _system_prompt(self) -> str:
-        workspace, settings, runtime = self.workspace, self.settings, self._runtime
-        self._instructions = None if settings.no_agents else read_instructions(runtime.host.cwd, runtime.emit)
-        return render_system(
-            runtime,
-            workspace.tools,
-            folder=workspace.executor.workspace,
-            sandboxed=workspace.facts is not None,
-            surface=self._profile.surface,
-            identity=settings.system,
-            instructions=self._instructions,
-            environment_block=workspace.environment_block,
-        )
+        self._instructions = project_instructions(self.settings, self._runtime)
+        return render_system(self.workspace, surface=self._profile.surface, instructions=self._instructions)
 
     def cancel_task(self, task: str) -> bool:
         """End one sub-agent, by the id in its events, from any thread; False when it does not work."""
         return self._delegation is not None and self._delegation.cancel(task)
 
     def _delegate(self, at: ToolWorkspace, arguments: Mapping[str, Any]) -> ToolResult:
-        """Carry out `delegate_tasks`."""
         from odek.app.delegation import Delegation, Parent  # few conversations come to it
 
-        if self._delegation is None:
-            self._delegation = Delegation(had=self._recorder.count_tasks() if self._recorder else 0)
+        self._delegation = self._delegation or Delegation(self._recorder)
         parent = Parent(
-            workspace=self.workspace,
-            agent=self.agent,
-            sink=self._sink,
-            attachments=self._attachments,
-            trusted=self._trusted,
-            instructions=self._instructions,
-            recorder=self._recorder,
+            self.workspace, self.agent, self._sink, self._attachments, self._trusted, self._instructions, self._recorder
         )
         return self._delegation.run(parent, at.call_id, arguments)
 

@@ -66,7 +66,7 @@ _UNTRUSTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parent:
     """What a sub-agent's parent has, and so all that a sub-agent can have."""
 
@@ -126,9 +126,9 @@ class Task:
 class Delegation:
     """Counts the tasks of a session, and knows those that are at work."""
 
-    def __init__(self, *, had: int = 0) -> None:
-        """`had`: how many tasks the session has had before."""
-        self._had = had
+    def __init__(self, recorder: Recorder | None) -> None:
+        """`recorder` is of the session, which may have had tasks before; None where it is not kept."""
+        self._had = recorder.count_tasks() if recorder else 0
         self._lock = Lock()
         self._working: tuple[dict[str, int], Crew[str]] | None = None
 
@@ -296,16 +296,7 @@ def make_agent(
 ) -> Agent:
     """Return the agent of `task` in `place`; its events go to `line`, and what it says to `recorder`, step by step."""
     settings = place.config.settings
-    system = render_system(
-        place.runtime,
-        place.tools,
-        folder=place.executor.workspace,
-        sandboxed=place.facts is not None,
-        surface=SURFACE,
-        identity=settings.system,
-        instructions=instructions,
-        environment_block=place.environment_block,
-    )
+    system = render_system(place, surface=SURFACE, instructions=instructions)
 
     def take(event: Event) -> None:
         if isinstance(event, (RequestStarted, ToolStarted, ToolFinished)):
