@@ -25,7 +25,7 @@ from odek.app.model import replay_path
 from odek.app.prompt import render_system
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
-from odek.app.sandbox import start_child
+from odek.app.sandbox import start_spec
 from odek.app.tools import ChildLimits
 from odek.app.workspace import TrustByBoundary, Workspace, close_container, environment_block, facts_json
 from odek.approval.card import CardOrigin
@@ -52,6 +52,10 @@ from odek.host_executor.commands import HostExecutor
 from odek.model.types import Message, Model, Reply, ToolSpec
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.network.attach import inspect_planned
+from odek.sandbox.network.checks import require_unchanged
+from odek.sandbox.spec import SandboxSpec
+from odek.sandbox.workdir import require_same_workdir
 from odek.text import plural
 from odek.tools.arguments import ArgumentError
 from odek.tools.registry import Arguments, ToolResult, failure
@@ -267,6 +271,17 @@ class _Hands:
             child=child_limits(task, within.facts),
         )
         return place
+
+
+def start_child(spec: SandboxSpec, runtime: Runtime) -> Container:
+    """Return the container of a sub-agent: `spec` is its parent's, narrowed, so there is nothing to approve.
+
+    Its networks are those that the parent attached, by their IDs; one that is gone or was made anew stops this start.
+    Raises SandboxError.
+    """
+    require_same_workdir(spec.workdir, spec.workdir_id)
+    require_unchanged(spec.networks, inspect_planned(spec.networks, runtime.docker))
+    return start_spec(spec, runtime)
 
 
 def child_limits(task: Task, parent_facts: ContainerFacts | None) -> ChildLimits:

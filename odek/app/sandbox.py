@@ -48,10 +48,10 @@ from odek.sandbox.docker import PROBE_ARGV, probe
 from odek.sandbox.engine import INFO_ARGV, Engine, EngineRequirements, check_engine, own_user, query_engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.resolve import FoundImage, look_up_argv
-from odek.sandbox.network.attach import inspect_networks, inspect_planned, service_names
+from odek.sandbox.network.attach import inspect_networks, service_names
 from odek.sandbox.network.checks import removal_hint, require_unchanged, warnings
 from odek.sandbox.network.plan import NetworkPlan
-from odek.sandbox.spec import DEFAULT_HOME, SandboxSpec
+from odek.sandbox.spec import DEFAULT_HOME, Narrow, SandboxSpec, as_planned
 from odek.sandbox.workdir import (
     open_source,
     open_workdir,
@@ -255,32 +255,12 @@ class PreparedSandbox:
     found: FoundImage
 
 
-Narrow = Callable[[SandboxSpec], SandboxSpec]
-"""what is to be started → the same with less; raises OdekError"""
-
-
-def as_planned(spec: SandboxSpec) -> SandboxSpec:
-    """Return `spec`: nothing is given up."""
-    return spec
-
-
 def start_sandbox(plan: SandboxPlan, *, narrow: Narrow = as_planned) -> Container:
     """Return the running container, after the operator's answer where it needs one.
 
     Raises ApprovalDenied and StateFileError from the gate, and SandboxError.
     """
     return start_prepared(prepare_sandbox(plan), narrow=narrow)
-
-
-def start_child(spec: SandboxSpec, runtime: Runtime) -> Container:
-    """Return the container of a sub-agent: `spec` is its parent's, narrowed, so there is nothing to approve.
-
-    Its networks are those that the parent attached, by their IDs; one that is gone or was made anew stops this start.
-    Raises SandboxError.
-    """
-    require_same_workdir(spec.workdir, spec.workdir_id)
-    require_unchanged(spec.networks, inspect_planned(spec.networks, runtime.docker))
-    return _start(spec, runtime, ())
 
 
 def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
@@ -344,7 +324,7 @@ def start_prepared(
             env=plan.env(),
             git=git,
         )
-        container = _start(narrow(replace(spec, image_volumes=prepared.found.volumes)), runtime, labels)
+        container = start_spec(narrow(replace(spec, image_volumes=prepared.found.volumes)), runtime, labels)
         undo.pop_all()
     if verify and plan.config.settings.verification_asked_by:
         _verify(container, plan)
@@ -362,8 +342,8 @@ def _verify(container: Container, plan: SandboxPlan) -> None:
         raise
 
 
-def _start(spec: SandboxSpec, runtime: Runtime, labels: tuple[tuple[str, str], ...]) -> Container:
-    """Start, and name a low process limit where that may be the cause of a failure."""
+def start_spec(spec: SandboxSpec, runtime: Runtime, labels: tuple[tuple[str, str], ...] = ()) -> Container:
+    """Start what `spec` says, and name a low process limit where that may be the cause of a failure."""
     surroundings = Surroundings(
         owner=owner_of(runtime.host),
         start_of=start_of,

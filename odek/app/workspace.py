@@ -33,7 +33,7 @@ from odek.app.isolation import (
 )
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
-from odek.app.sandbox import Narrow, PreparedSandbox, as_planned, plan_sandbox, start_prepared, start_sandbox
+from odek.app.sandbox import PreparedSandbox, plan_sandbox, start_prepared, start_sandbox
 from odek.app.tool_names import validate_tool_names
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
@@ -45,6 +45,7 @@ from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import find_cause
 from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
+from odek.sandbox.spec import Narrow, as_planned
 from odek.text import visible
 
 if TYPE_CHECKING:

@@ -264,6 +264,6 @@ class Crew(Generic[T]):
         for member in self._members:
             if member.thread is not None:
                 member.thread.join(max(deadline - time.monotonic(), 0))
-        with suppress(OSError):  # whoever reads the output may be the reason for the end
+        with suppress(OSError):  # the reader of the output may be gone, and the reason for the end
             while not self._inbox.empty():
                 self._take(0)

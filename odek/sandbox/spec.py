@@ -7,7 +7,7 @@ working directory in workdir.py. argv.py makes the command line of it, container
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from odek.sandbox.engine import DOCKER, Engine
@@ -101,6 +101,15 @@ class SandboxSpec:
         taken = uid == str(HELPER_UID) or uid in ("nobody", "nfsnobody")
         helper = OTHER_HELPER_UID if taken else HELPER_UID
         return f"{helper}:{helper}"
+
+
+Narrow = Callable[[SandboxSpec], SandboxSpec]
+"""what is to be started → the same with less; raises OdekError"""
+
+
+def as_planned(spec: SandboxSpec) -> SandboxSpec:
+    """Return `spec`: nothing is given up."""
+    return spec
 
 
 def usual_tmp_size(memory_bytes: int | None) -> int:
