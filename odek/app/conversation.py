@@ -438,13 +438,9 @@ class Conversation:
 
     def _may_give_unasked(self, file: Attachment) -> bool:
         """Return whether `read_file` would read the file without a question; there may be no place of work yet."""
-        if not file.referenced:
-            return True
-        from odek.app.tools import make_gatekeeper
+        from odek.app.tools import reads_unasked
 
-        host = self._runtime.host
-        gate = make_gatekeeper(self.settings.dangerous, self._expected, host, self._runtime.person)
-        allowed = gate.allows(Operation(kind="read", subject=file.relative))
+        allowed = not file.referenced or reads_unasked(self.settings, self._expected, self._runtime, file.relative)
         if not allowed:
             self._warn_not_attached(file, "reading it takes a yes", hint="ask for it, and the model asks you")
         return allowed

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odek.app.runtime import Runtime
 from odek.approval.card import CardOrigin, Person
 from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings, Trust
+from odek.approval.operation import Operation
 from odek.config.danger import DangerSettings
 from odek.config.settings import Settings
 from odek.events import Sink, ignore
@@ -135,6 +137,12 @@ def make_gatekeeper(
         refused=refused,
         emit=emit,
     )
+
+
+def reads_unasked(settings: Settings, facts: ContainerFacts | None, runtime: Runtime, path: str) -> bool:
+    """Return whether `read_file` would show the file at `path` without a question."""
+    gate = make_gatekeeper(settings.dangerous, facts, runtime.host, runtime.person)
+    return gate.allows(Operation(kind="read", subject=path))
 
 
 def real_path(root: str, path: str) -> str:
