@@ -564,3 +564,27 @@ def test_the_seventh_tab_is_served(page: Page, server: PageServer) -> None:
     assert [one[1] for one in server.calls if one[0] == "turn"] == ["from the seventh"]
     for tab in tabs:
         tab.close()
+
+
+def test_the_end_is_followed_until_a_person_reads_above(page: Page, server: PageServer) -> None:
+    """R-152, R-162: what comes scrolls into sight; after a turn of the wheel the place stays and a button leads back."""
+    opened(page, server)
+    at_end = "(({scrollTop, clientHeight, scrollHeight}) => scrollHeight - scrollTop - clientHeight < 60)"
+    at_end += "(document.querySelector('#scroller'))"
+    for number in range(200):
+        server.push("one", "notice", text=f"note {number}")
+    page.wait_for(f"document.querySelector('#log').innerText.includes('note 199') && {at_end}")
+    page.send("Input.dispatchMouseEvent", type="mouseWheel", x=700, y=400, deltaX=0, deltaY=-900)
+    page.wait_for("!document.querySelector('#latest').hidden")
+    place = page.evaluate("document.querySelector('#scroller').scrollTop")
+    for number in range(20):
+        server.push("one", "notice", text=f"more {number}")
+    page.wait_for("document.querySelector('#log').innerText.includes('more 19')")
+    assert abs(page.evaluate("document.querySelector('#scroller').scrollTop") - place) < 300
+    for number in range(900):  # what is read goes out of the document only when it is out of sight
+        server.push("one", "notice", text=f"flood {number}")
+    server.push("one", "turn_started", turn=9, text="x", files=[], at="")
+    page.wait_for("!document.querySelector('#stop').hidden")
+    assert page.evaluate("document.querySelectorAll('#log > div').length") <= 520
+    page.click("#latest")
+    page.wait_for(at_end)

@@ -115,7 +115,8 @@ const current = (view) => app.view === view;
 const log = $("log");
 const scroller = $("scroller");
 const atEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
-let stick = true;
+let stick = true; // whether the end is followed
+let pinned = -1; // where the last frame scrolled to; -1: something was drawn since
 
 class CallCard {
   constructor({ id, name, arguments: json, title, n, task }, state) {
@@ -243,6 +244,18 @@ function append(view, element, n) {
   view.items.push({ n, element });
   log.insertBefore(element, view.growing?.isConnected ? view.growing : null);
   if (stick) trim(view, "top");
+  else if (view.items.length > KEPT + PAGE) trimAbove(view);
+}
+
+/** Takes the oldest entries out while they are above what is read; where they are not, stops following the end. */
+function trimAbove(view) {
+  const anchor = view.items[PAGE].element;
+  const was = anchor.getBoundingClientRect().top;
+  if (was > scroller.getBoundingClientRect().top) view.cut = view.items.at(-1).n ?? Infinity;
+  else {
+    trim(view, "top");
+    scroller.scrollTop += anchor.getBoundingClientRect().top - was;
+  }
 }
 
 /** Takes entries out of the document until no more than KEPT are left, at the side that is out of sight. */
@@ -252,7 +265,7 @@ function trim(view, side) {
     gone.element.remove();
     for (const [id, card] of view.calls) if (card.element === gone.element) view.calls.delete(id);
     if (side === "top") view.first = view.items[0].n ?? null;
-    else view.cut = view.items.at(-1).n ?? null;
+    else view.cut = view.items.at(-1).n ?? Infinity;
   }
   older(view);
 }
@@ -291,7 +304,7 @@ async function loadMore(view, before) {
   if (loading || !view.snapshot) return;
   loading = true;
   try {
-    if (before && view.first === null) return void (await openSnapshot(view));
+    if ((before && view.first === null) || (!before && view.cut === Infinity)) return void (await openSnapshot(view));
     const from = before ? view.first : view.cut + PAGE + 1;
     const page = await ask("GET", `sessions/${view.id}/entries?before=${from}&limit=${PAGE}`);
     if (!current(view)) return;
@@ -311,12 +324,22 @@ async function loadMore(view, before) {
 
 scroller.addEventListener("scroll", () => {
   const view = app.view;
-  stick = atEnd();
+  if (atEnd()) stick = true;
+  else if (pinned >= 0 && scroller.scrollTop < pinned - 2) stick = false;
   $("latest").hidden = stick && (!view || view.cut === null);
   if (!view?.snapshot) return;
   if (scroller.scrollTop < 800 && (view.first === null || view.first > 1)) loadMore(view, true);
   else if (view.cut !== null && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 800) loadMore(view, false);
 }, { passive: true });
+
+// while much is drawn only what a person does tells that the end is no longer followed
+const letGo = () => {
+  if (scroller.scrollHeight > scroller.clientHeight + 60) stick = false;
+};
+scroller.addEventListener("wheel", (event) => event.deltaY < 0 && letGo(), { passive: true });
+scroller.addEventListener("touchmove", letGo, { passive: true });
+scroller.addEventListener("pointerdown", (event) => event.target === scroller && letGo());
+scroller.addEventListener("keydown", (event) => ["ArrowUp", "PageUp", "Home"].includes(event.key) && letGo());
 
 async function toEnd() {
   if (app.view?.cut != null) await openSnapshot(app.view);
@@ -336,7 +359,10 @@ function draw() {
       growing.draw();
       lastDraw = now;
     } else if (growing?.dirty) draw();
-    if (stick) scroller.scrollTop = scroller.scrollHeight;
+    if (stick) {
+      scroller.scrollTop = scroller.scrollHeight;
+      pinned = scroller.scrollTop;
+    } else $("latest").hidden = false;
   });
 }
 
@@ -475,6 +501,7 @@ function handle(view, kind, event) {
   else if (event.task && kind !== "task_started" && kind !== "task_ended" && kind !== "approval_asked" && kind !== "approval_settled") taskEvent(view, kind, event);
   else EVENTS[kind]?.(view, event);
   showState();
+  pinned = -1;
   draw();
 }
 
@@ -1476,6 +1503,7 @@ async function begin() {
   app.view = app.view && null;
   listKey = "";
   document.body.dataset.ready = "yes";
+  performance.mark("odek-ready");
   route();
   refreshList();
   poll();
