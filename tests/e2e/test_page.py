@@ -567,7 +567,7 @@ def test_the_seventh_tab_is_served(page: Page, server: PageServer) -> None:
 
 
 def test_the_end_is_followed_until_a_person_reads_above(page: Page, server: PageServer) -> None:
-    """R-152, R-162: what comes scrolls into sight; after a turn of the wheel the place stays and a button leads back."""
+    """R-152, R-162: what comes scrolls into sight; after a turn of the wheel the place stays; a button leads back."""
     opened(page, server)
     at_end = "(({scrollTop, clientHeight, scrollHeight}) => scrollHeight - scrollTop - clientHeight < 60)"
     at_end += "(document.querySelector('#scroller'))"
