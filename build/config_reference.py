@@ -24,6 +24,7 @@ BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->"
 _RULES = {
     ProjectRule.ALLOWED: "yes",
     ProjectRule.NEEDS_APPROVAL: "after approval",
+    ProjectRule.ASKS_ITSELF: "after approval",
     ProjectRule.CAN_LOWER: "only lower",
     ProjectRule.CAN_ENABLE: "only `true`",
     ProjectRule.FORBIDDEN: "no",

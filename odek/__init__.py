@@ -29,7 +29,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     host_executor/     the executor of this host: commands, files, folders, and stopping what was started
     tools/             what the model can call
     agent/             the loop, the calls of a turn, the system prompt
-    mcp/               the Model Context Protocol: its messages, for both sides of a connection
+    mcp/               the Model Context Protocol: its messages, and servers of others as a client sees them
     delegate/          sub-agents: their rights, their work, what comes back
     app/               one run, from its settings to a conversation: the composition root
     mcp_server/        `odek mcp`: the tools of the sandbox for clients of that protocol

@@ -135,14 +135,18 @@ def collect_secrets(settings: Settings, host: Host) -> dict[str, str]:
     Raises ConfigError when secrets.env cannot be read or trusted.
     """
     sandbox_env = dict(settings.sandbox.env)
-    named = [
-        variable
-        for name in settings.sandbox.raw_env
-        if is_secret_name(name)
-        for variable in variables_in(sandbox_env[name])
-    ]
+    raw = [(name, sandbox_env[name]) for name in settings.sandbox.raw_env]
+    of_servers: dict[str, str] = {}
+    for server in settings.mcp_servers:
+        if server.by_project:
+            raw += server.env
+        else:
+            found = secrets_in(dict(server.env))
+            of_servers |= {value: f"{name} of the MCP server {server.name}" for value, name in found.items()}
+    named = [variable for name, text in raw if is_secret_name(name) for variable in variables_in(text)]
     return {  # of two holders of one value the last one counts
         settings.model.api_key: "api_key",
+        **of_servers,
         **{value: f"{name} in sandbox_env" for value, name in secrets_in(sandbox_env).items()},
         **{value: f"{name} in {SECRETS_FILE}" for name, value in _file_values(host)},
         **{host.env[variable]: variable for variable in named if variable in host.env},

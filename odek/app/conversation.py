@@ -132,6 +132,7 @@ class Conversation:
         self._store = store
         self._trusted: TrustByBoundary = {}
         """what the person said once holds in the next container, too, if its boundary is the same"""
+        self._approved_servers: set[str] = set()
         self._recorder: Recorder | None = None
         self._failure: StateFileError | None = None
         self._receipts_fail = False
@@ -208,6 +209,7 @@ class Conversation:
         Raises OdekError when there is none; the conversation can go on.
         """
         with use_token(cancel or current_token()):
+            self.workspace.prepare_turn()
             self.begin_session(text)
             in_sandbox = self.workspace.facts is not None
             whole = self._render(text, files, may_give=self._may_give, sandboxed=in_sandbox)
@@ -235,6 +237,7 @@ class Conversation:
         with use_token(cancel or current_token()), self._shown_turn(text, files):
             if self.is_open:
                 self.workspace.give(files)
+                self.workspace.prepare_turn()
             else:
                 self._reopen(whole)
             return self._run(whole)
@@ -317,6 +320,7 @@ class Conversation:
             if hasattr(self, "workspace"):
                 self.workspace.close()
             self._open_workspace(self.history)
+            self.workspace.prepare_turn()
         except BaseException:  # the task is stored, and the next one must not follow it at once
             from odek.agent.loop import NO_REPLY
 
@@ -363,14 +367,9 @@ class Conversation:
         self._price = pricing(self._config, self._runtime.emit)
         self._model = self._runtime.new_model(self.settings)
         self.workspace = open_workspace(
-            self._profile,
-            self._config,
-            self._runtime,
-            attachments=self._attachments,
-            trusted=self._trusted,
-            start=self._start,
-            delegate=self._delegate,
-        )
+            self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
+            start=self._start, delegate=self._delegate, approved_servers=self._approved_servers,
+        )  # fmt: skip
         self._system = self.workspace.redact(self._system_prompt())
         self.agent = self._new_agent(history)
         self.lost = False

@@ -6,7 +6,7 @@ or of `sandbox_env` is never in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from odek.app.config import Config
@@ -82,9 +82,16 @@ def _pending(config: Config, host: Host) -> Sequence[str]:
 
 
 def effective_config(
-    settings: Settings, decision: SandboxDecision, facts: ContainerFacts | None, *, on_host_because: str = ""
+    settings: Settings,
+    decision: SandboxDecision,
+    facts: ContainerFacts | None,
+    *,
+    on_host_because: str = "",
+    servers: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, object]:
     """Return one JSON object; `facts` is None when commands run on the host, which has the reason `on_host_because`.
+
+    `servers` are the MCP servers, as ToolServers.states has them.
 
     `source` holds for every setting who set it: default, global, project, environment or flag.
     """
@@ -103,6 +110,7 @@ def effective_config(
             **place,
             **_container(settings, facts),
         },
+        "mcp_servers": list(servers),
         "source": {key: entry["source"] for key, entry in shown.items()},
     }
 

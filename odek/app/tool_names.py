@@ -24,11 +24,12 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
     from odek.tools.delegate import DELEGATE_TASKS
 
     known = [tool.name for tool in (*TOOLS, DELEGATE_TASKS)]
+    servers = {server.name for server in settings.mcp_servers}
     warnings: list[str] = []
     for key, names in (("tools.enabled", settings.tools_enabled or ()), ("tools.disabled", settings.tools_disabled)):
         origin = settings.origin_of(key)
         for name in names:
-            if name in known:
+            if name in known or name.partition("__")[0] in servers:  # the names of its tools are known when it runs
                 continue
             if name in REMOVED:
                 warnings.append(f'the tool "{name}" was removed, the shell does its work ({origin})')

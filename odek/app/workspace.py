@@ -49,6 +49,7 @@ from odek.sandbox.spec import Narrow, as_planned
 from odek.text import visible
 
 if TYPE_CHECKING:
+    from odek.app.mcp_servers import ToolServers
     from odek.app.tools import ChildLimits
     from odek.approval.card import Person
     from odek.approval.gatekeeper import Trust
@@ -113,6 +114,8 @@ class Workspace:
     masked: MaskedSecrets = field(default_factory=MaskedSecrets)
     receipts: Receipts = field(init=False)
     """notes what the tools execute, once there is a session to keep it"""
+    servers: ToolServers | None = None
+    """MCP servers whose tools are offered; None: none is configured, or none is wanted here"""
     tools: Toolbox = field(init=False)
     _stack: ExitStack
 
@@ -175,7 +178,14 @@ class Workspace:
         """Return the settings that are applied here, as the tool `config_view` shows them."""
         from odek.app.effective_config import effective_config  # few runs ask for it
 
-        return effective_config(self.config.settings, self.decision, self.facts, on_host_because=self.on_host_because)
+        settings, because = self.config.settings, self.on_host_because
+        servers = self.servers.states() if self.servers else ()
+        return effective_config(settings, self.decision, self.facts, on_host_because=because, servers=servers)
+
+    def prepare_turn(self) -> None:
+        """Put the tools of MCP servers on offer, waiting for those that start. Raises OdekError, for a required one."""
+        if self.servers is not None:
+            self.tools.set_foreign(self.servers.ready())
 
     def explain_loss(self, error: SandboxLost) -> SandboxLost:
         """Return `error` with what the engine says of its cause; one Docker call."""
@@ -200,14 +210,15 @@ def open_workspace(
     delegate: Run | None = None,
     narrow: Narrow = as_planned,
     child: Callable[[ContainerFacts | None], ChildLimits] | None = None,
+    approved_servers: set[str] | None = None,
 ) -> Workspace:
     """Return a workspace whose container, if any, holds `attachments`; `prepared`: what is to be started (R-105).
 
     Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the container, the
-    environment block, the tools. `trusted` is kept by the caller, for the next workspace. With `start` the sandbox was
-    prepared before, and its failure never leads to the host. `delegate` carries out `delegate_tasks`. Of a sub-agent
-    from outside, `narrow` says what it gives up of the sandbox, and `child` then what of the rest. Raises OdekError;
-    nothing is left then.
+    environment block, the tools. `trusted` and `approved_servers` are kept by the caller, for the next workspace;
+    where the latter is None, no MCP server is started. With `start` the sandbox was prepared before, and its failure
+    never leads to the host. `delegate` carries out `delegate_tasks`. Of a sub-agent from outside, `narrow` says what it
+    gives up of the sandbox, and `child` then what of the rest. Raises OdekError; nothing is left then.
     """
     for warning in validate_tool_names(config.settings):
         runtime.emit(WarningIssued(warning))
@@ -216,6 +227,9 @@ def open_workspace(
     redact = redactor_of(config, runtime.host)
     opened_s = runtime.clock()
     with ExitStack() as stack, runtime.waiting("starting"):
+        servers = None
+        if config.settings.mcp_servers and approved_servers is not None:
+            servers = _servers_on_host(config, runtime, redact, approved_servers, stack)
         place = _open_place(profile, config, decision, runtime, stack, external(attachments), prepared, start, narrow)
         workspace = Workspace(
             config=config,
@@ -227,6 +241,7 @@ def open_workspace(
             redact=redact,
             environment_block=environment_block(place.facts, runtime),
             opened_s=opened_s,
+            servers=servers,
             _stack=stack,
         )
         workspace.receipts = Receipts(place.facts, runtime.host, redact, runtime.clock)
@@ -236,6 +251,8 @@ def open_workspace(
             delegate=delegate,
             child=child and child(place.facts),
         )
+        if servers is not None:
+            _start_inside(servers, place, stack)
         workspace._stack = stack.pop_all()
     return workspace
 
@@ -304,6 +321,25 @@ def _open_place(
     container.expect_commands()
     emit(SandboxStarted(startup_line(container.facts), facts_json(container.facts)))
     return _Place(executor=container, facts=container.facts)
+
+
+def _servers_on_host(
+    config: Config, runtime: Runtime, redact: Redactor, approved: set[str], stack: ExitStack
+) -> ToolServers:
+    """Return the MCP servers, those of this host started: while Docker makes the container ready."""
+    from odek.app.mcp_servers import ToolServers  # most runs have none
+
+    servers = ToolServers(config=config, runtime=runtime, redact=redact, once=approved)
+    stack.callback(servers.close)
+    servers.start_on_host()
+    return servers
+
+
+def _start_inside(servers: ToolServers, place: _Place, stack: ExitStack) -> None:
+    stack.callback(servers.close)  # before the container goes
+    container = place.executor if isinstance(place.executor, Container) else None
+    name = f"the sandbox {place.facts.name}, network={place.facts.network}" if place.facts else ""
+    servers.start_in(container, name)
 
 
 def _import_rest() -> None:

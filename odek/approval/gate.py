@@ -6,7 +6,7 @@ request is refused.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from odek.approval.description import describe_plainly
 from odek.approval.display import value
@@ -14,6 +14,9 @@ from odek.approval.request import SWITCH, ApprovalRequest
 from odek.approval.store import ApprovalRecord, ApprovalStore, changed_parts
 from odek.errors import ApprovalDenied
 from odek.events import Notice, Sink
+
+if TYPE_CHECKING:
+    from odek.approval.servers import ServerRequest, ToolsRequest
 
 MAX_ENTRIES = 64  # what one can be expected to read before saying yes
 
@@ -29,6 +32,10 @@ class Operator(Protocol):
 
     def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
         """Return the answer to all of `request`; no answer is a no. Input given before the question never counts."""
+        ...
+
+    def approve_server(self, request: ServerRequest | ToolsRequest) -> ProjectAnswer:
+        """Return the answer about a project's MCP server, or its tools, as `approve_project` does."""
         ...
 
 

@@ -146,17 +146,24 @@ class Gatekeeper:
         """
         self._decided = {}
         pending = [self._batchable(call) for call in calls]
-        items = tuple(item for call in pending for item in call)
+        answers = {on_host: self._ask_together(pending, on_host=on_host) for on_host in (False, True)}
+        grants = []
+        for call in pending:
+            covered = [item.operation for item in call if answers[item.operation.on_host] != "singly"]
+            allowed = all(answers[operation.on_host] == "all" for operation in covered)
+            grants.append(Grant(frozenset(covered), allowed) if covered else NO_GRANT)
+        return tuple(grants)
+
+    def _ask_together(self, calls: Sequence[Sequence[PendingOperation]], *, on_host: bool) -> Answer:
+        """Ask on one card about what happens in one place, if that is several operations."""
+        items = tuple(item for call in calls for item in call if item.operation.on_host is on_host)
         size = sum(len(item.operation.text) for item in items)
-        answer: Answer = "singly"
-        if self._person is not None and len(items) > 1 and size <= QUESTION_LIMIT:
-            try:
-                answer = self._put(items, self._around.boundary, ("all", "singly", "none"))
-            except Unanswered:
-                answer = "none"
-        if answer == "singly":
-            return (NO_GRANT,) * len(calls)
-        return tuple(Grant(frozenset(item.operation for item in call), answer == "all") for call in pending)
+        if self._person is None or len(items) < 2 or size > QUESTION_LIMIT:
+            return "singly"
+        try:
+            return self._put(items, HOST if on_host else self._around.boundary, ("all", "singly", "none"))
+        except Unanswered:
+            return "none"
 
     def _batchable(self, call: Sequence[Operation]) -> tuple[PendingOperation, ...]:
         """Return the operations of `call` that a card can ask about."""
@@ -176,7 +183,7 @@ class Gatekeeper:
         hasty = self._friction.applies(classes)
         if hasty:
             answers = tuple(answer for answer in answers if answer != "trust")
-        host = not self._around.sandboxed
+        host = not self._around.sandboxed or any(item.operation.on_host for item in items)
         card = Card(
             id=self._new_id(), items=items, place=place, answers=answers, hasty=hasty, host=host,
             origin=self._around.origin,
@@ -202,6 +209,11 @@ class Gatekeeper:
         return self._decided[operation]
 
     def _classify(self, operation: Operation) -> Decision:
+        if operation.on_host:
+            from odek.danger.policy import decide_host_call  # few sessions have a tool that runs there
+
+            interactive = self._person is not None
+            return decide_host_call(allowed=operation.allowed, interactive=interactive, setting=operation.setting)
         if self._context is None:
             self._context = self._load().trusting(tuple(sorted(self._trusted.classes)))
             for command in sorted(self._trusted.commands):
@@ -213,6 +225,8 @@ class Gatekeeper:
                 return self._context.decide_read(self._around.real_path(operation.subject))
             case "write":
                 return self._context.decide_write(operation.subject)
+            case "call":
+                return self._context.decide_call()
 
     def _ask(self, operation: Operation, decision: Decision, grant: Grant) -> str | None:
         """Return None for a yes, else why not."""
@@ -224,7 +238,7 @@ class Gatekeeper:
             return f"(longer than the {QUESTION_LIMIT} characters that can be asked about)"
         if self._person is None:
             return "(non-interactive mode)"
-        place = self._around.place
+        place = HOST if operation.on_host else self._around.place
         if operation.kind == "write" and self._around.shared:
             place = f"{place}, {self._around.shared}"
         answers: tuple[Answer, ...] = ("once", "trust", "deny") if decision.rememberable else ("once", "deny")
@@ -261,7 +275,7 @@ class Gatekeeper:
             f"{what}: {operation.short}",
             f"It is of class {', '.join(_classes(decision))}: {visible(decision.reason)}.",
         ]
-        if not self._around.sandboxed:
+        if not self._around.sandboxed or operation.on_host:
             lines.append("It would happen on the host, without a sandbox.")
         if (
             decision.denied_non_interactively

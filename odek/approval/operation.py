@@ -1,4 +1,4 @@
-"""What the model wants to do and may have to be approved: a command, or a file to read or write. Pure."""
+"""What the model wants to do and may have to be approved: a command, a file to read or write, a foreign tool. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ SHOWN_LIMIT = 200  # characters of a refused operation that are repeated to the 
 class Operation:
     """One operation; equal ones are the same thing asked for twice."""
 
-    kind: Literal["command", "read", "write"]
+    kind: Literal["command", "read", "write", "call"]
     subject: str
-    """the command, or the path relative to the workspace"""
+    """the command, the path relative to the workspace, or a tool of an MCP server with its arguments"""
     change: str = ""
     """what would be written"""
+    on_host: bool = False
+    """of a call: whether its server runs on this host, wherever commands do"""
+    allowed: bool = False
+    """of a call on this host: whether the operator lets that tool run without a question"""
+    setting: str = field(default="", compare=False)
+    """of a call on this host: the setting that would"""
     reason: str = field(default="", compare=False)
     """what the model says it is for; "" when it says nothing"""
 
     @property
     def text(self) -> str:
-        """what a person has to read before saying yes; of a command exactly what runs"""
-        if self.kind == "command":
+        """what a person has to read before saying yes; of a command or a call exactly what runs"""
+        if self.kind in ("command", "call"):
             return self.subject
         heading = f"{self.kind} {visible(self.subject)}"  # a name with a line end must not pose as content
         return f"{heading}\n{self.change}" if self.change else heading
@@ -33,7 +39,7 @@ class Operation:
     @property
     def short(self) -> str:
         """the operation on one line, for the model"""
-        text = self.subject if self.kind == "command" else f"{self.kind} {self.subject}"
+        text = self.subject if self.kind in ("command", "call") else f"{self.kind} {self.subject}"
         return visible(truncate(text, SHOWN_LIMIT))
 
 

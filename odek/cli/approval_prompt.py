@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odek import cancel
 from odek.approval.card import FRICTION_PAUSE_S, Answer, Card, CardOrigin, PendingOperation
@@ -19,6 +20,9 @@ from odek.approval.gate import ProjectAnswer
 from odek.approval.request import ApprovalRequest
 from odek.cli.tty_prompt import find_tty_prompt
 from odek.text import plural, truncate, visible
+
+if TYPE_CHECKING:
+    from odek.approval.servers import ServerRequest, ToolsRequest
 
 FIT_ROWS = 12  # what a terminal of 24 rows holds besides the heading, the reasons and the question
 TAIL_ROWS = 4
@@ -32,6 +36,14 @@ CONSEQUENCE = (
     "Approve? [y = once / t = trust this project / N]"
 )
 
+_SERVER_CONSEQUENCE = (
+    "\nIts program runs in the sandbox for the whole session, with the files and networks of\n"
+    "the commands there. Its tools are shown before the model gets them.\n\n"
+    "Approve? [y = once / t = trust this server / N]"
+)
+_TOOLS_CONSEQUENCE = (
+    "\nThe model gets these descriptions, and may call the tools.\n\nApprove? [y = once / t = trust these tools / N]"
+)
 _NO = ("", "n", "no", "d", "deny")
 _MORE = ("?", "context")
 _ALL = "all"
@@ -70,6 +82,26 @@ class TerminalUser:
                     page_rows=REQUEST_FIT_ROWS,
                 ),
             )
+        return "trust" if answer in _TRUST else "once" if answer in _PLAIN_YES else "no"
+
+    def approve_server(self, request: ServerRequest | ToolsRequest) -> ProjectAnswer:
+        """See Operator. A yes counts when all has been on the screen; no is the default."""
+        from odek.approval import servers  # few projects have any
+
+        if isinstance(request, servers.ServerRequest):
+            rows, question = servers.describe_server(request), _SERVER_CONSEQUENCE
+        else:
+            rows, question = servers.describe_tools(request), _TOOLS_CONSEQUENCE
+        answer = prompt_choice(
+            self._ask,
+            PromptPage(
+                heading=servers.heading_of_server(request),
+                rows=rows,
+                words=_PLAIN_YES + _TRUST,
+                offer="",
+                question=question,
+            ),
+        )
         return "trust" if answer in _TRUST else "once" if answer in _PLAIN_YES else "no"
 
     def decide(self, card: Card) -> Answer:

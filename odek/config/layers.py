@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, ProjectRule, Source
+from odek.config.server_list import ServerList
 from odek.config.settings import BY_KEY, OPTIONS, OTHER_NAMES, RESERVED
 from odek.config.sources import (
     SECRETS_FILE,
@@ -232,6 +233,8 @@ def _group(key: str, value: object, shown: str) -> dict[str, object]:
 
 def _file_value(option: Option[Any], raw: object, where: str, env: Mapping[str, str] | None) -> object | None:
     """Return the value; `env` is None in a project's file."""
+    if isinstance(option.kind, ServerList):
+        return option.kind.from_file(raw, where, env)
     if option.expands and env is not None:
         raw = _expanded(raw, env, where)
     if isinstance(option.kind, Variables) and env is None and isinstance(raw, dict):

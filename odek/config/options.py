@@ -28,6 +28,9 @@ class ProjectRule(Enum):
     NEEDS_APPROVAL = "needs approval"
     """its value counts once the operator has approved it; `approval_request` (app/project_approval.py) puts it into
     the question, and a key that is not in there would count unasked"""
+    ASKS_ITSELF = "asks itself"
+    """its value counts like any other, and who uses it asks the operator about what a project wrote: the MCP servers,
+    each by a question of its own"""
     CAN_LOWER = "can lower"
     """its value counts when it is below the operator's"""
     CAN_ENABLE = "can enable"
@@ -100,7 +103,7 @@ class Option(Generic[T]):
         commands: tuple[str, ...] = ("run", "continue", "repl", "serve", "mcp"),
         group: str = "agent",
         project: ProjectRule = ProjectRule.FORBIDDEN,
-        merge: Literal["replace", "by name", "union"] = "replace",
+        merge: Literal["replace", "by name", "union", "by server"] = "replace",
         in_file: bool = True,
         expands: bool = False,
         lenient: str = "",

@@ -51,7 +51,7 @@ def resolve(layers: Sequence[Layer]) -> Settings:
         MappingProxyType(resolved),
         raw_env=outcomes["sandbox_env"].raw_names,
         networks_asked_by=_networks_asked_by(layers),
-        warnings=(*_layer_warnings(layers), *_refusal_warnings(outcomes)),
+        warnings=(*_layer_warnings(layers), *_refusal_warnings(outcomes), *_server_warnings(layers)),
     )
 
 
@@ -138,6 +138,11 @@ def _merged(option: Option[Any], outcome: _Outcome, value: Value, source: Source
     if option.merge == "replace":
         return replace(outcome, final=Resolved(value=value.value, source=source, origin=value.origin))
     origin = value.origin if old.source is Source.DEFAULT else f"{old.origin}, {value.origin}"
+    if option.merge == "by server":
+        from odek.config.mcp_servers import merge_servers  # few files have any
+
+        servers = merge_servers(cast("tuple[object, ...]", old.value), cast("tuple[object, ...]", value.value))
+        return replace(outcome, final=Resolved(value=servers, source=source, origin=origin))
     if option.merge == "union":
         mine, theirs = cast("tuple[str, ...]", old.value), cast("tuple[str, ...]", value.value)
         union = tuple(dict.fromkeys((*mine, *theirs)))
@@ -184,6 +189,19 @@ def _layer_warnings(layers: Sequence[Layer]) -> tuple[str, ...]:
 def _forbidden(key: str, origin: str) -> str:
     places = BY_KEY[key].places if key in BY_KEY else f"{GLOBAL_FILE} (reserved)"
     return f'"{key}" in {origin} is ignored: a project may not set it; it belongs in {places}'
+
+
+def _server_warnings(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """Return a warning for what does not count of a project's MCP servers."""
+    said: dict[bool, tuple[object, ...]] = {True: (), False: ()}
+    for layer in layers:
+        if "mcp_servers" in layer.values:
+            said[layer.source is Source.PROJECT] = cast("tuple[object, ...]", layer.values["mcp_servers"].value)
+    if not said[True]:
+        return ()
+    from odek.config.mcp_servers import refusals  # few projects have any
+
+    return refusals(said[False], said[True], project_file=PROJECT_FILE)
 
 
 def _refusal_warnings(outcomes: dict[str, _Outcome]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from odek.config.settings import OPTIONS
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _PROJECT_NOTES = {
     ProjectRule.NEEDS_APPROVAL: " (asks for approval)",
+    ProjectRule.ASKS_ITSELF: " (asks for approval, for each by itself)",
     ProjectRule.CAN_LOWER: " (can only lower the operator's limit)",
     ProjectRule.CAN_ENABLE: " (only true counts)",
 }

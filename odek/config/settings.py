@@ -16,6 +16,7 @@ from odek.config.options import Option, OptionGroup, ProjectRule, Resolved, Sour
 from odek.config.provider import KNOWN, Provider, address_of, choose_provider
 from odek.config.provider_entries import ModelEntry, ProviderEntry, ProvidersKind
 from odek.config.serve import ServeSettings
+from odek.config.server_list import ServerList
 from odek.config.values import (
     ApiKey,
     Decimal,
@@ -361,6 +362,11 @@ class Settings(OptionGroup):
         "max_tool_parallel", Whole(1, 64), "Tool calls of one answer that may run at the same time", default=4,
         env=("ODEK_MAX_TOOL_PARALLEL",), group="tools", project=ProjectRule.ALLOWED,
     )  # fmt: skip
+    mcp_servers = Option(
+        "mcp_servers", ServerList(), "MCP servers whose tools the model gets; see MCP.md", default=(), group="tools",
+        project=ProjectRule.ASKS_ITSELF, merge="by server",
+    )  # fmt: skip
+    """each a config.mcp_servers.McpServer, sorted by name"""
     dangerous = Option(
         "dangerous", PolicyKind(), "Which classes of commands run, ask or are refused", default=DangerSettings(),
         group="tools",
@@ -381,6 +387,9 @@ class Settings(OptionGroup):
     )  # fmt: skip
     approve_project_sandbox = _operator_switch(
         "approve_project_sandbox", "Approve what a project asks of the sandbox, for automation"
+    )
+    approve_mcp = _operator_switch(
+        "approve_mcp", "Approve the MCP servers of a project and their tools, for automation"
     )
     build_network = _operator_switch("sandbox_build_network", "Give the build of Dockerfile.odek the network")
     network_lenient = _operator_switch(
@@ -457,7 +466,7 @@ BY_KEY: dict[str, Option[Any]] = {option.key: option for option in OPTIONS}
 
 RESERVED = (
     "embedding", "guard", "limits.input_cost_per_million_usd",
-    "limits.output_cost_per_million_usd", "maintenance", "mcp_servers", "memory", "schedules",
+    "limits.output_cost_per_million_usd", "maintenance", "memory", "schedules",
     "sessions", "skills", "telegram", "tool_progress", "tool_progress_cleanup", "transcription",
     "trusted_proxies", "vision", "web_search",
 )  # fmt: skip

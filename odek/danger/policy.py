@@ -104,15 +104,15 @@ class Decision:
     denied_non_interactively: bool = False
     """whether it is refused only because no person can be asked"""
     batchable: bool = False
-    """whether one "yes" may cover it together with other operations; never for the worst three classes"""
-
+    """whether one "yes" may cover it together with others; of the worst three classes only a call on the host may be"""
     exact: bool = False
     """whether trust would be for this very command, because a part of it is not understood"""
 
     @property
     def rememberable(self) -> bool:
         """whether one "yes" may cover `classes_to_approve` from now on; never for files that the host trusts later"""
-        return (self.batchable or self.exact) and PERSISTENCE not in self.classes_to_approve
+        batchable = self.batchable and self.level not in _NEVER_UNASKED
+        return (batchable or self.exact) and PERSISTENCE not in self.classes_to_approve
 
 
 def decide(risk: Risk, command: str, policy: Policy) -> Decision:
@@ -307,6 +307,10 @@ class PolicyContext:
         """Return whether a tool may show what is in the file or folder at `path`, relative to the workspace."""
         return decide(summarise([classify_read(self._resolve(path), self.place) or NOTHING]), "", self.policy)
 
+    def decide_call(self) -> Decision:
+        """Return whether a tool of an MCP server in the sandbox may be called: what it does is not known (R-200)."""
+        return decide(summarise([_CALL]), "", self.policy)
+
     def trusting(self, classes: tuple[str, ...]) -> PolicyContext:
         """Return the same with all of `classes` allowed from now on."""
         policy = replace(self.policy, classes=(*self.policy.classes, *((name, "allow") for name in classes)))
@@ -318,6 +322,30 @@ class PolicyContext:
 
     def _resolve(self, path: str) -> str:
         return resolve(posixpath.join(self.place.workspace, path), "/")
+
+
+_CALL = Finding(
+    level=RiskClass.UNKNOWN, rule="mcp.call", reason="runs a tool of an MCP server, whose author decides what it does"
+)
+
+
+def decide_host_call(*, allowed: bool, interactive: bool, setting: str) -> Decision:
+    """Return whether a tool of an MCP server on this host may be called (R-200).
+
+    It asks, or is refused where no person can be asked; only the operator's own `allow` lifts that. No class that is
+    trusted or allowed does, for in a session with a sandbox those speak of the sandbox.
+    """
+    action: Action = "allow" if allowed else "prompt" if interactive else "deny"
+    return Decision(
+        action=action,
+        level=RiskClass.UNKNOWN,
+        rule=_CALL.rule,
+        reason=f"{_CALL.reason}, on this host",
+        setting="" if allowed else setting,
+        classes_to_approve=() if allowed else (RiskClass.UNKNOWN.label,),
+        denied_non_interactively=action == "deny",
+        batchable=not allowed,
+    )
 
 
 Where = Literal["host", "sandbox"]

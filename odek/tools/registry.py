@@ -64,6 +64,8 @@ class Tool:
     """for the system prompt: when to use it"""
     strict: str = ""
     """what an argument that the tool does not know is answered with, and the call fails; "": it is left out"""
+    is_foreign: bool = False
+    """whether it is of an MCP server, which checks its arguments itself and knows files by its own names"""
 
     @property
     def spec(self) -> ToolSpec:
@@ -115,9 +117,22 @@ class Toolbox:
         self._workspace = workspace
         self._project = project
         self._redact = redact
-        self._tools = {
-            tool.name: tool for tool in tools if (enabled is None or tool.name in enabled) and tool.name not in disabled
-        }
+        self._enabled = enabled
+        self._disabled = disabled
+        self._tools = {tool.name: tool for tool in tools if self.offers(tool.name)}
+
+    def offers(self, name: str) -> bool:
+        """Return whether the settings let a tool of that name be offered."""
+        return (self._enabled is None or name in self._enabled) and name not in self._disabled
+
+    def set_foreign(self, tools: Sequence[Tool]) -> None:
+        """Offer `tools` of MCP servers behind the others, in place of those of an earlier call.
+
+        None of them takes the place of another tool.
+        """
+        own = {name: tool for name, tool in self._tools.items() if not tool.is_foreign}
+        found = {tool.name: tool for tool in tools if self.offers(tool.name) and tool.name not in own}
+        self._tools = {**own, **found}
 
     @property
     def gate(self) -> Gate:
@@ -151,12 +166,12 @@ class Toolbox:
             values = parse_arguments(call.arguments)
             subject = next((values[key] for key in tool.title_arguments if isinstance(values.get(key), str)), "")
             prepared = replace(prepared, title=call_title(call.name, subject))
-            arguments, ignored = check_arguments(values, tool.parameters)
+            arguments, ignored = (values, ()) if tool.is_foreign else check_arguments(values, tool.parameters)
             if ignored and tool.strict:
                 raise ArgumentError(f"there is no {_quoted(ignored)}: {tool.strict}")
         except ArgumentError as error:
             return replace(prepared, result=failure(f"invalid arguments: {error}"))
-        if self._project is not None:
+        if self._project is not None and not tool.is_foreign:
             arguments = localized(arguments, self._project, self._workspace.executor.workspace)
         try:
             operations = tuple(tool.operations(self._workspace, arguments))

@@ -72,7 +72,7 @@ def test_gated_setting_stops_where_nobody_can_be_asked(
 
 
 FORBIDDEN = ("base_url", "api_key", "system", "dangerous", "tools.enabled")
-RESERVED = ("guard", "telegram", "memory", "schedules", "trusted_proxies", "mcp_servers", "subagent", "limits")
+RESERVED = ("guard", "telegram", "memory", "schedules", "trusted_proxies", "subagent", "limits")
 
 
 def hostile_files(url: str) -> dict[str, dict[str, object]]:

@@ -51,7 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "delegate": GROUND
     | {"agent", "approval", "cancel", "danger", "events", "model", "sandbox", "sandbox_grammar", "tools", "executor"},
     "demo": set(),
-    "mcp": set(),
+    "mcp": GROUND | {"cancel", "piped"},
 }
 ROOMS["app"] = set(ROOMS) - {"demo"}
 ROOMS["mcp_server"] = set(ROOMS) - {"demo"}
@@ -75,6 +75,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("app/workspace.py", "app/delegation.py", "delegate/crew.py", "app/prepared_sandboxes.py"),
         *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/commands/serve.py"),
         *("mcp_server/", "cli/runtime.py"),
+        *("mcp/server.py", "app/mcp_servers.py"),
     ),
     "asyncio": (),
     "pickle": (),

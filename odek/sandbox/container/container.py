@@ -168,13 +168,13 @@ class Container:
         self._commands.close()
         return left
 
-    def open_pipe(self, argv: Sequence[str]) -> ContainerPipe:
+    def open_pipe(self, argv: Sequence[str], *, env: tuple[tuple[str, str], ...] = ()) -> ContainerPipe:
         """Start a program in /workspace, to be talked to line by line on its stdin and stdout (R-109).
 
-        Raises SandboxLost, and SandboxError when it cannot be started. A program that the image lacks
-        ends at once, with status 127 and its shell's words on stderr.
+        It gets `env` besides the variables of every command. Raises SandboxLost, and SandboxError when it cannot be
+        started. A program that the image lacks ends at once, with status 127 and its shell's words on stderr.
         """
-        return self._commands.open_pipe(self._prelude + 'exec "$@"', argv, timeout_s=FILE_TIMEOUT_S)
+        return self._commands.open_pipe(f'{self._prelude}{_exports(env)}exec "$@"', argv, timeout_s=FILE_TIMEOUT_S)
 
     def shell_argv(self, command: tuple[str, ...], *, terminal: bool) -> tuple[str, ...]:
         """Return the docker arguments with which a person works in here; no command: a shell.

@@ -164,6 +164,8 @@ class Commands:
         self._new_nonce = new_nonce
         self._secret = new_nonce()
         self._marks: list[str] = []
+        self._pipe_marks: dict[str, None] = {}
+        """of programs that are talked to: they live for as long as the session, whatever else is stopped"""
         self._spares = Spares(self._start, most=spares, clock=life.clock)
 
     def run(
@@ -212,6 +214,7 @@ class Commands:
         except BaseException:
             child.close()
             raise
+        self._pipe_marks[mark] = None
         return ContainerPipe(child, streams, self)
 
     def close_pipe(self, child: Piped, streams: ExecStreams) -> None:
@@ -221,6 +224,7 @@ class Commands:
             self._life.require_alive()
             self._stop(streams, (child,), spare_orphans=True)
         finally:
+            self._pipe_marks.pop(streams.mark, None)
             child.close()
 
     def require_own_end(self, child: Piped, streams: ExecStreams) -> None:
@@ -375,7 +379,8 @@ class Commands:
         `clients` are those at work, that of the call first. `spare_orphans`: what carries no mark and
         has lost its parent may be of a later call.
         """
-        marks = " ".join(mark for mark in self._marks[-_KNOWN_MARKS:] if mark != call.mark)
+        known = dict.fromkeys((*self._pipe_marks, *self._marks[-_KNOWN_MARKS:]))
+        marks = " ".join(mark for mark in known if mark != call.mark)
         arguments = (call.mark, marks, call.started, *(("1",) if spare_orphans else ()))
         stopped = self._run_while_draining(clients, self._life.exec_argv(scripts.STOP, arguments))
         if not self._has_stopped(stopped, clients):

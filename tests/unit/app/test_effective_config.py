@@ -91,6 +91,7 @@ def test_applied_settings_of_a_sandboxed_session() -> None:
             "env_keys": ["DB_PASS", "HOME"],
             "volumes": ["./a:/a"],
         },
+        "mcp_servers": [],
     }
     assert isinstance(sources, dict)
     assert list(sources) == [option.key for option in OPTIONS]

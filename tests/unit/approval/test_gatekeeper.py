@@ -608,3 +608,61 @@ def test_why_there_was_no_answer_is_in_the_refusal() -> None:
 def test_a_card_without_an_answer_lets_nothing_happen() -> None:
     gate = keeper(Away())
     assert [grant.allowed for grant in gate.preapprove([[CURL], [PUSH]])] == [False, False]
+
+
+HERE = Operation(kind="call", subject='docs__search {"q": "x"}')
+THERE = Operation(kind="call", subject='notes__add {"text": "x"}', on_host=True, setting="SETTING")
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_a_tool_of_a_server_on_this_host_asks_wherever_commands_run(sandboxed: bool) -> None:
+    """R-200, P-35: the card says that it happens on the host, and offers no trust, whatever was trusted before."""
+    trusted = Trust(classes={"unknown"})
+    person = Answers("y", "n")
+    gate = keeper(person, sandboxed=sandboxed, trusted=trusted, classes=(("unknown", "allow"),))
+    assert gate.check(THERE) is None
+    assert gate.check(THERE) == (
+        'operation denied by user: notes__add {"text": "x"}\n'
+        "It is of class unknown: runs a tool of an MCP server, whose author decides what it does, on this host."
+        f"{ON_HOST}\nThe operator can allow it with SETTING."
+    )
+    assert all(HOST in prompt for prompt in person.prompts)
+    assert all("t" not in choices for choices in person.choices)
+
+
+@pytest.mark.parametrize("settings", [{}, {"non_interactive": "allow"}, {"classes": (("unknown", "allow"),)}])
+def test_without_a_person_it_is_refused(settings: dict[str, object]) -> None:
+    """R-200: only the operator's own `allow` for that tool lifts it."""
+    gate = keeper(None, **settings)
+    refusal = gate.check(THERE)
+    assert refusal is not None
+    assert refusal.startswith("operation denied (non-interactive mode): notes__add")
+    assert gate.is_denied(THERE) == refusal
+    assert gate.check(replace(THERE, allowed=True)) is None
+
+
+def test_a_tool_of_a_server_in_the_sandbox_runs_as_what_is_unknown_there() -> None:
+    """R-200, D-6: by the policy of the sandbox, which the operator can make stricter."""
+    assert keeper(None).check(HERE) is None
+    refusal = keeper(None, classes=(("unknown", "deny"),)).check(HERE)
+    assert refusal is not None
+    assert 'docs__search {"q": "x"}' in refusal
+    person = Answers("n")
+    assert keeper(person, classes=(("unknown", "prompt"),)).check(HERE) is not None
+    assert 'docs__search {"q": "x"}' in person.prompts[0]
+
+
+def test_cards_list_calls_of_one_place() -> None:
+    """R-200: those on the host have a card of their own, so that no card names two places."""
+    other = replace(THERE, subject="notes__list {}")
+    person = Answers("y", "y")
+    gate = keeper(person)
+    curls = [[replace(CURL, subject=f"curl https://{name}")] for name in "ab"]
+    grants = gate.preapprove([curls[0], [THERE], curls[1], [other]])
+    assert [grant.allowed for grant in grants] == [True] * 4
+    assert [HOST in prompt for prompt in person.prompts] == [False, True]
+    assert ["notes__" in prompt for prompt in person.prompts] == [False, True]
+    assert gate.check(THERE, grants[1]) is None
+    assert gate.check(other, grants[3]) is None
+    refused = keeper(Answers("n")).preapprove([[THERE], [other]])
+    assert [(grant.allowed, len(grant.operations)) for grant in refused] == [(False, 1), (False, 1)]

@@ -65,7 +65,6 @@ def test_what_says_nothing_is_no_value() -> None:
         "memory",
         "schedules",
         "trusted_proxies",
-        "mcp_servers",
         "transcription",
         "vision",
         "maintenance",

@@ -47,6 +47,7 @@ def test_switches_of_the_operator_can_only_be_set_by_a_variable() -> None:
         ("ODEK_REQUIRE_SANDBOX",): ("", False),
         ("ODEK_REQUIRE_VERIFIED",): ("", False),
         ("ODEK_APPROVE_PROJECT_SANDBOX",): ("", False),
+        ("ODEK_APPROVE_MCP",): ("", False),
         ("ODEK_SANDBOX_BUILD_NETWORK",): ("", False),
         ("ODEK_SANDBOX_NETWORK_LENIENT",): ("", False),
         ("ODEK_SUPPRESS_SANDBOX_WARNING",): ("", False),

@@ -104,10 +104,11 @@ def _origin(option: Option[Any], source: Source, value: object) -> str:
     return ORIGINS.get(source) or option.env[0]
 
 
-SINGLE = [(option, source) for option in OPTIONS for source in _sources(option)]
+LAYERED = [option for option in OPTIONS if option.merge != "by server"]  # those: test_mcp_servers.py
+SINGLE = [(option, source) for option in LAYERED for source in _sources(option)]
 PAIRS = [
     (option, weak, strong)
-    for option in OPTIONS
+    for option in LAYERED
     for weak in _sources(option)
     for strong in _sources(option)
     if weak < strong

@@ -1,0 +1,328 @@
+"""The client's side of one running server: its opening, its tools, its calls (R-195, R-196, R-202).
+
+What a server prints is not trusted: a line that is not a message is skipped, and so is an answer to nothing; only an
+object with the id of the request that waits, and without a method, is its answer. Every wait has an end, and hears a
+cancel of the thread's work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from odek.cancel import current_token
+from odek.errors import Cancelled
+from odek.mcp import messages
+from odek.mcp.messages import LEGACY, MODERN, Message, Notification, Request, RpcError
+from odek.piped import LineTooLong
+from odek.text import truncate, visible
+
+LINE_LIMIT_BYTES = 10 << 20
+NOISE_LIMIT_BYTES = 64 << 20
+"""of what is skipped during one request"""
+DISCOVER_S = 3.0
+"""for the answer of a modern server; one of the legacy era may not answer at all"""
+MAX_PAGES, MAX_TOOLS, MAX_LISTING_BYTES = 100, 512, 4 << 20
+MAX_EXTENSION = 4
+"""progress makes a call's time this many times as long, at most"""
+_CONTROL_S = 0.5  # for a message to a server that nobody waits for an answer to
+_ANSWER_S = 5.0
+_WORDS_CHARACTERS = 2000
+
+Era = Literal["modern", "legacy"]
+
+
+class Pipe(Protocol):
+    """A program that is talked to line by line; `piped.Piped` and a pipe into a container."""
+
+    def send_line(self, line: bytes, *, timeout_s: float) -> None: ...
+    def receive_line(self, *, timeout_s: float) -> bytes | None: ...
+    def close(self) -> object: ...
+
+    @property
+    def stderr_tail(self) -> bytes: ...
+
+
+class McpFailure(Exception):
+    """Something that a server should have done and has not; the text says why, in words of ours."""
+
+    def __init__(self, reason: str, *, foreign: str = "") -> None:
+        """`foreign` is what the server says of it."""
+        super().__init__(reason)
+        self.foreign = foreign
+
+    def __str__(self) -> str:
+        quoted = f'; it says: "{visible(self.foreign)}"' if self.foreign else ""
+        return self.reason + quoted
+
+    @property
+    def reason(self) -> str:
+        """the text without what the server says"""
+        return str(self.args[0])
+
+
+class ServerFailed(McpFailure):
+    """The server is of no use any more: it has ended, floods us, or speaks another protocol."""
+
+
+class CallFailed(McpFailure):
+    """One request came to nothing; the server lives, or can be started again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The tools of a server, as it describes them."""
+
+    tools: tuple[Mapping[str, Any], ...]
+    cut: str = ""
+    """why there are more than these, "" for all"""
+
+
+class Connection:
+    """A server that has been opened; used by one thread at a time."""
+
+    def __init__(self, pipe: Pipe, *, client: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
+        """`client` is what the server is told of us."""
+        self.pipe = pipe
+        self.skipped = 0
+        """lines that were not for us"""
+        self.list_changed = False
+        self.era: Era = "legacy"
+        self.discovering = False
+        """whether it was asked for the modern era and has not been asked for the other one yet"""
+        self._client = client
+        self._clock = clock
+        self._last_id = 0
+        self._answer_bytes = 0
+        self._discover_id = 0
+        self._late: Mapping[str, Any] | None = None
+        """the answer to the question of the modern era, when it comes after the next question"""
+        self._has_tools = True
+
+    def open(self, *, deadline: float, era: Era | None) -> None:
+        """Settle the era, known from an earlier process or None, and shake hands.
+
+        Raises ServerFailed; CallFailed for an answer that does not come.
+        """
+        self.discovering = era is None
+        if era != "legacy" and self._discover(min(deadline, self._clock() + DISCOVER_S)):
+            self.era = "modern"
+            return
+        self.discovering = False
+        if era == "modern":
+            raise ServerFailed("it does not speak the version of the protocol that it spoke before")
+        asked = {"protocolVersion": LEGACY[0], "capabilities": {}, "clientInfo": self._client}
+        try:
+            answer = self._request("initialize", asked, deadline=deadline)
+        except CallFailed:
+            if self._late is None or not self._speaks_modern(self._late):
+                raise
+            self.era = "modern"  # it was slow to answer the first question, and takes no other handshake since
+            return
+        version = answer.get("protocolVersion")
+        if version not in (MODERN, *LEGACY):
+            raise ServerFailed(f"it speaks version {_shown(version)} of the protocol")
+        self._has_tools = _announces_tools(answer)
+        self._send(messages.notification("notifications/initialized"), self._left(deadline))
+
+    def list_tools(self, *, deadline: float) -> Listing:
+        """Return all tools, page by page. Raises as `open` does."""
+        self.list_changed = False
+        tools: list[Mapping[str, Any]] = []
+        size = 0
+        cursor: str | None = None
+        for _ in range(MAX_PAGES if self._has_tools else 0):
+            answer = self._request("tools/list", {"cursor": cursor} if cursor else {}, deadline=deadline)
+            found = answer.get("tools")
+            page = [tool for tool in found if isinstance(tool, dict)] if isinstance(found, list) else []
+            size += self._answer_bytes
+            if size > MAX_LISTING_BYTES:
+                return Listing(tools=tuple(tools), cut=f"its list of tools has more than {MAX_LISTING_BYTES >> 20} MiB")
+            tools += page
+            if len(tools) > MAX_TOOLS:
+                return Listing(tools=tuple(tools[:MAX_TOOLS]), cut=f"it has more than {MAX_TOOLS} tools")
+            following = answer.get("nextCursor")
+            if not isinstance(following, str) or not following or following == cursor:
+                return Listing(tools=tuple(tools))
+            cursor = following
+        return Listing(tools=tuple(tools), cut=f"it has more than {MAX_PAGES} pages of tools" if tools else "")
+
+    def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> Mapping[str, Any]:
+        """Return the result of a call. Progress makes its time longer, up to MAX_EXTENSION times.
+
+        Raises CallFailed for an error and for no answer in time, which is called off, and ServerFailed. On a cancel
+        the server is told, and nothing is waited for.
+        """
+        return self._request(
+            "tools/call",
+            {"name": tool, "arguments": arguments},
+            deadline=self._clock() + timeout_s,
+            extension_s=timeout_s,
+            calls_off=True,
+        )
+
+    def poll(self) -> None:
+        """Take what the server has sent meanwhile, as far as it is there. Raises ServerFailed."""
+        end = self._clock() + _CONTROL_S
+        while self._clock() < end:
+            line = self._receive(0.002)
+            if line is None:
+                return
+            self._take(line, None)
+
+    def _discover(self, deadline: float) -> bool:
+        """Return whether the server speaks the modern version; whatever else it says, it may speak a legacy one."""
+        self._discover_id = self._last_id + 1
+        try:
+            answer = self._request("server/discover", {}, deadline=deadline, modern=True)
+        except CallFailed:
+            return False
+        return self._speaks_modern(answer)
+
+    def _speaks_modern(self, discovered: Mapping[str, Any]) -> bool:
+        versions = discovered.get("supportedVersions")
+        if not isinstance(versions, list) or MODERN not in versions:
+            return False
+        self._has_tools = _announces_tools(discovered)
+        return True
+
+    def _request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        deadline: float,
+        modern: bool = False,
+        extension_s: float = 0,
+        calls_off: bool = False,
+    ) -> Mapping[str, Any]:
+        current_token().raise_if_cancelled()  # before the line is begun: half a line would be the last one
+        self._last_id += 1
+        number = self._last_id
+        meta: dict[str, Any] = {"progressToken": number} if extension_s else {}
+        if modern or self.era == "modern":
+            meta |= messages.envelope(version=MODERN, capabilities={}, client=self._client)
+        body = {**params, "_meta": meta} if meta else dict(params)
+        try:
+            self._send(messages.request(number, method, body), self._left(deadline))
+            answer = self._answer(number, method, deadline, extension_s)
+        except Cancelled:
+            if calls_off:
+                self._call_off(number, "the user has stopped it")
+            raise
+        except TimeoutError as error:
+            if calls_off:
+                self._call_off(number, "it took too long")
+            raise CallFailed(f"no answer to {method} in time") from error
+        if answer.error is not None:
+            raise CallFailed(f"error {answer.error.code}", foreign=truncate(answer.error.message, _WORDS_CHARACTERS))
+        assert answer.result is not None
+        return answer.result
+
+    def _answer(self, number: int, method: str, deadline: float, extension_s: float) -> messages.Response:
+        """Wait for the answer to a request. Raises TimeoutError and ServerFailed."""
+        last = self._clock() + MAX_EXTENSION * extension_s
+        noise = 0
+        while True:
+            current_token().raise_if_cancelled()
+            line = self._receive(self._left(deadline)) if self._clock() < deadline else None
+            if line is None:
+                raise TimeoutError
+            self._answer_bytes = len(line)
+            for message in self._take(line, number):
+                if isinstance(message, messages.Response):
+                    return message
+                deadline = max(deadline, min(self._clock() + extension_s, last))
+            noise += len(line)
+            if noise > NOISE_LIMIT_BYTES:
+                raise ServerFailed(f"it printed {NOISE_LIMIT_BYTES >> 20} MiB that are no answer to {method}")
+
+    def _take(self, line: bytes, pending: int | None) -> list[Message]:
+        """Do what a line asks for; return of it the answer to `pending`, or the progress of it."""
+        try:
+            value = messages.decode(line)
+        except RpcError:
+            self.skipped += 1
+            return []
+        found: list[Message] = []
+        for each in value if isinstance(value, list) else [value]:
+            try:
+                message = messages.message_of(each)
+            except RpcError:
+                self.skipped += 1
+                continue
+            if isinstance(message, Request):
+                self._serve(message)
+            elif isinstance(message, Notification):
+                found += self._noted(message, pending)
+            elif pending is not None and type(message.id) is int and message.id == pending:
+                found.append(message)
+            elif type(message.id) is int and message.id == self._discover_id:
+                self._late = message.result
+            else:
+                self.skipped += 1
+        return found
+
+    def _noted(self, message: Notification, pending: int | None) -> list[Message]:
+        if message.method == "notifications/tools/list_changed":
+            self.list_changed = True
+        elif message.method == "notifications/progress" and pending is not None:
+            token = message.params.get("progressToken")
+            if type(token) is int and token == pending:
+                return [message]
+        return []
+
+    def _serve(self, asked: Request) -> None:
+        """Answer a request of the server: it may see whether we are there, and nothing else."""
+        if asked.method == "ping":
+            self._send(messages.result(asked.id, {}), _ANSWER_S)
+        else:
+            error = RpcError(messages.METHOD_NOT_FOUND, "this client offers nothing of its own")
+            self._send(messages.failure(asked.id, error), _ANSWER_S)
+
+    def _call_off(self, number: int, reason: str) -> None:
+        """Tell the server that an answer is not waited for any more; one that does not listen has failed anyway."""
+        told = messages.notification("notifications/cancelled", {"requestId": number, "reason": reason})
+        try:
+            self._send(told, _CONTROL_S)
+        except (ServerFailed, TimeoutError):
+            pass
+
+    def _send(self, message: Mapping[str, Any], timeout_s: float) -> None:
+        try:
+            self.pipe.send_line(messages.encode(message).rstrip(b"\n"), timeout_s=timeout_s)
+        except BrokenPipeError as error:
+            raise ServerFailed("it has ended") from error
+        except TimeoutError as error:  # a line that was not written whole is the last one
+            raise ServerFailed("it does not read what it is sent") from error
+
+    def _receive(self, timeout_s: float) -> bytes | None:
+        """Return the next line, None when there is none in time. Raises ServerFailed."""
+        try:
+            line = self.pipe.receive_line(timeout_s=timeout_s)
+        except TimeoutError:
+            return None
+        except LineTooLong as error:
+            raise ServerFailed(_TOO_LONG) from error
+        if line is None:
+            raise ServerFailed("it has ended")
+        if len(line) > LINE_LIMIT_BYTES:
+            raise ServerFailed(_TOO_LONG)
+        return line
+
+    def _left(self, deadline: float) -> float:
+        return max(deadline - self._clock(), 0.001)
+
+
+_TOO_LONG = f"it printed more than {LINE_LIMIT_BYTES >> 20} MiB without a line end"
+
+
+def _announces_tools(answer: Mapping[str, Any]) -> bool:
+    capabilities = answer.get("capabilities")
+    return isinstance(capabilities, dict) and isinstance(capabilities.get("tools"), dict)
+
+
+def _shown(value: object) -> str:
+    return visible(truncate(value, 60)) if isinstance(value, str) else "(none)"

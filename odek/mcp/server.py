@@ -1,0 +1,154 @@
+"""One server through its life: started, opened, called, started again when it has died, ended (R-195, R-202)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from odek.cancel import POLL_S, current_token
+from odek.mcp.connection import CallFailed, Connection, Era, Listing, McpFailure, Pipe, ServerFailed
+from odek.text import truncate, visible
+
+MAX_RESTARTS = 3
+_WORDS_LINES, _WORDS_CHARACTERS = 3, 200
+
+
+class Server:
+    """A program that offers tools. One call at a time; threads that share it wait for each other."""
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], Pipe],
+        *,
+        startup_s: float,
+        timeout_s: float,
+        client: Mapping[str, Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`start` starts the program; it raises ServerFailed when that is not possible."""
+        self.name = name
+        self.listing = Listing(tools=())
+        """its tools as it has described them last"""
+        self._start = start
+        self._startup_s = startup_s
+        self._timeout_s = timeout_s
+        self._client = client
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._era: Era | None = None
+        self._restarts = 0
+
+    @property
+    def alive(self) -> bool:
+        """whether its program has been opened and is not known to have ended"""
+        return self._connection is not None
+
+    def connect(self) -> None:
+        """Start the program and ask for its tools. Raises ServerFailed, with its last words."""
+        deadline = self._clock() + self._startup_s
+        connection = self._new_connection()
+        try:
+            try:
+                connection.open(deadline=deadline, era=self._era)
+            except ServerFailed:
+                if not connection.discovering:
+                    raise
+                connection.pipe.close()  # it has ended at the question of the modern era
+                connection = self._new_connection()
+                connection.open(deadline=deadline, era="legacy")
+            self.listing = connection.list_tools(deadline=deadline)
+        except CallFailed as error:
+            raise _ended(connection, f"{error.reason} ({self._startup_s:g} s at most)", error.foreign) from error
+        except ServerFailed as error:
+            raise _ended(connection, error.reason, error.foreign) from error
+        except BaseException:
+            connection.pipe.close()
+            raise
+        self._era = connection.era
+        self._connection = connection
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Hold the server for one call; one that has died meanwhile is started again. Raises CallFailed."""
+        while not self._lock.acquire(timeout=POLL_S):
+            current_token().raise_if_cancelled()
+        try:
+            self._look()
+            if self._connection is None:
+                self._restart()
+            yield
+        finally:
+            self._lock.release()
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the result of a call, within `in_use`. Raises CallFailed."""
+        assert self._connection is not None
+        try:
+            return self._connection.call(tool, arguments, timeout_s=self._timeout_s)
+        except ServerFailed as error:
+            failed = self._drop(error.reason)
+            raise CallFailed(f"the server {self.name} failed: {failed.reason}", foreign=failed.foreign) from error
+
+    def refresh(self) -> bool:
+        """Ask for the tools again if the server has said that they changed; return whether it did. Never raises."""
+        with self._lock:
+            self._look()
+            if self._connection is None or not self._connection.list_changed:
+                return False
+            try:
+                self.listing = self._connection.list_tools(deadline=self._clock() + self._startup_s)
+            except McpFailure as error:  # the next call starts it again
+                self._drop(error.reason)
+                return False
+        return True
+
+    def close(self) -> None:
+        """End the program."""
+        connection, self._connection = self._connection, None
+        self._restarts = MAX_RESTARTS
+        if connection is not None:
+            connection.pipe.close()
+
+    def _look(self) -> None:
+        """Take what the server has sent since it was last used, its end included."""
+        if self._connection is not None:
+            try:
+                self._connection.poll()
+            except ServerFailed as error:  # the next call starts it again
+                self._drop(error.reason)
+
+    def _restart(self) -> None:
+        if self._restarts >= MAX_RESTARTS:
+            raise CallFailed(f"the server {self.name} has ended and is not started again")
+        self._restarts += 1
+        try:
+            self.connect()
+        except ServerFailed as error:
+            reason = f"the server {self.name} could not be started again: {error.reason}"
+            raise CallFailed(reason, foreign=error.foreign) from error
+
+    def _new_connection(self) -> Connection:
+        return Connection(self._start(), client=self._client, clock=self._clock)
+
+    def _drop(self, reason: str) -> ServerFailed:
+        """Let go of a program that is of no use; return why, with its last words."""
+        connection, self._connection = self._connection, None
+        assert connection is not None
+        return _ended(connection, reason)
+
+
+def last_words(stderr: bytes) -> str:
+    """Return the last lines that a program has printed on stderr, on one line."""
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    return "; ".join(visible(truncate(line, _WORDS_CHARACTERS)) for line in lines[-_WORDS_LINES:])
+
+
+def _ended(connection: Connection, reason: str, foreign: str = "") -> ServerFailed:
+    """End the program of `connection`; return what is to be said of it, with its last words."""
+    connection.pipe.close()
+    return ServerFailed(reason, foreign=foreign or last_words(connection.pipe.stderr_tail))
