@@ -165,6 +165,8 @@ class LiveSession:
             try:
                 result = job()
             except (Exception, Cancelled) as error:
+                if not isinstance(error, (OdekError, Cancelled)):
+                    self._show_bug(error)
                 done.set_exception(error)
             else:
                 done.set_result(result)
@@ -441,8 +443,8 @@ class LiveSession:
                 self._serving.log(f"{self.short}: session has ended ({self.ended_because})")
 
     def _show_bug(self, error: Exception) -> None:
-        shown = "".join(traceback.format_exception(error)) if self._serving.debug else repr(type(error).__name__)
-        self._serving.log(f"{self.short}: a bug ended the turn: {shown}")
+        shown = "".join(traceback.format_exception(error)) if self._serving.debug else type(error).__name__
+        self._serving.log(f"{self.short}: a bug: {shown}")
 
 
 def require_unchanged(sandboxes: PreparedSandboxes, runtime: Runtime) -> None:

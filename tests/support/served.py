@@ -70,6 +70,7 @@ class Served:
     now: Callable[[], float] = time.monotonic
     live: LiveSessions = field(init=False)
     prepared: Prepared = field(init=False)
+    _last: Model = field(init=False)
 
     def __post_init__(self) -> None:
         env = {"PATH": os.environ["PATH"], **self.env}
@@ -86,7 +87,7 @@ class Served:
         runtime = Runtime(
             host=self.host,
             docker=self.docker,
-            new_model=lambda _: self.models.pop(0),
+            new_model=lambda _: self._next_model(),
             emit=lambda event: self.lines.append(str(event)),
             operator=self,
             person=None,
@@ -102,6 +103,11 @@ class Served:
             forget_files=self.forgotten.append, debug=True,
         )  # fmt: skip
         return self.live
+
+    def _next_model(self) -> Model:
+        """Return the next model, and for a second container of a session the one that there is."""
+        self._last = self.models.pop(0) if self.models else self._last
+        return self._last
 
     def approve_project(self, request: Any) -> Any:
         """See Operator."""

@@ -165,6 +165,7 @@ def test_second_turn_is_refused_while_one_is_under_way(served: Served) -> None:
         ("a", (), "", (422, "request_id")),
         ("a", (), "r" * 101, (422, "request_id")),
     ],
+    ids=["empty", "nul", "surrogate", "large", "large in UTF-8", "no request", "long request"],
 )
 def test_message_that_cannot_be_one(
     served: Served, text: str, files: tuple[str, ...], request_id: str, expected: tuple[int, str]
