@@ -64,6 +64,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingDelta:
+    """A piece of what the model thinks before its text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextVoided:
     """The text since RequestStarted does not count: the answer broke off and starts again."""
 
@@ -216,6 +223,7 @@ Event = (
     | TurnEnded
     | RequestStarted
     | TextDelta
+    | ThinkingDelta
     | TextVoided
     | ModelReplied
     | ToolStarted
@@ -248,8 +256,8 @@ def to_json(event: Event) -> dict[str, Any]:
             return _turn_fields(event)
         case RequestStarted():
             return {"event": "model_asked", "iteration": event.iteration}
-        case TextDelta() | TextVoided():
-            return {"event": "text", "text": event.text} if isinstance(event, TextDelta) else {"event": "text_voided"}
+        case TextDelta() | ThinkingDelta() | TextVoided():
+            return _text_fields(event)
         case ModelReplied():
             return {"event": "model_replied", "iteration": event.iteration, **_reply_fields(event.reply)}
         case ToolStarted() | ToolOutput() | ToolFinished():
@@ -266,6 +274,12 @@ def to_json(event: Event) -> dict[str, Any]:
             fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage, "refused": refused}
             fields["cost_usd"] = _rounded(event.usage.known_cost_usd)
             return {"event": "finished", **fields}
+
+
+def _text_fields(event: TextDelta | ThinkingDelta | TextVoided) -> dict[str, Any]:
+    if isinstance(event, TextVoided):
+        return {"event": "text_voided"}
+    return {"event": "text" if isinstance(event, TextDelta) else "thinking", "text": event.text}
 
 
 def _tool_fields(event: ToolStarted | ToolOutput | ToolFinished) -> dict[str, Any]:

@@ -17,10 +17,19 @@ from odek.agent.calls import CallRunner
 from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
 from odek.cancel import CancelToken, current_token, time_limit, use_token
 from odek.errors import BudgetExhausted, IterationLimitReached, OdekError, TimeLimitReached
-from odek.events import Finished, ModelReplied, RequestStarted, Sink, TextDelta, TextVoided, WarningIssued
+from odek.events import (
+    Finished,
+    ModelReplied,
+    RequestStarted,
+    Sink,
+    TextDelta,
+    TextVoided,
+    ThinkingDelta,
+    WarningIssued,
+)
 from odek.model.errors import ModelError
 from odek.model.pairing import error_result, group_spans, interrupted_result, tool_result
-from odek.model.types import Message, Model, Reply, ToolCall, ToolSpec, Usage
+from odek.model.types import Message, Model, Reply, Thought, ToolCall, ToolSpec, Usage
 from odek.model.written import written_call
 from odek.text import plural, truncate, visible
 
@@ -231,6 +240,9 @@ class Agent:
         return reply
 
     def _take_text(self, text: str) -> None:
+        if isinstance(text, Thought):
+            self._sink(ThinkingDelta(text=str(text)))
+            return
         self._arrived = self._arrived + text if text else ""
         self._sink(TextDelta(text=text) if text else TextVoided())
 

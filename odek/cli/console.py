@@ -22,6 +22,7 @@ from odek.events import (
     Sink,
     TextDelta,
     TextVoided,
+    ThinkingDelta,
     ToolFinished,
     ToolStarted,
     TurnEnded,
@@ -30,7 +31,7 @@ from odek.events import (
     ignore,
     to_json,
 )
-from odek.text import render_usd, truncate, visible, visible_lines
+from odek.text import plural, render_usd, truncate, visible, visible_lines
 
 _TAG = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
 _SUCCESS = "exit code: 0"  # the same as "ok", which is printed anyway
@@ -39,6 +40,7 @@ _OVERWRITTEN = "\\x0d"
 _COLOUR = re.compile(r"\\x1b\[[0-9;]*[mK]")
 _PREVIEW_LINES = 8
 _LINE_WIDTH = 160
+_THOUGHT_LINES = 3
 
 
 class ConsoleRenderer:
@@ -51,6 +53,8 @@ class ConsoleRenderer:
         self._started = now()
         self._calls: dict[str, tuple[str, float]] = {}
         """the running calls, by id: title, and when each began by `_working`"""
+        self._thoughts = ""
+        """what the model thought and was not printed yet"""
         self._writing = False
         """whether the awaited reply has begun"""
         self._headed = ""
@@ -60,14 +64,13 @@ class ConsoleRenderer:
         match event:
             case RequestStarted():
                 self._calls.clear()
-                self._writing = False
+                self._writing, self._thoughts = False, ""
                 self._terminal.show_status("waiting for the model")
-            case TextDelta():
-                if not self._writing:
-                    self._writing = True
-                    self._terminal.show_status("the model is writing")
+            case ThinkingDelta() | TextVoided() | TextDelta():
+                self._arrived(event)
             case ModelReplied():
                 self._terminal.clear_status()
+                self._show_thoughts()
                 self._replied(event)
             case ToolStarted():
                 self._calls[event.call.id] = (event.title, self._working())
@@ -79,6 +82,30 @@ class ConsoleRenderer:
                 self._summary(event)
             case _:
                 print_notice(self._terminal, event)
+
+    def _arrived(self, event: ThinkingDelta | TextVoided | TextDelta) -> None:
+        match event:
+            case ThinkingDelta():
+                if not self._thoughts:
+                    self._terminal.show_status("the model is thinking")
+                self._thoughts += event.text
+            case TextVoided():
+                self._thoughts = ""
+            case TextDelta():
+                self._show_thoughts()
+                if not self._writing:
+                    self._writing = True
+                    self._terminal.show_status("the model is writing")
+
+    def _show_thoughts(self) -> None:
+        """Print what the model thought, before what it says; its last lines, unless verbose (B111)."""
+        lines = [visible_lines(line) for line in self._thoughts.split("\n") if line.strip()]
+        self._thoughts = ""
+        shown = lines if self._verbose else lines[-_THOUGHT_LINES:]
+        rest = len(lines) - len(shown)
+        rows = [f"… {plural(rest, 'line')} of thinking", *shown] if rest else shown
+        for row in rows:
+            self._terminal.line(self._terminal.style(f"  ┆ {truncate(row, _LINE_WIDTH)}", "dim"))
 
     def _replied(self, event: ModelReplied) -> None:
         """Print the text that accompanies tool calls; an answer is printed by the command."""
@@ -145,6 +172,8 @@ class StreamingRenderer(ConsoleRenderer):
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TextDelta) and self._streams:
+            if self._thoughts:
+                self._show_thoughts()
             self._stream(event.text)
         else:
             self.end_line()

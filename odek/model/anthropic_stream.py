@@ -111,6 +111,8 @@ class AnthropicAccumulator(StreamAccumulator):
 
     def _add_text(self, block: _Block, piece: str) -> str:
         shown = block.text.take(piece)
+        if block.kind == "thinking":
+            self._thought += shown
         return shown if block.kind == "text" else ""
 
     def _take_usage(self, raw: object) -> None:

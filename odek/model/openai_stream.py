@@ -49,14 +49,14 @@ class ReasoningFields:
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}
 
-    def feed(self, message: Mapping[str, Any]) -> None:
-        """Take what a message or a delta holds of it."""
-        for name in REASONING_FIELDS:
-            if isinstance(message.get(name), str):
-                self._texts.setdefault(name, []).append(message[name])
+    def feed(self, message: Mapping[str, Any]) -> str:
+        """Take what a message or a delta holds of it; return that, once if it came under several names."""
+        found = {name: message[name] for name in REASONING_FIELDS if isinstance(message.get(name), str)}
         thoughts = _thoughts_of(message.get("content"))
-        if thoughts:
-            self._texts.setdefault(IN_PARTS, []).append(thoughts)
+        found |= {IN_PARTS: thoughts} if thoughts else {}
+        for name, text in found.items():
+            self._texts.setdefault(name, []).append(text)
+        return next((text for text in found.values() if text), "")
 
     def choose(self) -> tuple[str, str]:
         """Return (name, text): the first with a text, else the first at all; ("", "") for none."""
@@ -126,7 +126,7 @@ class OpenAiAccumulator(StreamAccumulator):
         return delta if isinstance(delta, dict) else {}
 
     def _take_delta(self, delta: dict[str, Any]) -> str:
-        self._reasoning.feed(delta)
+        self._thought += self._reasoning.feed(delta)
         self._extras.feed(delta, KNOWN_FIELDS)
         entries = delta.get("tool_calls")
         if isinstance(entries, list) and entries:
@@ -134,7 +134,9 @@ class OpenAiAccumulator(StreamAccumulator):
                 self._calls.feed(entry)
         elif isinstance(delta.get("function_call"), dict):  # llama-cpp-python says each call in both ways
             self._calls.feed(delta["function_call"], old_style=True)
-        return self._split.take(self._text.take(_text_of(delta)))
+        text = self._split.take(self._text.take(_text_of(delta)))
+        self._thought += self._split.take_thought()
+        return text
 
 
 def parse_usage(raw: object) -> Usage:

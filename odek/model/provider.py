@@ -44,6 +44,7 @@ class StreamAccumulator(ABC):
 
     def __init__(self, new_id: NewId) -> None:
         self._new_id = new_id
+        self._thought = ""
         self._stop = ""
         """why the model stopped, "" as long as it has not said so"""
         self._done = False
@@ -68,6 +69,11 @@ class StreamAccumulator(ABC):
         if not isinstance(chunk, dict):
             raise ModelProtocolError("the model's server sent an event that is not a JSON object", retryable=True)
         return self._take(chunk)
+
+    def take_thought(self) -> str:
+        """Return the thinking that has come since the last call."""
+        fresh, self._thought = self._thought, ""
+        return fresh
 
     @abstractmethod
     def _take(self, chunk: dict[str, Any]) -> str:

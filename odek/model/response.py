@@ -17,7 +17,7 @@ from odek.model.json_fields import parsed
 from odek.model.provider import ProviderApi, StreamAccumulator
 from odek.model.sse import SseEvent, SseParser
 from odek.model.tool_call_stream import NewId
-from odek.model.types import Reply
+from odek.model.types import Reply, Thought
 
 if TYPE_CHECKING:
     from odek.model.transport import HttpExchange
@@ -61,6 +61,8 @@ def _read_whole(
     text = b"".join(chunks).decode("utf-8-sig", errors="replace")
     exchange.check_complete()
     reply = api.parse_reply(_parse_json(text), new_id)
+    if reply.message.reasoning:
+        on_text(Thought(reply.message.reasoning))
     if reply.message.content:
         on_text(reply.message.content)
     return reply
@@ -97,6 +99,9 @@ def _take(event: SseEvent, accumulator: StreamAccumulator, on_text: OnText) -> b
         raise_named_error(data)
     elif data and not _keeps_alive(data):
         text = accumulator.feed(_parse_json(data))
+        thought = accumulator.take_thought()
+        if thought:
+            on_text(Thought(thought))
         if text:
             on_text(text)
     return accumulator.ended

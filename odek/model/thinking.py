@@ -26,6 +26,9 @@ class ThinkingSplit:
         self._held = ""
         self._close = ""
         self._thoughts: list[str] = []
+        self._open = ""
+        """of a thought that is not closed yet, what has been handed out"""
+        self._fresh: list[str] = []
         self._answering = False
 
     def take(self, text: str) -> str:
@@ -39,9 +42,14 @@ class ThinkingSplit:
         """Return what was held back and belongs to the answer, at the end of the text."""
         held, self._held = self._held, ""
         if self._close:
-            self._thoughts.append(held)
+            self._thoughts.append(self._open + held)
             return ""
         return held
+
+    def take_thought(self) -> str:
+        """Return the thinking that has come since the last call."""
+        fresh, self._fresh = "".join(self._fresh), []
+        return fresh
 
     @property
     def thinking(self) -> str:
@@ -63,9 +71,14 @@ class ThinkingSplit:
     def _think(self) -> str:
         thought, closed, rest = self._held.partition(self._close)
         if not closed:
+            kept = max((size for size in range(len(self._close)) if thought.endswith(self._close[:size])), default=0)
+            begun, self._held = thought[: len(thought) - kept], thought[len(thought) - kept :]
+            self._open += begun
+            self._fresh.append(begun)
             return ""
-        self._thoughts.append(thought)
-        self._close, self._held = "", rest
+        self._thoughts.append(self._open + thought)
+        self._fresh.append(thought)
+        self._open, self._close, self._held = "", "", rest
         return self._begin()
 
 

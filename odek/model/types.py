@@ -79,6 +79,12 @@ class Usage:
         return self.cost_usd if self.priced_tokens else None
 
 
+class Thought(str):
+    """A piece of what a model thinks, as it arrives among the pieces of its text; no part of that."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """One answer of the model: text, tool calls, or both."""
@@ -93,7 +99,7 @@ class Model(Protocol):
     """Something that answers a conversation."""
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
-        """Return the next reply; `on_text` gets the text piece by piece as it arrives.
+        """Return the next reply; `on_text` gets the text piece by piece as it arrives, and thinking as a Thought.
 
         It gets "" when an attempt failed in the middle: the text starts over. Raises ModelError.
         """

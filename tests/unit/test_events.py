@@ -20,6 +20,7 @@ from odek.events import (
     TaskEvent,
     TaskStarted,
     TextDelta,
+    ThinkingDelta,
     ToolFinished,
     ToolOutput,
     ToolStarted,
@@ -61,6 +62,7 @@ CALL_JSON = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
         ),
         (RequestStarted(iteration=1), {"event": "model_asked", "iteration": 1}),
         (TextDelta(text="a"), {"event": "text", "text": "a"}),
+        (ThinkingDelta(text="a"), {"event": "thinking", "text": "a"}),
         (
             ModelReplied(reply=REPLY, iteration=2),
             {

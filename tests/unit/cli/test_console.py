@@ -27,6 +27,7 @@ from odek.events import (
     RequestStarted,
     TextDelta,
     TextVoided,
+    ThinkingDelta,
     ToolFinished,
     ToolStarted,
     TurnEnded,
@@ -49,6 +50,7 @@ def story(*, hostile: str = "") -> tuple[Event, ...]:
     return (
         RequestStarted(iteration=1),
         TextDelta(text=hostile),
+        ThinkingDelta(text=f"hm{hostile}"),
         TextVoided(),
         ModelReplied(reply=Reply(message=message, usage=usage, stop="tool_calls"), iteration=1),
         ToolStarted(call=CALL, title="shell: make"),
@@ -75,6 +77,32 @@ def test_story_for_people() -> None:
         "\nI will look\n● shell  make\n  │ one\n  │ +added\n  │ -removed\n  │ exit code: 2\n  └ failed · 0.5 s\n"
         "odek: warning: careful\n── 2 model calls · 10 tokens in, 2 out · 1.5 s\n",
     )
+
+
+THOUGHTS = "first\n\nsecond\x1b[2K\nthird\nfourth\n"
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_thinking_is_shown_before_the_text_and_not_on_stdout(streams: bool) -> None:
+    """B111: its last lines, or all of it with --interaction-mode verbose."""
+    story = (
+        RequestStarted(iteration=1),
+        *(ThinkingDelta(text=piece) for piece in (THOUGHTS[:9], THOUGHTS[9:])),
+        TextDelta(text="Yes."),
+        ModelReplied(reply=Reply(message=Message(role="assistant", content="Yes.")), iteration=1),
+    )
+    for verbose, rows in ((False, ("… 1 line of thinking",)), (True, ("first",))):
+        stdout, stderr = io.StringIO(), io.StringIO()
+        renderer = StreamingRenderer(Terminal(stdout, stderr), verbose=verbose, streams=streams)
+        for event in story:
+            renderer(event)
+        assert stderr.getvalue() == "".join(f"  ┆ {row}\n" for row in (*rows, "second\\x1b[2K", "third", "fourth"))
+        assert ("Yes." in stdout.getvalue(), "first" in stdout.getvalue()) == (streams, False)
+
+
+def test_thinking_that_was_void_is_not_shown() -> None:
+    """B111, B130"""
+    assert told((RequestStarted(iteration=1), ThinkingDelta(text="hm"), TextVoided(), TextDelta(text="x"))) == ("", "")
 
 
 def test_results_of_calls_that_ran_together_say_whose_they_are() -> None:
@@ -203,6 +231,7 @@ USAGE = '{"input_tokens": 10, "output_tokens": 2, "cached_tokens": 0}'
 LINES = (
     '{"event": "model_asked", "iteration": 1}',
     '{"event": "text", "text": "\\u00fc"}',
+    '{"event": "thinking", "text": "hm\\u00fc"}',
     '{"event": "text_voided"}',
     '{"event": "model_replied", "iteration": 1, "content": "I will look\\u00fc", "tool_calls": [{"id": "call_1", '
     '"name": "shell", "arguments": "{\\"command\\": \\"make\\"}"}], "stop": "tool_calls", "usage": ' + USAGE + "}",
@@ -241,7 +270,7 @@ def test_every_event_is_documented_with_its_fields() -> None:
     questions = {"approval_asked": ["approval"], "approval_settled": ["id", "answer", "how"]}
     turns = {"turn_started": list(to_json(STARTED))[1:], "turn_ended": list(to_json(ENDED))[1:]}
     assert documented == {"session": ["id", "turn", "place", "reason"], **turns, **sent, **questions}
-    (call,) = json.loads(LINES[3])["tool_calls"]
+    (call,) = json.loads(LINES[4])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
     usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
     assert f"`usage` holds {' and '.join(usage.rsplit(', ', 1))}." in table
@@ -270,7 +299,8 @@ def test_story_for_machines() -> None:
         renderer(event)
     lines = stdout.getvalue().splitlines()
     assert [json.loads(line)["event"] for line in lines] == [
-        "model_asked", "text", "text_voided", "model_replied", "tool_started", "tool_finished", "warning", "finished",
+        "model_asked", "text", "thinking", "text_voided", "model_replied", "tool_started", "tool_finished", "warning",
+        "finished",
     ]  # fmt: skip
     assert (stdout.getvalue().isascii(), stderr.getvalue()) == (True, "")
 

@@ -12,7 +12,7 @@ from fakes.model_server import Answer, ModelServer, ServedRequest, delta, events
 
 from odek.model.http import Effects, HttpModel, ProviderName
 from odek.model.provider import RequestOptions
-from odek.model.types import Message, ToolCall, ToolSpec
+from odek.model.types import Message, Thought, ToolCall, ToolSpec
 from odek.session.codec import decode_message, encode_message
 
 ASK = Message(role="user", content="go")
@@ -375,8 +375,27 @@ def test_thinking_in_the_text_is_no_part_of_the_answer(
     with ModelServer(pieces if streamed else said(streamed=False, content=content, stop="stop")) as server:
         message = client(server).complete((ASK,), (SHELL,), shown.append).message
     assert (message.reasoning, message.content) == (thinking, answer)
-    if not content.startswith(("hm", "<")):
-        assert "".join(shown).strip() == answer
+    thoughts = "".join(piece for piece in shown if isinstance(piece, Thought))
+    text = "".join(piece for piece in shown if not isinstance(piece, Thought))
+    if not content.startswith("hm") and content != "<":  # what these are shows at the end only
+        assert (text.strip(), thoughts.strip()) == (answer, thinking.strip())
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "both"])
+def test_thinking_is_shown_as_it_arrives_and_once(field: str, *, streamed: bool) -> None:
+    """B111: whatever the name of the field."""
+    names = ("reasoning_content", "reasoning") if field == "both" else (field,)
+    thoughts = [dict.fromkeys(names, piece) for piece in ("I ", "look.")]
+    pieces = events(*(delta(**thought) for thought in thoughts), delta(content="Yes."), delta("stop"))
+    shown: list[str] = []
+    whole = said(streamed=False, content="Yes.", stop="stop", **dict.fromkeys(names, "I look."))
+    with ModelServer(pieces if streamed else whole) as server:
+        client(server).complete((ASK,), (SHELL,), shown.append)
+    kinds = [isinstance(piece, Thought) for piece in shown]
+    assert (kinds, shown) == (
+        ([True, True, False], ["I ", "look.", "Yes."]) if streamed else ([True, False], ["I look.", "Yes."])
+    )
 
 
 def test_thinking_in_the_text_goes_back_within_its_turn_alone() -> None:
