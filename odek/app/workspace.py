@@ -33,7 +33,7 @@ from odek.app.isolation import (
 )
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
-from odek.app.sandbox import PreparedSandbox, plan_sandbox, start_prepared, start_sandbox
+from odek.app.sandbox import plan_sandbox, start_sandbox
 from odek.app.tool_names import validate_tool_names
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
@@ -205,14 +205,13 @@ def open_workspace(
     *,
     attachments: Sequence[Attachment] = (),
     trusted: TrustByBoundary | None = None,
-    prepared: PreparedSandbox | None = None,
     start: StartSandbox | None = None,
     delegate: Run | None = None,
     narrow: Narrow = as_planned,
     child: Callable[[ContainerFacts | None], ChildLimits] | None = None,
     approved_servers: set[str] | None = None,
 ) -> Workspace:
-    """Return a workspace whose container, if any, holds `attachments`; `prepared`: what is to be started (R-105).
+    """Return a workspace whose container, if any, holds `attachments`.
 
     Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the container, the
     environment block, the tools. `trusted` and `approved_servers` are kept by the caller, for the next workspace;
@@ -230,7 +229,7 @@ def open_workspace(
         servers = None
         if config.settings.mcp_servers and approved_servers is not None:
             servers = _servers_on_host(config, runtime, redact, approved_servers, stack)
-        place = _open_place(profile, config, decision, runtime, stack, external(attachments), prepared, start, narrow)
+        place = _open_place(profile, config, decision, runtime, stack, external(attachments), start, narrow)
         workspace = Workspace(
             config=config,
             runtime=runtime,
@@ -283,7 +282,6 @@ def _open_place(
     runtime: Runtime,
     stack: ExitStack,
     files: Sequence[Attachment],
-    prepared: PreparedSandbox | None,
     start: StartSandbox | None,
     narrow: Narrow,
 ) -> _Place:
@@ -305,9 +303,9 @@ def _open_place(
     if start is not None:
         container = start(runtime)
     else:
-        plan = prepared.plan if prepared else plan_sandbox(config, runtime, attachments=bool(files))
+        plan = plan_sandbox(config, runtime, attachments=bool(files))
         try:
-            container = start_prepared(prepared, narrow=narrow) if prepared else start_sandbox(plan, narrow=narrow)
+            container = start_sandbox(plan, narrow=narrow)
         except SandboxError as error:
             by_project = plan.request.image.chosen_by_project
             policy = fallback_policy(profile, settings, decision, image_from_project=by_project)

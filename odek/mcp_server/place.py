@@ -12,8 +12,9 @@ from threading import Event, Lock
 
 from odek.app.config import Config
 from odek.app.isolation import CommandProfile, decide_sandbox
+from odek.app.prepared_sandboxes import PreparedSandboxes
 from odek.app.runtime import Runtime
-from odek.app.sandbox import PreparedSandbox, SandboxPlan, plan_sandbox, prepare_sandbox
+from odek.app.sandbox import plan_sandbox, prepare_sandbox
 from odek.app.workspace import Workspace, open_workspace
 from odek.cancel import CancelToken
 from odek.errors import UsageError
@@ -45,11 +46,10 @@ class Place:
         self._clock = clock
         self._token = CancelToken()
         self._lock = Lock()
-        self._prepared: Background[PreparedSandbox] | None = None
+        self._prepared: Background[PreparedSandboxes] | None = None
         self._opening: Background[Workspace] | None = None
         self._failed_s = 0.0
         """when the last opening failed"""
-        self._plan: SandboxPlan | None = None
         self._facts: ContainerFacts | None = None
         """of the container, or of the one that is planned"""
         self._planned = Event()
@@ -113,12 +113,12 @@ class Place:
             self._opening = None
         workspace.close()
 
-    def _prepare(self) -> Background[PreparedSandbox] | None:
+    def _prepare(self) -> Background[PreparedSandboxes] | None:
         if self.decision.sandboxed and (self._prepared is None or self._prepared.failed):
             self._prepared = Background(self._make_ready, self._token)
         return self._prepared
 
-    def _make_ready(self) -> PreparedSandbox:
+    def _make_ready(self) -> PreparedSandboxes:
         runtime = self.runtime
         plan = plan_sandbox(self.config, runtime)
         for look_up in plan.before_approval:
@@ -126,18 +126,16 @@ class Place:
         self._facts = plan.facts(name=f"odek-{runtime.host.pid}-1")
         self._planned.set()
         self._changed()
-        return prepare_sandbox(plan)
+        return PreparedSandboxes(prepare_sandbox(plan), hint="start this server again, by its client")
 
     def _open(self) -> Workspace:
         try:
             with self._lock:
                 preparing = self._prepare()
-            prepared = preparing.wait() if preparing is not None else None
-            workspace = open_workspace(self._profile, self.config, self.runtime, prepared=prepared)
+            start = preparing.wait().start if preparing is not None else None
+            workspace = open_workspace(self._profile, self.config, self.runtime, start=start)
         except BaseException:
             self._failed_s = self._clock()
-            with self._lock:
-                self._prepared = None  # the next try looks at everything anew
             raise
         if workspace.facts is not None and workspace.facts != self._facts:
             self._facts = workspace.facts

@@ -1,0 +1,143 @@
+"""`odek mcp` with the clients of others: SDKs of both eras in two languages, and the inspector (W-28, W-34)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.docker_engine import Engine
+from support.odek_process import Odek
+from support.registry_packages import PackagesMissing, node_packages, python_packages
+
+from odek.mcp.messages import LEGACY, MODERN
+
+pytestmark = [pytest.mark.once]
+SDKS = Path(__file__).parents[1] / "support" / "mcp_sdks"
+NODE = ("@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0")
+INSPECTOR = ("@modelcontextprotocol/inspector@2.12.0",)
+LONG_S = 180
+TOOLS = ["shell", "read_file", "search_files", "glob", "write_file", "patch", "config_view", "sandbox_restart"]
+
+
+@pytest.fixture
+def sandboxed(odek: Odek, docker_engine: Engine, base_image: str) -> Odek:
+    """The program, whose operator has the tests' own image."""
+    folder = odek.home / ".odek"
+    folder.mkdir(mode=0o700)
+    (folder / "config.json").write_text(json.dumps({"sandbox_image": base_image}))
+    (odek.cwd / "victim").write_text("x")
+    return odek
+
+
+def packages(fetch: Callable[..., Path], *names: str) -> Path:
+    """Return where the packages are; without them the test fails where CI is, and is skipped elsewhere."""
+    try:
+        return fetch(*names)
+    except PackagesMissing as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def session(odek: Odek, *command: str, env: dict[str, str] | None = None, long: bool = False) -> dict[str, Any]:
+    """Return what a client saw that was given the command of the server; `long`: a call with progress, too."""
+    argv = [*command, *odek.argv, "mcp"]
+    done = subprocess.run(
+        argv,
+        cwd=odek.cwd,
+        env=odek.env() | (env or {}) | {"LONG": "1" if long else ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert bool(found["progress"]) is long
+    return found
+
+
+def check(seen: dict[str, Any], odek: Odek, *, version: str | None, forms: bool = True) -> None:
+    """Compare a whole session."""
+    assert seen["version"] == version
+    assert (seen["server"], seen["tools"]) == ("odek", TOOLS)
+    assert seen["hello"] == ["hello\nexit code: 0", False]
+    assert seen["status"] == ["(no output)\nexit code: 1", False]
+    assert seen["wrong"] == ['invalid arguments: "command" is missing', True]
+    assert seen["error"] == -32602
+    assert seen["left"] == ["0\nexit code: 1", False]
+    if not forms:
+        assert seen["wiped"][0][0].startswith("operation denied (non-interactive mode)")
+        return
+    assert len(seen["asked"]) == 3
+    assert all("rm -rf ./*" in text for text in seen["asked"])
+    declined, denied, allowed = seen["wiped"]
+    assert declined[0].startswith("operation denied (the client, or its user, declined): rm -rf ./*\n")
+    assert denied[0].startswith("operation denied by user: rm -rf ./*\n")
+    assert (declined[1], denied[1], allowed) == (True, True, ["(no output)\nexit code: 0", False])
+    assert list(odek.cwd.iterdir()) == []
+    if not seen["progress"]:
+        return
+    assert seen["slept"] == ["slept\nexit code: 0", False]
+    assert [(step >= 5, message.startswith("shell: sleep 6; echo slept, ")) for step, message in seen["progress"]] == [
+        (True, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "forms"),
+    [("1.30.0", LEGACY[0], True), ("1.9.4", "2025-03-26", False), ("1.1.3", "2024-11-05", False)],
+)
+def test_a_python_client_of_the_legacy_era(sandboxed: Odek, package: str, version: str, forms: bool) -> None:
+    """W-28: list, call, progress, cancel, error, approval, with revisions back to the first."""
+    # the old ones use a part of pydantic that newer ones do not have
+    folder = packages(python_packages, f"mcp=={package}", *(() if forms else ("pydantic==2.11.7",)))
+    seen = session(sandboxed, sys.executable, str(SDKS / "legacy_python.py"), env={"PYTHONPATH": str(folder)})
+    check(seen, sandboxed, version=version, forms=forms)
+
+
+@pytest.mark.parametrize(("mode", "version"), [("auto", MODERN), ("legacy", LEGACY[0])])
+def test_a_python_client_of_both_eras(sandboxed: Odek, mode: str, version: str) -> None:
+    """W-28: it discovers first, and may be held to the handshake."""
+    folder = packages(python_packages, "mcp==2.3.0")
+    seen = session(
+        sandboxed,
+        sys.executable,
+        str(SDKS / "modern_python.py"),
+        mode,
+        env={"PYTHONPATH": str(folder)},
+        long=mode == "auto",
+    )
+    check(seen, sandboxed, version=version)
+
+
+@pytest.mark.parametrize(("era", "version"), [("v1", None), ("legacy", LEGACY[0]), ("modern", MODERN)])
+def test_a_typescript_client(sandboxed: Odek, era: str, version: str | None) -> None:
+    """W-28: the third one starts a second process to find out which era it is (P-24)."""
+    modules = packages(node_packages, *NODE)
+    seen = session(sandboxed, "node", str(SDKS / "node.mjs"), str(modules), era, long=era == "v1")
+    check(seen, sandboxed, version=version)
+
+
+def test_the_inspector(sandboxed: Odek) -> None:
+    """W-28, W-34: its strict look at the schemas finds nothing, twice the same; a call works."""
+    cli = packages(node_packages, *INSPECTOR) / ".bin" / "mcp-inspector"
+
+    def inspect(*arguments: str) -> Any:
+        argv = [str(cli), "--cli", *arguments, "--", *sandboxed.argv, "mcp"]
+        done = subprocess.run(
+            argv, cwd=sandboxed.cwd, env=sandboxed.env(), capture_output=True, text=True, timeout=LONG_S
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    listed = [inspect("--method", "tools/list", "--strict") for _ in range(2)]
+    assert [[tool["name"] for tool in each["tools"]] for each in listed] == [TOOLS, TOOLS]
+    called = inspect("--method", "tools/call", "--tool-name", "shell", "--tool-arg", "command=echo inspected")
+    assert called["content"] == [{"type": "text", "text": "inspected\nexit code: 0"}]
