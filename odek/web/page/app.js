@@ -341,6 +341,10 @@ scroller.addEventListener("touchmove", letGo, { passive: true });
 scroller.addEventListener("pointerdown", (event) => event.target === scroller && letGo());
 scroller.addEventListener("keydown", (event) => ["ArrowUp", "PageUp", "Home"].includes(event.key) && letGo());
 
+new ResizeObserver(() => {
+  if (stick) scroller.scrollTop = scroller.scrollHeight;
+}).observe(scroller);
+
 async function toEnd() {
   if (app.view?.cut != null) await openSnapshot(app.view);
   stick = true;
@@ -753,6 +757,7 @@ const networkWords = (facts) => {
 function badgeSegments(facts) {
   if (onHost()) return { kind: "host", segments: [["", [icon("host"), "commands run ON THIS HOST"]]] };
   if (app.view?.lost) return { kind: "lost", segments: [["", [icon("box"), "sandbox lost"]]] };
+  if (app.view?.snapshot?.writable?.ok === false && !app.view.snapshot.container) return { kind: "planned", segments: [["", [icon("box"), "sandbox"]], ["", ["not running here"]]] };
   if (!facts) return { kind: "planned", segments: [["", [icon("box"), "sandbox"]]] };
   return {
     kind: `${facts.internet ? "warn" : ""}${facts.planned ? " planned" : ""}`,
@@ -826,14 +831,14 @@ function showState() {
   const asking = view && [...view.cards.values()].some((one) => !one.settled);
   $("stop").hidden = !working;
   document.body.dataset.view = view ? (view.snapshot ? (asking ? "asking" : working ? "working" : "idle") : "loading") : "new";
-  const blocked = (writable && writable.ok === false) || app.out;
+  const blocked = (writable && writable.ok === false) || app.out || view?.broken;
   $("text").disabled = Boolean(blocked);
   $("text").placeholder = blocked ? "This session cannot be continued here" : working ? "Say what comes next" : view ? "Reply, or give the next task" : "Describe a task";
   $("send").disabled = Boolean(blocked) || sending || (!$("text").value.trim() && !files.some((one) => one.id));
   $("send").setAttribute("aria-label", working ? "Send after this turn" : "Send");
   const others = (app.state?.sessions || []).filter((one) => one.id !== view?.id);
   const any = asking || others.some((one) => one.state === "asking") ? "asking" : working || others.some((one) => one.state === "working") ? "working" : "";
-  const title = view?.snapshot?.title || (view ? "" : "New session");
+  const title = view ? view.snapshot?.title || app.sessions.find((one) => encodeURIComponent(one.id) === view.id)?.title : "New session";
   $("title").textContent = visible(title || (view ? "…" : "odek"));
   document.title = `${{ asking: "(?) ", working: "● " }[any] || ""}${title ? `${visible(title)} · ` : ""}odek`;
   const href = `icon.svg${any ? `#${any}` : ""}`;
@@ -939,6 +944,8 @@ async function openSnapshot(view, { stream = true } = {}) {
   } catch (problem) {
     if (!current(view) || problem.status === 401) return;
     if (problem.status === 0) return void setTimeout(() => current(view) && !view.snapshot && openSnapshot(view), 2000);
+    view.broken = true;
+    showState();
     log.replaceChildren(h("div.ending.failed", { role: "alert" }, h("p", null, h("strong", null, problem.code === "damaged" ? "This session is damaged" : "This session cannot be shown"), ": ", ...ticked(problem.message)), problem.hint ? h("p", null, ticked(problem.hint)) : null));
     return;
   }
