@@ -791,9 +791,10 @@ function showMeters(view, context) {
   const share = known?.window ? Math.min(1, known.tokens / known.window) : 0;
   const bar = h("i");
   bar.style.width = `${Math.round(share * 100)}%`;
-  $("window").hidden = !known?.window;
+  $("window").hidden = !known?.tokens;
   if (known?.window) $("window").replaceChildren(h("span.bar", { "aria-hidden": "true" }, bar), `${short(known.tokens)} of ${short(known.window)}`);
-  $("window").title = "How full the model's context window is";
+  else if (known?.tokens) $("window").replaceChildren(`${short(known.tokens)} tokens`);
+  $("window").title = "What the conversation takes of the model's context window";
   $("window").classList.toggle("full", share > 0.85);
 }
 
@@ -969,6 +970,8 @@ async function openSnapshot(view, { stream = true } = {}) {
     if (now.partial) growText(view, now.partial);
   }
   for (const card of snapshot.approvals || []) addApproval(view, card);
+  view.tasks = new Map((snapshot.tasks || []).map((task) => [task.task, { status: "working", ...task }]));
+  showTasks(view);
   showDock(view);
   showMeters(view);
   showBadge();
