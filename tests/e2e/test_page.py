@@ -230,6 +230,24 @@ def test_a_question_is_read_to_its_end_before_a_yes(page: Page, server: PageServ
     other.close()
 
 
+def test_what_lies_under_the_buttons_was_not_in_view(page: Page, server: PageServer) -> None:
+    """R-155: the end of the text is in view when it is above the buttons, which lie over what scrolls."""
+    opened(page, server, state="working", turn={"turn": 1, "text": "x", "partial": "", "running": []})
+    for lines in range(1, 24, 2):
+        text = "\n".join(f"echo {number}" for number in range(lines))
+        server.push("one", "approval_asked", approval=card(f"a-{lines}", text))
+        page.wait_for(f"document.querySelector('.approval[data-id=\"a-{lines}\"]')")
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 60)))")
+        enabled, above = page.evaluate(
+            "['.answer.yes', '.end', 'footer'].map((one) => document.querySelector('.approval ' + one))"
+            ".reduce((all, one) => [...all, one], []).map((one, at, [yes, end, footer]) => at === 0 ? !yes.disabled"
+            " : end.getBoundingClientRect().bottom <= footer.getBoundingClientRect().top + 1).slice(0, 2)"
+        )
+        assert enabled == above, f"{lines} lines"
+        server.push("one", "approval_settled", id=f"a-{lines}", answer="deny", how="person")
+        page.wait_for("!document.querySelector('.approval')")
+
+
 def test_a_hasty_question_takes_the_word(page: Page, server: PageServer) -> None:
     """R-155: while answers come too fast a yes takes the typed word; Enter there answers nothing."""
     hasty = card("a-1", hasty=True)

@@ -485,8 +485,8 @@ const EVENTS = {
 function endingElement(view, { status, error, usage, seconds: took }) {
   const facts = [
     took ? seconds(took) : "",
-    usage ? `${number(usage.input_tokens)} tokens in` + (usage.cached_tokens ? ` (${number(usage.cached_tokens)} cached)` : "") : "",
-    usage ? `${number(usage.output_tokens)} out` : "",
+    usage?.input_tokens ? `${number(usage.input_tokens)} tokens in` + (usage.cached_tokens ? ` (${number(usage.cached_tokens)} cached)` : "") : "",
+    usage?.output_tokens ? `${number(usage.output_tokens)} out` : "",
   ].filter(Boolean);
   const meta = facts.map((one) => h("span", null, one));
   if (status === "answered") return h("div.ending", null, meta);
@@ -618,7 +618,6 @@ function addApproval(view, card) {
   const classes = [...new Set(items.flatMap((item) => item.classes || []))].map(String);
   const what = oneLine(String(items[0]?.text ?? "")).slice(0, 160);
   const line = h("div.settled.open", null, icon("question"), h("strong", null, "Asking"), h("span", null, visible(classes.join(", "))), h("span.what", null, what));
-  append(view, line);
   const element = approvalElement(card, async (answer, confirm) => {
     try {
       const done = await ask("POST", `sessions/${view.id}/approvals/${encodeURIComponent(card.id)}`, { answer, digest: card.digest, ...(confirm === undefined ? {} : { confirm }) });
@@ -634,7 +633,11 @@ function addApproval(view, card) {
   });
   // the call that the question is about has begun, or is the last one without a result
   const asking = card.from ? null : [...view.calls.values()].findLast((call) => ["running", "waiting"].includes(call.state));
-  if (asking && view.turn) asking.set("asking");
+  if (asking && view.turn) {
+    asking.set("asking");
+    if (items.length === 1) line.lastChild.remove(); // the call says it already
+  }
+  append(view, line);
   thinking(view, false);
   view.cards.set(card.id, { card, line, element, asking });
   $("dock").append(element);
@@ -885,7 +888,7 @@ async function refreshList(more = false) {
 let listKey = "";
 function showList() {
   const live = new Map((app.state?.sessions || []).map((one) => [one.id, one.state]));
-  if (app.view?.snapshot) live.set(app.view.id, app.view.cards.size && !$("dock").hidden ? "asking" : app.view.working ? "working" : app.view.lost ? "lost" : live.get(app.view.id));
+  if (app.view?.snapshot) live.set(app.view.id, app.view.cards.size && !$("dock").hidden ? "asking" : app.view.working ? "working" : app.view.lost ? "lost" : app.view.snapshot.container ? "idle" : "");
   const key = JSON.stringify([app.sessions, app.damaged, app.next, [...live], app.view?.id, Math.floor(Date.now() / 60000)]);
   if (key === listKey) return;
   listKey = key;
@@ -1097,7 +1100,7 @@ function showSandbox(view) {
 function sessionActions(view) {
   const id = String(view.snapshot.id || view.id);
   const command = `odek continue --id ${id}`;
-  const model = h("input", { type: "text", value: visible(String(view.snapshot.model || "")), "aria-label": "Model for the next turns", autocomplete: "off", spellcheck: "false" });
+  const model = h("input", { type: "text", value: visible(String(view.snapshot.model || app.config?.model || "")), "aria-label": "Model for the next turns", autocomplete: "off", spellcheck: "false" });
   const form = h("form.model-form", { onsubmit: (event) => { event.preventDefault(); act(async () => { await ask("POST", `sessions/${view.id}/model`, { model: model.value.trim() }); view.snapshot.model = model.value.trim(); view.config = null; showMeters(view); }); } }, model, h("button.plain", { type: "submit" }, "Use"));
   const result = h("p.explain", { role: "status" });
   const act = async (work) => {
@@ -1514,6 +1517,9 @@ async function begin() {
   listKey = "";
   document.body.dataset.ready = "yes";
   performance.mark("odek-ready");
+  // who comes from the terminal with work going on wants to see it
+  const busy = (app.state.sessions || []).filter((one) => one.state === "working" || one.state === "asking");
+  if (location.hash === "" && busy.length === 1) history.replaceState(null, "", `#/s/${encodeURIComponent(busy[0].id)}`);
   route();
   refreshList();
   poll();

@@ -795,20 +795,26 @@ export function approvalElement(card, onAnswer) {
     if (busy) return;
     status.textContent = unseen.size ? `Scroll to the end of ${items.length > 1 ? "every text" : "the text"} to allow` : "";
   };
-  const watch = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      unseen.delete(entry.target);
-      watch.unobserve(entry.target);
-    }
-    update();
-  });
+  let watch = null;
+  // the buttons lie over the bottom of what scrolls: what is under them was not seen
+  const observe = () => {
+    watch?.disconnect();
+    const rootMargin = `0px 0px ${-Math.ceil(footer.getBoundingClientRect().height)}px 0px`;
+    watch = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        unseen.delete(entry.target);
+        watch.unobserve(entry.target);
+      }
+      update();
+    }, { root: element.parentElement, rootMargin });
+    unseen.forEach((end) => watch.observe(end));
+  };
   for (const item of items) {
     const end = h("span.end", { "aria-hidden": "true" });
     const text = h("pre.exact", null);
     appendExact(text, String(item.text ?? ""));
     unseen.add(end);
-    watch.observe(end);
     const size = item.lines > 1 ? `${plural(item.lines, "line")}, ${plural(item.characters, "character")}` : "";
     body.append(
       h("div.item", null,
@@ -847,16 +853,18 @@ export function approvalElement(card, onAnswer) {
   const networks = card.sandbox?.networks || [];
   const from = card.from ? `sub-agent ${card.from.task} of ${card.from.of}` : "";
   const title = items.length > 1 ? `${items.length} operations need your approval` : items[0]?.kind === "write" ? "A file write needs your approval" : "A command needs your approval";
+  const footer = h("footer", null, buttons, status);
   const element = h("article.approval" + (card.host ? ".on-host" : ""), { "aria-label": `${title}: ${visible(String(card.place ?? ""))}`, "data-id": card.id },
     h("header", null, icon("question"), h("h3", null, title), from ? h("span.chip", null, from) : null),
     from && card.from.goal ? h("p.goal", null, `for: ${oneLine(String(card.from.goal))}`) : null,
     h("dl.facts.place", null,
       fact("runs on", card.host ? h("strong.danger", null, "THIS HOST, without a sandbox") : visible(String(card.place ?? "unknown"))),
-      card.sandbox ? fact("network", visible(String(card.sandbox.network)), card.sandbox.internet ? h("span.warn", null, " reaches the internet") : " no internet") : null,
+      card.sandbox ? fact("network", visible(String(card.sandbox.network)), card.sandbox.internet ? h("span.warn", null, ", reaches the internet") : card.sandbox.network === "none" ? "" : ", no internet") : null,
       networks.length ? fact("attached", networks.map((one) => visible(one.name) + (one.internal ? " (internal)" : "")).join(", ")) : null),
     body,
     word ? h("p.hasty", null, h("label", null, "Many of this kind were allowed just now. Type ", h("code", null, "approve"), " to allow: ", word)) : null,
-    h("footer", null, buttons, status));
+    footer);
+  new ResizeObserver(() => element.isConnected && observe()).observe(footer);
   update();
   return element;
 }
