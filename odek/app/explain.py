@@ -89,7 +89,8 @@ def explain_run(profile: CommandProfile, config: Config, runtime: Runtime, *, at
     decision = decide_sandbox(profile, settings)
     require_permitted(decision, settings)
     if not decision.sandboxed:
-        return Explanation(outcome="host", why=decision.origin, sections={"place": tuple(_place(settings, decision))})
+        sections = {"place": tuple(_place(settings, decision)), **_servers(settings, runtime, sandboxed=False)}
+        return Explanation(outcome="host", why=decision.origin, sections=sections)
     plan = plan_sandbox(config, runtime, attachments=attachments)
     policy = fallback_policy(profile, settings, decision, image_from_project=plan.request.image.chosen_by_project)
     problems = tuple(_problems(plan))
@@ -108,9 +109,19 @@ def explain_run(profile: CommandProfile, config: Config, runtime: Runtime, *, at
             "user": tuple(_user(plan)),
             "env": tuple(_env(plan)),
             "approval": tuple(_approval(plan)),
+            **_servers(settings, runtime, sandboxed=outcome != "host"),
         },
         commands=tuple(_commands(plan)),
     )
+
+
+def _servers(settings: Settings, runtime: Runtime, *, sandboxed: bool) -> dict[str, tuple[Row, ...]]:
+    """Return the section about MCP servers, where any is configured."""
+    if not settings.mcp_servers:
+        return {}
+    from odek.app.mcp_plan import plan_servers  # few have any
+
+    return {"mcp_servers": tuple(plan_servers(settings, runtime, sandboxed=sandboxed))}
 
 
 def _known(look_up: Callable[[], T], default: T) -> T:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from odek.approval.display import field, readable, value
-from odek.approval.store import ApprovalStore, StoredApproval, record_to_json, short_id
+from odek.approval.server_store import ApprovedServer, ServerApprovals
+from odek.approval.store import ApprovalRecord, ApprovalStore, StoredApproval, record_to_json, short_id
 from odek.cli.parser import CommandParser
 from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.terminal import Terminal
@@ -32,7 +33,7 @@ def list_approvals_parser() -> CommandParser:
 def list_approvals(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the remembered approvals."""
     parsed = list_approvals_parser().read_flags(arguments)
-    entries = _store(host).entries()
+    entries = _stores(host).entries()
     terminal.answer(_as_json(entries) if parsed.json else render_entries(entries, here=host.cwd))
     return 0
 
@@ -55,7 +56,7 @@ def revoke_parser() -> CommandParser:
 def revoke(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Forget approvals and print which."""
     parsed, rest = revoke_parser().read(arguments)
-    keys, store = [*parsed.keys, *rest], _store(host)
+    keys, store = [*parsed.keys, *rest], _stores(host)
     if (bool(keys) + parsed.here + parsed.all) != 1:
         raise UsageError("say what to revoke: a KEY, --here or --all", hint="`odek approvals list` shows the keys")
     chosen = _choose(store.entries(), keys, here=host.cwd if parsed.here else "")
@@ -67,8 +68,34 @@ def revoke(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def _store(host: Host) -> ApprovalStore:
-    return ApprovalStore(StateFolder(host.operator_home))
+class _Stores:
+    """The approvals of projects and those of their MCP servers, as one."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._projects = ApprovalStore(folder)
+        self._servers = ServerApprovals(folder)
+
+    def entries(self) -> tuple[StoredApproval, ...]:
+        """Return all of them, sorted by key. Raises StateFileError."""
+        found = (*self._projects.entries(), *map(_server_entry, self._servers.entries()))
+        return tuple(sorted(found, key=lambda entry: entry.key))
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Remove those with `keys`. Raises StateFileError."""
+        of_servers = {entry.key for entry in self._servers.entries()}
+        if of_servers.intersection(keys):
+            self._servers.forget(keys)
+        if not of_servers.issuperset(keys):
+            self._projects.forget(keys)
+
+
+def _stores(host: Host) -> _Stores:
+    return _Stores(StateFolder(host.operator_home))
+
+
+def _server_entry(server: ApprovedServer) -> StoredApproval:
+    asks = (("mcp", server.name), ("command", server.command), ("tools", str(len(server.tools))))
+    return StoredApproval(key=server.key, record=ApprovalRecord(folder=server.folder, date=server.date, asks=asks))
 
 
 def find_entry(entries: Sequence[StoredApproval], text: str) -> StoredApproval:

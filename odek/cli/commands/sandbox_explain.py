@@ -133,6 +133,8 @@ def _as_text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_as_text(member)}" for key, member in value.items())
+    if isinstance(value, list):  # of words, within a row
+        return " ".join(shell_word(str(word)) for word in value)
     return visible(str(value))
 
 

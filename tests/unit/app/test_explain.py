@@ -497,3 +497,41 @@ def test_same_build_in_another_home_is_used(tmp_path: Path) -> None:
     assert sections(explanation)["image"]["action"] == ("use", "Docker")
     assert [argv[1] for argv in explanation.commands] == ["run"]
     assert not (tmp_path / "home" / ".odek" / "builds.json").exists()
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+@pytest.mark.parametrize(("asked", "approval"), [(True, "asked for"), (False, "impossible")])
+def test_mcp_servers_are_named_with_their_places(sandboxed: bool, asked: bool, approval: str, tmp_path: Path) -> None:
+    """R-192, R-193: which would start, and where; nothing is started and nothing asked. No value is shown."""
+    case = Case(
+        tmp_path,
+        asked=asked,
+        operator={
+            "mcp_servers": {
+                "here": {"command": "docker", "sandbox": False},
+                "inside": {"command": "x", "args": ["a b"], "env": {"A": "canary"}},
+                "none": {"command": "/none", "sandbox": False},
+            }
+        },
+        project={"mcp_servers": {"here": {"command": "y"}, "theirs": {"command": "./z", "sandbox": False}}},
+        env={} if sandboxed else {"ODEK_NO_SANDBOX": "1"},
+    )
+    explanation = case.explain()
+    no = "no: it runs in a sandbox only"
+    wanted = "in the sandbox, when it is approved" if asked else "no: it needs an approval"
+    home = case.host.home
+    missing = 'no: there is no program "/none" outside of this project'
+    assert sections(explanation)["mcp_servers"] == {
+        "here": ({"starts": "ON THIS HOST", "in": home, "command": ["docker"]}, "~/.odek/config.json"),
+        "inside": (
+            {"starts": "in the sandbox" if sandboxed else no, "command": ["x", "a b"], "env": ["A"]},
+            "~/.odek/config.json",
+        ),
+        "none": ({"starts": missing, "in": home, "command": ["/none"]}, "~/.odek/config.json"),
+        "theirs": (
+            {"starts": wanted if sandboxed else no, "approval": approval, "command": ["./z"]},
+            "./odek.json",
+        ),
+    }
+    assert "command x 'a b'" in render_explanation(explanation)
+    assert "canary" not in json.dumps(explanation_to_json(explanation))

@@ -13,6 +13,8 @@ from fakes.homes import operator_home
 from fakes.layering import make_host
 
 from odek.approval.request import ApprovalRequest
+from odek.approval.server_store import ServerApprovals
+from odek.approval.servers import OfferedTool, ServerRequest
 from odek.approval.store import (
     FILE,
     ApprovalRecord,
@@ -210,3 +212,27 @@ def test_list_for_machines() -> None:
         {"key": A, "folder": "/p", "date": DATE, "asks": [{"what": "image", "value": "i"}]},
         {"key": B},
     ]
+
+
+def test_approvals_of_mcp_servers_are_listed_and_revoked(scratch: Scratch) -> None:
+    """R-192: with the number of their tools; by key, and with those of the folder."""
+    servers = ServerApprovals(scratch.folder, clock=lambda: 0.0)
+    request = ServerRequest(
+        folder=scratch.host.cwd, name="docs", command="docs-server", args=("--root", "."), env=(), place=""
+    )
+    tool = OfferedTool(name="search", description="", schema="{}")
+    servers.remember(request, [tool])
+    listed, _ = scratch.run("list")
+    assert "3 remembered approvals" in listed
+    assert (
+        f"{request.key[:12]}  {scratch.host.cwd} (this folder)\n"
+        '  since:   1970-01-01T00:00:00Z\n  mcp:     docs\n  command: "docs-server --root ."\n  tools:   1\n' in listed
+    )
+    assert scratch.run("revoke", request.key[:12])[0].startswith(f"revoked {request.key[:12]}")
+    assert (servers.entries(), len(scratch.keys())) == ((), 2)
+    servers.remember(request)
+    scratch.run("revoke", "--here")
+    assert (servers.entries(), scratch.keys()) == ((), {approval_key(OTHER)})
+    servers.remember(request)
+    scratch.run("revoke", "--all")
+    assert (servers.entries(), scratch.keys()) == ((), set())
