@@ -8,7 +8,10 @@ are lone surrogates (`surrogateescape`), and a name may hold line ends; they are
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -38,6 +41,55 @@ class CommandResult:
     """what else the model must know: what was stopped, what goes on, what could not be done"""
     stderr: Output | None = None
     """None when it is part of `output`"""
+
+
+WATCH_FIRST_S = 0.5
+WATCH_EVERY_S = 0.25
+_WATCHED_BYTES = 4096
+
+
+class OutputWatch:
+    """Shows the latest output of a command while it runs, at most four times a second (R-129)."""
+
+    def __init__(self, show: Callable[[str, int], None], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`show` gets the end of what was printed and the size of all of it in bytes; it is called in this thread."""
+        self._show = show
+        self._clock = clock
+        self._next: float | None = None
+        self._size = 0
+
+    def begin(self) -> None:
+        """Note that a command has begun."""
+        self._next, self._size = self._clock() + WATCH_FIRST_S, 0
+
+    def look(self, read: Callable[[], Output]) -> None:
+        """Show what `read` returns, if that is due and there is more than the last time."""
+        now = self._clock()
+        if self._next is None or now < self._next:
+            return
+        self._next = now + WATCH_EVERY_S
+        output = read()
+        if output.size_bytes != self._size:
+            self._size = output.size_bytes
+            self._show(output.data[-_WATCHED_BYTES:].decode("utf-8", "replace"), output.size_bytes)
+
+
+_watch: ContextVar[OutputWatch | None] = ContextVar("output_watch", default=None)
+
+
+def current_watch() -> OutputWatch | None:
+    """Return what watches the commands of this thread."""
+    return _watch.get()
+
+
+@contextmanager
+def use_watch(watch: OutputWatch) -> Iterator[None]:
+    """Let `watch` see the commands that this thread runs in the block."""
+    before = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(before)
 
 
 Kind = Literal["file", "folder", "link", "other"]

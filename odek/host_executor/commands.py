@@ -14,7 +14,15 @@ from dataclasses import dataclass
 
 from odek.cancel import current_token
 from odek.errors import FileAccessDenied
-from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOptions
+from odek.executor import (
+    CommandRequest,
+    CommandResult,
+    DirScan,
+    Entry,
+    OutputWatch,
+    ScanOptions,
+    current_watch,
+)
 from odek.host_executor.files import WorkspaceFiles
 from odek.host_executor.processes import LimitTag, has_processes, stop_processes, tag_process
 from odek.host_executor.tree import WorkspaceTree
@@ -115,7 +123,11 @@ class HostExecutor:
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with /bin/sh; see `executor.Executor.run`. Raises ExecutableMissing."""
-        (result,) = self._run_all((CommandRequest(command=command, timeout_s=timeout_s),), script=_SCRIPT)
+        watch = current_watch()
+        if watch is not None:
+            watch.begin()
+        request = CommandRequest(command=command, timeout_s=timeout_s)
+        (result,) = self._run_all((request,), script=_SCRIPT, watch=watch)
         return result
 
     def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
@@ -163,13 +175,17 @@ class HostExecutor:
         if self._watcher is not None:
             self._watcher.close()
 
-    def _run_all(self, requests: Sequence[CommandRequest], *, script: str) -> tuple[CommandResult, ...]:
+    def _run_all(
+        self, requests: Sequence[CommandRequest], *, script: str, watch: OutputWatch | None = None
+    ) -> tuple[CommandResult, ...]:
         jobs: list[_Job] = []
         results: dict[int, CommandResult] = {}
         try:
             for request in requests:
                 jobs.append(self._start(request, script))
-            for index, ended in wait_all({i: (job.running.pump, self._follow(job)) for i, job in enumerate(jobs)}):
+            for index, ended in wait_all(
+                {i: (job.running.pump, self._follow(job, watch)) for i, job in enumerate(jobs)}
+            ):
                 results[index] = self._result(jobs[index], ended=ended)
         except BaseException:  # a cancel above all: no command outlives the turn that asked for it
             for index, job in enumerate(jobs):
@@ -202,7 +218,7 @@ class HostExecutor:
             separate_stderr=script != _SCRIPT,
         )
 
-    def _follow(self, job: _Job) -> Follower:
+    def _follow(self, job: _Job, watch: OutputWatch | None) -> Follower:
         """Wait until the shell has ended (True) or its time is up (False)."""
         running = job.running
         deadline = job.started + job.timeout_s
@@ -217,6 +233,8 @@ class HostExecutor:
                 return False
             yield (silence_at or deadline) - now
             self._drain()
+            if watch is not None:
+                watch.look(lambda: running.stdout)
         return True
 
     def _result(self, job: _Job, *, ended: bool) -> CommandResult:

@@ -33,6 +33,7 @@ from odek.events import (
     Notice,
     SandboxStarted,
     Sink,
+    ToolOutput,
     WarningIssued,
     to_json,
     usage_fields,
@@ -40,6 +41,7 @@ from odek.events import (
 from odek.events import (
     SandboxChanged as SandboxState,
 )
+from odek.executor import OutputWatch, use_watch
 from odek.model.types import Message, Usage
 from odek.redact import Redactor
 from odek.sandbox.argv import SESSION_LABEL
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SURFACE = "a web page; the answer is shown as Markdown"
 _SHORT = 13  # characters of an id: the date and a few digits
+_TAIL = 2000  # characters of what a command printed last
 _CLOSED = ("closed", "deleted")
 _WORDLESS = "(no words; see the files)"
 
@@ -331,6 +334,15 @@ class LiveSession:
             self._serving.log(f"{self.short}: warning: {event.text}")
         self.place.put(event)
 
+    def _show_output(self, tail: str, size_bytes: int) -> None:
+        """Show what the command prints that this thread runs; those of other threads are not watched."""
+        with self.place.log.lock:
+            running = self.place.view.running
+            call_id = str(running[-1]["id"]) if running else ""
+        if call_id:
+            shown = self._serving.redact(tail)[-_TAIL:]
+            self.place.put(ToolOutput(call_id=call_id, tail=shown, size_bytes=size_bytes))
+
     def _work(self) -> None:
         idle = self._serving.config.settings.serve.idle_seconds
         try:
@@ -365,7 +377,8 @@ class LiveSession:
                 if self._closing:  # the server stops
                     token.cancel()
             accepted.set_result(conversation.turns)
-            conversation.work(text, cancel=token)
+            with use_watch(OutputWatch(self._show_output)):
+                conversation.work(text, cancel=token)
         except Exception as error:
             if not accepted.done():
                 self._withdraw()

@@ -139,14 +139,23 @@ def test_settings_shown_are_those_of_the_container(served: Served, docker_engine
 def test_sandbox_that_is_lost_ends_the_turn_and_the_host_never_takes_its_place(
     served: Served, docker_engine: Engine
 ) -> None:
-    """R-139, R-145, W-10: failed, with the reason; a command that hangs is stopped; the next message has a new one."""
+    """R-139, R-145, W-10: failed, with the reason; a command that hangs is stopped; the next message has a new one.
+
+    R-129: what it has printed is shown while it runs.
+    """
     served.script(
-        shell("sleep 600"), shell("sleep 601 & sleep 602; :"), text_reply("well"), shell("hostname"), text_reply("new")
+        shell("echo begun; sleep 600"),
+        shell("sleep 601 & sleep 602; :"),
+        text_reply("well"),
+        shell("hostname"),
+        text_reply("new"),
     )
     live = served.open()
     session = str(live.create("hang", (), "r1")["id"])
     served.when(session, lambda found: found["turn"] and found["turn"]["running"])
     (box,) = containers(docker_engine, session)
+    output = served.until(session, "tool_output")[-1]
+    assert output == {"event": "tool_output", "id": "call_1", "tail": "begun\n", "size_bytes": 6}
     wait_for(lambda: "sleep 600" in docker_engine.run("top", box).stdout)
     assert live.cancel(session, 1)
     snapshot = served.settled(session)

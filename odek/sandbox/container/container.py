@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from odek.errors import FileAccessDenied
-from odek.executor import CommandRequest, CommandResult, DirScan, Entry, ScanOptions
+from odek.executor import (
+    CommandRequest,
+    CommandResult,
+    DirScan,
+    Entry,
+    OutputWatch,
+    ScanOptions,
+    current_watch,
+)
 from odek.process import Completed
 from odek.sandbox.container import file_protocol, scripts
 from odek.sandbox.container.exec import Commands, ContainerPipe, Outcome
@@ -84,7 +92,10 @@ class Container:
         Stops its whole process tree when `timeout_s` have passed, or on a cancel, which is then
         raised again. Raises SandboxLost when the container is gone or cannot stop the command.
         """
-        (result,) = self._run_all((CommandRequest(command=command, timeout_s=timeout_s),), apart=False)
+        watch = current_watch()
+        if watch is not None:
+            watch.begin()
+        (result,) = self._run_all((CommandRequest(command=command, timeout_s=timeout_s),), apart=False, watch=watch)
         return result
 
     def run_many(self, requests: Sequence[CommandRequest]) -> tuple[CommandResult, ...]:
@@ -185,10 +196,12 @@ class Container:
         argv = self._life.exec_argv(scripts.SHELL, (_SHELL_VARIABLES, f"{self.spec.umask:04o}", *(command or ("sh",))))
         return (argv[0], "--tty", "--detach-keys", _NO_DETACH_KEYS, *argv[1:]) if terminal else argv
 
-    def _run_all(self, requests: Sequence[CommandRequest], *, apart: bool) -> tuple[CommandResult, ...]:
+    def _run_all(
+        self, requests: Sequence[CommandRequest], *, apart: bool, watch: OutputWatch | None = None
+    ) -> tuple[CommandResult, ...]:
         texts = [(self._prelude + request.command).encode("utf-8", "surrogateescape") for request in requests]
         limits = [request.timeout_s for request in requests]
-        outcomes = self._commands.run(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES)
+        outcomes = self._commands.run(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES, watch=watch)
         return tuple(map(self._explained, outcomes))
 
     def _explained(self, outcome: Outcome) -> CommandResult:

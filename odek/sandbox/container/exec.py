@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from odek.errors import Cancelled, ExecutableMissing
-from odek.executor import CommandResult
+from odek.executor import CommandResult, OutputWatch
 from odek.piped import STDERR_TAIL_BYTES, Piped
 from odek.process import Completed, Follower, wait_all
 from odek.sandbox.container import scripts
@@ -47,6 +47,8 @@ class Task:
     """whether it may put something into the background"""
     stops: bool
     """whether it is stopped, with all it started, when its time is up; a script of ours is left to itself"""
+    watch: OutputWatch | None = None
+    """what is shown of its stdout while it runs"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,8 @@ def follow(job: Job, clock: Callable[[], float]) -> Follower:
         if left <= 0:
             return False
         yield left
+        if job.task.watch is not None:
+            job.task.watch.look(lambda: streams.stdout)
     if not job.task.forks:
         return True
     last_change = clock()
@@ -169,16 +173,30 @@ class Commands:
         self._spares = Spares(self._start, most=spares, clock=life.clock)
 
     def run(
-        self, texts: Sequence[bytes], timeouts_s: Sequence[float], *, apart: bool, limit_bytes: int
+        self,
+        texts: Sequence[bytes],
+        timeouts_s: Sequence[float],
+        *,
+        apart: bool,
+        limit_bytes: int,
+        watch: OutputWatch | None = None,
     ) -> tuple[Outcome, ...]:
-        """Run shell texts at the same time, to their ends or their limits.
+        """Run shell texts at the same time, to their ends or their limits; `watch` sees the output of a single one.
 
         Raises SandboxLost when the container is gone or cannot stop one of them.
         """
         kind = [partial(pack_text, text, umask=self._life.spec.umask, apart=apart) for text in texts]
         forks = [_BACKGROUND.search(text) is not None for text in texts]
         tasks = [
-            Task(pack=pack, timeout_s=timeout_s, limit_bytes=limit_bytes, apart=apart, forks=each, stops=True)
+            Task(
+                pack=pack,
+                timeout_s=timeout_s,
+                limit_bytes=limit_bytes,
+                apart=apart,
+                forks=each,
+                stops=True,
+                watch=watch,
+            )
             for pack, timeout_s, each in zip(kind, timeouts_s, forks, strict=True)
         ]
         return self._run(tasks)
