@@ -152,7 +152,7 @@ class Delegation:
         if self._had + len(wanted) > most:
             left = most - self._had
             return failure(
-                f"a session may have {plural(most, 'sub-agent')} (subagent.max_tasks), and {left} are left; "
+                f"a session may have {plural(most, 'sub-agent')} (subagent.max_tasks) and this one has {left} left; "
                 "do the work yourself"
             )
         own = rights_of(parent.workspace, [tool.name for tool in parent.workspace.tools.specs])

@@ -20,6 +20,9 @@ from odek.events import (
     RequestStarted,
     SandboxStarted,
     Sink,
+    TaskEnded,
+    TaskEvent,
+    TaskStarted,
     TextDelta,
     TextVoided,
     ThinkingDelta,
@@ -41,6 +44,7 @@ _COLOUR = re.compile(r"\\x1b\[[0-9;]*[mK]")
 _PREVIEW_LINES = 8
 _LINE_WIDTH = 160
 _THOUGHT_LINES = 3
+_GOAL_WIDTH = 60
 
 
 class ConsoleRenderer:
@@ -59,6 +63,7 @@ class ConsoleRenderer:
         """whether the awaited reply has begun"""
         self._headed = ""
         """id of the call whose heading was printed last"""
+        self._tasks = TaskLines(terminal, verbose=verbose)
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -80,6 +85,8 @@ class ConsoleRenderer:
                 self._result(event)
             case Finished():
                 self._summary(event)
+            case TaskStarted() | TaskEnded() | TaskEvent():
+                self._tasks(event)
             case _:
                 print_notice(self._terminal, event)
 
@@ -132,6 +139,8 @@ class ConsoleRenderer:
         lines, hidden = preview(
             event.text, limit=10_000 if self._verbose else _PREVIEW_LINES, succeeded=not event.failed
         )
+        if self._tasks.take_shown(event.call.id) and not self._verbose:
+            lines, hidden = (), 0  # a line for each has said it
         if hidden:
             self._terminal.line(style(f"  │ … {hidden} more lines above", "dim"))
         for line in lines:
@@ -155,6 +164,73 @@ class ConsoleRenderer:
         self._terminal.line(
             self._terminal.style(f"── {rounds}{tokens}{cost} · {self._now() - self._started:.1f} s", "dim")
         )
+
+
+class TaskLines:
+    """Shows sub-agents: a line for each that has ended, and while they work how many do; more if `verbose`."""
+
+    def __init__(self, terminal: Terminal, *, verbose: bool) -> None:
+        self._terminal = terminal
+        self._verbose = verbose
+        self._started: dict[str, TaskStarted] = {}
+        self._asking: set[str] = set()
+        self._answered: set[str] = set()
+
+    def __call__(self, event: TaskStarted | TaskEnded | TaskEvent) -> None:
+        match event:
+            case TaskStarted():
+                self._started[event.task] = event
+            case TaskEnded():
+                self._ended(event)
+            case TaskEvent():
+                self._inner(event.task, event.event)
+        self._status()
+
+    def take_shown(self, call_id: str) -> bool:
+        """Return whether the tasks of a call were shown, and all have answered; forget them."""
+        shown = [task for task in self._started if task.rpartition("/")[0] == call_id]
+        whole = all(task in self._answered for task in shown)
+        for task in shown:
+            del self._started[task]
+            self._answered.discard(task)
+        return bool(shown) and whole
+
+    def _ended(self, event: TaskEnded) -> None:
+        self._asking.discard(event.task)
+        if event.status == "done":
+            self._answered.add(event.task)
+        style, tokens = self._terminal.style, event.usage.input_tokens + event.usage.output_tokens
+        mark = style(event.status, "green" if event.status == "done" else "red")
+        cost = f" · {tokens} tokens" if tokens else ""
+        goal = visible(truncate(" ".join(self._started[event.task].goal.split()), _GOAL_WIDTH))
+        about = style(f" · {event.seconds:.1f} s{cost} · {goal}", "dim")
+        self._terminal.line(f"{style('  │', 'dim')} {self._name(event.task)} {mark}{about}")
+
+    def _inner(self, task: str, event: Event) -> None:
+        match event:
+            case ApprovalRequested():
+                self._asking.add(task)
+            case ApprovalAnswered():
+                self._asking.discard(task)
+            case WarningIssued():
+                self._terminal.warn(f"{self._name(task)}: {event.text}", event.hint)
+            case ToolStarted() if self._verbose:
+                self._detail(task, event.title)
+            case ToolFinished() if self._verbose:
+                self._detail(task, f"{event.call.name} {'failed' if event.failed else 'ok'}")
+
+    def _detail(self, task: str, text: str) -> None:
+        self._terminal.line(self._terminal.style(f"  │ {self._name(task)} · {visible(text)}", "dim"))
+
+    def _name(self, task: str) -> str:
+        started = self._started.get(task)
+        return f"task {task.rpartition('/')[2]} of {started.of}" if started else f"task {task.rpartition('/')[2]}"
+
+    def _status(self) -> None:
+        if self._asking:
+            self._terminal.show_status(f"  {plural(len(self._asking), 'sub-agent')} waiting for an answer")
+        else:
+            self._terminal.show_status("  sub-agents at work")
 
 
 class StreamingRenderer(ConsoleRenderer):

@@ -79,6 +79,10 @@ class Project:
         self._containers.append(container)
         return container
 
+    def adopt(self, full_id: str) -> None:
+        """Remove a network that something else made with the others."""
+        self._networks.append(full_id)
+
     def remove_network(self, full_id: str) -> None:
         self.engine.run("network", "rm", full_id)
         self._networks.remove(full_id)

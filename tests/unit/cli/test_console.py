@@ -25,6 +25,9 @@ from odek.events import (
     Notice,
     Progress,
     RequestStarted,
+    TaskEnded,
+    TaskEvent,
+    TaskStarted,
     TextDelta,
     TextVoided,
     ThinkingDelta,
@@ -371,3 +374,37 @@ def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
     renderer.end_line()
     renderer.end_line()
     assert not renderer.was_shown("other")
+
+
+def lines_of(*events: Event, verbose: bool = False) -> list[str]:
+    return told(events, verbose=verbose)[1].splitlines()
+
+
+def test_sub_agents_are_a_line_each_and_more_when_asked() -> None:
+    """R-225, R-226: calm by default, what each does with `verbose`; a goal cannot move the cursor."""
+    call = ToolCall(id="c/1", name="delegate_tasks", arguments="{}")
+    inner = ToolCall(id="x", name="shell", arguments="{}")
+    used = Usage(input_tokens=10, output_tokens=2)
+    events = [
+        ToolStarted(call=call, title="delegate_tasks: look"),
+        TaskStarted(task="c/1/1", of=2, goal="one\x1b[2J\nline", facts=None),
+        TaskStarted(task="c/1/2", of=2, goal="two", facts=None),
+        TaskEvent(task="c/1/1", event=ToolStarted(call=inner, title="shell: ls")),
+        TaskEvent(task="c/1/1", event=ToolFinished(call=inner, text="out", failed=True)),
+        TaskEvent(task="c/1/2", event=WarningIssued("mind this")),
+        TaskEnded(task="c/1/2", status="done", usage=used, seconds=1.26, files=()),
+    ]
+    failed = TaskEnded(task="c/1/1", status="timeout", usage=Usage(), seconds=2.0, files=())
+    answered = TaskEnded(task="c/1/1", status="done", usage=Usage(), seconds=2.0, files=())
+    end = ToolFinished(call=call, text="task 1 of 2: done\ntask 2 of 2: done", failed=False)
+    head = ["● delegate_tasks  look"]
+    lines = [
+        "odek: warning: task 2 of 2: mind this",
+        "  │ task 2 of 2 done · 1.3 s · 12 tokens · two",
+        "  │ task 1 of 2 done · 2.0 s · one\\x1b[2J line",
+    ]
+    assert lines_of(*events, answered, end)[:-1] == [*head, *lines]
+    late = lines_of(*events, failed, end)[:-1]
+    assert late[2:] == [lines[1], lines[2].replace("done", "timeout"), "  │ task 1 of 2: done", "  │ task 2 of 2: done"]
+    details = ["  │ task 1 of 2 · shell: ls", "  │ task 1 of 2 · shell failed"]
+    assert lines_of(*events, answered, end, verbose=True)[:-1][1:3] == details
