@@ -261,6 +261,7 @@ class _Hands:
             environment_block=environment_block(facts, runtime),
             opened_s=runtime.clock(),
             refused=task.refused,
+            servers=None,
             _stack=ExitStack(),
         )
         place.receipts = Receipts(facts, runtime.host, within.redact, runtime.clock)

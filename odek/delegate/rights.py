@@ -44,12 +44,11 @@ def narrow(parent: Rights, brief: Brief, *, share: int) -> Rights:
 
     Raises ArgumentError, with what may be asked for, when it asks for anything that `parent` does not have.
     """
-    trusted = _narrow_trust(parent.trusted, brief.trusted)
     return Rights(
         sandbox=_narrow_place(parent.sandbox, brief, share),
-        tools=_narrow_tools(parent.tools, brief.tools, trusted=trusted),
+        tools=_narrow_tools(parent.tools, brief.tools),
         worst=_narrow_risk(parent.worst, brief.max_risk),
-        trusted=trusted,
+        trusted=_narrow_trust(parent.trusted, brief.trusted),
         max_iterations=_at_most("max_iterations", brief.max_iterations, parent.max_iterations),
         timeout_s=_at_most("timeout", brief.timeout_s, parent.timeout_s),
     )
@@ -115,9 +114,12 @@ def _divided(limits: Limits, share: int) -> Limits:
     )
 
 
-def _narrow_tools(parent: Sequence[str], wanted: tuple[str, ...] | None, *, trusted: bool) -> tuple[str, ...]:
-    """Without the tool itself, as the depth is one; words that are not trusted get no tool of a server either."""
-    offered = tuple(name for name in parent if name != DELEGATE_TASKS.name and (trusted or _OF_SERVER not in name))
+def _narrow_tools(parent: Sequence[str], wanted: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Without the tool itself, as the depth is one, and without those of MCP servers.
+
+    A server works in its own place, where what a task gives up (the network, writing) would not hold.
+    """
+    offered = tuple(name for name in parent if name != DELEGATE_TASKS.name and _OF_SERVER not in name)
     if wanted is None:
         return offered
     _require_known("tools", wanted, offered)

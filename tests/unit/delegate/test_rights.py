@@ -68,8 +68,7 @@ def asks_for_more(parent: Rights, brief: Brief) -> bool:
             or (brief.network == "bridge" and spec.networks.mode != "bridge")
             or not known.issuperset(brief.networks or ())
         )
-    trusted = parent.trusted if brief.trusted is None else brief.trusted
-    usable = {name for name in parent.tools if name != "delegate_tasks" and (trusted or "__" not in name)}
+    usable = set(parent.tools) - {"delegate_tasks", "server__do"}
     return (
         place
         or not usable.issuperset(brief.tools or ())
@@ -80,7 +79,7 @@ def asks_for_more(parent: Rights, brief: Brief) -> bool:
 
 def wider(parent: Rights, child: Rights) -> Iterator[str]:
     """Yield what `child` has and `parent` has not."""
-    if not set(child.tools) <= set(parent.tools) - {"delegate_tasks"}:
+    if not set(child.tools) <= set(parent.tools) - {"delegate_tasks", "server__do"}:
         yield "tools"
     if child.worst > parent.worst or child.trusted > parent.trusted:
         yield "policy"
@@ -129,7 +128,7 @@ def gives_up(child: Rights, brief: Brief) -> list[str]:
         wrong.append("tools")
     if brief.max_risk is not None and child.worst is not RiskClass[brief.max_risk.upper()]:
         wrong.append("max_risk")
-    if brief.trusted is False and (child.trusted or any("__" in name for name in child.tools)):
+    if brief.trusted is False and child.trusted:
         wrong.append("trust")
     spec = child.sandbox
     if spec is None:
@@ -145,10 +144,9 @@ def gives_up(child: Rights, brief: Brief) -> list[str]:
 
 @pytest.mark.parametrize("parent", PARENTS, ids=lambda parent: "" if parent.sandbox else "host")
 def test_what_a_task_does_not_say_it_inherits(parent: Rights) -> None:
-    """R-222: all but the tool itself, and its share of the limits."""
+    """R-222: all but the tool itself, tools of MCP servers, and its share of the limits."""
     child = narrow(parent, Brief(goal="g"), share=1)
-    lost = {"delegate_tasks"} | (set() if parent.trusted else {"server__do"})
-    kept = tuple(name for name in parent.tools if name not in lost)
+    kept = tuple(name for name in parent.tools if name not in ("delegate_tasks", "server__do"))
     volumes = (
         tuple(replace(volume, readonly=True) for volume in SPEC.volumes)
         if parent.sandbox and parent.sandbox.readonly
