@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odek.app.config import Config
+from odek.app.server_lessons import ServerLessons
 from odek.config.options import Source
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys
 from odek.config.settings import Settings
-from odek.errors import ConfigError, KeyMissing, OdekError
+from odek.errors import ConfigError, KeyMissing, OdekError, StateFileError
 from odek.host import Host
 from odek.model.types import Model
+from odek.state import StateFolder
 
 if TYPE_CHECKING:
     from odek.model.http import HttpModel
@@ -141,7 +143,17 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
         env=host.env,
         on_notice=notify,
         limits=choose_limits(wanted.base_url, profile.timeout_s),
+        memory=_memory(wanted.base_url, wanted.model, host),
     )
+
+
+def _memory(base_url: str, model: str, host: Host) -> ServerLessons | None:
+    """Return where what is learned of a server is kept; None: there is no folder of the operator's."""
+    try:
+        where = host.operator_home
+        return ServerLessons(StateFolder(where), base_url=base_url, model=model) if where.folder else None
+    except StateFileError:
+        return None
 
 
 def choose_limits(base_url: str, silence_s: float) -> Limits:

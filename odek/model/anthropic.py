@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -94,6 +94,20 @@ class AnthropicApi(ProviderApi):
         return self._refusals.add("temperature", error, "temperature") or self._refusals.add(
             "thinking", error, "thinking"
         )
+
+    def learned(self) -> dict[str, Any]:
+        """See ProviderApi. Whose signatures are refused belongs to the conversation, not to the server."""
+        lessons: dict[str, Any] = {"options": self._refusals.refused} if self._refusals.refused else {}
+        lessons |= {"adaptive": True} if self._adaptive else {}
+        lowered = self._output_tokens < self._options.output_tokens
+        return {**lessons, "output_tokens": self._output_tokens} if lowered else lessons
+
+    def recall(self, lessons: Mapping[str, Any]) -> None:
+        self._refusals.recall(lessons.get("options"))
+        self._adaptive = lessons.get("adaptive") is True
+        cap = lessons.get("output_tokens")
+        most = self._options.output_tokens
+        self._output_tokens = cap if type(cap) is int and 0 < cap < most else most
 
     def new_accumulator(self, new_id: NewId) -> anthropic_stream.AnthropicAccumulator:
         return anthropic_stream.AnthropicAccumulator(new_id)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from odek import cancel
 from odek.model.endpoint import ApiRoot, Endpoint, checked_key, choose_proxy, parse_base_url
@@ -44,6 +44,7 @@ _ERROR_READ_BYTES = 8 << 10  # more than is shown, so that a key on the edge is 
 _SHORTEST_KEY = 8  # shorter ones are dummies of local servers; hiding them would garble the text
 _LISTED = 8  # names of models in a hint
 _ALIKE = 0.4  # 1: equal
+_REFUSALS = (400, 401, 403, 422, 500)  # statuses of requests whose form is wrong, and of a key under another name
 _MAX_LESSONS = 8  # options that a server can refuse, one after the other, in one call
 # A small conversation fits everywhere, and a run that ends soon never asks (F-102).
 WINDOW_LOOKUP_TOKENS = 4000
@@ -67,6 +68,13 @@ class Effects:
 SYSTEM_EFFECTS = Effects()
 
 
+class Memory(Protocol):
+    """Keeps what was learned from a server's refusals for the next client of it."""
+
+    def recall(self) -> Mapping[str, Any]: ...
+    def keep(self, lessons: Mapping[str, Any]) -> None: ...
+
+
 class HttpModel:
     """Implements types.Model."""
 
@@ -83,6 +91,7 @@ class HttpModel:
         on_notice: Callable[[str], None],
         limits: Limits = DEFAULT_LIMITS,
         effects: Effects = SYSTEM_EFFECTS,
+        memory: Memory | None = None,
     ) -> None:
         """Check the settings; nothing is sent yet.
 
@@ -91,6 +100,12 @@ class HttpModel:
         Raises ConfigError for a bad base_url, key, proxy or CA file.
         """
         self._api = _choose_api(provider, options)
+        self._memory = memory
+        self._recalled = False
+        """whether there is something from an earlier client that may be out of date"""
+        if memory is not None and (lessons := memory.recall()):
+            self._api.recall(lessons)
+            self._recalled = True
         self._base = parse_base_url(base_url, allow_plain_http=allow_plain_http)
         self._root = ApiRoot(self._base)
         self._proxy = choose_proxy(self._base, env)
@@ -118,6 +133,8 @@ class HttpModel:
                 body = self._api.body(messages, tools, stream=stream)
                 reply = self._attempt(encode_body(body), spoken, deadline_s)
                 self._found_address()
+                if state.lessons and self._memory is not None:
+                    self._memory.keep(self._api.learned())
                 return reply
             except ModelError as error:
                 self._hide_key(error)
@@ -171,6 +188,11 @@ class HttpModel:
             return self._root.try_other()
         self._found_address()
         if state.lessons < _MAX_LESSONS and self._api.adapt(error):
+            state.lessons += 1
+            return True
+        if self._recalled and error.status in _REFUSALS and not error.context_overflow:
+            self._recalled = False  # the server may have changed since: once without what was known of it
+            self._api.recall({})
             state.lessons += 1
             return True
         return False

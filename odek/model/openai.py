@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from odek.model import openai_stream
@@ -275,6 +275,31 @@ class OpenAiApi(ProviderApi):
             or self._refusals.add("thinking", error, "thinking", "reasoning_effort")
             or self._try_bare(error)
         )
+
+    def learned(self) -> dict[str, Any]:
+        """See ProviderApi. A form that is on trial is not learned yet."""
+        form = replace(self._form, bare=self._form.bare and not self._bare_on_trial)
+        changed = {
+            field.name: getattr(form, field.name)
+            for field in fields(form)
+            if getattr(form, field.name) != getattr(AS_DOCUMENTED, field.name)
+        }
+        lessons = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in changed.items()}
+        lessons |= {"options": self._refusals.refused} if self._refusals.refused else {}
+        return {**lessons, "own_header": True} if self._own_header else lessons
+
+    def recall(self, lessons: Mapping[str, Any]) -> None:
+        known: dict[str, Any] = {}
+        for field in fields(AS_DOCUMENTED):
+            value, usual = lessons.get(field.name), getattr(AS_DOCUMENTED, field.name)
+            if isinstance(usual, frozenset):
+                names = [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+                known[field.name] = frozenset(names)
+            elif type(value) is type(usual):
+                known[field.name] = value
+        self._form = replace(AS_DOCUMENTED, **known)
+        self._refusals.recall(lessons.get("options"))
+        self._own_header = lessons.get("own_header") is True
 
     def _reform(self, error: ModelError) -> Form | None:
         """Return the form of the next request if `error` tells of another one than this."""

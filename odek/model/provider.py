@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +118,17 @@ class ProviderApi(ABC):
         """Return whether the request failed only because of an option that the next body will not have."""
 
     @abstractmethod
+    def learned(self) -> dict[str, Any]:
+        """Return, as JSON, what has been learned from refusals, {} for nothing; for `recall`."""
+
+    @abstractmethod
+    def recall(self, lessons: Mapping[str, Any]) -> None:
+        """Begin anew with what an earlier client of this server had learned, {} for nothing.
+
+        What is not of the right type counts as absent.
+        """
+
+    @abstractmethod
     def new_accumulator(self, new_id: NewId) -> StreamAccumulator:
         """Return what builds the reply of a stream."""
 
@@ -135,6 +146,16 @@ class UnsupportedOptions:
 
     def __contains__(self, option: str) -> bool:
         return option in self._refused
+
+    @property
+    def refused(self) -> list[str]:
+        """the options, sorted"""
+        return sorted(self._refused)
+
+    def recall(self, options: object) -> None:
+        """Begin anew with options that were refused before; one that a setting asks for is sent again."""
+        known = options if isinstance(options, list) else []
+        self._refused = {option for option in known if isinstance(option, str) and option in self._optional}
 
     def add(self, option: str, error: ModelError, *words: str) -> bool:
         """Note that `error` refuses `option`, which it calls by one of `words`; return whether it was unknown before.
