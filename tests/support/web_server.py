@@ -150,6 +150,14 @@ class Client:
         self._received += data
 
 
+def parse_answer(data: bytes) -> Answer:
+    """Return one whole answer."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return Answer(status=int(first.split()[1]), headers=headers, body=body)
+
+
 def request(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
     """Return the bytes of a request with exactly these headers."""
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
