@@ -449,11 +449,12 @@ const EVENTS = {
     if (event.state === "starting") append(view, entryElement(view, { kind: "note", text: "starting a container" }));
     if (event.state === "ready") view.snapshot.container = event.facts;
     if (event.state === "closed" || event.state === "lost") view.snapshot.container = null;
-    if (event.state === "closed") append(view, entryElement(view, { kind: "note", text: `the container was closed${event.reason ? `: ${event.reason}` : ""}` }));
+    if (event.state === "closed") append(view, entryElement(view, { kind: "note", text: `the container was closed${event.reason && event.reason !== "closed" ? `: ${event.reason}` : ""}` }));
     view.lost = event.state === "lost" ? event.reason || "the container is gone" : "";
     view.config = null;
     showBadge();
     showBanners();
+    learnSettings(view);
   },
   approval_asked: (view, event) => addApproval(view, event.approval),
   approval_settled: (view, event) => settleApproval(view, event.id, event.answer, event.how),
@@ -504,7 +505,10 @@ function handle(view, kind, event) {
   else if (kind === "bye") ended();
   else if (event.task && kind !== "task_started" && kind !== "task_ended" && kind !== "approval_asked" && kind !== "approval_settled") taskEvent(view, kind, event);
   else EVENTS[kind]?.(view, event);
-  showState();
+  if (kind !== "text" && kind !== "tool_output") {
+    showState();
+    showList();
+  }
   pinned = -1;
   draw();
 }
@@ -703,6 +707,7 @@ function changesOf(view) {
   return files;
 }
 
+const plainLines = (text) => text.replace(/\n$/, "").split("\n");
 const countSigns = (text, sign) => text.split("\n").filter((line) => line.startsWith(sign)).length;
 
 function changeElement([path, changes]) {
@@ -714,7 +719,7 @@ function changeElement([path, changes]) {
     if (details.childElementCount > 1) return;
     for (const { whole, text } of changes) {
       details.append(h("figure.code", null, h("figcaption", null, h("span", null, whole ? "whole file" : "diff"), copyButton(() => text, "Copy diff")),
-        whole ? diffElement(`@@ -0,0 +1,1 @@\n${text.split("\n").map((line) => `+${line}`).join("\n")}`) : isDiff(text) ? diffElement(text) : h("pre", { tabindex: "0" }, visible(text))));
+        whole ? diffElement(`@@ -0,0 +1,${plainLines(text).length} @@\n${plainLines(text).map((line) => `+${line}`).join("\n")}`) : isDiff(text) ? diffElement(text) : h("pre", { tabindex: "0" }, visible(text))));
     }
   });
   return details;
@@ -983,7 +988,7 @@ async function openSnapshot(view, { stream = true } = {}) {
   showList();
   draw();
   if (place !== null) scroller.scrollTop = place;
-  if (!$("details").hidden) showPane();
+  learnSettings(view);
   if (stream && (snapshot.writable?.ok !== false || ["working", "asking"].includes(snapshot.state))) listen(view);
 }
 
@@ -1063,6 +1068,14 @@ async function loadConfig(view) {
   }
 }
 
+/** Asks for what a session's container has: the badge shows its limits, the pane all of it. */
+async function learnSettings(view) {
+  if (view.snapshot.container) await loadConfig(view);
+  if (!current(view)) return;
+  showBadge();
+  if (!$("details").hidden) showPane();
+}
+
 const row = (name, value, source) => (value === null || value === undefined || value === "" ? null : h("div.fact", null, h("dt", null, name), h("dd", null, source ? h("span.source", null, source) : null, value)));
 const words = (value) => (value === null || value === undefined ? null : Array.isArray(value) ? value.map(words).join(", ") || "none" : typeof value === "object" ? visible(JSON.stringify(value)) : visible(String(value)));
 
@@ -1128,7 +1141,7 @@ function sessionActions(view) {
     h("p.explain", null, "Close the session here first; then the terminal can take it."),
     h("div.command.fact", null, h("code", null, command), copyButton(() => command, "Copy command")),
     h("div.actions", null,
-      view.snapshot.container ? plainButton("Close", () => act(() => sandboxAction("close"))) : null,
+      view.snapshot.container ? plainButton("Close session", () => act(() => sandboxAction("close"))) : null,
       view.snapshot.container ? plainButton("New container", () => act(() => sandboxAction("restart"))) : null,
       plainButton("Undo last turn", () => act(async () => { await ask("POST", `sessions/${view.id}/undo`, {}); await openSnapshot(view); })),
       sure("Delete", "Delete for good?", async () => { await ask("DELETE", `sessions/${view.id}`); location.hash = "#/"; refreshList(); })),
