@@ -25,7 +25,7 @@ from odek.app.model import replay_path
 from odek.app.prompt import render_system
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
-from odek.app.sandbox import start_spec
+from odek.app.sandbox import require_closed, start_spec
 from odek.app.tools import ChildLimits
 from odek.app.workspace import TrustByBoundary, Workspace, close_container, environment_block, facts_json
 from odek.approval.card import CardOrigin
@@ -248,6 +248,7 @@ class _Hands:
         facts: ContainerFacts | None = None
         if task.rights.sandbox is not None:
             container = start_child(task.rights.sandbox, runtime)
+            require_closed(container, parent.settings, runtime)
             stack.callback(close_container, container, runtime.emit)
             for file in external(parent.attachments):
                 container.attach(file.placed_name, file.data)

@@ -34,6 +34,7 @@ from odek.app.sandbox_image import (
 from odek.app.sandbox_request import SandboxRequest, build_request, require_shareable
 from odek.app.seccomp_file import profile_file, profile_path
 from odek.approval.request import ApprovalRequest
+from odek.config.settings import Settings
 from odek.config.values import expand_marked
 from odek.errors import OdekError
 from odek.events import Notice, Sink, WarningIssued
@@ -326,17 +327,25 @@ def start_prepared(
         )
         container = start_spec(narrow(replace(spec, image_volumes=prepared.found.volumes)), runtime, labels)
         undo.pop_all()
-    if verify and plan.config.settings.verification_asked_by:
-        _verify(container, plan)
+    if verify:
+        require_closed(container, plan.config.settings, runtime, plan.daemon)
     return container
 
 
-def _verify(container: Container, plan: SandboxPlan) -> None:
-    """Let go of a container that was not found closed. Raises SandboxConfigError and StateFileError."""
+def require_closed(
+    container: Container, settings: Settings, runtime: Runtime, daemon: Callable[[], str] | None = None
+) -> None:
+    """Let go of a container that was not found closed, if the settings ask for that.
+
+    `daemon` returns the engine's version; None: it is asked. Raises SandboxConfigError and StateFileError.
+    """
+    if not settings.verification_asked_by:
+        return
     from odek.app.verification import require_verified  # few starts ask for it
 
     try:
-        require_verified(container, plan.config.settings, plan.runtime, daemon=plan.daemon())
+        version = daemon() if daemon else probe(runtime.docker, sleep=runtime.sleep)
+        require_verified(container, settings, runtime, daemon=version)
     except BaseException:
         container.close()
         raise

@@ -47,11 +47,11 @@ def require_known_probes(settings: Settings) -> None:
             )
 
 
-def attack(container: Container, settings: Settings, *, hit_limits: bool) -> tuple[Verdict, ...]:
+def attack(container: Container, *, hit_limits: bool) -> tuple[Verdict, ...]:
     """Attack `container` from inside and return what was found. Raises SandboxLost."""
     circumstances = Circumstances(
         networks=container.facts.network != "none",
-        readonly=settings.sandbox.readonly,
+        readonly=container.spec.readonly,
         hit_limits=hit_limits,
         volumes=tuple(volume.target for volume in container.spec.volumes),
         memory_limited=container.spec.limits.memory_bytes is not None,
@@ -71,7 +71,7 @@ def require_verified(container: Container, settings: Settings, runtime: Runtime,
     store, key = verified_store(runtime), verification_key(container.spec, daemon=daemon)
     known = store.find(key)
     if find_objection(known, settings.required_probes):
-        verdicts = attack(container, settings, hit_limits=False)
+        verdicts = attack(container, hit_limits=False)
         known = store.add(key, verdicts)
         runtime.emit(Notice(f"the sandbox was attacked: {plural(len(verdicts), 'probe')}, none open"))
     objection = find_objection(known, settings.required_probes)

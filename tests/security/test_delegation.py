@@ -393,3 +393,22 @@ def test_daemon_that_goes_away_fails_the_task_and_never_runs_on_the_host(
         server.assert_all_used()
     assert (outcome.code, mark.exists()) == (0, False), outcome.stderr
     assert "task 1 of 1: failed" in results_of(server)[0]
+
+
+def test_required_probes_hold_for_the_containers_of_sub_agents(sandboxed: Odek) -> None:
+    """R-222: less is another sandbox, which is attacked before its first use; one that is not closed fails its task."""
+    reads = {"goal": "look", "readonly": True}
+    with TaskServer({PARENT: [delegate(reads), text("done")], "look": [text("seen")]}) as server:
+        done = sandboxed.run("run", "--base-url", server.base_url, PARENT, env={"ODEK_REQUIRE_VERIFIED": "1"})
+        assert (done.code, done.stdout) == (0, "done\n"), done.stderr
+        assert "task 1 of 1: done" in results_of(server)[0]
+    verified = json.loads((sandboxed.home / ".odek" / "verified.json").read_text())
+    assert sorted(entry["verdicts"]["workspace.readonly"] for entry in verified.values()) == ["ok", "skip"]
+    for entry in verified.values():
+        if entry["verdicts"]["workspace.readonly"] == "ok":
+            entry["verdicts"]["host.sigkill"] = "OPEN"
+    (sandboxed.home / ".odek" / "verified.json").write_text(json.dumps(verified))
+    with TaskServer({PARENT: [delegate(reads), text("done")]}) as server:
+        done = sandboxed.run("run", "--base-url", server.base_url, PARENT, env={"ODEK_REQUIRE_VERIFIED": "1"})
+        assert done.code == 0, done.stderr
+        assert "the sandbox is open: host.sigkill" in results_of(server)[0]

@@ -78,7 +78,7 @@ def _attack_and_wait(plan: SandboxPlan, terminal: Terminal, writer: int, *, hit_
     host, settings = plan.runtime.host, plan.config.settings
     try:
         terminal.note(startup_line(container.facts))
-        verdicts = (*attack(container, settings, hit_limits=hit_limits), _owner(container, host, settings))
+        verdicts = (*attack(container, hit_limits=hit_limits), _owner(container, host, settings))
         key = verification_key(container.spec, daemon=plan.daemon())
         found = [asdict(verdict) for verdict in verdicts]
         report = {"container": container.facts.id, "key": key, "verdicts": found}
