@@ -141,7 +141,7 @@ class LiveSession:
         self.ended_because = "closed"
         self._serving = serving
         self._on_known = on_known
-        self._runtime = serving.runtime_for(self._emit, place.cards)
+        self._runtime = replace(serving.runtime_for(self._emit, place.cards), person_in_any_thread=True)
         self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._stack = ExitStack()
         self._token: CancelToken | None = None
@@ -284,8 +284,7 @@ class LiveSession:
 
     def cancel_task(self, task_id: str) -> bool:
         """Cancel one sub-agent of the turn; return whether it was at work."""
-        del task_id  # no tool starts any yet
-        return False
+        return self.conversation is not None and self.conversation.cancel_task(task_id)
 
     @property
     def _conversation(self) -> Conversation:
@@ -423,8 +422,13 @@ class LiveSession:
         if conversation is not None:
             if conversation.lost:
                 self._emit(SandboxState("lost", "the sandbox is gone; a new message or a restart makes another one"))
+            view = self.place.view
+            window = (
+                conversation.agent.model.window(view.tokens) if conversation.is_open and view.tokens else view.window
+            )
             with self.place.log.lock:
-                self.place.view.end_turn(conversation.history[self._base :])
+                view.window = window
+                view.end_turn(conversation.history[self._base :])
         self._rest()
 
     def _rest(self) -> None:

@@ -17,7 +17,17 @@ def planned(serving: Serving) -> dict[str, object]:
     settings = serving.config.settings
     decision = decide_sandbox(serving.profile, settings)
     because = "" if serving.sandboxes else decision.origin
-    shown = effective_config(settings, decision, serving.expected, on_host_because=because)
+    servers = [
+        {
+            "name": server.name,
+            "runs": "host" if server.on_host else "sandbox",
+            "from": "project" if server.by_project else "operator",
+            "state": "not started",
+            "tools": [],
+        }
+        for server in settings.mcp_servers
+    ]
+    shown = effective_config(settings, decision, serving.expected, on_host_because=because, servers=servers)
     sandbox = shown["sandbox"]
     assert isinstance(sandbox, dict)
     return {**shown, "sandbox": {**sandbox, "container": None}}
@@ -46,7 +56,6 @@ def of_server(serving: Serving, live: Sequence[LiveSession], *, grant: str) -> d
         "containers": [entry for session in live if (entry := _container(session)) is not None],
         "grant": {"asked": grant != "none", "how": grant},
         "refusal": refusal and {"code": "changed", "message": refusal.message, "hint": refusal.hint},
-        "mcp_servers": [],
     }
 
 

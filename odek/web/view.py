@@ -33,6 +33,8 @@ class View:
         self.usage: Mapping[str, object] = _NO_USAGE
         self.tokens = 0
         """of the last request and its reply: how full the window is"""
+        self.window: int | None = None
+        """how many tokens the model takes, where that is known"""
         self._failed: dict[str, bool] = {}
         self._base = 0
         """how many entries there were before the turn"""

@@ -15,6 +15,8 @@ from odek.sandbox.container.owner import OwnedContainer, choose_containers, list
 from odek.sandbox.docker import Docker, probe
 from odek.text import plural, visible
 
+_SESSION_LENGTH = 17  # of an id: enough for --id
+
 
 def ls_parser() -> CommandParser:
     """Return the parser of `odek sandbox ls`."""
@@ -94,7 +96,7 @@ def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 def render_boxes(boxes: tuple[OwnedContainer, ...]) -> str:
     """Return a table for people. Pure."""
-    rows = [("NAME", "STATE", "OWNER", "NETWORK", "CREATED (UTC)", "WORKING DIRECTORY")]
+    rows = [("NAME", "STATE", "OWNER", "NETWORK", "CREATED (UTC)", "SESSION", "WORKING DIRECTORY")]
     rows += [
         (
             box.name,
@@ -102,6 +104,7 @@ def render_boxes(boxes: tuple[OwnedContainer, ...]) -> str:
             _owner(box),
             visible(box.network[:24]),
             box.created.replace("T", " "),
+            visible(box.session[:_SESSION_LENGTH]) or "-",
             visible(box.workdir),
         )
         for box in boxes

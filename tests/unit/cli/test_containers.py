@@ -11,7 +11,8 @@ def test_table_shows_foreign_names_harmlessly() -> None:
     box = OwnedContainer(
         id="a" * 64, name="odek-1-1", state="running", standing="somebody else's", owner_pid=None,
         workdir="/w\x1b[2J", image_id="i", network="n\x1b[2J\n", created="2026-01-01T00:00:00",
+        session="20260101-\x1b[2Jffffff",
     )  # fmt: skip
     assert render_boxes((box,)).splitlines()[1].split("  ") == [
-        "odek-1-1", "running", "somebody else's", "n\\x1b[2J\\n", "2026-01-01 00:00:00", "/w\\x1b[2J",
+        "odek-1-1", "running", "somebody else's", "n\\x1b[2J\\n", "2026-01-01 00:00:00", "20260101-\\x1b[2Jffff", "/w\\x1b[2J",
     ]  # fmt: skip
