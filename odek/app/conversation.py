@@ -235,11 +235,15 @@ class Conversation:
         """Do the accepted task, which the user wrote as `text`; in a new container where there is none. See `send`."""
         whole, files = self._accepted
         with use_token(cancel or current_token()), self._shown_turn(text, files):
-            if self.is_open:
-                self.workspace.give(files)
+            try:
+                if self.is_open:
+                    self.workspace.give(files)
+                else:
+                    self._reopen()
                 self.workspace.prepare_turn()
-            else:
-                self._reopen(whole)
+            except BaseException:
+                self._leave_unanswered(whole)
+                raise
             return self._run(whole)
 
     @property
@@ -314,22 +318,21 @@ class Conversation:
             self._history = resumed.messages
         require_permitted(decide_sandbox(self._profile, self.settings), self.settings)
 
-    def _reopen(self, whole: str) -> None:
-        """Make a place of work for the task that the model gets as `whole`."""
-        try:
-            if hasattr(self, "workspace"):
-                self.workspace.close()
-            self._open_workspace(self.history)
-            self.workspace.prepare_turn()
-        except BaseException:  # the task is stored, and the next one must not follow it at once
-            from odek.agent.loop import NO_REPLY
+    def _reopen(self) -> None:
+        self._trusted.clear()  # it ends with the container
+        if hasattr(self, "workspace"):
+            self.workspace.close()
+        self._open_workspace(self.history)
 
-            unanswered = (Message(role="user", content=whole), Message(role="assistant", content=NO_REPLY))
-            self._history = (*self.history, *unanswered)
-            if hasattr(self, "agent"):
-                del self.agent
-            self._save()
-            raise
+    def _leave_unanswered(self, whole: str) -> None:
+        """Close the turn of a task that the agent did not get: it is stored, and the next one must not follow it."""
+        from odek.agent.loop import NO_REPLY
+
+        unanswered = (Message(role="user", content=whole), Message(role="assistant", content=NO_REPLY))
+        self._history = (*self.history, *unanswered)
+        if hasattr(self, "agent"):
+            self.agent = self._new_agent(self._history)
+        self._save()
 
     def _begin_turn(self, files: Sequence[Attachment]) -> None:
         if self._recorder is not None:

@@ -24,7 +24,8 @@ from odek.web import settings_shown, snapshots
 from odek.web.entries import Entry, entries_of, numbered
 from odek.web.errors import Refused
 from odek.web.log import Subscription
-from odek.web.session import LiveSession, Place, Serving
+from odek.web.place import Place, Serving
+from odek.web.session import LiveSession
 
 T = TypeVar("T")
 Entries = list[Entry]
@@ -33,6 +34,8 @@ MOST_LISTED = 200
 _REPEATS_S = 600.0
 """how long the answer to a request is repeated"""
 _PLACES_KEPT = 256
+_ENDING_S = 5.0
+"""for a turn that has told its end, to let go of the session"""
 _WAIT_S = 600.0
 """for a job of a session that is idle"""
 
@@ -56,8 +59,8 @@ class LiveSessions:
         self._now = now
         self._lock = Lock()
         self._sessions: dict[str, LiveSession] = {}
-        self._opening = 0
-        """sessions that have no id yet"""
+        self._opening: list[LiveSession] = []
+        """sessions that are not in the table yet"""
         self._places: dict[str, Place] = {}
         self._repeats: dict[tuple[str, str], _Repeat] = {}
         self._stopping = False
@@ -143,20 +146,16 @@ class LiveSessions:
         _check_text(text, files)
 
         def begin() -> dict[str, object]:
-            with self._lock:
-                self._require_room()
-                self._opening += 1
             place = Place(self._serving)
             place.busy = True
-            session = LiveSession(self._serving, place, on_known=self._register_new)
-            session.thread.start()
+            session = self._open(LiveSession(self._serving, place, on_known=self._register))
             accepted = session.start_turn(text, files)
-            assert accepted is not None
             try:
+                if accepted is None:
+                    raise _stopping()
                 turn = _result(accepted)
             finally:
-                with self._lock:
-                    self._opening -= 1
+                self._opened(session)
             return {"id": session.id, "turn": turn}
 
         return self._once("", request_id, begin)
@@ -265,7 +264,7 @@ class LiveSessions:
         """
         with self._lock:
             self._stopping = True
-            sessions, places = list(self._sessions.values()), list(self._places.values())
+            sessions, places = [*self._sessions.values(), *self._opening], list(self._places.values())
         until = self._now() + deadline_s
         for session in sessions:
             session.close("the server has ended")
@@ -297,23 +296,35 @@ class LiveSessions:
                     del self._places[name]
             return place
 
-    def _register_new(self, session: LiveSession) -> None:
+    def _open(self, session: LiveSession) -> LiveSession:
+        """Start the thread of a session, if there is room for it. Raises Refused."""
         with self._lock:
-            self._places[session.id] = session.place
-            self._register(session)
+            self._require_room()
+            self._opening.append(session)
+        session.thread.start()
+        return session
+
+    def _opened(self, session: LiveSession) -> None:
+        with self._lock:
+            if session in self._opening:
+                self._opening.remove(session)
 
     def _register(self, session: LiveSession) -> None:
-        ended = [name for name, each in self._sessions.items() if not each.thread.is_alive()]
-        for name in ended:
-            del self._sessions[name]
-        self._sessions[session.id] = session
+        """Enter a session whose id is known."""
+        with self._lock:
+            ended = [name for name, each in self._sessions.items() if not each.thread.is_alive()]
+            for name in ended:
+                del self._sessions[name]
+            self._sessions[session.id] = session
+            self._places[session.id] = session.place
+            self._opening.remove(session)
 
     def _require_room(self) -> None:
         """Raise Refused when no further session may go live; the lock is held."""
         if self._stopping:
             raise _stopping()
         live = [session for session in self._sessions.values() if session.thread.is_alive()]
-        if len(live) + self._opening < self._settings.max_sandboxes:
+        if len(live) + len(self._opening) < self._settings.max_sandboxes:
             return
         closable = [
             {"id": session.id, "state": session.place.state} for session in live if session.place.state != "working"
@@ -330,6 +341,7 @@ class LiveSessions:
         """Return a live session for one job; it goes live if it is not. Raises Refused."""
         place = self._place(session_id)
         with place.log.lock:
+            place.log.lock.wait_for(lambda: not (place.busy and place.is_ending), _ENDING_S)
             if place.busy:
                 raise _busy()
             place.busy = True
@@ -349,26 +361,18 @@ class LiveSessions:
 
     def _go_live(self, session_id: str, place: Place) -> LiveSession:
         self._require(session_id)
-        with self._lock:
-            self._require_room()
-            self._opening += 1
-        session = LiveSession(self._serving, place, on_known=self._register_known)
+        session = self._open(LiveSession(self._serving, place, on_known=self._register))
         try:
-            session.thread.start()
             ready = session.submit(partial(session.go_live, session_id))
-            assert ready is not None
+            if ready is None:
+                raise _stopping()
             _result(ready)
         except BaseException:
             session.close("refused")
             raise
         finally:
-            with self._lock:
-                self._opening -= 1
+            self._opened(session)
         return session
-
-    def _register_known(self, session: LiveSession) -> None:
-        with self._lock:
-            self._register(session)
 
     def _make_idle(self, session: LiveSession) -> None:
         with session.place.log.lock:

@@ -18,7 +18,7 @@ from odek.approval.card import Person
 from odek.events import SandboxStarted, Sink, WarningIssued
 from odek.sandbox.container.facts import ContainerFacts
 from odek.web.live import LiveSessions
-from odek.web.session import Serving
+from odek.web.place import Serving
 
 AGAIN = "restart `odek serve` to be asked again"
 _GRANTS = {"not needed": "none", "given by the environment": "environment", "remembered": "remembered"}

@@ -11,31 +11,25 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from odek.app.attachments import Attachment, read_referenced
+from odek.app.attachments import read_referenced
 from odek.app.config import Config
 from odek.app.conversation import Conversation, prepare_conversation
 from odek.app.isolation import CommandProfile
-from odek.app.prepared_sandboxes import PreparedSandboxes, SandboxChanged
 from odek.app.runtime import Runtime
 from odek.app.stored_sessions import ResumedSession, resume_session
-from odek.approval.card import Person
 from odek.cancel import CancelToken, use_token
 from odek.errors import Cancelled, OdekError, StateFileInUse
 from odek.events import (
-    ApprovalAnswered,
-    ApprovalRequested,
     Event,
     Notice,
     SandboxStarted,
-    Sink,
     ToolOutput,
     WarningIssued,
-    to_json,
     usage_fields,
 )
 from odek.events import (
@@ -43,91 +37,17 @@ from odek.events import (
 )
 from odek.executor import OutputWatch, use_watch
 from odek.model.types import Message, Usage
-from odek.redact import Redactor
 from odek.sandbox.argv import SESSION_LABEL
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
-from odek.text import visible
-from odek.web.cards import Cards
 from odek.web.errors import Refused
-from odek.web.log import EventLog
-from odek.web.view import View
-
-if TYPE_CHECKING:
-    from odek.session.store import SessionStore
+from odek.web.place import Place, Serving, require_ours, require_unchanged
 
 T = TypeVar("T")
-SURFACE = "a web page; the answer is shown as Markdown"
 _SHORT = 13  # characters of an id: the date and a few digits
 _TAIL = 2000  # characters of what a command printed last
 _CLOSED = ("closed", "deleted")
 _WORDLESS = "(no words; see the files)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """What the sessions of one server share."""
-
-    config: Config
-    runtime: Runtime
-    """of the server itself"""
-    runtime_for: Callable[[Sink, Person], Runtime]
-    """the effects of one session"""
-    store: SessionStore
-    redact: Redactor
-    sandboxes: PreparedSandboxes | None
-    """None: commands run on this host"""
-    expected: ContainerFacts | None
-    """what is known of the next container"""
-    take_files: Callable[[Sequence[str], str], tuple[Attachment, ...]]
-    """ids of uploads, and the session that gets them → the files. Raises Refused"""
-    forget_files: Callable[[str], None]
-    """of a session that is deleted"""
-    log: Callable[[str], None]
-    """one line for the operator"""
-    debug: bool
-    """whether a bug is shown with its traceback"""
-
-    @property
-    def profile(self) -> CommandProfile:
-        return CommandProfile(command="serve", never_on_host=True, surface=SURFACE)
-
-
-class Place:
-    """What stays of a session between its lives in this server: its events and its view, for the pages that look."""
-
-    def __init__(self, serving: Serving) -> None:
-        settings = serving.config.settings.serve
-        self.log = EventLog(serving.runtime.random_hex, state=lambda: self.state)
-        self.view = View(serving.redact)
-        self.cards = Cards(
-            log=self.log,
-            limit_s=settings.approval_seconds,
-            facts=lambda: self.view.container,
-            clock=serving.runtime.clock,
-        )
-        self.busy = False
-        """whether a turn or another job is under way; the log's lock is held"""
-        self.live = False
-        self.model = ""
-        """that was chosen for the next life"""
-
-    @property
-    def state(self) -> str:
-        with self.log.lock:
-            if self.cards.open:
-                return "asking"
-            if self.busy:
-                return "working"
-            return "lost" if self.view.lost else "idle"
-
-    def put(self, event: Event) -> None:
-        """Log an event and change the view with it."""
-        if not isinstance(event, (ApprovalRequested, ApprovalAnswered)):  # the cards say it themselves
-            data = to_json(event)
-            with self.log.lock:
-                self.view.take(data)
-                self.log.add(data)
 
 
 class LiveSession:
@@ -433,7 +353,8 @@ class LiveSession:
 
     def _rest(self) -> None:
         with self.place.log.lock:
-            self._token, self.place.busy = None, False
+            self._token = None
+            self.place.busy = self.place.is_ending = False
             self.place.log.lock.notify_all()
 
     def _end(self) -> None:
@@ -462,38 +383,3 @@ class LiveSession:
     def _show_bug(self, error: Exception) -> None:
         shown = "".join(traceback.format_exception(error)) if self._serving.debug else type(error).__name__
         self._serving.log(f"{self.short}: a bug: {shown}")
-
-
-def require_unchanged(sandboxes: PreparedSandboxes, runtime: Runtime) -> None:
-    """Raise Refused when a container cannot be started now (R-140)."""
-    try:
-        sandboxes.require_unchanged(runtime)
-    except SandboxChanged as error:
-        raise Refused.because(error, status=409, code="changed") from error
-    except OdekError as error:
-        raise Refused.because(error, status=503, code="sandbox") from error
-
-
-def require_ours(cwd: str, sandboxed: bool, serving: Serving) -> None:
-    """Raise Refused for a session that cannot go on in this server (R-132)."""
-    refusal = why_not_ours(cwd, sandboxed, serving)
-    if refusal is not None:
-        raise refusal
-
-
-def why_not_ours(cwd: str, sandboxed: bool, serving: Serving) -> Refused | None:
-    """Return why a session cannot go on in this server: its folder, or where it was begun."""
-    if cwd and cwd != serving.runtime.host.cwd:
-        hint = "start `odek serve` there, or go on with `odek continue --here`"
-        return Refused(409, "elsewhere", f'the session worked in "{visible(cwd)}"', hint)
-    if serving.sandboxes is not None and not sandboxed:
-        return Refused(
-            409, "begun_on_host", "the session was begun on this host, and this server works in sandboxes",
-            "`odek continue` goes on with it",
-        )  # fmt: skip
-    if serving.sandboxes is None and sandboxed:
-        return Refused(
-            409, "begun_in_sandbox", "the session was begun in a sandbox, and this server works on the host",
-            "`odek continue` goes on with it",
-        )  # fmt: skip
-    return None

@@ -9,7 +9,8 @@ from odek.app.effective_config import effective_config
 from odek.app.isolation import decide_sandbox
 from odek.sandbox.container.facts import ContainerFacts
 from odek.text import visible
-from odek.web.session import LiveSession, Serving
+from odek.web.place import Serving
+from odek.web.session import LiveSession
 
 
 def planned(serving: Serving) -> dict[str, object]:

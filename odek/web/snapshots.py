@@ -7,7 +7,8 @@ from odek.session.groups import history
 from odek.session.transcript import Summary, Transcript
 from odek.text import visible
 from odek.web.entries import entries_of, numbered
-from odek.web.session import LiveSession, Place, Serving, why_not_ours
+from odek.web.place import Place, Serving, why_not_ours
+from odek.web.session import LiveSession
 
 NEWEST = 100
 """entries in a snapshot"""

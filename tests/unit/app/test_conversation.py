@@ -20,15 +20,17 @@ from fakes.sessions import FIRST_ID, SYSTEM, Sessions, said, user
 
 from odek.app.attachments import read_ctx_files
 from odek.app.config import Config, config_of
-from odek.app.conversation import Conversation, open_conversation
+from odek.app.conversation import Conversation, open_conversation, prepare_conversation
 from odek.app.isolation import CommandProfile
+from odek.app.runtime import Runtime
 from odek.app.stored_sessions import given_files, resume_session
 from odek.config.settings import Settings
 from odek.errors import Interrupted, OdekError, StateFileError, UsageError
-from odek.events import Event, Sink, ToolFinished, ToolStarted, ignore
+from odek.events import Event, Sink, ToolFinished, ToolStarted, TurnEnded, ignore
 from odek.host import Host
 from odek.model.types import Model, Reply, Usage
-from odek.sandbox.errors import SandboxLost
+from odek.sandbox.container.container import Container
+from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.session.groups import history
 
 ON_HOST = {"sandbox": False}
@@ -283,3 +285,31 @@ def test_lost_sandbox_is_explained_by_the_engine(desk: Desk) -> None:
         with pytest.raises(SandboxLost, match="because the memory limit was reached; raise sandbox_memory"):
             conversation.send("x")
         assert conversation.lost
+
+
+def test_task_whose_place_could_not_be_made_is_stored_and_closed(desk: Desk, sessions: Sessions) -> None:
+    """R-132, R-139: the file is whole each time, the error is the turn's, and the turn after it has its own task."""
+    events: list[Event] = []
+
+    def start(_: Runtime) -> Container:
+        raise SandboxConfigError("no engine", hint="start it")
+
+    for _ in range(2):
+        desk.script()
+    conversation = prepare_conversation(
+        CommandProfile(command="serve", never_on_host=True), desk.config(IN_SANDBOX), desk.runtime(),
+        sink=events.append, store=sessions.store, start=start, expected=None,
+    )  # fmt: skip
+    for number, task in enumerate(("one", "two"), start=1):
+        conversation.accept(task)
+        assert history(sessions.store.read(FIRST_ID))[-1].content == task, "on the disk before the work begins"
+        with pytest.raises(SandboxConfigError, match="no engine"):
+            conversation.work(task)
+        stored = sessions.store.read(FIRST_ID)
+        assert roles(history(stored)) == ["user", "assistant"] * number
+        assert (history(stored), stored.state.turns) == (conversation.history, number)
+    conversation.close()
+    ended = [event for event in events if isinstance(event, TurnEnded)]
+    assert [(event.turn, event.status, event.message, event.hint) for event in ended] == [
+        (1, "failed", "no engine", "start it"), (2, "failed", "no engine", "start it"),
+    ]  # fmt: skip

@@ -14,5 +14,6 @@ def test_table_shows_foreign_names_harmlessly() -> None:
         session="20260101-\x1b[2Jffffff",
     )  # fmt: skip
     assert render_boxes((box,)).splitlines()[1].split("  ") == [
-        "odek-1-1", "running", "somebody else's", "n\\x1b[2J\\n", "2026-01-01 00:00:00", "20260101-\\x1b[2Jffff", "/w\\x1b[2J",
+        "odek-1-1", "running", "somebody else's", "n\\x1b[2J\\n", "2026-01-01 00:00:00",
+        "20260101-\\x1b[2Jffff", "/w\\x1b[2J",
     ]  # fmt: skip
