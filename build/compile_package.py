@@ -46,6 +46,7 @@ RUN = (
     "odek.cli.signals",
     "odek.cli.commands.run",
     "odek.cli.commands.continue_",
+    "odek.cli.commands.mcp",  # some clients wait for a second and a half only
     # what bootstrap leaves for later
     "odek.agent.loop",
     "odek.danger.classify",

@@ -31,8 +31,9 @@ from odek.app.sandbox_image import (
     make_image,
     require_buildable,
 )
-from odek.app.sandbox_request import SandboxRequest, build_request, require_shareable
+from odek.app.sandbox_request import SandboxRequest, build_request
 from odek.app.seccomp_file import profile_file, profile_path
+from odek.app.shareable import require_shareable
 from odek.approval.request import ApprovalRequest
 from odek.config.settings import Settings
 from odek.config.values import expand_marked

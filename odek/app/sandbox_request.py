@@ -9,12 +9,12 @@ from odek.app.openings import below_workdir, is_folder
 from odek.app.sandbox_image import (
     choose_image,
 )
+from odek.app.shareable import require_shareable
 from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.events import Notice, Sink
-from odek.host import Host, home_of_owner
+from odek.host import Host
 from odek.sandbox.build.dockerfile import Dockerfile
-from odek.sandbox.client_config import read_client_config
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.mounts import read_mounts
 from odek.sandbox.network.plan import NetworkRequest
@@ -26,7 +26,6 @@ from odek.sandbox.spec import (
     usual_tmp_size,
 )
 from odek.sandbox.workdir import (
-    check_workdir,
     require_own_files,
     resolve_volume,
 )
@@ -98,18 +97,6 @@ def limits_of(settings: Settings) -> Limits:
         memory_bytes=memory,
         nano_cpus=sandbox.cpus.value if sandbox.cpus else None,
         tmp_bytes=tmp_size,
-    )
-
-
-def require_shareable(host: Host) -> None:
-    client = read_client_config(host.env, home=host.home)  # one that cannot name its daemon is not "unreachable"
-    check_workdir(
-        host.cwd,
-        home=host.home,
-        docker_host=client.host,  # that of a context as well (F5)
-        docker_config=client.folder,
-        home_of_owner=home_of_owner(host.cwd),
-        operator_folder=host.operator_home.folder,
     )
 
 

@@ -6,11 +6,11 @@ Imports next to nothing: `initialize` is answered within milliseconds of the sta
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Protocol
 
 from odek.cancel import POLL_S, current_token
@@ -122,10 +122,13 @@ class Server:
         self._forms = False
         """whether the client of that version can show forms"""
         self._listeners: dict[tuple[bool, Id], _Listener] = {}
-        self._questions: dict[str, SimpleQueue[Response]] = {}
-        self._asked = 0
         self._lock = Lock()
-        """guards the two tables and the counter"""
+        """guards the table of listeners"""
+        self._questions: dict[str, Response | None] = {}
+        """what the client was asked, by id; None as long as there is no answer"""
+        self._asked = 0
+        self._answered = Condition()
+        """guards the two above"""
 
     def take(self, line: bytes | None) -> None:
         """Take one line; None: it was too long to be kept."""
@@ -163,24 +166,22 @@ class Server:
 
         A cancel of this thread's token is raised meanwhile.
         """
-        answers: SimpleQueue[Response] = SimpleQueue()
-        with self._lock:
+        deadline = time.monotonic() + timeout_s
+        with self._answered:
             self._asked += 1
             name = f"odek-{self._asked}"
-            self._questions[name] = answers
-        try:
-            self.send(request(name, method, params))
-            for _ in range(int(timeout_s / POLL_S) + 1):
-                current_token().raise_if_cancelled()
-                try:
-                    return answers.get(timeout=POLL_S)
-                except Empty:
-                    continue
+            self._questions[name] = None
+        self.send(request(name, method, params))
+        with self._answered:
+            try:
+                while self._questions[name] is None and time.monotonic() < deadline:
+                    self._answered.wait(POLL_S)
+                    current_token().raise_if_cancelled()
+            finally:
+                answer = self._questions.pop(name)
+        if answer is None:
             self.send(notification("notifications/cancelled", {"requestId": name, "reason": "no answer in time"}))
-            return None
-        finally:
-            with self._lock:
-                del self._questions[name]
+        return answer
 
     def finish_lists(self, patience_s: float) -> None:
         """Wait until what needs no sandbox is answered: the client has sent its last line."""
@@ -238,10 +239,10 @@ class Server:
         return isinstance(value, dict) and "method" in value and found is not None and not self._in_use(found)
 
     def _take_answer(self, message: Response) -> None:
-        with self._lock:
-            waiting = self._questions.get(message.id) if isinstance(message.id, str) else None
-        if waiting is not None:
-            waiting.put(message)
+        with self._answered:
+            if isinstance(message.id, str) and message.id in self._questions:
+                self._questions[message.id] = message
+                self._answered.notify_all()
 
     def _cancel(self, id: object) -> None:  # noqa: A002 - the protocol's word
         if not isinstance(id, (int, str)) or isinstance(id, bool):

@@ -14,7 +14,6 @@ current context, each checked, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -180,7 +179,7 @@ def _context_host(context: str, origin: str, folder: str, read: ReadFile) -> str
     if context == DEFAULT_CONTEXT:
         return ""
     what = f'the Docker context "{visible(truncate(context, 100))}" ({visible(origin)})'
-    digest = hashlib.sha256(context.encode("utf-8", errors="surrogateescape")).hexdigest()
+    digest = _digest_of(context)
     data = _read(os.path.join(folder, "contexts", "meta", digest, "meta.json"), read) if folder else None
     if data is None:
         raise SandboxConfigError(f"{what} does not exist", hint=_CONTEXT_HINT)
@@ -238,7 +237,7 @@ def copied_files(config: ClientConfig, read: ReadFile) -> dict[tuple[str, ...], 
     files: dict[tuple[str, ...], bytes] = {(CONFIG_FILE,): _json(_copied_settings(config))}
     if config.context == DEFAULT_CONTEXT:
         return files
-    digest = hashlib.sha256(config.context.encode("utf-8", errors="surrogateescape")).hexdigest()
+    digest = _digest_of(config.context)
     meta = read(os.path.join(config.folder, "contexts", "meta", digest, "meta.json"))
     files["contexts", "meta", digest, "meta.json"] = _json(_context(config, meta or b"{}"))
     for name in _CERTIFICATES:
@@ -287,3 +286,10 @@ def _object(value: object) -> Mapping[str, object]:
 
 def _json(value: object) -> bytes:
     return (json.dumps(value, sort_keys=True) + "\n").encode()
+
+
+def _digest_of(context: str) -> str:
+    """Return the name of a context's folder."""
+    import hashlib  # loads OpenSSL; few have a context of their own
+
+    return hashlib.sha256(context.encode("utf-8", errors="surrogateescape")).hexdigest()

@@ -6,14 +6,17 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from odek import safefile
 from odek.safefile import is_inside
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, kind_at
-from odek.sandbox.spec import Mount
 from odek.sandbox_grammar import parse_volume
 from odek.text import visible
+
+if TYPE_CHECKING:
+    from odek.sandbox.spec import Mount
 
 # Folders whose content is the machine, not a project: programs that everybody runs, sockets, state.
 _SYSTEM_TREES = (
@@ -207,6 +210,8 @@ def resolve_volume(text: str, *, workdir: str, origin: str) -> tuple[Mount, bool
                 f'volume "{visible(text)}": "{visible(current)}" is neither a file nor a folder {where}',
                 hint="only files and folders can be mounted",
             )
+    from odek.sandbox.spec import Mount  # brings the engine along, which a look at the folder alone does not need
+
     return Mount(source=path, target=target), missing
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.docker_engine import Engine
+from support.fuzz_mcp import fuzz
 from support.mcp_client import FORMS, LONG_S, McpClient, modern_meta, text_of
 from support.odek_process import Odek
 
@@ -318,3 +319,38 @@ def test_debug_adds_methods_and_ids_but_no_arguments(odek: Odek) -> None:
     log = "".join(client.stderr)
     assert "tools/call" in log
     assert "planted-argument" not in log
+
+
+def test_broken_lines_and_a_chatty_docker_client(odek: Odek, tmp_path: Path) -> None:
+    """W-29: the process lives, and stdout holds nothing but messages (each line of it is parsed as it comes)."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    noisy = programs / "docker"
+    noisy.write_text("#!/bin/sh\necho '{\"noise\": 1}'\necho noise >&2\nexit 1\n")
+    noisy.chmod(0o755)
+    client = McpClient(odek, env={"PATH": f"{programs}:{os.environ['PATH']}"})
+    client.initialize()
+    assert client.call("shell", command="true")[1] is True
+    assert fuzz(client, seed=11, count=2000) > 1500
+    assert client.end() == 0
+    assert [line for line in client.stderr if "bug" in line] == []
+
+
+@pytest.mark.once
+def test_stdout_holds_messages_only_while_an_image_is_built(sandboxed: Odek, base_image: str) -> None:
+    """W-29, R-172, R-171: with warnings of a start, and what a project asks for approved by the environment."""
+    (sandboxed.home / ".odek" / "config.json").write_text('{"surprise": 1}')
+    (sandboxed.cwd / "Dockerfile.odek").write_text(f"FROM {base_image}\nRUN echo built-{os.getpid()} >/built\n")
+    refused = McpClient(sandboxed)
+    refused.initialize()
+    text, failed = refused.call("shell", command="cat /built")
+    assert failed
+    assert "approv" in text[:500]
+    assert refused.end() == 0
+    client = McpClient(sandboxed, env={"ODEK_APPROVE_PROJECT_SANDBOX": "1"})
+    client.initialize()
+    assert client.call("shell", command="cat /built") == (f"built-{os.getpid()}\nexit code: 0", False)
+    fuzz(client, seed=12, count=300)
+    assert client.end() == 0
+    assert any("surprise" in line for line in client.stderr)
+    assert [line for line in client.stderr if "bug" in line] == []

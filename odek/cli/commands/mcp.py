@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from odek import __version__
 from odek.app.config import load
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
+from odek.app.shareable import require_shareable
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.streams import BROKEN_PIPE_CODE
@@ -101,8 +102,6 @@ def _enter(folder: str) -> Host:
 
 def _require_workspace(host: Host, *, named: bool) -> None:
     """Refuse a folder that is not shared with a sandbox (S-6 of SECURITY.md); clients start servers anywhere."""
-    from odek.app.sandbox_request import require_shareable
-
     try:
         require_shareable(host)
     except OdekError as error:
@@ -120,7 +119,8 @@ def _serve(config: Config, host: Host, terminal: Terminal, output: int, *, sandb
     try:
         for line in read_lines(0, woken, writer.wait_for_room):
             server.take(line)
-            service.begin()
+            if line:
+                service.begin()
         code = EXIT_OK
         server.finish_lists(_LISTS_S)
     except Interrupted as interruption:
