@@ -121,10 +121,10 @@ class Task:
     started: bool = False
     outcome: TaskOutcome | None = None
 
-    @property
-    def origin(self) -> CardOrigin:
-        """whose its questions are"""
-        return CardOrigin(task=self.number, of=self.of, goal=self.brief.goal)
+    def origin(self, facts: ContainerFacts | None) -> CardOrigin:
+        """Return whose its questions are, where `facts` are of its sandbox."""
+        shown = None if facts is None else facts_json(facts)
+        return CardOrigin(task=self.number, of=self.of, goal=self.brief.goal, id=self.id, facts=shown)
 
 
 class Delegation:
@@ -270,7 +270,7 @@ class _Hands:
         place.tools = place.new_toolbox(
             line if runtime.person is not None and task.rights.trusted else None,
             trusted=deepcopy(parent.trusted),
-            child=child_limits(task, within.facts),
+            child=child_limits(task, facts, within.facts),
         )
         return place
 
@@ -286,8 +286,8 @@ def start_child(spec: SandboxSpec, runtime: Runtime) -> Container:
     return start_spec(spec, runtime)
 
 
-def child_limits(task: Task, parent_facts: ContainerFacts | None) -> ChildLimits:
-    """Return what the tools and the gate of a sub-agent have of those of its parent."""
+def child_limits(task: Task, facts: ContainerFacts | None, parent_facts: ContainerFacts | None) -> ChildLimits:
+    """Return what the tools and the gate of a sub-agent in the sandbox of `facts` have of those of its parent."""
     return ChildLimits(
         tools=task.rights.tools,
         within=Within(
@@ -296,7 +296,7 @@ def child_limits(task: Task, parent_facts: ContainerFacts | None) -> ChildLimits
             internet=parent_facts.internet if parent_facts else True,
             services=parent_facts.service_names if parent_facts else (),
         ),
-        origin=task.origin,
+        origin=task.origin(facts),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -46,6 +47,10 @@ class CardOrigin:
     """its number, from 1"""
     of: int
     goal: str
+    id: str = ""
+    """of the task, as its events have it"""
+    facts: Mapping[str, object] | None = None
+    """of its sandbox, as JSON values; None on the host"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,8 @@ class _Question:
     line: Line
     settled: threading.Event = field(default_factory=threading.Event)
     answer: Answer | None = None
+    error: Exception | None = None
+    """what asking raised: that nobody answered, say"""
 
 
 class Line:
@@ -93,6 +95,8 @@ class Line:
             while not question.settled.wait(POLL_S):
                 current_token().raise_if_cancelled()
             current_token().raise_if_cancelled()
+            if question.error is not None:
+                raise question.error
             return question.answer or card.refusal
 
 
@@ -243,6 +247,8 @@ class Crew(Generic[T]):
                 question.answer = self._person.decide(question.card)
         except Cancelled:
             current_token().raise_if_cancelled()
+        except Exception as error:  # it is raised in the sub-agent that asked
+            question.error = error
         finally:
             question.settled.set()
 

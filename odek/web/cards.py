@@ -98,7 +98,7 @@ class Cards:
                     self._settle(question, question.card.refusal, how)
 
     def _ask(self, card: Card) -> _Question:
-        asked_at, facts = self.clock(), self.facts()
+        asked_at, facts = self.clock(), card.origin.facts if card.origin else self.facts()
         shown = {
             **card_to_json(card),
             "boundary": _boundary(facts),
@@ -112,7 +112,7 @@ class Cards:
             settled = [name for name, each in self._asked.items() if each.answer is not None]
             for name in settled[: max(len(settled) - _KEPT, 0)]:
                 del self._asked[name]
-            self.log.add({"event": "approval_asked", "approval": shown})
+            self.log.add({"event": "approval_asked", "approval": shown, **_task_of(card)})
         self.note(f"asks about {_classes(card)}")
         return question
 
@@ -135,7 +135,8 @@ class Cards:
 
     def _settle(self, question: _Question, answer: Answer, how: How) -> None:
         question.answer, question.how, question.at = answer, how, _format(self.clock())
-        self.log.add({"event": "approval_settled", "id": question.card.id, "answer": answer, "how": how})
+        fields = {"id": question.card.id, "answer": answer, "how": how, **_task_of(question.card)}
+        self.log.add({"event": "approval_settled", **fields})
         self.log.lock.notify_all()
         self.note(f"{_classes(question.card)}: {answer} ({how})")
 
@@ -146,6 +147,11 @@ def _settled(question: _Question) -> Refused:
         return Refused(409, "settled", f'the question was answered with "{question.answer}" before', extra=extra)
     words = {"timeout": "nobody answered in time", "cancelled": "the turn was cancelled", "closed": "the session ended"}
     return Refused(410, question.how, f"the question is over: {words[question.how]}")
+
+
+def _task_of(card: Card) -> dict[str, object]:
+    """Return the field of the events of a sub-agent's question."""
+    return {"task": card.origin.id} if card.origin else {}
 
 
 def _boundary(facts: Mapping[str, object] | None) -> str:

@@ -13,7 +13,7 @@ from odek.app.prepared_sandboxes import PreparedSandboxes, SandboxChanged
 from odek.app.runtime import Runtime
 from odek.approval.card import Person
 from odek.errors import OdekError
-from odek.events import ApprovalAnswered, ApprovalRequested, Event, Sink, TurnEnded, to_json
+from odek.events import ApprovalAnswered, ApprovalRequested, Event, Sink, TaskEvent, TurnEnded, to_json
 from odek.redact import Redactor
 from odek.sandbox.container.facts import ContainerFacts
 from odek.text import visible
@@ -89,7 +89,8 @@ class Place:
 
     def put(self, event: Event) -> None:
         """Log an event and change the view with it."""
-        if not isinstance(event, (ApprovalRequested, ApprovalAnswered)):  # the cards say it themselves
+        inner = event.event if isinstance(event, TaskEvent) else event
+        if not isinstance(inner, (ApprovalRequested, ApprovalAnswered)):  # the cards say it themselves
             data = to_json(event)
             with self.log.lock:
                 self.is_ending |= isinstance(event, TurnEnded)

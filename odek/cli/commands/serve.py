@@ -200,6 +200,7 @@ def runtime_for(runtime: Runtime, emit: Sink, person: Person) -> Runtime:
         runtime,
         emit=emit,
         person=person,
+        person_in_any_thread=True,
         operator=None,
         waiting=nullcontext,
         new_model=partial(make_model, host=runtime.host, notify=lambda text: emit(Notice(text))),

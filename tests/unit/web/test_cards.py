@@ -95,7 +95,7 @@ def refusal(call: Callable[[], object]) -> Refused:
 def test_card_has_the_facts_of_the_terminals_and_of_its_place() -> None:
     """W-16, R-133: place, boundary, networks, texts as they are, who asks, until when; the digest binds them."""
     desk = Desk()
-    card = replace(BATCH, origin=CardOrigin(task=2, of=3, goal="look"))
+    card = replace(BATCH, origin=CardOrigin(task=2, of=3, goal="look", id="c1/2", facts=FACTS))
     with desk.asking(card) as shown:
         desk.cards.answer("a-2", "none", shown["digest"], None)
     assert desk.outcome == ["none"]
@@ -107,9 +107,23 @@ def test_card_has_the_facts_of_the_terminals_and_of_its_place() -> None:
     }  # fmt: skip
     assert [item["text"] for item in shown["items"]] == ["a", "b"]
     asked, settled = desk.events()
-    assert asked == {"event": "approval_asked", "approval": shown}
-    assert settled == {"event": "approval_settled", "id": "a-2", "answer": "none", "how": "person"}
+    assert asked == {"event": "approval_asked", "approval": shown, "task": "c1/2"}
+    assert settled == {"event": "approval_settled", "id": "a-2", "answer": "none", "how": "person", "task": "c1/2"}
     assert desk.notes == ["asks about network_egress, system_write", "network_egress, system_write: none (person)"]
+
+
+def test_two_questions_at_once_one_of_a_sub_agent() -> None:
+    """W-22, P-42, R-226: both can be answered, in any order; the second names its task, and its own sandbox."""
+    desk = Desk()
+    own = {**FACTS, "container": "odek-1-7", "network": "none", "networks": []}
+    second = replace(BATCH, origin=CardOrigin(task=2, of=3, goal="look", id="c1/2", facts=own))
+    with desk.asking(SINGLE) as first, desk.asking(second) as other:
+        assert (first["from"], first["sandbox"]) == (None, FACTS)
+        assert (other["from"], other["sandbox"]) == ({"task": 2, "of": 3, "goal": "look"}, own)
+        assert other["boundary"] == "sandbox network=none"
+        desk.cards.answer("a-2", "all", other["digest"], None)
+        desk.cards.answer("a-1", "deny", first["digest"], None)
+    assert sorted(map(str, desk.outcome)) == ["all", "deny"]
 
 
 def test_card_of_the_host_says_so() -> None:
