@@ -49,7 +49,7 @@ from odek.events import (
 )
 from odek.executor import Executor
 from odek.host_executor.commands import HostExecutor
-from odek.model.types import Message, Model, Reply, ToolSpec
+from odek.model.types import Message, Model, Reply, ToolSpec, Usage
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.network.attach import inspect_planned
@@ -93,13 +93,11 @@ class Parent:
         return self.workspace.runtime
 
 
-def rights_of(workspace: Workspace, tools: Sequence[str], *, trusted: bool = True) -> Rights:
-    """Return what the agent of `workspace` may do, and how long its sub-agents may."""
-    settings, executor = workspace.config.settings, workspace.executor
+def rights_of(settings: Settings, sandbox: SandboxSpec | None, tools: Sequence[str]) -> Rights:
+    """Return what an agent with `tools` in `sandbox`, or on the host, may do, and how long its sub-agents may."""
     return Rights(
-        sandbox=executor.spec if isinstance(executor, Container) else None,
+        sandbox=sandbox,
         tools=tuple(tools),
-        trusted=trusted,
         max_iterations=min(settings.subagent.max_iterations, settings.model.max_iterations),
         timeout_s=settings.subagent.timeout_s,
     )
@@ -155,7 +153,9 @@ class Delegation:
                 f"a session may have {plural(most, 'sub-agent')} (subagent.max_tasks) and this one has {left} left; "
                 "do the work yourself"
             )
-        own = rights_of(parent.workspace, [tool.name for tool in parent.workspace.tools.specs])
+        executor, tools = parent.workspace.executor, parent.workspace.tools
+        spec = executor.spec if isinstance(executor, Container) else None
+        own = rights_of(parent.settings, spec, [tool.name for tool in tools.specs])
         share = concurrency(own, parent.settings.subagent.max_concurrency)
         tasks = []
         for number, values in enumerate(wanted, 1):
@@ -235,7 +235,8 @@ class _Hands:
                 instructions=parent.instructions,
                 recorder=recorder,
                 budget=replace(budget_of(parent.settings), runtime_s=None),
-                shared=parent.agent,
+                shared=parent.agent.meter,
+                price=parent.agent.price,
             )
             line.emit(started(task, place.facts))
             return agent.run(render_brief(task, parent.runtime))
@@ -269,7 +270,7 @@ class _Hands:
         place.receipts.keep = within.receipts.keep
         place.tools = place.new_toolbox(
             line if runtime.person is not None and task.rights.trusted else None,
-            trusted=deepcopy(parent.trusted),
+            trusted=deepcopy(parent.trusted) if task.rights.trusted else {},  # it was not said of a stranger's words
             child=child_limits(task, facts, within.facts),
         )
         return place
@@ -309,9 +310,13 @@ def make_agent(
     instructions: str | None,
     recorder: Recorder | None,
     budget: Budget,
-    shared: Agent,
+    shared: Meter | None,
+    price: Callable[[Usage], Usage],
 ) -> Agent:
-    """Return the agent of `task` in `place`; its events go to `line`, and what it says to `recorder`, step by step."""
+    """Return the agent of `task` in `place`; its events go to `line`, and what it says to `recorder`, step by step.
+
+    What it uses counts for `shared` as well.
+    """
     settings = place.config.settings
     system = render_system(place, surface=SURFACE, instructions=instructions)
 
@@ -329,8 +334,8 @@ def make_agent(
         parallel_calls=settings.max_tool_parallel,
         budget=budget,
         refused=task.refused,
-        shared=shared.meter,
-        price=shared.price,
+        shared=shared,
+        price=price,
     )
     return task.agent
 

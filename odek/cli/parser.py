@@ -68,16 +68,20 @@ class CommandParser(argparse.ArgumentParser):
         """Print the help and end; argparse itself would leave with 0 when nothing could be printed."""
         raise SystemExit(write_stdout(self.format_help()))
 
-    def add_settings(self, *, of: str = "") -> None:
-        """Add the flags of the settings of this command, or of another one, grouped as the table groups them."""
+    def add_settings(self, *, of: str = "", without: tuple[str, ...] = ()) -> None:
+        """Add the flags of the settings of this command, or of another one, grouped as the table groups them.
+
+        `without`: keys of settings that mean nothing here.
+        """
         command = of or self.command
+        options = [option for option in flag_options(command) if option.key not in without]
         groups: dict[str, argparse._ArgumentGroup] = {}
-        for option in flag_options(command):
+        for option in options:
             heading = _HEADINGS[option.group]
             if heading not in groups:
                 groups[heading] = self.add_argument_group(heading)
             _add_flag(groups[heading], option, command)
-        self.keys = tuple(option.key for option in flag_options(command))
+        self.keys = tuple(option.key for option in options)
 
     def reword(self, flag: str, text: str) -> None:
         """Let the help of `flag`, which means something else here than in the table of settings, say `text`."""

@@ -153,4 +153,4 @@ def _require_known(field: str, wanted: Sequence[str], offered: Sequence[str]) ->
     for name in wanted:
         if name not in offered:
             shown = visible(truncate(name, 60))
-            raise ArgumentError(f'"{field}" must be some of {", ".join(offered) or "none at all"}, not "{shown}"')
+            raise ArgumentError(f'"{field}" cannot hold "{shown}"; there is {", ".join(offered) or "none"}')
