@@ -396,7 +396,24 @@ function growText(view, piece) {
   draw();
 }
 
+/** What the model thinks, dimmed: its latest line, and all of it on activation. */
+function think(view, piece) {
+  if (!view.thought?.element.isConnected) {
+    const latest = h("span.latest-line");
+    const whole = h("div.whole");
+    view.thought = { text: "", latest, whole, element: h("details.thought", { "aria-live": "off" }, h("summary", null, h("b", null, "Thinking"), latest), whole) };
+    thinking(view, false);
+    append(view, view.thought.element);
+  }
+  const { thought } = view;
+  thought.text += piece;
+  thought.whole.append(visible(piece));
+  thought.latest.textContent = visible(thought.text.slice(-400)).trimEnd().split("\n").at(-1).slice(-160);
+}
+
 function dropText(view) {
+  view.thought?.latest.remove();
+  view.thought = null;
   view.growing?.remove();
   view.growing = view.text = null;
 }
@@ -408,6 +425,7 @@ const EVENTS = {
     stick = true;
   },
   text: (view, event) => growText(view, String(event.text ?? "")),
+  thinking: (view, event) => think(view, String(event.text ?? "")),
   text_voided: dropText,
   model_asked(view) {
     dropText(view);
@@ -415,6 +433,10 @@ const EVENTS = {
   },
   model_replied(view, event) {
     const text = String(event.content ?? "");
+    if (view.thought) {
+      view.thought.latest.remove();
+      view.thought = null;
+    }
     if (view.text && view.text.text === text) {
       view.text.draw();
       const { growing } = view;
@@ -505,7 +527,7 @@ function handle(view, kind, event) {
   else if (kind === "bye") ended();
   else if (event.task && kind !== "task_started" && kind !== "task_ended" && kind !== "approval_asked" && kind !== "approval_settled") taskEvent(view, kind, event);
   else EVENTS[kind]?.(view, event);
-  if (kind !== "text" && kind !== "tool_output") {
+  if (kind !== "text" && kind !== "thinking" && kind !== "tool_output") {
     showState();
     showList();
   }
@@ -977,6 +999,7 @@ async function openSnapshot(view, { stream = true } = {}) {
     }
     if (now.partial) growText(view, now.partial);
   }
+  if (!snapshot.turn && nextOf() && view.id === place()) takeNextBack(); // its turn ended while no page looked
   for (const card of snapshot.approvals || []) addApproval(view, card);
   view.tasks = new Map((snapshot.tasks || []).map((task) => [task.task, { status: "working", ...task }]));
   showTasks(view);
@@ -1292,27 +1315,38 @@ function showNext() {
   const waits = nextOf();
   $("next").hidden = !waits;
   $("next").replaceChildren(h("b", null, "Next:"), h("span.words", null, visible(waits)),
-    h("button.quiet", { type: "button", "aria-label": "Edit the next message", onclick: () => { text.value = waits + (text.value ? `\n${text.value}` : ""); store.set(sessionStorage, `next ${place()}`, ""); showNext(); typed(); text.focus(); } }, icon("close")));
+    h("button.quiet", { type: "button", "aria-label": "Edit the next message", onclick: () => { takeNextBack(); text.focus(); } }, icon("close")));
+}
+
+function takeNextBack() {
+  text.value = nextOf() + (text.value ? `\n${text.value}` : "");
+  store.set(sessionStorage, `next ${place()}`, "");
+  showNext();
+  typed();
 }
 
 function sendNext(view, status) {
   const waits = nextOf();
   if (!waits) return;
-  store.set(sessionStorage, `next ${place()}`, "");
-  showNext();
-  if (status === "answered") post(view, waits).catch((problem) => { text.value = waits; typed(); report(problem); });
-  else {
-    text.value = waits + (text.value ? `\n${text.value}` : "");
-    typed();
-  }
+  if (status !== "answered") return takeNextBack();
+  post(view, waits).then(() => { store.set(sessionStorage, `next ${place()}`, ""); showNext(); }, (problem) => { takeNextBack(); report(problem); });
 }
 
 async function post(view, message, uploads = []) {
   if (pending?.text !== message || pending.place !== place()) pending = { text: message, place: place(), id: randomId() };
   const body = { text: message, files: uploads, request_id: pending.id };
-  const answer = await ask("POST", view ? `sessions/${view.id}/turns` : "sessions", body);
-  pending = null;
-  return answer;
+  const path = view ? `sessions/${view.id}/turns` : "sessions";
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const answer = await ask("POST", path, body);
+      pending = null;
+      return answer;
+    } catch (problem) {
+      // a turn that has just ended may take a moment to let the next one in
+      if (problem.code !== "busy" || attempt === 4 || view?.working) throw problem;
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+  }
 }
 
 async function submit() {
