@@ -219,7 +219,7 @@ function entryElement(view, entry) {
       return card.element;
     }
     case "result": {
-      const known = view.calls.get(entry.id);
+      const known = unfinished(view, entry.id);
       const card = known || new CallCard({ ...entry, title: entry.name }, "done");
       card.finish(TEXT_OF(entry), entry.failed, entry.seconds);
       noteWrite(view, card);
@@ -234,6 +234,12 @@ function entryElement(view, entry) {
     default: // a kind of a later version: shown plainly
       return h("div.note", null, visible(`${entry.kind}: ${TEXT_OF(entry) || JSON.stringify(entry)}`.slice(0, 2000)));
   }
+}
+
+/** Returns the call with this id that still lacks its result; some models use an id again in each reply. */
+function unfinished(view, id) {
+  const card = view.calls.get(id);
+  return card && card.result === null && !card.over ? card : null;
 }
 
 const answerElement = (text) => h(`div.reply${text.length > 160 ? ".long" : ""}`, null, appendMarkdown(h("div.prose"), text), copyButton(() => text, "Copy answer"));
@@ -453,14 +459,15 @@ const EVENTS = {
     if (event.context) showMeters(view, event.context);
   },
   tool_started(view, event) {
-    if (view.calls.has(event.id)) return;
     thinking(view, false);
+    const known = unfinished(view, event.id);
+    if (known) return void (known.state === "running" || known.run());
     append(view, entryElement(view, { ...event, kind: "call" }), event.n);
     view.calls.get(event.id)?.run();
   },
   tool_output: (view, event) => view.calls.get(event.id)?.output(event.tail ?? "", event.size_bytes ?? 0),
   tool_finished(view, event) {
-    const card = view.calls.get(event.id);
+    const card = unfinished(view, event.id);
     const took = event.seconds ?? (card?.began ? (performance.now() - card.began) / 1000 : undefined);
     append(view, entryElement(view, { ...event, kind: "result", text: event.result, seconds: took }), event.n);
     if (![...view.calls.values()].some((one) => one.state === "running")) thinking(view, view.working);
@@ -493,7 +500,12 @@ const EVENTS = {
     thinking(view, false);
     view.turn = null;
     view.state = "idle";
-    for (const card of view.calls.values()) if (card.state === "running" || card.state === "asking") card.set("waiting");
+    for (const card of view.calls.values()) {
+      if (card.result !== null || card.over) continue;
+      card.over = true;
+      card.live?.remove();
+      card.set("waiting");
+    }
     append(view, endingElement(view, event));
     if (event.session_usage) view.snapshot.usage = event.session_usage;
     if (event.context) showMeters(view, event.context);
@@ -706,8 +718,8 @@ function showDock(view) {
 const WRITERS = new Set(["patch", "write_file", "batch_patch"]);
 
 function noteWrite(view, card) {
-  if (!WRITERS.has(card.name) || card.result === null || errorOf(card.result) !== null || view.writes.has(card.id)) return;
-  view.writes.set(card.id, { n: card.n ?? Infinity, name: card.name, json: card.json, result: card.result });
+  if (!WRITERS.has(card.name) || card.result === null || errorOf(card.result) !== null) return;
+  view.writes.set(card.id + card.json, { n: card.n ?? Infinity, name: card.name, json: card.json, result: card.result });
 }
 
 /** Returns path → the changes to it in order, each with its diff, from the calls that were seen. */
@@ -994,7 +1006,7 @@ async function openSnapshot(view, { stream = true } = {}) {
     const now = snapshot.turn;
     beginTurn(view, now.turn);
     for (const call of now.running || []) {
-      if (!view.calls.has(call.id)) append(view, entryElement(view, { ...call, kind: "call" }));
+      if (!unfinished(view, call.id)) append(view, entryElement(view, { ...call, kind: "call" }));
       view.calls.get(call.id)?.run(call.seconds === undefined ? 0 : performance.now() - call.seconds * 1000);
     }
     if (now.partial) growText(view, now.partial);
