@@ -141,3 +141,25 @@ def test_the_inspector(sandboxed: Odek) -> None:
     assert [[tool["name"] for tool in each["tools"]] for each in listed] == [TOOLS, TOOLS]
     called = inspect("--method", "tools/call", "--tool-name", "shell", "--tool-arg", "command=echo inspected")
     assert called["content"] == [{"type": "text", "text": "inspected\nexit code: 0"}]
+
+
+AGENT = (
+    *("mini-swe-agent==2.4.6", "jinja2==3.1.6", "markupsafe==3.0.2", "pyyaml==6.0.3", "platformdirs==4.3.8"),
+    *("python-dotenv==1.1.1", "rich==14.1.0", "markdown-it-py==3.0.0", "mdurl==0.1.2", "pygments==2.19.2"),
+)
+"""without what it needs for models, which is most"""
+
+
+def test_an_agent_of_others_does_a_job_in_the_sandbox(sandboxed: Odek) -> None:
+    """R-175: mini-swe-agent, whose loop is its own and whose commands are calls of `shell`."""
+    folders = [packages(python_packages, "--no-deps", *AGENT), packages(python_packages, "mcp==2.3.0")]
+    (sandboxed.cwd / "add.sh").write_text("echo $(($1 - $2))\n")
+    (sandboxed.cwd / "test.sh").write_text('test "$(sh add.sh 2 3)" = 5 && echo passed || { echo failed; exit 1; }\n')
+    env = {"PYTHONPATH": ":".join(map(str, folders)), "MSWEA_SILENT_STARTUP": "1", "MSWEA_GLOBAL_CONFIG_DIR": "/tmp"}
+    seen = session(sandboxed, sys.executable, str(SDKS / "swe_agent.py"), env=env)
+    assert seen["outcome"] == {"exit_status": "Submitted", "submission": "echo $(($1 + $2))\n"}
+    assert (sandboxed.cwd / "add.sh").read_text() == "echo $(($1 + $2))\n"
+    _looked, failing, _changed, passing = seen["observed"]
+    assert "<returncode>1</returncode>\n<output>\nfailed\n" in failing
+    assert f"<returncode>0</returncode>\n<output>\npassed\n{os.getuid()}\n" in passing
+    assert "- Network: none\n" in seen["system"]
