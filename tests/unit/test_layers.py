@@ -73,7 +73,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "threading": (
         *("cancel.py", "cli/spinner.py", "agent/budget.py", "agent/calls.py", "model/transport.py"),
         *("app/workspace.py", "app/delegation.py", "delegate/crew.py", "app/prepared_sandboxes.py"),
-        *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/commands/serve.py"),
+        *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/serving.py"),
         *("mcp_server/", "cli/runtime.py"),
         *("mcp/server.py", "app/mcp_servers.py"),
     ),
