@@ -29,6 +29,7 @@ from odek.errors import EXIT_BUG, Interrupted, UsageError
 from odek.events import Event, Notice, Sink
 from odek.host import Host
 from odek.session.files import SessionFolder
+from odek.web.errors import Refused
 from odek.web.guard import is_loopback, names_of
 from odek.web.live import LiveSessions
 from odek.web.logins import Logins
@@ -146,13 +147,16 @@ class _Serving:
         )
 
     def _on_login(self, opener: Opener, live: LiveSessions) -> Callable[[], None]:
-        first = threading.Event()
+        def begin_demo() -> None:
+            try:
+                live.create(TASK, (), "demo")  # under this id once, however many browsers come
+            except Refused as refused:
+                self.console.note(refused.message)
 
         def on_login() -> None:
             opener.done()
-            if self.is_demo and not first.is_set():
-                first.set()
-                live.create(TASK, (), "demo")
+            if self.is_demo:
+                threading.Thread(target=begin_demo, daemon=True).start()
 
         return on_login
 

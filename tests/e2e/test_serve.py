@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from support.serve_process import (
 )
 
 NOTES = "notes from outside\n"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "SERVE.md"
 
 
 @pytest.fixture
@@ -154,6 +156,28 @@ def test_whole_job_with_curl(sandboxed: Odek, docker_engine: Engine, tmp_path: P
 
 
 @pytest.mark.once
+def test_examples_of_the_document_work(on_host: Odek, tmp_path: Path) -> None:
+    """R-163: docs/SERVE.md is run as it stands; what was made up in it is answered as unknown."""
+    section = DOCUMENT.read_text().partition("### With curl")[2].partition("### Events")[0]
+    script = "\n".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL))
+    script = script.replace("curl -sN", "curl -sN --max-time 2")  # it would see at the next event that sed has ended
+    codes = "curl() { command curl -w '%{stderr}%{http_code}\\n' \"$@\"; }\n"
+    model = ModelServer(text("read"), text("one sentence"))
+    with model, serving_process(on_host, "--base-url", model.base_url, "--model", "m") as server:
+        done = subprocess.run(
+            ("bash", "-euc", codes + script), env={"PATH": os.environ["PATH"], "URL": server.url}, cwd=tmp_path,
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    first, files, job, rest = [200] * 4, [200] * 3, [201, 201, 200, 200, 200, 200, 200], done.stderr.split()[14:]
+    assert [int(code) for code in done.stderr.split()[:14]] == [*first, *files, *job]
+    turn, cancel, *others = map(int, rest)
+    assert (turn, cancel in (200, 202)) == (202, True)
+    assert others == [404, 404, 200, 200, 202, 204, 404]
+    assert "some notes" in model.requests[0].body.decode()
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "env", "code", "message"),
     [
@@ -185,6 +209,30 @@ def test_stopped_daemon_is_not_followed_by_the_host(odek: Odek) -> None:
     outcome = odek.run("serve", "--base-url", "http://127.0.0.1:9/v1", env=env)
     assert (outcome.code, outcome.stdout) == (1, "")
     assert "ON THIS HOST" not in outcome.stderr
+
+
+@pytest.mark.once
+def test_daemon_that_goes_away_costs_its_sessions_only(sandboxed: Odek, docker_engine: Engine, tmp_path: Path) -> None:
+    """W-15: a start fails, nothing runs on the host, and the server works again when the daemon is back."""
+    real = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
+    if not real.startswith("/"):
+        pytest.skip("the engine is not behind a socket of this machine")
+    link, mark = tmp_path / "docker.sock", tmp_path / "mark"
+    link.symlink_to(real)
+    model = ModelServer(calls(("shell", {"command": f"touch {mark}"})), text("done"))
+    arguments = ("--base-url", model.base_url, "--model", "m")
+    with model, serving_process(sandboxed, *arguments, env={"DOCKER_HOST": f"unix://{link}"}) as server:
+        link.unlink()
+        refused = server.ask("POST", "/api/sessions", {"text": "touch it"})
+        assert refused.status in (409, 503), refused
+        assert model.requests == []
+        assert server.ask("GET", "/api/state").json["sandbox"] is True
+        link.symlink_to(real)
+        session = str(server.ask("POST", "/api/sessions", {"text": "touch it"}).json["id"])
+        wait_until(lambda: state_of(server, session) == "idle")
+        assert server.ask("DELETE", f"/api/sessions/{session}").status == 204
+        assert not mark.exists()
+        assert "ON THIS HOST" not in server.log
 
 
 @pytest.mark.once

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 from fakes.live_sessions import KNOWN, FakeLive
@@ -303,3 +305,14 @@ def test_every_answer_type_is_a_response() -> None:
     for path in FILES:
         head_of = Head(method="GET", path=path, query="", headers={"host": [OWN]}, keep_alive=True)
         assert isinstance(guarded.service.admit(head_of, None).run(b""), Response)
+
+
+def test_document_names_every_route() -> None:
+    """R-163: docs/SERVE.md, its table and its examples with curl."""
+    document = (Path(__file__).parents[3] / "docs" / "SERVE.md").read_text()
+    for route in ROUTES:
+        path = route.path.replace("/api/sessions/{id}", "S")
+        shown = path.replace("{aid}", "AID").replace("{tid}", "TID").replace("{uid}", "UID")
+        assert f"| `{route.method} {shown}` |" in document
+        called = path.replace("{aid}", "a-0123456789ab").replace("{tid}", "1").replace("{uid}", "$file")
+        assert re.search(rf'"\$(base)?{re.escape(called)}[?"]', document), route.path
