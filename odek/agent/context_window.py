@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from odek.model.images import ESTIMATED_TOKENS
 from odek.model.pairing import group_spans
 from odek.model.types import Message, ToolSpec
 from odek.text import plural
@@ -235,7 +236,7 @@ def truncate_middle(text: str, limit: int) -> str:
 
 
 def _message_tokens(message: Message) -> int:
-    tokens = MESSAGE_TOKENS
+    tokens = MESSAGE_TOKENS + ESTIMATED_TOKENS * len(message.images)
     for text in (message.content, message.reasoning, message.reasoning_state, message.name, message.tool_call_id):
         if text:  # most of them are empty, and a long conversation is counted at each step
             tokens += _text_tokens(text)

@@ -28,6 +28,7 @@ from odek.events import (
     WarningIssued,
 )
 from odek.model.errors import ModelError
+from odek.model.images import Image
 from odek.model.pairing import error_result, group_spans, interrupted_result, tool_result
 from odek.model.types import Message, Model, Reply, Thought, ToolCall, ToolSpec, Usage
 from odek.model.written import written_call
@@ -123,16 +124,17 @@ class Agent:
         """the tokens of the present or the last run, as the provider counted them"""
         return self.meter.reported
 
-    def run(self, task: str, *, cancel: CancelToken | None = None) -> str:
-        """Work on `task` and return the final answer; `cancel` ends the work at any time (None: the thread's token).
+    def run(self, task: str, *, images: tuple[Image, ...] = (), cancel: CancelToken | None = None) -> str:
+        """Work on `task`, with `images`, and return the final answer.
 
+        `cancel` ends the work at any time; None: the token of this thread does.
         Raises OdekError when there is none: the limit of iterations or of the budget (BudgetExhausted),
         two empty answers, one that a filter stopped, the same failing call again and again, a model or a sandbox
         that is gone. What `cancel` raises passes through. `messages` is well formed in any case, and ends with
         words of the model or a note in their place.
         """
         self._task_place = len(self.messages)
-        self.messages.append(Message(role="user", content=task))
+        self.messages.append(Message(role="user", content=task, images=images))
         self.meter = Meter(self._shared)
         self._started = self._now()
         self._refused_before = dict(self._refused)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from odek.errors import UsageError
 from odek.host_executor.files import open_below
+from odek.model.images import describe, image_fault, image_type
 from odek.text import plural, truncate, visible
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ REFERENCE_LIMIT_BYTES = 1 << 20
 STDIN_LIMIT_BYTES = 1 << 20
 STDIN = "-"
 _RESOURCE = "resource:@"
+IMAGE = "image:"
+_CTX = "ctx:"
 SHOWN_LIMIT_BYTES = 50 << 10
 
 # `@` at the start of the text or after a blank, a bracket or a quote; up to a blank, a closing bracket,
@@ -58,6 +61,11 @@ class Attachment:
         return self.source.startswith(_RESOURCE)
 
     @property
+    def is_image(self) -> bool:
+        """whether the model is shown it as an image; what --ctx names is for the tools"""
+        return not self.source.startswith(_CTX) and not image_fault(self.data)
+
+    @property
     def placed_name(self) -> str:
         """what it is called in a sandbox when it is from outside the working directory: valid UTF-8, for Docker"""
         return os.path.basename(self.path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -67,8 +75,10 @@ class _Skipped(Exception):
     """Why a file is not attached."""
 
 
-def read_ctx_files(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attachment, ...]:
-    """Return the files that `--ctx` names.
+def read_ctx_files(
+    names: Sequence[str], *, cwd: str, home: str, flag: str = "--ctx", label: str = _CTX
+) -> tuple[Attachment, ...]:
+    """Return the files that `--ctx`, or another flag, names; `label` begins what labels their content.
 
     STDIN is not among them; see `from_stdin`. `cwd` has its links resolved. Raises UsageError when one is missing
     or cannot be attached, and when two files from outside the working directory have one name.
@@ -79,11 +89,13 @@ def read_ctx_files(names: Sequence[str], *, cwd: str, home: str) -> tuple[Attach
             continue
         try:
             expanded = os.path.join(home, name[2:]) if name.startswith("~/") and home else name
-            attachment = _read(expanded, name, f"ctx:{name}", cwd=cwd, limit_bytes=FILE_LIMIT_BYTES)
+            attachment = _read(expanded, name, f"{label}{name}", cwd=cwd, limit_bytes=FILE_LIMIT_BYTES)
         except _Skipped as reason:
             raise UsageError(
                 f'"{visible(name)}" cannot be attached: {reason}',
-                hint="--ctx takes the names of files, and - for stdin",
+                hint="--ctx takes the names of files, and - for stdin"
+                if flag == "--ctx"
+                else f"{flag} takes names of files",
             ) from reason
         if all(attachment.path != other.path for other in found):
             found.append(attachment)
@@ -171,13 +183,21 @@ def _referenced(name: str, cwd: str) -> Attachment | None:
                 raise _Skipped("it is outside the working directory; --ctx can attach it")
             if os.path.isdir(path):
                 return None
-            attachment = _read(
-                candidate, candidate, f"{_RESOURCE}{candidate}", cwd=cwd, limit_bytes=REFERENCE_LIMIT_BYTES
-            )
-            if b"\0" in attachment.data:
-                raise _Skipped("it is binary")
+            attachment = _read(candidate, candidate, f"{_RESOURCE}{candidate}", cwd=cwd, limit_bytes=FILE_LIMIT_BYTES)
+            _check_referenced(attachment.data)
             return attachment
     return None
+
+
+def _check_referenced(data: bytes) -> None:
+    if image_type(data):
+        fault = image_fault(data)
+        if fault:
+            raise _Skipped(fault)
+    elif len(data) > REFERENCE_LIMIT_BYTES:
+        raise _Skipped(f"it is larger than {REFERENCE_LIMIT_BYTES >> 20} MiB")
+    elif b"\0" in data:
+        raise _Skipped("it is binary")
 
 
 def _is_folder(name: str, cwd: str) -> bool:
@@ -246,6 +266,8 @@ def _block(attachment: Attachment, place: str, wrap: UntrustedWrapper, redact: C
 
 def _content(attachment: Attachment, wrap: UntrustedWrapper, redact: Callable[[str], str]) -> list[str]:
     data = attachment.data
+    if attachment.is_image:
+        return [f"({describe(data)}; shown)"]
     if b"\0" in data:
         return [f"(binary, {plural(len(data), 'byte')}; not shown)"]
     if not data:

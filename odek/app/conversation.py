@@ -18,6 +18,7 @@ from odek.app.attachments import Attachment, external, render_task
 from odek.app.budget import budget_of
 from odek.app.config import Config, redactor_of
 from odek.app.cost import pricing
+from odek.app.images import images_of
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.prompt import project_instructions, render_system
 from odek.app.runtime import Runtime
@@ -27,15 +28,8 @@ from odek.approval.operation import Operation
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
 from odek.errors import StateFileError, UsageError
-from odek.events import (
-    Event,
-    Notice,
-    RequestStarted,
-    Sink,
-    ToolFinished,
-    ToolStarted,
-    WarningIssued,
-)
+from odek.events import Event, Notice, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
+from odek.model.images import Image
 from odek.model.types import Message, Usage
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.errors import SandboxLost
@@ -138,6 +132,8 @@ class Conversation:
         self._receipts_fail = False
         self._cwd = runtime.host.cwd
         """the folder that the session is of"""
+        self._images: tuple[Image, ...] = ()
+        """of the task that was rendered last"""
         self._gone: tuple[str, ...] = ()
         """attachments of earlier turns that the model is to be shown as missing"""
         self._start = start
@@ -228,7 +224,7 @@ class Conversation:
         whole = self._render(text, files, may_give=self._may_give_unasked, sandboxed=in_sandbox)
         self._begin_turn(files)
         if self._recorder is not None:
-            self._recorder.record((*self.history, Message(role="user", content=whole)), Usage())
+            self._recorder.record((*self.history, Message(role="user", content=whole, images=self._images)), Usage())
         self._accepted = (whole, tuple(files))
 
     def work(self, text: str, *, cancel: CancelToken | None = None) -> str:
@@ -359,7 +355,7 @@ class Conversation:
 
     def _run(self, whole: str) -> str:
         try:
-            return self.agent.run(whole)
+            return self.agent.run(whole, images=self._images)
         except SandboxLost as error:
             self.lost = True
             raise self.workspace.explain_loss(error) from error
@@ -428,6 +424,7 @@ class Conversation:
                 wrap=partial(wrap_untrusted, nonce=partial(self._runtime.random_hex, 8)),
                 redact=redactor_of(self._config, self._runtime.host),
             )
+        self._images = images_of(given, self.settings)
         gone, self._gone = self._gone, ()
         return f"[no longer in the sandbox: {', '.join(gone)}]\n\n{text}" if gone else text
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from odek.app.attachments import Attachment, external, read_ctx_files
 from odek.app.config import Config
+from odek.app.images import with_images
 from odek.app.isolation import CommandProfile, decide_sandbox
 from odek.app.runtime import Runtime
 from odek.config.options import Source
@@ -121,7 +122,7 @@ def resume_session(
         recorder=recorder,
         config=config.with_chosen_model(model, server, origin="the session") if model else config,
         profile=profile,
-        messages=history(transcript),
+        messages=with_images(history(transcript), warn=warn),
         files=files,
         gone=gone,
         cwd=transcript.state.cwd,

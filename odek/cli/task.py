@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from odek.app.attachments import (
+    IMAGE,
     STDIN,
     STDIN_LIMIT_BYTES,
     Attachment,
@@ -19,6 +20,7 @@ from odek.app.attachments import (
     read_ctx_files,
     read_referenced,
 )
+from odek.app.images import require_images
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host
@@ -49,9 +51,15 @@ def read_task(words: list[str], *, command: str) -> str:
 
 
 def read_attachments(
-    task: str, names: Sequence[str], host: Host, terminal: Terminal, *, words: Sequence[str] = ()
+    task: str,
+    names: Sequence[str],
+    host: Host,
+    terminal: Terminal,
+    *,
+    words: Sequence[str] = (),
+    images: Sequence[str] = (),
 ) -> tuple[Attachment, ...]:
-    """Return the files named with --ctx and those that `task` refers to, each once. Raises UsageError.
+    """Return the files named with --ctx and --image and those that `task` refers to, each once. Raises UsageError.
 
     A "-" among `names` is stdin, read to its end; not when `words`, of which the task was read, took it. What is
     piped in together with a task in words is attached as well.
@@ -67,6 +75,9 @@ def read_attachments(
     elif words and not _comes_by_stdin(words) and (data := read_beside(0, terminal)):
         named = (*named, from_stdin(data))
         terminal.note(f"stdin is attached ({plural(len(data), 'byte')}); </dev/null leaves it out")
+    shown = read_ctx_files(images, cwd=host.cwd, home=host.home, flag="--image", label=IMAGE)
+    require_images(shown)
+    named = (*(file for file in named if file.path not in {image.path for image in shown}), *shown)
     known = {attachment.path for attachment in named}
     referenced = read_referenced(task, cwd=host.cwd, warn=terminal.warn, note=terminal.note)
     found = (*named, *(attachment for attachment in referenced if attachment.path not in known))

@@ -349,6 +349,10 @@ class Settings(OptionGroup):
         "ctx", FileNames(), "Files to give the model, and the sandbox; - is stdin", default=(), flag="--ctx",
         short="-c", metavar="FILE,…", commands=("run", "continue"), in_file=False,
     )  # fmt: skip
+    images = Option(
+        "image", FileNames(), "Images to show the model: PNG, JPEG, GIF or WebP", default=(), flag="--image",
+        metavar="FILE,…", commands=("run", "continue"), in_file=False,
+    )  # fmt: skip
     tools_enabled = Option[tuple[str, ...] | None](
         "tools.enabled", Texts(), "The only tools the model gets; unset: all, none: no tools", default=None,
         env=("ODEK_TOOLS_ENABLED",), flag="--tool", metavar="NAME", group="tools", off_word="none",

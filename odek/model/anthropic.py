@@ -16,11 +16,12 @@ from typing import Any
 
 from odek.model import anthropic_stream
 from odek.model.errors import ModelError
+from odek.model.images import Image
 from odek.model.json_fields import parsed
 from odek.model.provider import ProviderApi, RequestOptions, UnsupportedOptions, is_refusal
 from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
-from odek.model.wire import CallIds, alternating, function_name, plain_id, valid_arguments
+from odek.model.wire import CallIds, alternating, function_name, plain_id, shown_images, valid_arguments
 
 API_VERSION = "2023-06-01"
 _LEVELS = {"low": 4096, "medium": 10_240, "high": 20_480}
@@ -200,7 +201,8 @@ def _blocks(message: Message, ids: CallIds, *, with_thinking: bool) -> list[Bloc
         content = {"content": message.content} if message.content.strip() else {}
         return [{"type": "tool_result", "tool_use_id": ids.find(message.tool_call_id), **content}]
     if message.role == "user":
-        return _text(message.content)
+        text, images = shown_images(message, taken=True)
+        return [*map(_image, images), *_text(text)]
     ids.begin(message.tool_calls)
     uses = [_use(call, ids) for call in message.tool_calls]
     state = _parse_state(message.reasoning_state) if with_thinking else []
@@ -232,6 +234,10 @@ def _in_order(state: Sequence[Block], content: str, uses: Sequence[Block]) -> It
             yield block
     yield from _text(content[place:])
     yield from rest
+
+
+def _image(image: Image) -> Block:
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.base64}}
 
 
 def _text(text: str) -> list[Block]:

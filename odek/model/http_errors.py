@@ -83,6 +83,7 @@ _HIDDEN = re.compile(r"<(script|style|head)\b.{0,20000}?</\1>|<!--.{0,20000}?-->
 _UNKNOWN_PATH = re.compile(
     r"unexpected endpoint|unknown (?:endpoint|path|route)|no such (?:endpoint|route)", re.IGNORECASE
 )
+_OF_AN_INPUT = re.compile(r"support (?:image|tool)", re.IGNORECASE)
 _OF_A_MODEL = re.compile(r"\bmodel|\bdeployment", re.IGNORECASE)
 # Servers that say so with another status: DeepSeek, OpenRouter, LM Studio, DashScope, Moonshot, llama.cpp's router.
 _NO_SUCH_MODEL = re.compile(
@@ -130,7 +131,8 @@ BROKE_OFF_HINT = (
 
 def is_wrong_address(error: ModelError) -> bool:
     """Return whether nothing at the address that was asked knows the API."""
-    unknown_path = error.status in (404, 405) and not _OF_A_MODEL.search(error.said)
+    of_model = _OF_A_MODEL.search(error.said) or _OF_AN_INPUT.search(error.said)
+    unknown_path = error.status in (404, 405) and not of_model
     return unknown_path or isinstance(error, WrongAddress)
 
 

@@ -17,11 +17,26 @@ from odek.model import openai_stream
 from odek.model.errors import ModelError
 from odek.model.extras import from_json
 from odek.model.openai_stream import IN_PARTS, REASONING_FIELDS
-from odek.model.provider import ProviderApi, RequestOptions, UnsupportedOptions, is_refusal
+from odek.model.provider import (
+    NO_IMAGES_HINT,
+    ProviderApi,
+    RequestOptions,
+    UnsupportedOptions,
+    is_refusal,
+    takes_no_images,
+)
 from odek.model.thinking import is_tag, joined
 from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
-from odek.model.wire import CallIds, alternating, function_name, is_short_id, short_id, valid_arguments
+from odek.model.wire import (
+    CallIds,
+    alternating,
+    function_name,
+    is_short_id,
+    short_id,
+    shown_images,
+    valid_arguments,
+)
 
 THINKING_LEVELS = ("low", "medium", "high")
 # llama-cpp-python says with a 500 that a message is not of the form that it wants
@@ -56,6 +71,8 @@ class Form:
     """whether a request for words alone may say so"""
     empty_properties: bool = True
     """whether a tool without arguments may be described with an empty object"""
+    images: bool = True
+    """whether messages may hold images"""
 
 
 AS_DOCUMENTED = Form()
@@ -129,6 +146,8 @@ def _entry(message: Message, form: Form, ids: CallIds, usual: str, *, in_turn: b
         if message.name and not form.bare:
             entry["name"] = function_name(message.name)
         return entry
+    if message.images:
+        entry["content"] = _with_images(message, form)
     if message.role != "assistant":
         return entry
     ids.begin(message.tool_calls)
@@ -138,6 +157,17 @@ def _entry(message: Message, form: Form, ids: CallIds, usual: str, *, in_turn: b
         entry["content"] = entry["content"] or (None if form.null_content else "")
         entry["tool_calls"] = [_call_json(call, form, ids) for call in message.tool_calls]
     return entry
+
+
+def _with_images(message: Message, form: Form) -> str | list[dict[str, Any]]:
+    text, images = shown_images(message, taken=form.images)
+    if not images:
+        return text
+    parts = [
+        {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.base64}"}}
+        for image in images
+    ]
+    return [*parts, {"type": "text", "text": text}]
 
 
 def _reasoning(message: Message, form: Form, usual: str, *, in_turn: bool) -> dict[str, Any]:
@@ -174,8 +204,9 @@ def _mark_for_cache(entries: list[dict[str, Any]]) -> None:
     for role in ("system", "user"):
         entry = next((entry for entry in entries if entry["role"] == role and entry["content"]), None)
         if entry is not None:
-            part = {"type": "text", "text": entry["content"], "cache_control": {"type": "ephemeral"}}
-            entry["content"] = [part]
+            content = entry["content"]
+            parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            entry["content"] = [*parts[:-1], {**parts[-1], "cache_control": {"type": "ephemeral"}}]
 
 
 def _tool_fields(messages: Sequence[Message], tools: Sequence[ToolSpec], form: Form) -> dict[str, Any]:
@@ -231,7 +262,7 @@ class OpenAiApi(ProviderApi):
         self._refusals = UnsupportedOptions(options.optional | {"stream_options"})
         self._form = AS_DOCUMENTED
         self._sent: frozenset[str] = frozenset()
-        self._foreign_ids = False
+        self._foreign_ids = self._images = self._images_of_turn = False
         self._own_header = False
         self._bare_tried = self._bare_on_trial = False
 
@@ -255,6 +286,9 @@ class OpenAiApi(ProviderApi):
         )
         body = request_body(options, messages, tools, stream=stream, form=self._form)
         self._sent = extra_fields(messages)
+        turn = max((place for place, message in enumerate(messages) if message.role == "user"), default=0)
+        self._images = any(message.images for message in messages) and self._form.images
+        self._images_of_turn = any(message.images for message in messages[turn:])
         self._foreign_ids = any(not is_short_id(call.id) for message in messages for call in message.tool_calls)
         if "stream_options" in self._refusals:
             body.pop("stream_options", None)
@@ -262,6 +296,12 @@ class OpenAiApi(ProviderApi):
 
     def adapt(self, error: ModelError) -> bool:
         """See ProviderApi. What a refusal names is left out, or sent, from then on."""
+        if self._images and takes_no_images(error):
+            self._form = replace(self._form, images=False)
+            if self._images_of_turn:  # what the task is about is not left out unseen
+                error.hint, error.retryable = NO_IMAGES_HINT, False
+                return False
+            return True
         if error.status in _NO_KEY and not self._own_header and _SUBSCRIPTION.search(error.said):
             self._own_header = True
             return True

@@ -18,6 +18,18 @@ from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
 
 _BAD_REQUEST = (400, 422)
+_OF_IMAGES = (400, 404, 415, 422, 500, 501)
+# OpenRouter (404), llama.cpp (500: mmproj), DeepSeek and Groq (content must be a string), Ollama, vLLM
+_IMAGES = re.compile(
+    r"image|vision|multi-?modal|mmproj|content.{0,60}(?:must be|be a valid|expected) a? ?string",
+    re.IGNORECASE | re.DOTALL,
+)
+_OF_ONE_IMAGE = re.compile(
+    r"image.{0,60}(?:exceed|too (?:large|big|many|small)|maximum|dimension|could not (?:be )?process|damaged|corrupt"
+    r"|not a valid image|decode)|(?:could not|cannot|can't|fail(?:ed)? to|unable to|invalid) .{0,40}image",
+    re.IGNORECASE | re.DOTALL,
+)
+NO_IMAGES_HINT = "the model takes no images: choose another one with --model, or leave the image out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +178,11 @@ class UnsupportedOptions:
             return False
         self._refused.add(option)
         return True
+
+
+def takes_no_images(error: ModelError) -> bool:
+    """Return whether `error` says that the model takes no images: not that this one is too large or damaged."""
+    return error.status in _OF_IMAGES and bool(_IMAGES.search(error.said)) and not _OF_ONE_IMAGE.search(error.said)
 
 
 def is_refusal(error: ModelError, *words: str) -> bool:

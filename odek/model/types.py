@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from odek.model.images import Image
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -40,6 +42,8 @@ class Message:
     """the same in the provider's own signed form, as JSON; read by its ProviderApi alone"""
     extra: str = ""
     """JSON object of what else the server sent with the message, "" for nothing; see extras.py"""
+    images: tuple[Image, ...] = ()
+    """for role "user": what is shown with the text"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

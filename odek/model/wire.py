@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from odek.model.images import Image
 from odek.model.json_fields import is_object
 from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.unicode_repair import valid_text
@@ -106,7 +107,18 @@ def _joins(before: Message, message: Message) -> bool:
 def _joined(before: Message, message: Message) -> Message:
     """Return both as one: the texts of both, the rest of the later one."""
     content = "\n\n".join(text for text in (before.content, message.content) if text.strip())
-    return replace(message, content=content)
+    return replace(message, content=content, images=(*before.images, *message.images))
+
+
+def shown_images(message: Message, *, taken: bool) -> tuple[str, list[Image]]:
+    """Return the text of a message and the images to send with it; `taken`: the model takes images.
+
+    What cannot be sent is named in the text: the model would otherwise make up what it does not see.
+    """
+    shown = [image for image in message.images if image.data and taken]
+    why = "the file is gone or has changed" if taken else "this model takes no images"
+    notes = [f"[the image {image.name} is not shown: {why}]" for image in message.images if image not in shown]
+    return "\n\n".join((*notes, message.content)) if notes else message.content, shown
 
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -37,6 +37,7 @@ from typing import Any
 
 from odek import strict_json
 from odek.model.extras import from_json, to_json
+from odek.model.images import Image
 from odek.model.types import Message, Role, ToolCall, Usage
 from odek.session.ids import parse_time
 from odek.session.transcript import Entry, GivenFile, Header, ReceiptHead, State, Summary, Transcript, count_turns
@@ -50,7 +51,10 @@ _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "
 _REASONING = "reasoning_content"
 _REASONING_FIELD = "reasoning_field"  # the name by which it came
 _STATE = "reasoning_state"
-_KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", _REASONING, _REASONING_FIELD, _STATE})
+_IMAGES = "images"
+_KNOWN = frozenset(
+    {"role", "content", "name", "tool_calls", "tool_call_id", _REASONING, _REASONING_FIELD, _STATE, _IMAGES}
+)
 _CALL_FIELDS = frozenset({"id", "type", "function", "index"})
 
 
@@ -262,6 +266,8 @@ def encode_message(message: Message, extra: Mapping[str, Any]) -> dict[str, Any]
         entry["tool_call_id"] = message.tool_call_id
     if message.name:
         entry["name"] = message.name
+    if message.images:
+        entry[_IMAGES] = [_image_fields(image) for image in message.images]
     return {**entry, **from_json(message.extra), **extra}
 
 
@@ -281,6 +287,7 @@ def decode_message(value: object) -> tuple[Message, dict[str, Any]]:
         reasoning=_text(value, _REASONING),
         reasoning_field=_text(value, _REASONING_FIELD),
         reasoning_state=_text(value, _STATE),
+        images=tuple(map(_read_image, value[_IMAGES])) if isinstance(value.get(_IMAGES), list) else (),
     )
     unknown = {key: field for key, field in value.items() if key not in _KNOWN}
     if message.role == "assistant":
@@ -293,6 +300,7 @@ def redact_message(message: Message, redact: Redact) -> Message:
     clean = replace(
         message,
         content=redact(message.content),
+        images=tuple(replace(each, name=redact(each.name), path=redact(each.path)) for each in message.images),
         reasoning=redact(message.reasoning),
         extra=_redacted_extra(message.extra, redact),
         tool_calls=tuple(
@@ -375,6 +383,21 @@ def _holds_secret(value: object, redact: Redact) -> bool:
     if isinstance(value, list):
         return any(_holds_secret(inner, redact) for inner in value)
     return isinstance(value, str) and redact(value) != value
+
+
+def _image_fields(image: Image) -> dict[str, str]:
+    """Return where an image is and what it was: its bytes stay where they are."""
+    return {"name": image.name, "media_type": image.media_type, "path": image.path, "sha256": image.sha256}
+
+
+def _read_image(value: object) -> Image:
+    fields = read_object(value)
+    return Image(
+        name=read_text(fields, "name"),
+        media_type=read_text(fields, "media_type"),
+        path=read_text(fields, "path"),
+        sha256=read_text(fields, "sha256"),
+    )
 
 
 def _call_fields(call: ToolCall) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from odek.approval.operation import NO_GRANT, Basis, Grant, Operation
 from odek.errors import FileAccessDenied
 from odek.executor import CommandRequest, CommandResult, Executor
+from odek.model.images import describe, image_type
 from odek.safefile import is_inside
 from odek.text import visible
 from odek.tools.arguments import string
@@ -223,6 +224,11 @@ def decode_text(data: bytes, path: str) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FileAccessDenied(f"{shown} looks like UTF-16, not UTF-8; convert it with iconv in the shell")
     position = data.find(b"\0")
+    if position >= 0 and image_type(data):
+        raise FileAccessDenied(
+            f"{shown} is a {describe(data)}, which no tool can show you. The user can: as @{visible(path)} in the next "
+            "message, or with --image; what is in it can be worked out by a program in the shell"
+        )
     if position >= 0:
         raise FileAccessDenied(f"{shown} is binary: NUL byte at offset {position}")
     try:

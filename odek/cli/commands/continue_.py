@@ -56,7 +56,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal)
     settings = config.settings
     store = open_store(host, redactor_of(config, host), warn=terminal.warn)
-    attachments = read_attachments(task, settings.ctx, host, terminal, words=words)
+    attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
     with ExitStack() as stack:
         recorder = stack.enter_context(store.open(find_session(store, parsed.id, warn=terminal.warn)))

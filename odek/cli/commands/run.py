@@ -62,7 +62,7 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
     task = read_task(words, command="run")
     config = load(host, reader.flags(parsed), terminal)
     settings = config.settings
-    attachments = read_attachments(task, settings.ctx, host, terminal, words=words)
+    attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     store = None
     if parsed.session:
         from odek.app.stored_sessions import open_store  # most runs keep nothing

@@ -83,8 +83,8 @@ def test_row_is_well_formed(option: object) -> None:
             "run",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
-            "--system --no-agents "
-            "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox --sandbox-image --sandbox-network "
+            "--system --no-agents --no-color --interaction-mode --json --ctx --image --tool --no-tool "
+            "--sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
@@ -102,7 +102,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --interaction-mode --json --ctx --tool --no-tool --sandbox-image --sandbox-network "
+            "--no-color --interaction-mode --json --ctx --image --tool --no-tool --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
@@ -162,6 +162,7 @@ def test_places_name_every_way_of_the_operator(key: str, places: str) -> None:
 def test_lists_may_be_given_more_than_once() -> None:
     assert [option.flag for option in flag_options("run") if option.kind.is_list] == [
         "--ctx",
+        "--image",
         "--tool",
         "--no-tool",
         "--sandbox-networks",
