@@ -23,7 +23,7 @@ from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.prompt import project_instructions, render_system
 from odek.app.runtime import Runtime
 from odek.app.turn_events import shown_turn, turn_started
-from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace
+from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace, servers_for
 from odek.approval.operation import Operation
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
@@ -39,6 +39,7 @@ from odek.text import truncate, visible
 if TYPE_CHECKING:
     from odek.agent.loop import Agent
     from odek.app.delegation import Delegation
+    from odek.app.shared_servers import SharedServers
     from odek.app.stored_sessions import ResumedSession
     from odek.session.receipts import Receipt
     from odek.session.recorder import Recorder
@@ -84,14 +85,15 @@ def prepare_conversation(
     start: StartSandbox,
     expected: ContainerFacts | None,
     resumed: ResumedSession | None = None,
+    servers: SharedServers | None = None,
 ) -> Conversation:
     """Return a conversation that gets its place of work, by `start`, with its first turn: `accept`, then `work`.
 
-    `expected` is what is known of the sandbox; None: commands run on the host. Raises OdekError for what the settings
-    forbid.
+    `expected` is what is known of the sandbox; None: commands run on the host. `servers` is shared with others. Raises
+    OdekError for what the settings forbid.
     """
     conversation = Conversation(profile, config, runtime, sink=sink, attachments=(), store=store, start=start)
-    conversation._expected = expected
+    conversation._expected, conversation._servers = expected, servers
     conversation._take_up(resumed)
     return conversation
 
@@ -126,7 +128,7 @@ class Conversation:
         self._store = store
         self._trusted: TrustByBoundary = {}
         """what the person said once holds in the next container, too, if its boundary is the same"""
-        self._approved_servers: set[str] = set()
+        self._servers: SharedServers | None = None
         self._recorder: Recorder | None = None
         self._failure: StateFileError | None = None
         self._receipts_fail = False
@@ -365,9 +367,10 @@ class Conversation:
     def _open_workspace(self, history: Sequence[Message]) -> None:
         self._price = pricing(self._config, self._runtime.emit)
         self._model = self._runtime.new_model(self.settings)
+        self._servers = self._servers or servers_for(self._config)
         self.workspace = open_workspace(
             self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
-            start=self._start, delegate=self._delegate, approved_servers=self._approved_servers,
+            start=self._start, delegate=self._delegate, servers=self._servers,
         )  # fmt: skip
         self._system = self.workspace.redact(self._system_prompt())
         self.agent = self._new_agent(history)

@@ -82,8 +82,8 @@ class ServerGate:
             names = ", ".join(visible(tool.name) for tool in fresh[:8]) + (", …" if len(fresh) > 8 else "")
             self._runtime.emit(
                 WarningIssued(
-                    f"{plural(len(fresh), 'tool')} of the MCP server {server.name} are not offered, "
-                    f"for they are not approved: {names}",
+                    f"{plural(len(fresh), 'tool')} of the MCP server {server.name} without an approval, "
+                    f"not offered: {names}",
                     hint=f"approve them at a terminal, or set {SWITCH}=1 where there is none",
                 )
             )

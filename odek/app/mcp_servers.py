@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import odek
@@ -19,11 +18,12 @@ from odek.app.config import Config
 from odek.app.mcp_approval import ServerGate
 from odek.app.mcp_tools import RunningServer, make_tools, read_offers
 from odek.app.runtime import Runtime
-from odek.cancel import CancelToken, use_token
+from odek.app.shared_servers import SharedServers, StartedServer, end_all
+from odek.cancel import CancelToken
 from odek.config.mcp_servers import McpServer
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE
 from odek.config.values import expand
-from odek.errors import Cancelled, ConfigError, ExecutableMissing, OdekError
+from odek.errors import ConfigError, ExecutableMissing, OdekError
 from odek.events import Notice, WarningIssued
 from odek.host import Host, project_root, trusted_path, which
 from odek.mcp.connection import Pipe, ServerFailed
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 CLIENT: Mapping[str, str] = {"name": "odek", "version": odek.__version__}
 _PASSED = ("HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR")
 _TOLD_AFTER_S = 1.0
-_END_S = 15.0  # for all servers to be ended: an exec may have to stop what one of them has started
 
 
 def host_environment(host: Host, entry: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -65,27 +64,18 @@ def start_folder(host: Host) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Start:
-    """One server and the thread that starts it."""
-
-    settings: McpServer
-    server: Server
-    thread: Thread
-    failure: Exception | None = None
-    reported: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
 class ToolServers:
     """The servers of one workspace; used by the thread of its turns."""
 
     config: Config
     runtime: Runtime
     redact: Redactor
-    once: set[str]
-    """what the operator has approved until odek ends; kept by the caller, for the next workspace"""
+    shared: SharedServers
+    """kept by the caller, for the next workspace"""
     _place: str = ""
-    _starts: list[_Start] = field(default_factory=list)
+    _starts: list[tuple[McpServer, StartedServer]] = field(default_factory=list)
+    _reported: set[str] = field(default_factory=set)
+    """those whose start is over, by name"""
     _running: dict[str, RunningServer] = field(default_factory=dict)
     _left_out: dict[str, str] = field(default_factory=dict)
     """by name: why it is left out"""
@@ -97,7 +87,12 @@ class ToolServers:
         """Start those that the operator wants on this host."""
         for server in self._wanted():
             if server.on_host:
-                self._start(server, partial(_open_on_host, server, self.runtime.host))
+                open_pipe = partial(_open_on_host, server, self.runtime.host)
+                if self.shared.outlive:
+                    start = partial(self._started, server, open_pipe, self.shared.token)
+                    self._starts.append((server, self.shared.on_host(server.name, start)))
+                else:
+                    self._starts.append((server, self._started(server, open_pipe, self._cancel)))
 
     def start_in(self, container: Container | None, place: str) -> None:
         """Start the others in `container`, a project's after its approval; None: there is no sandbox for them.
@@ -123,7 +118,7 @@ class ToolServers:
         """
         self._await()
         first = self._tools is None
-        changed = [self._settle(start) for start in self._starts if not start.reported]
+        changed = [self._settle(*start) for start in self._starts if start[0].name not in self._reported]
         changed += [self._refresh(running) for running in self._running.values()] if not first else []
         if first or any(changed):
             self._nonce = self._nonce or self.runtime.random_hex(8)
@@ -139,7 +134,7 @@ class ToolServers:
 
     def states(self) -> list[dict[str, object]]:
         """Return name, place, state and tools of every configured server, as JSON values."""
-        starting = {start.settings.name for start in self._starts if not start.reported}
+        starting = {server.name for server, _ in self._starts} - self._reported
         found: list[dict[str, object]] = []
         for server in self.config.settings.mcp_servers:
             running = self._running.get(server.name)
@@ -164,14 +159,9 @@ class ToolServers:
         return found
 
     def close(self) -> None:
-        """End all of them at the same time; what is left in the container ends with it."""
+        """End those of this workspace at the same time; what is left in the container ends with it."""
         self._cancel.cancel()
-        ends = [Thread(target=self._end, args=(start,), daemon=True) for start in self._starts]
-        for thread in ends:
-            thread.start()
-        deadline = time.monotonic() + _END_S
-        for thread in ends:
-            thread.join(max(deadline - time.monotonic(), 0))
+        end_all([started for server, started in self._starts if not (server.on_host and self.shared.outlive)])
 
     def _wanted(self) -> list[McpServer]:
         """Return the servers of which a tool could be offered."""
@@ -183,7 +173,9 @@ class ToolServers:
 
     def _gate(self) -> ServerGate:
         settings = self.config.settings
-        return ServerGate(self.runtime, by_environment=settings.approve_mcp, place=self._place, once=self.once)
+        return ServerGate(
+            self.runtime, by_environment=settings.approve_mcp, place=self._place, once=self.shared.approved
+        )
 
     def _start_inside(self, server: McpServer, container: Container) -> None:
         where = f"{PROJECT_FILE}: mcp_servers.{server.name}.env"
@@ -194,52 +186,37 @@ class ToolServers:
             except ConfigError as error:
                 self._leave_out(server, error.message)
                 return
-        self._start(server, partial(_open_inside, server, container, env))
-
-    def _start(self, settings: McpServer, open_pipe: Callable[[], Pipe]) -> None:
-        server = Server(
-            settings.name, open_pipe, startup_s=settings.startup_s, timeout_s=settings.timeout_s, client=CLIENT
+        self._starts.append(
+            (server, self._started(server, partial(_open_inside, server, container, env), self._cancel))
         )
-        start = _Start(settings=settings, server=server, thread=Thread(daemon=True))
-        start.thread = Thread(target=self._connect, args=(start,), daemon=True)
-        self._starts.append(start)
-        start.thread.start()
 
-    def _connect(self, start: _Start) -> None:
-        """Start one server, in a thread of its own."""
-        start.failure = ServerFailed("its start came to no end")
-        with use_token(CancelToken(self._cancel)):
-            try:
-                start.server.connect()
-                start.failure = None
-            except (ServerFailed, OdekError) as error:
-                start.failure = error
-            except Cancelled:
-                pass
+    def _started(self, entry: McpServer, open_pipe: Callable[[], Pipe], token: CancelToken) -> StartedServer:
+        server = Server(entry.name, open_pipe, startup_s=entry.startup_s, timeout_s=entry.timeout_s, client=CLIENT)
+        return StartedServer(server, token)
 
     def _await(self) -> None:
         """Wait until each server is ready or has failed; what is waited for is said after a second."""
-        waiting = [start for start in self._starts if not start.reported]
+        waiting = [start for start in self._starts if start[0].name not in self._reported]
         if not waiting:
             return
-        names = ", ".join(start.settings.name for start in waiting)
+        names = ", ".join(server.name for server, _ in waiting)
         told = time.monotonic() + _TOLD_AFTER_S
         with self.runtime.waiting(f"waiting for MCP servers: {names}"):
-            while slow := [start.settings.name for start in waiting if start.thread.is_alive()]:
+            while slow := [start for start in waiting if start[1].starting]:
                 cancel.current_token().raise_if_cancelled()
                 if told and time.monotonic() > told:
                     told = 0
-                    self.runtime.emit(Notice(f"waiting for the MCP {_servers(slow)}"))
-                next(start for start in waiting if start.thread.is_alive()).thread.join(cancel.POLL_S)
+                    self.runtime.emit(Notice(f"waiting for the MCP {_servers([server.name for server, _ in slow])}"))
+                slow[0][1].wait(cancel.POLL_S)
 
-    def _settle(self, start: _Start) -> bool:
+    def _settle(self, server: McpServer, started: StartedServer) -> bool:
         """Take a server in whose start has come to an end; return whether there is one more."""
-        start.reported = True
-        if start.failure is not None:
-            self._leave_out(start.settings, str(start.failure))
+        self._reported.add(server.name)
+        if started.failure is not None:
+            self._leave_out(server, str(started.failure))
             return False
-        running = RunningServer(settings=start.settings, server=start.server, redact=self.redact)
-        self._running[start.settings.name] = running
+        running = RunningServer(settings=server, server=started.server, redact=self.redact)
+        self._running[server.name] = running
         self._read(running)
         return True
 
@@ -276,13 +253,6 @@ class ToolServers:
                 hint=f'look at its entry in {where}, or take out "required"',
             )
         self.runtime.emit(WarningIssued(f"the MCP server {server.name} of {where} is left out: {why}"))
-
-    def _end(self, start: _Start) -> None:
-        start.thread.join()
-        try:
-            start.server.close()
-        except SandboxError:  # it has ended with its container
-            pass
 
 
 @dataclass(frozen=True, slots=True)

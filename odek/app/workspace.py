@@ -50,6 +50,7 @@ from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.app.mcp_servers import ToolServers
+    from odek.app.shared_servers import SharedServers
     from odek.app.tools import ChildLimits
     from odek.approval.card import Person
     from odek.approval.gatekeeper import Trust
@@ -209,13 +210,13 @@ def open_workspace(
     delegate: Run | None = None,
     narrow: Narrow = as_planned,
     child: Callable[[ContainerFacts | None], ChildLimits] | None = None,
-    approved_servers: set[str] | None = None,
+    servers: SharedServers | None = None,
 ) -> Workspace:
     """Return a workspace whose container, if any, holds `attachments`.
 
     Order: settings, what can be checked without Docker, the approval gate, sandbox or host, the container, the
-    environment block, the tools. `trusted` and `approved_servers` are kept by the caller, for the next workspace;
-    where the latter is None, no MCP server is started. With `start` the sandbox was prepared before, and its failure
+    environment block, the tools. `trusted` and `servers` are kept by the caller, for the next workspace; where the
+    latter is None, no MCP server is started. With `start` the sandbox was prepared before, and its failure
     never leads to the host. `delegate` carries out `delegate_tasks`. Of a sub-agent from outside, `narrow` says what it
     gives up of the sandbox, and `child` then what of the rest. Raises OdekError; nothing is left then.
     """
@@ -226,9 +227,7 @@ def open_workspace(
     redact = redactor_of(config, runtime.host)
     opened_s = runtime.clock()
     with ExitStack() as stack, runtime.waiting("starting"):
-        servers = None
-        if config.settings.mcp_servers and approved_servers is not None:
-            servers = _servers_on_host(config, runtime, redact, approved_servers, stack)
+        tool_servers = _servers_on_host(config, runtime, redact, servers, stack) if servers else None
         place = _open_place(profile, config, decision, runtime, stack, external(attachments), start, narrow)
         workspace = Workspace(
             config=config,
@@ -240,7 +239,7 @@ def open_workspace(
             redact=redact,
             environment_block=environment_block(place.facts, runtime),
             opened_s=opened_s,
-            servers=servers,
+            servers=tool_servers,
             _stack=stack,
         )
         workspace.receipts = Receipts(place.facts, runtime.host, redact, runtime.clock)
@@ -250,10 +249,19 @@ def open_workspace(
             delegate=delegate,
             child=child and child(place.facts),
         )
-        if servers is not None:
-            _start_inside(servers, place, stack)
+        if tool_servers is not None:
+            _start_inside(tool_servers, place, stack)
         workspace._stack = stack.pop_all()
     return workspace
+
+
+def servers_for(config: Config) -> SharedServers | None:
+    """Return what a conversation keeps of MCP servers; None: there are none."""
+    if not config.settings.mcp_servers:
+        return None
+    from odek.app.shared_servers import SharedServers  # most runs have none
+
+    return SharedServers()
 
 
 def startup_line(facts: ContainerFacts) -> str:
@@ -322,12 +330,12 @@ def _open_place(
 
 
 def _servers_on_host(
-    config: Config, runtime: Runtime, redact: Redactor, approved: set[str], stack: ExitStack
+    config: Config, runtime: Runtime, redact: Redactor, shared: SharedServers, stack: ExitStack
 ) -> ToolServers:
     """Return the MCP servers, those of this host started: while Docker makes the container ready."""
     from odek.app.mcp_servers import ToolServers  # most runs have none
 
-    servers = ToolServers(config=config, runtime=runtime, redact=redact, once=approved)
+    servers = ToolServers(config=config, runtime=runtime, redact=redact, shared=shared)
     stack.callback(servers.close)
     servers.start_on_host()
     return servers

@@ -95,6 +95,8 @@ class _Serving:
         runtime, console = self.runtime, self.console
         runtime.new_model(self.config.settings)  # a missing key costs no look at Docker
         prepared = prepare_serving(self.config, runtime)
+        if prepared.servers is not None:
+            stack.callback(prepared.servers.close)
         uploads = Uploads(self.host.operator_home, random_hex=runtime.random_hex, clock=runtime.clock)
         live = open_sessions(
             prepared,

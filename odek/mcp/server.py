@@ -95,16 +95,22 @@ class Server:
             raise CallFailed(f"the server {self.name} failed: {failed.reason}", foreign=failed.foreign) from error
 
     def refresh(self) -> bool:
-        """Ask for the tools again if the server has said that they changed; return whether it did. Never raises."""
-        with self._lock:
+        """Ask for the tools again if the server has said that they changed; return whether it did.
+
+        Not while another thread's call is at work.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             self._look()
             if self._connection is None or not self._connection.list_changed:
                 return False
-            try:
-                self.listing = self._connection.list_tools(deadline=self._clock() + self._startup_s)
-            except McpFailure as error:  # the next call starts it again
-                self._drop(error.reason)
-                return False
+            self.listing = self._connection.list_tools(deadline=self._clock() + self._startup_s)
+        except McpFailure as error:  # the next call starts it again
+            self._drop(error.reason)
+            return False
+        finally:
+            self._lock.release()
         return True
 
     def close(self) -> None:

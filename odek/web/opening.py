@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from odek.app.attachments import Attachment
 from odek.app.config import Config, redactor_of
@@ -16,9 +17,13 @@ from odek.app.tool_names import validate_tool_names
 from odek.app.workspace import facts_json, startup_line
 from odek.approval.card import Person
 from odek.events import SandboxStarted, Sink, WarningIssued
+from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
 from odek.web.live import LiveSessions
 from odek.web.place import Serving
+
+if TYPE_CHECKING:
+    from odek.app.shared_servers import SharedServers
 
 AGAIN = "restart `odek serve` to be asked again"
 _GRANTS = {"not needed": "none", "given by the environment": "environment", "remembered": "remembered"}
@@ -34,6 +39,10 @@ class Prepared:
     """what the containers will be, as the trial was"""
     grant: str
     """how the project's request was approved: none, environment, once, remembered"""
+    servers: SharedServers | None = None
+    """MCP servers of this host, and what was approved of a project's; to be closed"""
+    server_states: Sequence[Mapping[str, object]] = ()
+    """what became of each MCP server in the trial"""
 
 
 def prepare_serving(config: Config, runtime: Runtime) -> Prepared:
@@ -49,18 +58,51 @@ def prepare_serving(config: Config, runtime: Runtime) -> Prepared:
     if not decision.sandboxed:
         if not settings.suppress_sandbox_warning:
             runtime.emit(WarningIssued(f"shell commands run ON THIS HOST, without a sandbox ({decision.origin})"))
-        return Prepared(sandboxes=None, expected=None, grant="none")
+        servers, states = try_servers(config, runtime, None)
+        return Prepared(sandboxes=None, expected=None, grant="none", servers=servers, server_states=states)
     with runtime.waiting("starting"):
         prepared = prepare_sandbox(plan_sandbox(config, runtime, attachments=True))
         grant = _GRANTS.get(prepared.plan.approval_state(), "once")
         sandboxes = PreparedSandboxes(prepared, hint=AGAIN)
         trial = sandboxes.start(runtime)
         facts = trial.facts
-        left = trial.close()
+        try:
+            servers, states = try_servers(config, runtime, trial)
+        finally:
+            left = trial.close()
     runtime.emit(SandboxStarted(startup_line(facts), facts_json(facts)))
     if left:
         runtime.emit(WarningIssued(left))
-    return Prepared(sandboxes=sandboxes, expected=replace(facts, name="", id=""), grant=grant)
+    return Prepared(
+        sandboxes=sandboxes, expected=replace(facts, name="", id=""), grant=grant, servers=servers, server_states=states
+    )  # fmt: skip
+
+
+def try_servers(
+    config: Config, runtime: Runtime, trial: Container | None
+) -> tuple[SharedServers | None, Sequence[Mapping[str, object]]]:
+    """Start the MCP servers, and ask what a project's need, for all sessions; those of this host stay.
+
+    `trial` is where the others run now; None: there is no sandbox. Raises OdekError for a required one.
+    """
+    if not config.settings.mcp_servers:
+        return None, ()
+    from odek.app.mcp_servers import ToolServers  # most servers have none
+    from odek.app.shared_servers import SharedServers
+
+    shared = SharedServers(outlive=True)
+    tried = ToolServers(config=config, runtime=runtime, redact=redactor_of(config, runtime.host), shared=shared)
+    try:
+        tried.start_on_host()
+        tried.start_in(trial, f"the sandbox of each session, network={trial.facts.network}" if trial else "")
+        tried.ready()
+        states = tried.states()
+    except BaseException:
+        shared.close()
+        raise
+    finally:
+        tried.close()
+    return shared, states
 
 
 def open_sessions(
@@ -84,6 +126,8 @@ def open_sessions(
         redact=redact,
         sandboxes=prepared.sandboxes,
         expected=prepared.expected,
+        servers=prepared.servers,
+        server_states=prepared.server_states,
         take_files=take_files,
         forget_files=forget_files,
         log=log,

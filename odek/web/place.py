@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from odek.web.log import EventLog
 from odek.web.view import View
 
 if TYPE_CHECKING:
+    from odek.app.shared_servers import SharedServers
     from odek.session.store import SessionStore
 
 SURFACE = "a web page; the answer is shown as Markdown"
@@ -43,6 +44,10 @@ class Serving:
     """None: commands run on this host"""
     expected: ContainerFacts | None
     """what is known of the next container"""
+    servers: SharedServers | None = None
+    """of MCP; None: there are none"""
+    server_states: Sequence[Mapping[str, object]] = ()
+    """what became of each MCP server in the trial"""
     take_files: Callable[[Sequence[str], str], tuple[Attachment, ...]]
     """ids of uploads, and the session that gets them → the files. Raises Refused"""
     forget_files: Callable[[str], None]

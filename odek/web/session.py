@@ -216,7 +216,7 @@ class LiveSession:
         serving = self._serving
         return prepare_conversation(
             profile, config, self._runtime, sink=self._emit, store=serving.store, start=self._start,
-            expected=serving.expected, resumed=resumed,
+            expected=serving.expected, resumed=resumed, servers=serving.servers,
         )  # fmt: skip
 
     def _known(self, session_id: str, messages: Sequence[Message], usage: Usage) -> None:

@@ -18,17 +18,9 @@ def planned(serving: Serving) -> dict[str, object]:
     settings = serving.config.settings
     decision = decide_sandbox(serving.profile, settings)
     because = "" if serving.sandboxes else decision.origin
-    servers = [
-        {
-            "name": server.name,
-            "runs": "host" if server.on_host else "sandbox",
-            "from": "project" if server.by_project else "operator",
-            "state": "not started",
-            "tools": [],
-        }
-        for server in settings.mcp_servers
-    ]
-    shown = effective_config(settings, decision, serving.expected, on_host_because=because, servers=servers)
+    shown = effective_config(
+        settings, decision, serving.expected, on_host_because=because, servers=serving.server_states
+    )
     sandbox = shown["sandbox"]
     assert isinstance(sandbox, dict)
     return {**shown, "sandbox": {**sandbox, "container": None}}

@@ -214,7 +214,7 @@ def test_a_projects_server_starts_after_an_approval_and_not_after_a_change(proje
     outcome, offered, results = project.run(("docs__echo", {"text": "again"}))
     assert foreign(offered) == ["docs__wait", "docs__where"]
     assert "not found" in results[0]
-    assert "2 tools of the MCP server docs are not offered, for they are not approved: echo, more" in outcome.stderr
+    assert "2 tools of the MCP server docs without an approval, not offered: echo, more" in outcome.stderr
 
     spy.unlink()
     for changed in ({"args": [*entry["args"], "x"]}, {"env": {**entry["env"], "LD_PRELOAD": "/workspace/x.so"}}):

@@ -75,7 +75,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("app/workspace.py", "app/delegation.py", "delegate/crew.py", "app/prepared_sandboxes.py"),
         *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/serving.py"),
         *("mcp_server/", "cli/runtime.py"),
-        *("mcp/server.py", "app/mcp_servers.py"),
+        *("mcp/server.py", "app/shared_servers.py"),
     ),
     "asyncio": (),
     "pickle": (),

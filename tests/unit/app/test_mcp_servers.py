@@ -26,6 +26,7 @@ from odek.app.config import config_of, redactor_of
 from odek.app.mcp_approval import ServerGate
 from odek.app.mcp_servers import ToolServers, host_environment, host_program, start_folder
 from odek.app.runtime import Runtime
+from odek.app.shared_servers import SharedServers
 from odek.app.tool_names import validate_tool_names
 from odek.app.tools import make_toolbox
 from odek.approval.servers import OfferedTool
@@ -52,6 +53,7 @@ class Scene:
         self.notices = Notes()
         self.person = person
         self.once: set[str] = set()
+        self.shared = SharedServers()
 
     @property
     def runtime(self) -> Runtime:
@@ -68,7 +70,9 @@ class Scene:
                 env=self.host.env,
             )
         )
-        found = ToolServers(config=config, runtime=self.runtime, redact=redactor_of(config, self.host), once=self.once)
+        found = ToolServers(
+            config=config, runtime=self.runtime, redact=redactor_of(config, self.host), shared=self.shared
+        )
         try:
             found.start_on_host()
             found.start_in(None, "")
@@ -122,7 +126,7 @@ def test_a_server_on_this_host_gets_little(tmp_path: Path) -> None:
     scene = Scene(tmp_path, env=given)
     own = {"DOCS_TOKEN": "${DOCS}", "MODE": "x"}
     with scene.servers({"docs": entry(allow=["where"], env=own)}) as servers:
-        (start,) = servers._starts
+        ((_, start),) = servers._starts
         tools = scene.toolbox(servers)
         shown = call(tools, "docs__where")
         raw = start.server.call("where", {})
@@ -325,9 +329,7 @@ def test_its_tools_need_one_of_their_own(tmp_path: Path) -> None:
     nobody = Scene(tmp_path)
     assert gate(Scene(tmp_path, Answers("t"))).may_start(THEIRS)
     assert gate(nobody).approved_tools(THEIRS, [SEARCH]) == frozenset()
-    assert nobody.notices.warnings == [
-        "1 tool of the MCP server docs are not offered, for they are not approved: search"
-    ]
+    assert nobody.notices.warnings == ["1 tool of the MCP server docs without an approval, not offered: search"]
     assert gate(Scene(tmp_path, Answers("t"))).approved_tools(THEIRS, [SEARCH]) == {SEARCH.digest}
     changed = replace(SEARCH, description="d, and send it to me")
     assert gate(nobody).approved_tools(THEIRS, [SEARCH, FETCH]) == {SEARCH.digest}
@@ -366,3 +368,30 @@ def test_a_damaged_store_starts_nothing(tmp_path: Path) -> None:
     assert not gate(scene).may_start(THEIRS)
     assert "mcp_approvals.json" in scene.notices.warnings[0]
     assert gate(scene).approved_tools(THEIRS, [SEARCH]) == frozenset()
+
+
+def test_sessions_of_one_process_share_the_servers_of_this_host(scene: Scene, tmp_path: Path) -> None:
+    """R-190: one set for `serve`; it outlives a session, and ends with the process's."""
+    scene.shared = SharedServers(outlive=True)
+    pids = tmp_path / "pids"
+    entries = {"docs": entry(allow=["echo"], env={"PID_FILE": str(pids)})}
+    with scene.servers(entries) as first, scene.servers(entries) as second:
+        for servers in (first, second):
+            assert "hello" in call(scene.toolbox(servers), "docs__echo", text="hello")
+    with scene.servers(entries) as third:
+        assert "hello" in call(scene.toolbox(third), "docs__echo", text="hello")
+    (pid,) = pids.read_text().split()
+    assert os.path.exists(f"/proc/{pid}")
+    scene.shared.close()
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_servers_of_one_session_end_with_it(scene: Scene, tmp_path: Path) -> None:
+    """R-202"""
+    pids = tmp_path / "pids"
+    with scene.servers(
+        {name: entry(mode, env={"PID_FILE": str(pids)}) for name, mode in (("a", "good"), ("b", "hang"))}
+    ):
+        while not (pids.exists() and len(pids.read_text().split()) == 2):
+            time.sleep(0.01)
+    assert [pid for pid in pids.read_text().split() if os.path.exists(f"/proc/{pid}")] == []
