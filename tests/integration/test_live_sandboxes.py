@@ -376,3 +376,57 @@ def test_killed_server_leaves_no_container_and_whole_sessions(served: Served, do
         called = [call.id for message in messages for call in message.tool_calls]
         assert [message.tool_call_id for message in messages if message.role == "tool"] == called
         assert served.finish("on", entry["id"])[1]["entries"][-1]["text"] == "goes on"
+
+
+def test_cards_of_a_session_in_a_real_sandbox(served: Served, docker_engine: Engine) -> None:
+    """W-16, R-133, R-134: a batch shows the networks, `none` runs neither; trust ends with the container."""
+    project = Project(docker_engine, str(served.flags["sandbox_image"]))
+    network = f"{project.name}_back"
+    project.network("back")
+    served.flags = {**served.flags, "sandbox_network": "bridge", "sandbox_networks": [network]}
+    fetch = ("shell", {"command": "touch ran-$$; wget -q http://192.0.2.1/", "timeout": 5})
+    served.script(
+        call_reply(fetch, fetch), text_reply("none"), call_reply(fetch), text_reply("trusted"), call_reply(fetch),
+        text_reply("unasked"), call_reply(fetch), text_reply("asked again"),
+    )  # fmt: skip
+
+    def ran() -> int:
+        return len(list(Path(served.host.cwd).glob("ran-*")))
+
+    def ask(session: str) -> dict[str, Any]:
+        (card,) = served.when(session, lambda found: found["approvals"])["approvals"]
+        return dict(card)
+
+    try:
+        live = served.open()
+        session = str(live.create("two", (), "r1")["id"])
+        card = ask(session)
+        assert (card["kind"], card["answers"], len(card["items"])) == ("card", ["all", "singly", "none"], 2)
+        assert card["boundary"] == card["place"] == f"sandbox network=bridge+attached, networks={network}"
+        assert (card["sandbox"]["internet"], card["host"]) == (True, False)
+        assert card["sandbox"]["networks"] == [{"name": network, "internal": False}]
+        assert card["items"][0]["classes"] == ["network_egress"]
+        live.answer(session, card["id"], "none", card["digest"])
+        snapshot = served.settled(session)
+        assert [entry["failed"] for entry in snapshot["entries"] if entry["kind"] == "result"] == [True, True]
+        assert ran() == 0
+        live.start_turn(session, "trust", (), "r2")
+        card = ask(session)
+        assert (card["kind"], card["answers"]) == ("operation", ["once", "trust", "deny"])
+        assert card["place"].startswith(f"sandbox {card['sandbox']['container']}, network=bridge+attached")
+        live.answer(session, card["id"], "trust", card["digest"])
+        served.settled(session)
+        assert ran() == 1
+        served.finish("unasked", session)
+        assert ran() == 2
+        live.sandbox(session, "restart")
+        served.when(session, lambda found: found["state"] == "idle" and found["container"])
+        live.start_turn(session, "asked again", (), "r3")
+        card = ask(session)
+        assert card["answers"] == ["once", "trust", "deny"], "the trust ended with the container"
+        live.answer(session, card["id"], "deny", card["digest"])
+        served.settled(session)
+        assert ran() == 2
+    finally:
+        served.close()
+        project.close()
