@@ -33,7 +33,7 @@ Sessions = list[LiveSession]
 MOST_LISTED = 200
 _REPEATS_S = 600.0
 """how long the answer to a request is repeated"""
-_PLACES_KEPT = 256
+_PLACES_KEPT = 64
 _ENDING_S = 5.0
 """for a turn that has told its end, to let go of the session"""
 _WAIT_S = 600.0
@@ -290,7 +290,7 @@ class LiveSessions:
         with self._lock:
             place = self._places.pop(session_id, None) or Place(self._serving)
             self._places[session_id] = place  # the newest last
-            spare = [name for name, each in self._places.items() if not each.live and not each.log.has_readers]
+            spare = [name for name, each in self._places.items() if each.is_unused]
             for name in spare[: max(len(spare) - _PLACES_KEPT, 0)]:
                 if name != session_id:
                     del self._places[name]
@@ -381,6 +381,7 @@ class LiveSessions:
     def _idle_job(
         self, session_id: str, job: Callable[[LiveSession], T], *, refusal: tuple[int, str] = (409, "refused")
     ) -> T:
+        before = self._live(session_id)
         session = self._make_busy(session_id)
         try:
             done = session.submit(partial(job, session))
@@ -388,7 +389,10 @@ class LiveSessions:
                 raise _busy()
             return _result(done, refusal)
         finally:
-            self._make_idle(session)
+            if session is before:
+                self._make_idle(session)
+            else:  # only a message makes a session live (R-135)
+                session.close("closed")
 
     # requests that are repeated
 

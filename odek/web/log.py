@@ -23,6 +23,8 @@ MERGE_S = 0.05
 """pieces of text become one event in this time"""
 _EPOCH_BYTES = 4
 _TRANSIENT = frozenset({"tool_output"})
+_NEVER_CUT = frozenset({"approval_asked"})
+"""a yes is for all of the text, so all of it is sent; what can be asked about is bounded (gatekeeper.QUESTION_LIMIT)"""
 _WHOLE = frozenset({"model_replied", "text_voided", "turn_ended"})
 """after them no piece of text before counts"""
 
@@ -145,6 +147,13 @@ class EventLog:
             self.flush()
         return left if self._text else None
 
+    def forget(self) -> None:
+        """Hold no event any more: a reader that has not had them all starts over."""
+        with self.lock:
+            self.flush()
+            self._held.clear()
+            self._size, self._lost = 0, self._number
+
     def renew(self) -> None:
         """Begin a new epoch: what was read so far may differ from what is there now."""
         with self.lock:
@@ -196,7 +205,7 @@ class EventLog:
 
     def _append(self, kind: str, data: Mapping[str, object]) -> None:
         self._number += 1
-        kept = limited(data)
+        kept = data if kind in _NEVER_CUT else limited(data)
         event = LoggedEvent(id=self.last, kind=kind, data=kept, size=_size_of(kept))
         self._held.append((self._number, event))
         self._size += event.size

@@ -78,10 +78,15 @@ class Place:
         self.busy = False
         """whether a turn or another job is under way; the log's lock is held"""
         self.is_ending = False
-        """whether the turn under way has told its end"""
+        """whether the turn under way has told its end, or the session ends"""
         self.live = False
         self.model = ""
         """that was chosen for the next life"""
+
+    @property
+    def is_unused(self) -> bool:
+        """whether nothing would be missed with it"""
+        return not (self.live or self.busy or self.log.has_readers)
 
     @property
     def state(self) -> str:

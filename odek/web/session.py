@@ -127,6 +127,7 @@ class LiveSession:
         with self.place.log.lock:
             self._closing = True
             self.ended_because = because
+            self.place.is_ending = True
         self.place.cards.settle_all("closed")
         self._jobs.put(None)
 
@@ -371,8 +372,12 @@ class LiveSession:
         finally:
             with place.log.lock:
                 place.live = place.view.lost = False
+                place.view.entries.clear()
+                place.log.forget()
+                place.is_ending = False
                 if self.ended_because in _CLOSED:  # the thread that asked for it has made the session busy
                     place.busy = False
+                place.log.lock.notify_all()
             if self._is_new and self.id:  # nothing of it was accepted
                 with suppress(OdekError):
                     self._serving.store.delete(self.id)

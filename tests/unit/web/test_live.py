@@ -335,8 +335,11 @@ def test_undo_takes_the_last_turn_back(served: Served) -> None:
     assert [entry["text"] for entry in snapshot["entries"]] == ["a", "one", "c", "three"]
     assert [message.content for message in model.requests[-1].messages[1:]] == ["a", "one", "c"]
     live.undo(session)
-    live.undo(session)
+    live.sandbox(session, "close")
+    served.when(session, lambda found: not found["live"])
+    assert live.undo(session) == {"turns": 0}
     assert refusal(lambda: live.undo(session)) == (409, "refused")
+    wait_for(lambda: not live._serving.store.holder(session)), "only a message makes it live"
 
 
 def test_another_model_from_the_next_turn_on(served: Served) -> None:
@@ -496,3 +499,26 @@ def test_settings_are_those_of_config_view(served: Served) -> None:
     answers = (whole, seen, live.state(), live.list(), snapshot, live.entries(session), served.lines)
     for secret in ("sk-planted-0123456789", "planted-in-the-box", "planted-outside-42"):
         assert secret not in json.dumps(answers)
+
+
+def test_sub_agents_are_shown_and_can_be_stopped(served: Served) -> None:
+    """W-10, R-145: one alone, and all with the turn; what is not at work is 404."""
+    brief = {"goal": "look around"}
+    served.script(call_reply(("delegate_tasks", {"tasks": [brief]})), text_reply("stopped one"),
+                  call_reply(("delegate_tasks", {"tasks": [brief]})), text_reply("next"))  # fmt: skip
+    children = [served.gate(), served.gate()]
+    live = served.open()
+    session = str(live.create("a", (), "r1")["id"])
+    (task,) = served.when(session, lambda found: found["tasks"])["tasks"]
+    assert (task["goal"], task["of"], task["status"]) == ("look around", 1, "working")
+    assert children[0].arrived.acquire(timeout=30)
+    assert refusal(lambda: live.cancel_task(session, "call_1/9")) == (404, "unknown")
+    live.cancel_task(session, task["task"])
+    snapshot = served.settled(session)
+    assert snapshot["entries"][-1]["text"] == "stopped one"
+    assert refusal(lambda: live.cancel_task(session, task["task"])) == (404, "unknown")
+    live.start_turn(session, "b", (), "r2")
+    assert children[1].arrived.acquire(timeout=30)
+    assert live.cancel(session, 2)
+    assert served.settled(session)["tasks"] == []
+    assert served.finish("c", session)[1]["entries"][-1]["text"] == "next"

@@ -225,3 +225,23 @@ def take(reader: Subscription) -> Iterator[list[LoggedEvent] | None]:
         events = reader.next(30)
         said += "".join(str(event.data["text"]) for event in events or ())
         yield events
+
+
+def test_question_is_never_cut() -> None:
+    """R-133, R-134: a yes is for the whole text, so the page gets all of it."""
+    log = new_log()
+    reader = log.subscribe(None)
+    log.add({"event": "approval_asked", "approval": {"items": [{"text": "x" * EVENT_LIMIT_BYTES}]}})
+    assert len(str(taken(reader)[-1].data)) > EVENT_LIMIT_BYTES
+
+
+def test_log_that_forgot_resumes_only_what_is_complete() -> None:
+    """R-130: after the end of a session its events are on the disk; an id that is the last one is still good."""
+    log = new_log()
+    log.add(notice("a"))
+    log.add({"event": "text", "text": "b"})
+    log.forget()
+    assert [event.kind for event in taken(log.subscribe("00000001.1"))] == ["reset"]
+    assert [event.kind for event in taken(log.subscribe("00000001.2"))] == ["hello"]
+    log.add(notice("c"))
+    assert names(taken(log.subscribe("00000001.2")))[1:] == [("00000001.3", "notice")]
