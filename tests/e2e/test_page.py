@@ -105,6 +105,32 @@ def test_each_state_is_whole_at_both_widths_and_in_both_themes(
     assert in_sight
 
 
+@pytest.mark.parametrize("name", ["asking", "empty"])
+def test_the_page_stands_zoom_and_wide_text(page: Page, server: PageServer, name: str) -> None:
+    """R-160, R-152: at twice the size, at 320 px, and with text spaced as readers set it, nothing is cut or lost."""
+    open_state(page, server, next(state for state in STATES if state.name == name))
+    spacing = "*{line-height:1.5!important;letter-spacing:.12em!important;word-spacing:.16em!important}"
+    for width, height in ((640, 400), (320, 480)):
+        page.emulate(width=width, height=height)
+        for rules in ("", spacing):
+            page.evaluate(
+                f"(() => {{ const sheet = new CSSStyleSheet(); sheet.replaceSync({json.dumps(rules)});"
+                " document.adoptedStyleSheets = [sheet]; })()"
+            )
+            cut = page.evaluate(
+                "[...document.querySelectorAll('body, main, .log, .composer, .top, .dock, button, .field')]"
+                ".filter((one) => one.offsetParent && one.scrollWidth > one.clientWidth + 1)"
+                ".filter((one) => !one.closest('#list, .badge'))"
+                ".map((one) => one.id || one.className)"
+            )
+            out = page.evaluate(
+                "[...document.querySelectorAll('#send, #stop:not([hidden]), #open-sessions, .approval .no')]"
+                ".map((one) => one.getBoundingClientRect()).filter(({left, top, right, bottom}) =>"
+                " bottom > innerHeight + 1 || right > innerWidth + 1 || left < 0 || top < 0).length"
+            )
+            assert (cut, out) == ([], 0), f"{width} px, {rules}"
+
+
 def test_hostile_text_is_text_wherever_it_stands(page: Page, server: PageServer) -> None:
     """W-19, R-150, P-16, B50: answers, pieces, results, names, titles, errors and cards show it; nothing acts."""
     server.damaged.append({"id": HOSTILE[0], "message": HOSTILE[1]})

@@ -348,7 +348,8 @@ scroller.addEventListener("pointerdown", (event) => event.target === scroller &&
 scroller.addEventListener("keydown", (event) => ["ArrowUp", "PageUp", "Home"].includes(event.key) && letGo());
 
 new ResizeObserver(() => {
-  if (stick) scroller.scrollTop = scroller.scrollHeight;
+  showSheets();
+  if (stick && app.view) scroller.scrollTop = scroller.scrollHeight;
 }).observe(scroller);
 
 async function toEnd() {
@@ -806,7 +807,7 @@ function badgeSegments(facts) {
     segments: [
       ["", [icon("box"), facts.planned ? "sandbox planned" : "sandbox"]],
       ...(facts.internet ? [["", ["internet"]]] : []),
-      ["", [networkWords(facts)]],
+      ["net", [h("span", null, networkWords(facts))]],
       ...(facts.pids_limit ? [["minor rare", [`${facts.pids_limit} processes`]]] : []),
       ...(facts.memory ? [["minor", [visible(String(facts.memory))]]] : []),
       ...(facts.readonly ? [["minor", ["read-only"]]] : []),
@@ -1049,7 +1050,10 @@ function route() {
   if (id) {
     log.append(h("div.skeleton", { role: "status", "aria-label": "Loading" }, ...Array.from({ length: 7 }, () => h("i"))));
     openSnapshot(app.view);
-  } else showIntro();
+  } else {
+    showIntro();
+    scroller.scrollTop = 0;
+  }
   showMeters(app.view);
   showBadge();
   showBanners();
