@@ -41,7 +41,7 @@ class Place:
         self.config = config
         self.runtime = runtime
         self.decision = decide_sandbox(profile, config.settings)
-        self._profile = profile
+        self.profile = profile
         self._changed = changed
         self._clock = clock
         self._token = CancelToken()
@@ -133,7 +133,7 @@ class Place:
             with self._lock:
                 preparing = self._prepare()
             start = preparing.wait().start if preparing is not None else None
-            workspace = open_workspace(self._profile, self.config, self.runtime, start=start)
+            workspace = open_workspace(self.profile, self.config, self.runtime, start=start)
         except BaseException:
             self._failed_s = self._clock()
             raise

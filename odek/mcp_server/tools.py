@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
+from odek.agent.context_window import truncate_middle
 from odek.app import environment
 from odek.app.tools import TOOLS
+from odek.events import Notice, ignore
 from odek.mcp.messages import INVALID_PARAMS, Json, RpcError
 from odek.mcp_server.consent import ApprovalStates, FormAsked, person_for
 from odek.mcp_server.place import Place
@@ -19,7 +21,8 @@ from odek.mcp_server.server import AskClient, ToolCall, text_result, tool_error
 from odek.model.types import ToolCall as ModelCall
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.errors import SandboxLost
-from odek.tools.arguments import record
+from odek.tools.arguments import ArgumentError, record
+from odek.tools.delegate import TASK
 from odek.tools.registry import Tool, ToolResult, render_json
 
 RESTART = "sandbox_restart"
@@ -37,11 +40,19 @@ _TITLES = {
     "patch": "Change a file",
     "config_view": "Show the settings in force",
     RESTART: "Start the sandbox anew",
+    RUN_TASK: "Give a task to odek's agent",
 }
 _RESTART_DESCRIPTION = (
     "End the container and start a new one: its /tmp, its background processes and what was installed in it are gone; "
     "the project's folder stays as it is. Commands that are at work in the old one end."
 )
+_TASK_DESCRIPTION = (
+    "Give a whole task to odek's own agent, which works on it with a model of the operator's, in a container of its "
+    "own, until it has an answer. It knows nothing of this conversation: say in the goal and the context all that it "
+    "needs. The other fields take something away from it; none gives it more. It takes minutes, and the operator's "
+    "tokens; nobody is asked meanwhile. For one command use shell."
+)
+_TASK_RESULT_CHARACTERS = 30_000
 _FACTS_WAIT_S = 0.5
 HOST_NOTE = "Commands run on the HOST, without a sandbox."
 """what the description of `shell` says where there is none"""
@@ -50,8 +61,8 @@ HOST_NOTE = "Commands run on the HOST, without a sandbox."
 class Tools:
     """The tools of one process; may be used by several threads."""
 
-    def __init__(self, place: Place, *, ask: AskClient, changed: Callable[[], None]) -> None:
-        """`ask` sends a request to the client; `changed` lets it know that the list is another one."""
+    def __init__(self, place: Place, *, agent: bool, ask: AskClient, changed: Callable[[], None]) -> None:
+        """`agent`: tasks are taken, too. `ask` sends a request to the client; `changed` tells it of another list."""
         self._place = place
         self._ask = ask
         self._changed = changed
@@ -65,6 +76,8 @@ class Tools:
         names = [name for name in _OFFERED if not (settings.sandbox.readonly and name in _WRITES)]
         if place.decision.sandboxed:
             names.append(RESTART)
+        if agent:
+            names.append(RUN_TASK)
         wanted, withheld = settings.tools_enabled, settings.withheld_tools
         chosen = [name for name in names if (wanted is None or name in wanted) and name not in withheld]
         self._tools: dict[str, Tool | None] = {name: by_name.get(name) for name in chosen}
@@ -93,6 +106,8 @@ class Tools:
             raise RpcError(INVALID_PARAMS, "there is no such tool")
         if call.name == RESTART:
             return self._restart(call.arguments)
+        if call.name == RUN_TASK:
+            return self._run_task(call.arguments)
         if call.name == "config_view" and self._place.decision.sandboxed and not self._place.is_open():
             return self._planned_settings(call.arguments)
         workspace = self._place.workspace()
@@ -119,20 +134,20 @@ class Tools:
         self._place.close()
 
     def _entry(self, name: str, tool: Tool | None, block: str, *, internet: bool) -> Json:
-        description = tool.description if tool else _RESTART_DESCRIPTION
-        annotations: Mapping[str, Any] = _READ_ONLY if name not in ("shell", *_WRITES, RESTART) else _DESTRUCTIVE
+        description, schema = (tool.description, tool.parameters) if tool else _OWN[name]
+        annotations: Mapping[str, Any] = _READ_ONLY if tool and name not in ("shell", *_WRITES) else _DESTRUCTIVE
         if name == "shell":
             host = "" if self._place.decision.sandboxed else f"{HOST_NOTE}\n\n"
             description = f"{description}\n\n{host}{block}"
+        if name in ("shell", RUN_TASK):
             annotations = {**annotations, "openWorldHint": internet}
-        schema = dict(tool.parameters) if tool else record({})
         return {
             "name": name,
             "title": _TITLES[name]
             if self._place.decision.sandboxed or name != "shell"
             else "Run a command on the HOST",
             "description": description,
-            "inputSchema": schema if "required" in schema else {**schema, "required": []},
+            "inputSchema": {"required": [], **schema},
             "annotations": {"title": _TITLES[name], **annotations},
         }
 
@@ -168,6 +183,24 @@ class Tools:
         name = workspace.facts.name if workspace.facts else ""
         return text_result(f"a new container runs: {name}")
 
+    def _run_task(self, arguments: Mapping[str, Any]) -> Json:
+        """Let the agent do a task and return its answer. Raises OdekError when it cannot begin."""
+        from odek.app.outside_task import do_task
+        from odek.delegate.brief import parse_brief
+
+        place = self._place
+        try:
+            brief = parse_brief(json.dumps(arguments))
+        except ArgumentError as error:
+            return tool_error(f"invalid arguments: {error}")
+        outcome = do_task(place.profile, place.config, place.runtime, brief, sink=ignore)
+        used = outcome.usage
+        place.runtime.emit(Notice(f"task {outcome.status}: {used.input_tokens} tokens in, {used.output_tokens} out"))
+        said = truncate_middle(outcome.said, _TASK_RESULT_CHARACTERS)
+        if outcome.status == "done":
+            return text_result(said)
+        return tool_error(f"the task has no answer: {outcome.reason}" + (f"\n\n{said}" if said else ""))
+
     def _planned_settings(self, arguments: Mapping[str, Any]) -> Json:
         """Return what `config_view` shows while there is no container: what one would be."""
         from odek.app.effective_config import effective_config
@@ -180,6 +213,13 @@ class Tools:
         if part and part not in shown:
             return tool_error(f"there are the parts {', '.join(shown)}")
         return text_result(render_json({part: shown[part]} if part else shown))
+
+
+_OWN: dict[str, tuple[str, Mapping[str, Any]]] = {
+    RESTART: (_RESTART_DESCRIPTION, record({})),
+    RUN_TASK: (_TASK_DESCRIPTION, TASK),
+}
+"""description and parameters of the tools that are not the agent's"""
 
 
 def result_of(outcome: ToolResult) -> Json:

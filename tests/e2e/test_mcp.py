@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.model_server import ModelServer, calls, text
 from support.docker_engine import Engine
 from support.fuzz_mcp import fuzz
 from support.mcp_client import FORMS, LONG_S, McpClient, modern_meta, text_of
@@ -354,3 +355,41 @@ def test_stdout_holds_messages_only_while_an_image_is_built(sandboxed: Odek, bas
     assert client.end() == 0
     assert any("surprise" in line for line in client.stderr)
     assert [line for line in client.stderr if "bug" in line] == []
+
+
+@pytest.mark.once
+def test_a_task_for_the_agent_of_odek(sandboxed: Odek, docker_engine: Engine) -> None:
+    """R-175: with --agent only; in a container of its own, narrowed by its fields, ended with the call."""
+    plain = McpClient(sandboxed)
+    plain.initialize()
+    assert "error" in plain.answer_to(plain.begin("run_task", goal="x"))
+    assert plain.end() == 0
+    with ModelServer(
+        calls(("shell", {"command": "cat marker; echo x >made || echo refused"})),
+        text("it says seen"),
+        calls(("shell", {"command": "sleep 3210"})),
+    ) as server:
+        (sandboxed.cwd / "marker").write_text("seen\n")
+        client = McpClient(sandboxed, "--agent", "--base-url", server.base_url, "--model", "scripted")
+        client.initialize()
+        listed = client.request("tools/list")["tools"]
+        assert [tool["name"] for tool in listed] == [*TOOLS, "run_task"]
+        assert client.call("run_task", goal="read the marker", readonly=True) == ("it says seen", False)
+        assert not (sandboxed.cwd / "made").exists()
+        task = json.dumps(server.requests[0].json["messages"])
+        assert "read the marker" in task
+        result = json.dumps(server.requests[1].json["messages"][-1])
+        assert "seen" in result
+        assert "refused" in result
+        assert client.call("run_task", aim="x") == ('invalid arguments: "goal" is missing', True)
+        assert client.call("run_task", goal="x", colour="red")[1] is True
+        waiting = client.begin("run_task", goal="wait")
+        wait_until(
+            lambda: any(
+                processes(docker_engine, name, "sleep 3210") for name in own_containers(docker_engine, client.pid)
+            )
+        )
+        client.notify("notifications/cancelled", {"requestId": waiting})
+        wait_until(lambda: own_containers(docker_engine, client.pid) == [])
+        assert client.end() == 0
+        server.assert_all_used()

@@ -54,6 +54,11 @@ def parser() -> CommandParser:
     )
     made.epilog = f"{made.epilog}\n\n{_ENTRY}"
     made.add_argument("--workdir", metavar="DIR", help="the folder to work in; clients often start servers elsewhere")
+    made.add_argument(
+        "--agent",
+        action="store_true",
+        help="also offer run_task, which gives a whole task to odek's own agent and model",
+    )
     made.add_settings()
     return made
 
@@ -78,7 +83,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
         for warning in validate_tool_names(settings):
             terminal.warn(warning)
-    return _serve(config, host, terminal, output, sandboxed=decision.sandboxed)
+    return _serve(config, host, terminal, output, sandboxed=decision.sandboxed, agent=parsed.agent)
 
 
 def _keep_stdout() -> int:
@@ -109,11 +114,13 @@ def _require_workspace(host: Host, *, named: bool) -> None:
         raise type(error)(error.message, hint=hint, detail=error.detail) from error
 
 
-def _serve(config: Config, host: Host, terminal: Terminal, output: int, *, sandboxed: bool) -> int:
+def _serve(config: Config, host: Host, terminal: Terminal, output: int, *, sandboxed: bool, agent: bool) -> int:
     debug = partial(terminal.note) if "ODEK_DEBUG" in host.env else lambda _: None
     woken, wake = os.pipe()
     writer = Writer(output, on_broken=lambda: os.close(wake))
-    service = LazyService(config, sandboxed=sandboxed, make_tools=lambda: _make_tools(config, host, terminal, server))
+    service = LazyService(
+        config, sandboxed=sandboxed, make_tools=lambda: _make_tools(config, host, terminal, server, agent=agent)
+    )
     server = Server(service, version=__version__, write=writer.send, log=terminal.warn, debug=debug)
     code = BROKEN_PIPE_CODE
     try:
@@ -132,7 +139,7 @@ def _serve(config: Config, host: Host, terminal: Terminal, output: int, *, sandb
     os._exit(code)  # threads that hang hold up nothing
 
 
-def _make_tools(config: Config, host: Host, terminal: Terminal, server: Server) -> Tools:
+def _make_tools(config: Config, host: Host, terminal: Terminal, server: Server, *, agent: bool) -> Tools:
     """Import and make the tools, and begin to prepare the sandbox; in a thread."""
     from odek.cli.runtime import client_runtime
     from odek.mcp_server.place import Place
@@ -140,6 +147,6 @@ def _make_tools(config: Config, host: Host, terminal: Terminal, server: Server) 
 
     runtime = client_runtime(host, terminal)
     place = Place(PROFILE, config, runtime, changed=lambda: tools.place_changed())
-    tools = Tools(place, ask=server.ask, changed=server.notify_tools_changed)
+    tools = Tools(place, agent=agent, ask=server.ask, changed=server.notify_tools_changed)
     place.prepare()
     return tools
