@@ -11,7 +11,7 @@ import hmac
 import json
 import os
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -71,10 +71,15 @@ def person_for(
     call: ToolCall, approval: Approval, place: Place, *, ask: AskClient, redact: Callable[[str], str]
 ) -> Person | None:
     """Return who decides on the operations of `call`; None where its client can ask nobody, or is not to."""
-    allowed = place.config.settings.mcp_elicitation
-    if not call.forms or not (place.decision.sandboxed if allowed is None else allowed):
+    setting = place.config.settings.mcp_elicitation
+    if not may_ask(forms=call.forms, sandboxed=place.decision.sandboxed, setting=setting):
         return None
     return ModernUser(approval, redact) if call.modern else LegacyUser(ask, redact)
+
+
+def may_ask(*, forms: bool, sandboxed: bool, setting: bool | None) -> bool:
+    """Return whether a client's user is asked; `setting` is mcp.elicitation, None where it is not set. Pure."""
+    return forms and (sandboxed if setting is None else setting)
 
 
 class LegacyUser:
@@ -157,7 +162,7 @@ class ApprovalStates:
             return Approval()
         coded, _, signature = call.state.rpartition(".")
         try:
-            body = urlsafe_b64decode(coded.encode("ascii", "replace"))
+            body = b64decode(coded.encode("ascii", "replace"), altchars=b"-_", validate=True)
         except (Base64Error, ValueError):
             body = b""
         if not body or not hmac.compare_digest(self._sign(body).encode(), signature.encode("utf-8", "replace")):

@@ -87,7 +87,7 @@ class Tools:
         facts = self._place.facts(timeout_s=_FACTS_WAIT_S)
         with self._lock:
             self._shown = block = self._environment(facts)
-        internet = facts.internet if facts else not self._place.decision.sandboxed
+        internet = (facts or self._expected()).internet if self._place.decision.sandboxed else True
         return [self._entry(name, tool, block, internet=internet) for name, tool in self._tools.items()]
 
     def place_changed(self) -> None:
