@@ -34,7 +34,7 @@ def test_a_whole_job_by_keyboard(odek: Odek, docker_engine: Engine, base_image: 
         page.key("Enter")
         page.type("Wait a little")
         page.key("Enter")
-        page.wait_for("document.querySelector('.call.running')", timeout_s=60)
+        page.wait_for("document.querySelector('.call.running .live')?.innerText.includes('begun')", timeout_s=60)
         assert "sandbox planned" not in page.text("#badge")
         assert "network none" in page.text("#badge")
         page.key(".", modifiers=CTRL, code=190)

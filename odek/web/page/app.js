@@ -2,8 +2,29 @@
 // It calls only the routes that docs/SERVE.md lists, by relative addresses, so a path prefix of a proxy works.
 
 import {
-  $, GrowingText, appendMarkdown, approvalElement, argumentsElement, bytes, copyButton, diffElement, errorOf, factsOf, h, icon,
-  isDiff, number, oneLine, partsOf, plural, ticked, resultElement, seconds, settledText, short, visible,
+  $,
+  GrowingText,
+  appendMarkdown,
+  approvalElement,
+  argumentsElement,
+  bytes,
+  copyButton,
+  diffElement,
+  errorOf,
+  factsOf,
+  h,
+  icon,
+  isDiff,
+  number,
+  oneLine,
+  partsOf,
+  plural,
+  ticked,
+  resultElement,
+  seconds,
+  settledText,
+  short,
+  visible,
 } from "./render.js";
 
 const PAGE = 100; // entries asked for at once
@@ -56,7 +77,11 @@ async function ask(method, path, body, extra = {}) {
       method,
       credentials: "same-origin",
       cache: "no-store",
-      headers: { ...headers(), ...(body === undefined || extra.raw ? {} : { "Content-Type": "application/json" }), ...extra.headers },
+      headers: {
+        ...headers(),
+        ...(body === undefined || extra.raw ? {} : { "Content-Type": "application/json" }),
+        ...extra.headers,
+      },
       body: extra.raw || (body === undefined ? undefined : JSON.stringify(body)),
     });
   } catch {
@@ -68,18 +93,31 @@ async function ask(method, path, body, extra = {}) {
   if (response.status === 401 && path !== "login" && extra.login === undefined) {
     // another tab may just have signed in: its cookie is there before its key is
     if (!extra.again) await new Promise((resolve) => setTimeout(resolve, 400));
-    if (!extra.again && used !== store.get(localStorage, KEY)) return ask(method, path, body, { ...extra, again: true });
+    if (!extra.again && used !== store.get(localStorage, KEY))
+      return ask(method, path, body, { ...extra, again: true });
     signedOut();
   }
   if (!response.ok) throw new Problem(response.status, answer.error);
   return answer;
 }
 
-const randomId = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
+const randomId = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
 
 // ---- what is known -------------------------------------------------------------------------------------------------
 
-const app = { state: null, config: null, sessions: [], next: null, damaged: [], offline: 0, ended: false, out: false, view: null, crowded: false };
+const app = {
+  state: null,
+  config: null,
+  sessions: [],
+  next: null,
+  damaged: [],
+  offline: 0,
+  ended: false,
+  out: false,
+  view: null,
+  crowded: false,
+};
 
 const sentence = (value) => (typeof value === "string" ? value : (value?.message ?? ""));
 
@@ -125,8 +163,12 @@ class CallCard {
     const [, tool, rest] = /^([\w-]+)(?:: (.*))?$/s.exec(shown) || [null, shown, ""];
     this.mark = h("span.state");
     this.facts = h("span.facts");
-    this.button = h("button", { type: "button", "aria-expanded": "false" },
-      h("span.title", { title: shown }, h("b", null, tool), rest ? h("span", null, `  ${rest}`) : null), this.facts);
+    this.button = h(
+      "button",
+      { type: "button", "aria-expanded": "false" },
+      h("span.title", { title: shown }, h("b", null, tool), rest ? h("span", null, `  ${rest}`) : null),
+      this.facts,
+    );
     this.element = h("div.call", null, this.mark, this.button);
     this.button.addEventListener("click", () => this.toggle());
     this.set(state);
@@ -135,7 +177,14 @@ class CallCard {
   set(state) {
     this.state = state;
     this.element.className = `call ${state}`;
-    const [shape, words] = { waiting: ["dash", "not finished"], asking: ["question", "asking"], running: ["wait", "running"], ok: ["check", "ok"], failed: ["cross", "failed"], done: ["dash", "done"] }[state];
+    const [shape, words] = {
+      waiting: ["dash", "not finished"],
+      asking: ["question", "asking"],
+      running: ["wait", "running"],
+      ok: ["check", "ok"],
+      failed: ["cross", "failed"],
+      done: ["dash", "done"],
+    }[state];
     this.mark.replaceChildren(icon(shape), h("span.unseen", null, words));
     this.say();
   }
@@ -156,9 +205,15 @@ class CallCard {
     if (took) this.took = took;
     const words = [
       this.state === "running" && this.clock,
-      ["asking", "waiting", "failed"].includes(this.state) && !facts.code ? h("span", null, { asking: "waits for your answer", waiting: "no result", failed: "failed" }[this.state]) : null,
+      ["asking", "waiting", "failed"].includes(this.state) && !facts.code
+        ? h("span", null, { asking: "waits for your answer", waiting: "no result", failed: "failed" }[this.state])
+        : null,
       facts.late ? h("span.warn", null, facts.late) : null,
-      facts.size ? h("span.size", null, bytes(facts.size)) : facts.lines > 1 ? h("span.size", null, plural(facts.lines, "line")) : null,
+      facts.size
+        ? h("span.size", null, bytes(facts.size))
+        : facts.lines > 1
+          ? h("span.size", null, plural(facts.lines, "line"))
+          : null,
       this.took >= 0.1 ? h("span.size", null, seconds(this.took)) : null,
       facts.code ? h("span.code-of", null, `exit ${facts.code}`) : null,
     ];
@@ -178,7 +233,11 @@ class CallCard {
     this.live?.remove();
     this.took = took;
     const code = factsOf(this.result).code;
-    this.set(failed === true || errorOf(this.result) !== null || (failed !== false && code !== null && code !== "0") ? "failed" : "ok");
+    this.set(
+      failed === true || errorOf(this.result) !== null || (failed !== false && code !== null && code !== "0")
+        ? "failed"
+        : "ok",
+    );
     if (this.open) this.fill();
   }
 
@@ -191,7 +250,12 @@ class CallCard {
 
   fill() {
     this.body?.remove();
-    this.body = h("div.body", null, argumentsElement(this.name, this.json), this.result === null ? null : resultElement(this.result));
+    this.body = h(
+      "div.body",
+      null,
+      argumentsElement(this.name, this.json),
+      this.result === null ? null : resultElement(this.result),
+    );
     this.element.append(this.body);
   }
 }
@@ -204,10 +268,23 @@ function entryElement(view, entry) {
     case "user": {
       const said = h("div.said", null, visible(TEXT_OF(entry)));
       const files = (entry.files || []).map((one) => h("span", null, `▪ ${visible(String(one.name ?? one))}`));
-      const element = h("div.user", null, h("span.prompt", { "aria-hidden": "true" }, "›"), h("span.unseen", null, "You: "), said, files.length ? h("div.attached", null, files) : null);
+      const element = h(
+        "div.user",
+        null,
+        h("span.prompt", { "aria-hidden": "true" }, "›"),
+        h("span.unseen", null, "You: "),
+        said,
+        files.length ? h("div.attached", null, files) : null,
+      );
       if (TEXT_OF(entry).length > 2500) {
         said.classList.add("long");
-        element.append(h("button.text", { type: "button", onclick: (event) => (said.classList.remove("long"), event.target.remove()) }, "Show all"));
+        element.append(
+          h(
+            "button.text",
+            { type: "button", onclick: (event) => (said.classList.remove("long"), event.target.remove()) },
+            "Show all",
+          ),
+        );
       }
       return element;
     }
@@ -242,7 +319,13 @@ function unfinished(view, id) {
   return card && card.result === null && !card.over ? card : null;
 }
 
-const answerElement = (text) => h(`div.reply${text.length > 160 ? ".long" : ""}`, null, appendMarkdown(h("div.prose"), text), copyButton(() => text, "Copy answer"));
+const answerElement = (text) =>
+  h(
+    `div.reply${text.length > 160 ? ".long" : ""}`,
+    null,
+    appendMarkdown(h("div.prose"), text),
+    copyButton(() => text, "Copy answer"),
+  );
 
 function append(view, element, n) {
   if (!element) return;
@@ -286,7 +369,9 @@ function older(view) {
 /** Draws `entries` before or after what is there and keeps what is in sight where it is. */
 function drawPage(view, entries, before) {
   log.setAttribute("aria-busy", "true");
-  const fresh = entries.map((entry) => ({ n: entry.n, element: entryElement(view, entry) })).filter((item) => item.element);
+  const fresh = entries
+    .map((entry) => ({ n: entry.n, element: entryElement(view, entry) }))
+    .filter((item) => item.element);
   const anchor = view.items[before ? 0 : view.items.length - 1]?.element;
   const was = anchor?.getBoundingClientRect().top;
   const fragment = document.createDocumentFragment();
@@ -328,15 +413,20 @@ async function loadMore(view, before) {
   }
 }
 
-scroller.addEventListener("scroll", () => {
-  const view = app.view;
-  if (atEnd()) stick = true;
-  else if (pinned >= 0 && scroller.scrollTop < pinned - 2) stick = false;
-  $("latest").hidden = stick && (!view || view.cut === null);
-  if (!view?.snapshot) return;
-  if (scroller.scrollTop < 800 && (view.first === null || view.first > 1)) loadMore(view, true);
-  else if (view.cut !== null && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 800) loadMore(view, false);
-}, { passive: true });
+scroller.addEventListener(
+  "scroll",
+  () => {
+    const view = app.view;
+    if (atEnd()) stick = true;
+    else if (pinned >= 0 && scroller.scrollTop < pinned - 2) stick = false;
+    $("latest").hidden = stick && (!view || view.cut === null);
+    if (!view?.snapshot) return;
+    if (scroller.scrollTop < 800 && (view.first === null || view.first > 1)) loadMore(view, true);
+    else if (view.cut !== null && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 800)
+      loadMore(view, false);
+  },
+  { passive: true },
+);
 
 // while much is drawn only what a person does tells that the end is no longer followed
 const letGo = () => {
@@ -408,7 +498,17 @@ function think(view, piece) {
   if (!view.thought?.element.isConnected) {
     const latest = h("span.latest-line");
     const whole = h("div.whole");
-    view.thought = { text: "", latest, whole, element: h("details.thought", { "aria-live": "off" }, h("summary", null, h("b", null, "Thinking"), latest), whole) };
+    view.thought = {
+      text: "",
+      latest,
+      whole,
+      element: h(
+        "details.thought",
+        { "aria-live": "off" },
+        h("summary", null, h("b", null, "Thinking"), latest),
+        whole,
+      ),
+    };
     thinking(view, false);
     append(view, view.thought.element);
   }
@@ -479,7 +579,14 @@ const EVENTS = {
     if (event.state === "starting") append(view, entryElement(view, { kind: "note", text: "starting a container" }));
     if (event.state === "ready") view.snapshot.container = event.facts;
     if (event.state === "closed" || event.state === "lost") view.snapshot.container = null;
-    if (event.state === "closed") append(view, entryElement(view, { kind: "note", text: `the container was closed${event.reason && event.reason !== "closed" ? `: ${event.reason}` : ""}` }));
+    if (event.state === "closed")
+      append(
+        view,
+        entryElement(view, {
+          kind: "note",
+          text: `the container was closed${event.reason && event.reason !== "closed" ? `: ${event.reason}` : ""}`,
+        }),
+      );
     view.lost = event.state === "lost" ? event.reason || "the container is gone" : "";
     view.config = null;
     showBadge();
@@ -521,15 +628,25 @@ const EVENTS = {
 function endingElement(view, { status, error, usage, seconds: took }) {
   const facts = [
     took ? seconds(took) : "",
-    usage?.input_tokens ? `${number(usage.input_tokens)} tokens in` + (usage.cached_tokens ? ` (${number(usage.cached_tokens)} cached)` : "") : "",
+    usage?.input_tokens
+      ? `${number(usage.input_tokens)} tokens in` +
+        (usage.cached_tokens ? ` (${number(usage.cached_tokens)} cached)` : "")
+      : "",
     usage?.output_tokens ? `${number(usage.output_tokens)} out` : "",
   ].filter(Boolean);
   const meta = facts.map((one) => h("span", null, one));
   if (status === "answered") return h("div.ending", null, meta);
-  const words = { cancelled: "Stopped", failed: "Failed", budget: "A limit was reached", interrupted: "Interrupted" }[status] || visible(String(status));
+  const words =
+    { cancelled: "Stopped", failed: "Failed", budget: "A limit was reached", interrupted: "Interrupted" }[status] ||
+    visible(String(status));
   if (!error || status === "cancelled") return h("div.ending", null, h("strong", null, words), meta);
-  return h("div.ending.failed", { role: "alert" }, h("p", null, h("strong", null, words), ": ", ...ticked(sentence(error))),
-    error.hint ? h("p", null, ticked(error.hint)) : null, h("p.meta", null, facts.join(" · ")));
+  return h(
+    "div.ending.failed",
+    { role: "alert" },
+    h("p", null, h("strong", null, words), ": ", ...ticked(sentence(error))),
+    error.hint ? h("p", null, ticked(error.hint)) : null,
+    h("p.meta", null, facts.join(" · ")),
+  );
 }
 
 function handle(view, kind, event) {
@@ -538,7 +655,14 @@ function handle(view, kind, event) {
   } else if (kind === "reset") openSnapshot(view);
   else if (kind === "crowded") crowd(view);
   else if (kind === "bye") ended();
-  else if (event.task && kind !== "task_started" && kind !== "task_ended" && kind !== "approval_asked" && kind !== "approval_settled") taskEvent(view, kind, event);
+  else if (
+    event.task &&
+    kind !== "task_started" &&
+    kind !== "task_ended" &&
+    kind !== "approval_asked" &&
+    kind !== "approval_settled"
+  )
+    taskEvent(view, kind, event);
   else EVENTS[kind]?.(view, event);
   if (kind !== "text" && kind !== "thinking" && kind !== "tool_output") {
     showState();
@@ -587,7 +711,12 @@ async function readStream(view, control, onLife) {
   let timer = setTimeout(stop, SILENCE_MS);
   try {
     const after = view.lastEvent ? `?after=${encodeURIComponent(view.lastEvent)}` : "";
-    const response = await fetch(`api/sessions/${view.id}/events${after}`, { headers: headers(), credentials: "same-origin", cache: "no-store", signal: inner.signal });
+    const response = await fetch(`api/sessions/${view.id}/events${after}`, {
+      headers: headers(),
+      credentials: "same-origin",
+      cache: "no-store",
+      signal: inner.signal,
+    });
     if (!response.ok) throw new Problem(response.status, (await response.json().catch(() => ({}))).error);
     connection(true);
     control.lively = true;
@@ -656,10 +785,21 @@ function addApproval(view, card) {
   const items = card.items || [];
   const classes = [...new Set(items.flatMap((item) => item.classes || []))].map(String);
   const what = oneLine(String(items[0]?.text ?? "")).slice(0, 160);
-  const line = h("div.settled.open", null, icon("question"), h("strong", null, "Asking"), h("span", null, visible(classes.join(", "))), h("span.what", null, what));
+  const line = h(
+    "div.settled.open",
+    null,
+    icon("question"),
+    h("strong", null, "Asking"),
+    h("span", null, visible(classes.join(", "))),
+    h("span.what", null, what),
+  );
   const element = approvalElement(card, async (answer, confirm) => {
     try {
-      const done = await ask("POST", `sessions/${view.id}/approvals/${encodeURIComponent(card.id)}`, { answer, digest: card.digest, ...(confirm === undefined ? {} : { confirm }) });
+      const done = await ask("POST", `sessions/${view.id}/approvals/${encodeURIComponent(card.id)}`, {
+        answer,
+        digest: card.digest,
+        ...(confirm === undefined ? {} : { confirm }),
+      });
       settleApproval(view, card.id, done.answer ?? answer, "person");
       return null;
     } catch (problem) {
@@ -671,7 +811,9 @@ function addApproval(view, card) {
     }
   });
   // the call that the question is about has begun, or is the last one without a result
-  const asking = card.from ? null : [...view.calls.values()].findLast((call) => ["running", "waiting"].includes(call.state));
+  const asking = card.from
+    ? null
+    : [...view.calls.values()].findLast((call) => ["running", "waiting"].includes(call.state));
   if (asking && view.turn) {
     asking.set("asking");
     if (items.length === 1) line.lastChild.remove(); // the call says it already
@@ -682,7 +824,8 @@ function addApproval(view, card) {
   $("dock").append(element);
   showDock(view);
   view.state = "asking";
-  $("assertive").textContent = `Approval needed: ${classes.join(", ")}, on ${card.host ? "this host, without a sandbox" : card.place}. ${items.length > 1 ? `${items.length} operations.` : ""}`;
+  $("assertive").textContent =
+    `Approval needed: ${classes.join(", ")}, on ${card.host ? "this host, without a sandbox" : card.place}. ${items.length > 1 ? `${items.length} operations.` : ""}`;
   notifyOf(`asks: ${classes.join(", ")}`);
 }
 
@@ -695,7 +838,11 @@ function settleApproval(view, id, answer, how) {
   const words = answer ? settledText(answer, how) : "no longer open";
   const refused = ["deny", "none", undefined].includes(answer);
   known.line.classList.remove("open");
-  known.line.replaceChildren(icon(refused ? "cross" : "check"), h("strong", null, words[0].toUpperCase() + words.slice(1)), ...[...known.line.children].slice(2));
+  known.line.replaceChildren(
+    icon(refused ? "cross" : "check"),
+    h("strong", null, words[0].toUpperCase() + words.slice(1)),
+    ...[...known.line.children].slice(2),
+  );
   if (known.asking?.state === "asking") {
     if (known.asking.began) known.asking.set("running");
     else known.asking.run();
@@ -720,7 +867,12 @@ const WRITERS = new Set(["patch", "write_file", "batch_patch"]);
 
 function noteWrite(view, card) {
   if (!WRITERS.has(card.name) || card.result === null || errorOf(card.result) !== null) return;
-  view.writes.set(card.id + card.json, { n: card.n ?? Infinity, name: card.name, json: card.json, result: card.result });
+  view.writes.set(card.id + card.json, {
+    n: card.n ?? Infinity,
+    name: card.name,
+    json: card.json,
+    result: card.result,
+  });
 }
 
 /** Returns path → the changes to it in order, each with its diff, from the calls that were seen. */
@@ -737,7 +889,9 @@ function changesOf(view) {
     const diff = partsOf(result).find((part) => part.source !== undefined)?.text || "";
     if (name === "write_file") add(String(values.path ?? "?"), { whole: true, text: String(values.content ?? "") });
     else if (name === "patch") add(String(values.path ?? "?"), { text: diff });
-    else for (const part of diff.split(/^== /m).slice(1)) add(part.split("\n", 1)[0], { text: part.slice(part.indexOf("\n") + 1) });
+    else
+      for (const part of diff.split(/^== /m).slice(1))
+        add(part.split("\n", 1)[0], { text: part.slice(part.indexOf("\n") + 1) });
   }
   return files;
 }
@@ -748,13 +902,37 @@ const countSigns = (text, sign) => text.split("\n").filter((line) => line.starts
 function changeElement([path, changes]) {
   const diffs = changes.filter((one) => !one.whole);
   const sum = (sign) => diffs.reduce((total, one) => total + countSigns(one.text, sign), 0);
-  const facts = [changes.some((one) => one.whole) ? "written whole" : "", diffs.length ? `+${sum("+")} −${sum("-")}` : ""].filter(Boolean).join(", ");
+  const facts = [
+    changes.some((one) => one.whole) ? "written whole" : "",
+    diffs.length ? `+${sum("+")} −${sum("-")}` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
   const details = h("details.file-change", null, h("summary", null, oneLine(path), " ", h("span.sum", null, facts)));
   details.addEventListener("toggle", () => {
     if (details.childElementCount > 1) return;
     for (const { whole, text } of changes) {
-      details.append(h("figure.code", null, h("figcaption", null, h("span", null, whole ? "whole file" : "diff"), copyButton(() => text, "Copy diff")),
-        whole ? diffElement(`@@ -0,0 +1,${plainLines(text).length} @@\n${plainLines(text).map((line) => `+${line}`).join("\n")}`) : isDiff(text) ? diffElement(text) : h("pre", { tabindex: "0" }, visible(text))));
+      details.append(
+        h(
+          "figure.code",
+          null,
+          h(
+            "figcaption",
+            null,
+            h("span", null, whole ? "whole file" : "diff"),
+            copyButton(() => text, "Copy diff"),
+          ),
+          whole
+            ? diffElement(
+                `@@ -0,0 +1,${plainLines(text).length} @@\n${plainLines(text)
+                  .map((line) => `+${line}`)
+                  .join("\n")}`,
+              )
+            : isDiff(text)
+              ? diffElement(text)
+              : h("pre", { tabindex: "0" }, visible(text)),
+        ),
+      );
     }
   });
   return details;
@@ -771,7 +949,8 @@ async function scanEarlier(view) {
   }
   for (const [name, call] of calls) {
     const result = calls.get(`${call.id} result`);
-    if (name.endsWith(" call") && result) noteWrite(view, { id: call.id, name: call.name, n: call.n, json: call.arguments, result: TEXT_OF(result) });
+    if (name.endsWith(" call") && result)
+      noteWrite(view, { id: call.id, name: call.name, n: call.n, json: call.arguments, result: TEXT_OF(result) });
   }
   view.scanned = true;
 }
@@ -790,7 +969,10 @@ const factsInForce = () => {
   return planned ? { ...(planned.sandbox || planned), planned: true } : null;
 };
 
-const onHost = () => (app.view?.snapshot ? app.view.snapshot.sandbox === false : app.state?.sandbox === false || app.config?.planned?.enabled === false);
+const onHost = () =>
+  app.view?.snapshot
+    ? app.view.snapshot.sandbox === false
+    : app.state?.sandbox === false || app.config?.planned?.enabled === false;
 
 const networkWords = (facts) => {
   const names = (facts.networks || []).map((one) => visible(String(one.name ?? one)));
@@ -800,7 +982,14 @@ const networkWords = (facts) => {
 function badgeSegments(facts) {
   if (onHost()) return { kind: "host", segments: [["", [icon("host"), "commands run ON THIS HOST"]]] };
   if (app.view?.lost) return { kind: "lost", segments: [["", [icon("box"), "sandbox lost"]]] };
-  if (app.view?.snapshot?.writable?.ok === false && !app.view.snapshot.container) return { kind: "planned", segments: [["", [icon("box"), "sandbox"]], ["", ["not running here"]]] };
+  if (app.view?.snapshot?.writable?.ok === false && !app.view.snapshot.container)
+    return {
+      kind: "planned",
+      segments: [
+        ["", [icon("box"), "sandbox"]],
+        ["", ["not running here"]],
+      ],
+    };
   if (!facts) return { kind: "planned", segments: [["", [icon("box"), "sandbox"]]] };
   return {
     kind: `${facts.internet ? "warn" : ""}${facts.planned ? " planned" : ""}`,
@@ -835,14 +1024,25 @@ function showMeters(view, context) {
   const bar = h("i");
   bar.style.width = `${Math.round(share * 100)}%`;
   $("window").hidden = !known?.tokens;
-  if (known?.window) $("window").replaceChildren(h("span.bar", { "aria-hidden": "true" }, bar), `${short(known.tokens)} of ${short(known.window)}`);
+  if (known?.window)
+    $("window").replaceChildren(
+      h("span.bar", { "aria-hidden": "true" }, bar),
+      `${short(known.tokens)} of ${short(known.window)}`,
+    );
   else if (known?.tokens) $("window").replaceChildren(`${short(known.tokens)} tokens`);
   $("window").title = "What the conversation takes of the model's context window";
   $("window").classList.toggle("full", share > 0.85);
 }
 
 function banner(kind, title, text, hint, button) {
-  return h(`div.banner.${kind}`, { role: kind === "bad" ? "alert" : "status" }, h("strong", null, title), text ? h("span", null, ticked(text)) : null, hint ? h("span.hint-text", null, ticked(hint)) : null, button);
+  return h(
+    `div.banner.${kind}`,
+    { role: kind === "bad" ? "alert" : "status" },
+    h("strong", null, title),
+    text ? h("span", null, ticked(text)) : null,
+    hint ? h("span.hint-text", null, ticked(hint)) : null,
+    button,
+  );
 }
 
 const plainButton = (label, act, kind = "") => h(`button.plain${kind}`, { type: "button", onclick: act }, label);
@@ -851,20 +1051,46 @@ let bannerKey = "";
 function showBanners() {
   const view = app.view;
   const list = [];
-  if (app.offline) list.push(["bad", "No connection", "odek serve does not answer; it is asked again by itself.", "What you type here is kept.", ["Try now", () => wake()]]);
+  if (app.offline)
+    list.push([
+      "bad",
+      "No connection",
+      "odek serve does not answer; it is asked again by itself.",
+      "What you type here is kept.",
+      ["Try now", () => wake()],
+    ]);
   const refusal = app.state?.refusal;
   if (refusal) list.push(["warn", "New sandboxes are refused", sentence(refusal), refusal.hint || ""]);
   const writable = view?.snapshot?.writable;
   if (writable && writable.ok === false) {
-    const title = { in_use: "In use elsewhere", elsewhere: "Session of another folder", damaged: "Damaged", begun_on_host: "Begun on the host", begun_in_sandbox: "Begun in a sandbox" }[writable.code] || "Read-only";
+    const title =
+      {
+        in_use: "In use elsewhere",
+        elsewhere: "Session of another folder",
+        damaged: "Damaged",
+        begun_on_host: "Begun on the host",
+        begun_in_sandbox: "Begun in a sandbox",
+      }[writable.code] || "Read-only";
     list.push(["warn", title, writable.message || "", writable.hint || "", ["Look again", () => openSnapshot(view)]]);
   }
-  if (view?.lost) list.push(["bad", "The sandbox is lost", view.lost, "What was in it is gone; the folder and the conversation are not.", ["New container", () => sandboxAction("restart")]]);
-  if (app.crowded) list.push(["plain", "Many tabs are open", "this one looks every 2 s instead of following live.", ""]);
+  if (view?.lost)
+    list.push([
+      "bad",
+      "The sandbox is lost",
+      view.lost,
+      "What was in it is gone; the folder and the conversation are not.",
+      ["New container", () => sandboxAction("restart")],
+    ]);
+  if (app.crowded)
+    list.push(["plain", "Many tabs are open", "this one looks every 2 s instead of following live.", ""]);
   const key = JSON.stringify(list);
   if (key === bannerKey) return;
   bannerKey = key;
-  $("banners").replaceChildren(...list.map(([kind, title, text, hint, button]) => banner(kind, title, text, hint, button && plainButton(...button))));
+  $("banners").replaceChildren(
+    ...list.map(([kind, title, text, hint, button]) =>
+      banner(kind, title, text, hint, button && plainButton(...button)),
+    ),
+  );
 }
 
 /** Shows what the state of the session means in header, composer, title and favicon. */
@@ -874,15 +1100,36 @@ function showState() {
   const writable = view?.snapshot?.writable;
   const asking = view && [...view.cards.values()].some((one) => !one.settled);
   $("stop").hidden = !working;
-  document.body.dataset.view = view ? (view.snapshot ? (asking ? "asking" : working ? "working" : "idle") : "loading") : "new";
+  document.body.dataset.view = view
+    ? view.snapshot
+      ? asking
+        ? "asking"
+        : working
+          ? "working"
+          : "idle"
+      : "loading"
+    : "new";
   const blocked = (writable && writable.ok === false) || app.out || view?.broken;
   $("text").disabled = Boolean(blocked);
-  $("text").placeholder = blocked ? "This session cannot be continued here" : working ? "Say what comes next" : view ? "Reply, or give the next task" : "Describe a task";
+  $("text").placeholder = blocked
+    ? "This session cannot be continued here"
+    : working
+      ? "Say what comes next"
+      : view
+        ? "Reply, or give the next task"
+        : "Describe a task";
   $("send").disabled = Boolean(blocked) || sending || (!$("text").value.trim() && !files.some((one) => one.id));
   $("send").setAttribute("aria-label", working ? "Send after this turn" : "Send");
   const others = (app.state?.sessions || []).filter((one) => one.id !== view?.id);
-  const any = asking || others.some((one) => one.state === "asking") ? "asking" : working || others.some((one) => one.state === "working") ? "working" : "";
-  const title = view ? view.snapshot?.title || app.sessions.find((one) => encodeURIComponent(one.id) === view.id)?.title : "New session";
+  const any =
+    asking || others.some((one) => one.state === "asking")
+      ? "asking"
+      : working || others.some((one) => one.state === "working")
+        ? "working"
+        : "";
+  const title = view
+    ? view.snapshot?.title || app.sessions.find((one) => encodeURIComponent(one.id) === view.id)?.title
+    : "New session";
   $("title").textContent = visible(title || (view ? "…" : "odek"));
   document.title = `${{ asking: "(?) ", working: "● " }[any] || ""}${title ? `${visible(title)} · ` : ""}odek`;
   const href = `icon.svg${any ? `#${any}` : ""}`;
@@ -908,7 +1155,15 @@ const report = (problem, where = $("hint")) => {
 const ago = (text) => {
   const past = (Date.now() - Date.parse(text)) / 1000;
   if (!(past >= 0)) return "";
-  return past < 60 ? "now" : past < 3600 ? `${Math.floor(past / 60)} min` : past < 86400 ? `${Math.floor(past / 3600)} h` : past < 30 * 86400 ? `${Math.floor(past / 86400)} d` : text.slice(0, 10);
+  return past < 60
+    ? "now"
+    : past < 3600
+      ? `${Math.floor(past / 60)} min`
+      : past < 86400
+        ? `${Math.floor(past / 3600)} h`
+        : past < 30 * 86400
+          ? `${Math.floor(past / 86400)} d`
+          : text.slice(0, 10);
 };
 
 async function refreshList(more = false) {
@@ -928,23 +1183,66 @@ async function refreshList(more = false) {
 let listKey = "";
 function showList() {
   const live = new Map((app.state?.sessions || []).map((one) => [one.id, one.state]));
-  if (app.view?.snapshot) live.set(app.view.id, app.view.cards.size && !$("dock").hidden ? "asking" : app.view.working ? "working" : app.view.lost ? "lost" : app.view.snapshot.container ? "idle" : "");
-  const key = JSON.stringify([app.sessions, app.damaged, app.next, [...live], app.view?.id, Math.floor(Date.now() / 60000)]);
+  if (app.view?.snapshot)
+    live.set(
+      app.view.id,
+      app.view.cards.size && !$("dock").hidden
+        ? "asking"
+        : app.view.working
+          ? "working"
+          : app.view.lost
+            ? "lost"
+            : app.view.snapshot.container
+              ? "idle"
+              : "",
+    );
+  const key = JSON.stringify([
+    app.sessions,
+    app.damaged,
+    app.next,
+    [...live],
+    app.view?.id,
+    Math.floor(Date.now() / 60000),
+  ]);
   if (key === listKey) return;
   listKey = key;
   const focused = document.activeElement?.closest?.("#list a")?.getAttribute("href");
   const rows = app.sessions.map((one) => {
     const state = live.get(one.id) || one.state || "";
     const foreign = one.cwd && app.state?.folder && one.cwd !== app.state.folder;
-    return h("li", null,
-      h("a", { href: `#/s/${encodeURIComponent(one.id)}`, "aria-current": one.id === app.view?.id ? "page" : null },
+    return h(
+      "li",
+      null,
+      h(
+        "a",
+        { href: `#/s/${encodeURIComponent(one.id)}`, "aria-current": one.id === app.view?.id ? "page" : null },
         h("span", { class: `dot ${state}` }, h("span.unseen", null, state && state !== "closed" ? `${state}: ` : "")),
-        h("span.name", null, visible(one.title || one.id)), h("time", { datetime: one.updated_at || "" }, ago(one.updated_at || "")),
-        foreign ? h("span.sub", { title: one.cwd }, visible(one.cwd)) : state === "asking" ? h("span.sub.warn", null, "waits for your answer") : null));
+        h("span.name", null, visible(one.title || one.id)),
+        h("time", { datetime: one.updated_at || "" }, ago(one.updated_at || "")),
+        foreign
+          ? h("span.sub", { title: one.cwd }, visible(one.cwd))
+          : state === "asking"
+            ? h("span.sub.warn", null, "waits for your answer")
+            : null,
+      ),
+    );
   });
-  for (const one of app.damaged) rows.push(h("li.damaged", null, h("span"), h("span.name", null, visible(one.id || "")), h("span"), h("span.sub", null, `damaged: ${visible(one.message || one.reason || "")}`)));
+  for (const one of app.damaged)
+    rows.push(
+      h(
+        "li.damaged",
+        null,
+        h("span"),
+        h("span.name", null, visible(one.id || "")),
+        h("span"),
+        h("span.sub", null, `damaged: ${visible(one.message || one.reason || "")}`),
+      ),
+    );
   if (!rows.length) rows.push(h("li.none", null, $("filter").value ? "No session matches" : "No sessions yet"));
-  if (app.next) rows.push(h("li", null, h("button.text.more", { type: "button", onclick: () => refreshList(true) }, "Older sessions")));
+  if (app.next)
+    rows.push(
+      h("li", null, h("button.text.more", { type: "button", onclick: () => refreshList(true) }, "Older sessions")),
+    );
   $("list").replaceChildren(...rows);
   if (focused) [...$("list").querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus();
 }
@@ -973,7 +1271,9 @@ async function refreshState() {
     const now = app.state.sessions?.find((one) => one.id === view.id)?.state || "idle";
     if (now !== before.get(view.id) || now === "working") await openSnapshot(view, { stream: false });
   }
-  for (const one of app.state.sessions || []) if (one.id !== view?.id && one.state === "asking" && before.get(one.id) !== "asking" && before.size) notifyOf("asks in another session");
+  for (const one of app.state.sessions || [])
+    if (one.id !== view?.id && one.state === "asking" && before.get(one.id) !== "asking" && before.size)
+      notifyOf("asks in another session");
   showBadge();
   showBanners();
   showState();
@@ -990,12 +1290,34 @@ async function openSnapshot(view, { stream = true } = {}) {
     if (problem.status === 0) return void setTimeout(() => current(view) && !view.snapshot && openSnapshot(view), 2000);
     view.broken = true;
     showState();
-    log.replaceChildren(h("div.ending.failed", { role: "alert" }, h("p", null, h("strong", null, problem.code === "damaged" ? "This session is damaged" : "This session cannot be shown"), ": ", ...ticked(problem.message)), problem.hint ? h("p", null, ticked(problem.hint)) : null));
+    log.replaceChildren(
+      h(
+        "div.ending.failed",
+        { role: "alert" },
+        h(
+          "p",
+          null,
+          h("strong", null, problem.code === "damaged" ? "This session is damaged" : "This session cannot be shown"),
+          ": ",
+          ...ticked(problem.message),
+        ),
+        problem.hint ? h("p", null, ticked(problem.hint)) : null,
+      ),
+    );
     return;
   }
   if (!current(view)) return;
   const place = stick ? null : scroller.scrollTop;
-  Object.assign(view, { snapshot, items: [], calls: new Map(), cards: new Map(), cut: null, lastEvent: snapshot.last_event || "", turn: null, state: snapshot.state || "idle" });
+  Object.assign(view, {
+    snapshot,
+    items: [],
+    calls: new Map(),
+    cards: new Map(),
+    cut: null,
+    lastEvent: snapshot.last_event || "",
+    turn: null,
+    state: snapshot.state || "idle",
+  });
   view.lost = snapshot.state === "lost" ? "the container has ended" : "";
   dropText(view);
   $("dock").replaceChildren();
@@ -1048,7 +1370,9 @@ function route() {
   loadDraft();
   $("intro").hidden = Boolean(id);
   if (id) {
-    log.append(h("div.skeleton", { role: "status", "aria-label": "Loading" }, ...Array.from({ length: 7 }, () => h("i"))));
+    log.append(
+      h("div.skeleton", { role: "status", "aria-label": "Loading" }, ...Array.from({ length: 7 }, () => h("i"))),
+    );
     openSnapshot(app.view);
   } else {
     showIntro();
@@ -1067,16 +1391,50 @@ const showTasksLabel = () => ($("tab-agents").textContent = "Sub-agents");
 function showIntro() {
   const facts = factsInForce();
   const fact = (name, ...value) => h("div.fact", null, h("dt", null, name), h("dd", null, ...value));
-  const examples = ["Run the tests, find out why the failing ones fail, and fix them", "Explain how this project is built, with the files that matter", "Find dead code in this folder and list it, change nothing"];
+  const examples = [
+    "Run the tests, find out why the failing ones fail, and fix them",
+    "Explain how this project is built, with the files that matter",
+    "Find dead code in this folder and list it, change nothing",
+  ];
   $("intro").replaceChildren(
     h("h2", null, "What should be done here?"),
-    h("p.lead", null, "odek is an agent that works on this folder: it reads and edits files and runs commands. ", onHost() ? "Commands run on this host, without a sandbox." : "Each session gets a container of its own with its first message; commands run there and not on this machine."),
-    h("dl.plate", null,
+    h(
+      "p.lead",
+      null,
+      "odek is an agent that works on this folder: it reads and edits files and runs commands. ",
+      onHost()
+        ? "Commands run on this host, without a sandbox."
+        : "Each session gets a container of its own with its first message; commands run there and not on this machine.",
+    ),
+    h(
+      "dl.plate",
+      null,
       fact("folder", h("code", null, visible(app.state?.folder || "…"))),
-      fact("commands run", onHost() ? h("strong.danger", null, "ON THIS HOST, without a sandbox") : facts ? `in a sandbox, ${networkWords(facts)}${facts.internet ? ", the internet can be reached" : ", no internet"}` : "in a sandbox"),
-      app.config?.model ? fact("model", h("code", null, visible(String(app.config.model)))) : null),
+      fact(
+        "commands run",
+        onHost()
+          ? h("strong.danger", null, "ON THIS HOST, without a sandbox")
+          : facts
+            ? `in a sandbox, ${networkWords(facts)}${facts.internet ? ", the internet can be reached" : ", no internet"}`
+            : "in a sandbox",
+      ),
+      app.config?.model ? fact("model", h("code", null, visible(String(app.config.model)))) : null,
+    ),
     h("h3", null, "For example"),
-    ...examples.map((text) => h("button.example", { type: "button", onclick: () => { $("text").value = text; typed(); $("text").focus(); } }, text)),
+    ...examples.map((text) =>
+      h(
+        "button.example",
+        {
+          type: "button",
+          onclick: () => {
+            $("text").value = text;
+            typed();
+            $("text").focus();
+          },
+        },
+        text,
+      ),
+    ),
   );
 }
 
@@ -1115,45 +1473,158 @@ async function learnSettings(view) {
   if (!$("details").hidden) showPane();
 }
 
-const row = (name, value, source) => (value === null || value === undefined || value === "" ? null : h("div.fact", null, h("dt", null, name), h("dd", null, source ? h("span.source", null, source) : null, value)));
-const words = (value) => (value === null || value === undefined ? null : Array.isArray(value) ? value.map(words).join(", ") || "none" : typeof value === "object" ? visible(JSON.stringify(value)) : visible(String(value)));
+const row = (name, value, source) =>
+  value === null || value === undefined || value === ""
+    ? null
+    : h("div.fact", null, h("dt", null, name), h("dd", null, source ? h("span.source", null, source) : null, value));
+const words = (value) =>
+  value === null || value === undefined
+    ? null
+    : Array.isArray(value)
+      ? value.map(words).join(", ") || "none"
+      : typeof value === "object"
+        ? visible(JSON.stringify(value))
+        : visible(String(value));
 
 function showSandbox(view) {
   const facts = factsInForce() || {};
   const config = view?.config || app.config?.planned || {};
   const source = (key) => config.source?.[key] || app.config?.source?.[key] || "";
-  const networks = (facts.networks || []).map((one) => h("div", null, visible(String(one.name ?? one)), one.internal ? " (internal)" : "", one.id ? ` ${String(one.id).slice(0, 12)}` : "", one.project ? `, project ${visible(one.project)}` : ""));
-  const children = [h("h2", null, onHost() ? "Where commands run" : facts.planned ? "Sandbox, planned" : "Sandbox, in force")];
-  if (onHost()) children.push(h("p.danger", null, "Commands run ON THIS HOST, without a sandbox."), row("reason", words(config.sandbox?.reason)));
+  const networks = (facts.networks || []).map((one) =>
+    h(
+      "div",
+      null,
+      visible(String(one.name ?? one)),
+      one.internal ? " (internal)" : "",
+      one.id ? ` ${String(one.id).slice(0, 12)}` : "",
+      one.project ? `, project ${visible(one.project)}` : "",
+    ),
+  );
+  const children = [
+    h("h2", null, onHost() ? "Where commands run" : facts.planned ? "Sandbox, planned" : "Sandbox, in force"),
+  ];
+  if (onHost())
+    children.push(
+      h("p.danger", null, "Commands run ON THIS HOST, without a sandbox."),
+      row("reason", words(config.sandbox?.reason)),
+    );
   else
-    children.push(h("dl", null,
-      row("container", words(facts.container)), row("image", words(facts.image), source("sandbox_image")), row("image ID", words(facts.image_id)?.replace(/^sha256:/, "").slice(0, 20)),
-      row("network", words(facts.network), source("sandbox_network")), row("internet", facts.internet === undefined ? null : facts.internet ? h("span.warn", null, "can be reached") : "cannot be reached"),
-      networks.length ? row("attached", networks, source("sandbox_networks")) : null, row("services", facts.services?.length ? words(facts.services) : null),
-      row("processes", facts.pids_limit && `at most ${facts.pids_limit}`, source("sandbox_pids_limit")), row("memory", words(facts.memory), source("sandbox_memory")), row("CPUs", words(facts.cpus), source("sandbox_cpus")),
-      row("user", words(facts.user), source("sandbox_user")), row("folder", facts.readonly === undefined ? null : facts.readonly ? "read-only" : "read and write", source("sandbox_readonly")),
-      row("volumes", facts.volumes?.length ? words(facts.volumes) : null), row("variables", facts.env_keys?.length ? words(facts.env_keys) : null)));
+    children.push(
+      h(
+        "dl",
+        null,
+        row("container", words(facts.container)),
+        row("image", words(facts.image), source("sandbox_image")),
+        row(
+          "image ID",
+          words(facts.image_id)
+            ?.replace(/^sha256:/, "")
+            .slice(0, 20),
+        ),
+        row("network", words(facts.network), source("sandbox_network")),
+        row(
+          "internet",
+          facts.internet === undefined
+            ? null
+            : facts.internet
+              ? h("span.warn", null, "can be reached")
+              : "cannot be reached",
+        ),
+        networks.length ? row("attached", networks, source("sandbox_networks")) : null,
+        row("services", facts.services?.length ? words(facts.services) : null),
+        row("processes", facts.pids_limit && `at most ${facts.pids_limit}`, source("sandbox_pids_limit")),
+        row("memory", words(facts.memory), source("sandbox_memory")),
+        row("CPUs", words(facts.cpus), source("sandbox_cpus")),
+        row("user", words(facts.user), source("sandbox_user")),
+        row(
+          "folder",
+          facts.readonly === undefined ? null : facts.readonly ? "read-only" : "read and write",
+          source("sandbox_readonly"),
+        ),
+        row("volumes", facts.volumes?.length ? words(facts.volumes) : null),
+        row("variables", facts.env_keys?.length ? words(facts.env_keys) : null),
+      ),
+    );
   if (view?.snapshot) {
     const { snapshot } = view;
     const usage = snapshot.usage || {};
     children.push(
       h("h2", null, "Session"),
-      h("dl", null, row("id", visible(String(snapshot.id || view.id))), row("begun", words(snapshot.created_at)?.replace("T", " ").slice(0, 16)), row("turns", words(snapshot.turns)),
-        usage.input_tokens === undefined ? null : row("tokens in", `${number(usage.input_tokens)} (${number(usage.cached_tokens || 0)} cached)`), usage.output_tokens === undefined ? null : row("tokens out", number(usage.output_tokens))));
+      h(
+        "dl",
+        null,
+        row("id", visible(String(snapshot.id || view.id))),
+        row("begun", words(snapshot.created_at)?.replace("T", " ").slice(0, 16)),
+        row("turns", words(snapshot.turns)),
+        usage.input_tokens === undefined
+          ? null
+          : row("tokens in", `${number(usage.input_tokens)} (${number(usage.cached_tokens || 0)} cached)`),
+        usage.output_tokens === undefined ? null : row("tokens out", number(usage.output_tokens)),
+      ),
+    );
     if (snapshot.writable?.ok !== false) children.push(...sessionActions(view));
   }
-  const named = [["model", config.model ?? app.config?.model], ["base URL", config.base_url], ["iterations", config.max_iterations], ["approval", config.interaction_mode]];
-  children.push(h("h2", null, "Settings in force"), h("dl", null, named.map(([name, value]) => row(name, words(value), source({ "base URL": "base_url", iterations: "max_iterations", approval: "interaction_mode" }[name] || name)))));
+  const named = [
+    ["model", config.model ?? app.config?.model],
+    ["base URL", config.base_url],
+    ["iterations", config.max_iterations],
+    ["approval", config.interaction_mode],
+  ];
+  children.push(
+    h("h2", null, "Settings in force"),
+    h(
+      "dl",
+      null,
+      named.map(([name, value]) =>
+        row(
+          name,
+          words(value),
+          source({ "base URL": "base_url", iterations: "max_iterations", approval: "interaction_mode" }[name] || name),
+        ),
+      ),
+    ),
+  );
   const servers = config.mcp_servers || app.config?.mcp_servers || [];
-  if (servers.length) children.push(h("h2", null, "MCP servers"), h("dl", null, servers.map((one) => row(visible(String(one.name)), `${words(one.state) || ""}, runs in the ${words(one.runs)}`))));
+  if (servers.length)
+    children.push(
+      h("h2", null, "MCP servers"),
+      h(
+        "dl",
+        null,
+        servers.map((one) =>
+          row(visible(String(one.name)), `${words(one.state) || ""}, runs in the ${words(one.runs)}`),
+        ),
+      ),
+    );
   $("pane").replaceChildren(...children.filter(Boolean));
 }
 
 function sessionActions(view) {
   const id = String(view.snapshot.id || view.id);
   const command = `odek continue --id ${id}`;
-  const model = h("input", { type: "text", value: visible(String(view.snapshot.model || app.config?.model || "")), "aria-label": "Model for the next turns", autocomplete: "off", spellcheck: "false" });
-  const form = h("form.model-form", { onsubmit: (event) => { event.preventDefault(); act(async () => { await ask("POST", `sessions/${view.id}/model`, { model: model.value.trim() }); view.snapshot.model = model.value.trim(); view.config = null; showMeters(view); }); } }, model, h("button.plain", { type: "submit" }, "Use"));
+  const model = h("input", {
+    type: "text",
+    value: visible(String(view.snapshot.model || app.config?.model || "")),
+    "aria-label": "Model for the next turns",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const form = h(
+    "form.model-form",
+    {
+      onsubmit: (event) => {
+        event.preventDefault();
+        act(async () => {
+          await ask("POST", `sessions/${view.id}/model`, { model: model.value.trim() });
+          view.snapshot.model = model.value.trim();
+          view.config = null;
+          showMeters(view);
+        });
+      },
+    },
+    model,
+    h("button.plain", { type: "submit" }, "Use"),
+  );
   const result = h("p.explain", { role: "status" });
   const act = async (work) => {
     try {
@@ -1166,25 +1637,53 @@ function sessionActions(view) {
     }
   };
   const sure = (label, question, work) => {
-    const button = plainButton(label, () => {
-      if (button.textContent === label) {
-        button.textContent = question;
-        setTimeout(() => (button.textContent = label), 4000);
-      } else act(work);
-    }, ".danger");
+    const button = plainButton(
+      label,
+      () => {
+        if (button.textContent === label) {
+          button.textContent = question;
+          setTimeout(() => (button.textContent = label), 4000);
+        } else act(work);
+      },
+      ".danger",
+    );
     return button;
   };
   return [
-    h("h2", null, "Model"), form,
+    h("h2", null, "Model"),
+    form,
     h("h2", null, "Go on in the terminal"),
     h("p.explain", null, "Close the session here first; then the terminal can take it."),
-    h("div.command.fact", null, h("code", null, command), copyButton(() => command, "Copy command")),
-    h("div.actions", null,
+    h(
+      "div.command.fact",
+      null,
+      h("code", null, command),
+      copyButton(() => command, "Copy command"),
+    ),
+    h(
+      "div.actions",
+      null,
       view.snapshot.container ? plainButton("Close session", () => act(() => sandboxAction("close"))) : null,
       view.snapshot.container ? plainButton("New container", () => act(() => sandboxAction("restart"))) : null,
-      plainButton("Undo last turn", () => act(async () => { await ask("POST", `sessions/${view.id}/undo`, {}); await openSnapshot(view); })),
-      sure("Delete", "Delete for good?", async () => { await ask("DELETE", `sessions/${view.id}`); location.hash = "#/"; refreshList(); })),
-    view.snapshot.container ? h("p.explain", null, "Closing removes the container with everything in it outside the folder, a server that still runs in the background included.") : null,
+      plainButton("Undo last turn", () =>
+        act(async () => {
+          await ask("POST", `sessions/${view.id}/undo`, {});
+          await openSnapshot(view);
+        }),
+      ),
+      sure("Delete", "Delete for good?", async () => {
+        await ask("DELETE", `sessions/${view.id}`);
+        location.hash = "#/";
+        refreshList();
+      }),
+    ),
+    view.snapshot.container
+      ? h(
+          "p.explain",
+          null,
+          "Closing removes the container with everything in it outside the folder, a server that still runs in the background included.",
+        )
+      : null,
     result,
   ];
 }
@@ -1195,30 +1694,65 @@ async function showChanges(view) {
   const target = $("pane");
   const files = view ? changesOf(view) : new Map();
   target.replaceChildren(
-    h("p.explain", null, "Files that odek's tools wrote in this session, oldest change first. Commands may have changed more."),
+    h(
+      "p.explain",
+      null,
+      "Files that odek's tools wrote in this session, oldest change first. Commands may have changed more.",
+    ),
     ...[...files].map(changeElement),
     ...(files.size ? [] : [h("p.explain", null, "No file was written by a tool.")]),
-    ...(view && !view.scanned && (view.first === null || view.first > 1) ? [plainButton("Look through earlier entries", async () => { await scanEarlier(view).catch(report); if (current(view)) showChanges(view); })] : []),
+    ...(view && !view.scanned && (view.first === null || view.first > 1)
+      ? [
+          plainButton("Look through earlier entries", async () => {
+            await scanEarlier(view).catch(report);
+            if (current(view)) showChanges(view);
+          }),
+        ]
+      : []),
   );
 }
 
 function showAgents(view) {
   const tasks = [...(view?.tasks.values() || [])];
   $("pane").replaceChildren(
-    ...tasks.map((task, index) => h("div.task-item", null,
-      h("p", null, h("strong", null, `${index + 1}${task.of ? ` of ${task.of}` : ""} · ${visible(String(task.status))}`), task.seconds ? ` · ${seconds(task.seconds)}` : "", task.usage ? ` · ${number(task.usage.output_tokens ?? 0)} tokens out` : ""),
-      h("p", null, visible(String(task.goal || ""))), task.latest ? h("p.mono", null, visible(String(task.latest))) : null, task.files?.length ? h("p", null, `wrote ${task.files.map((one) => visible(String(one))).join(", ")}`) : null,
-      task.status === "working" ? plainButton("Stop this one", () => ask("POST", `sessions/${view.id}/tasks/${encodeURIComponent(task.task)}/cancel`, {}).catch(report)) : null)),
+    ...tasks.map((task, index) =>
+      h(
+        "div.task-item",
+        null,
+        h(
+          "p",
+          null,
+          h("strong", null, `${index + 1}${task.of ? ` of ${task.of}` : ""} · ${visible(String(task.status))}`),
+          task.seconds ? ` · ${seconds(task.seconds)}` : "",
+          task.usage ? ` · ${number(task.usage.output_tokens ?? 0)} tokens out` : "",
+        ),
+        h("p", null, visible(String(task.goal || ""))),
+        task.latest ? h("p.mono", null, visible(String(task.latest))) : null,
+        task.files?.length ? h("p", null, `wrote ${task.files.map((one) => visible(String(one))).join(", ")}`) : null,
+        task.status === "working"
+          ? plainButton("Stop this one", () =>
+              ask("POST", `sessions/${view.id}/tasks/${encodeURIComponent(task.task)}/cancel`, {}).catch(report),
+            )
+          : null,
+      ),
+    ),
     ...(tasks.length ? [] : [h("p.explain", null, "No sub-agents in this session since the page was opened.")]),
   );
 }
 
 // ---- sheets, keys, help --------------------------------------------------------------------------------------------
 
-const scrim = h("div.scrim", { hidden: true, onclick: () => { closeSheet("sessions"); closeSheet("details"); } });
+const scrim = h("div.scrim", {
+  hidden: true,
+  onclick: () => {
+    closeSheet("sessions");
+    closeSheet("details");
+  },
+});
 document.body.append(scrim);
 const narrow = (query) => matchMedia(query).matches;
-const covers = (name) => (name === "sessions" ? $("sessions").classList.contains("open") : !$("details").hidden && narrow("(max-width: 74rem)"));
+const covers = (name) =>
+  name === "sessions" ? $("sessions").classList.contains("open") : !$("details").hidden && narrow("(max-width: 74rem)");
 let returnTo = null;
 
 function openSheet(name) {
@@ -1242,16 +1776,41 @@ function closeSheet(name) {
 
 function showSheets() {
   scrim.hidden = !covers("sessions") && !covers("details");
-  for (const [button, name] of [["open-sessions", "sessions"], ["open-details", "details"], ["badge", "details"]]) {
+  for (const [button, name] of [
+    ["open-sessions", "sessions"],
+    ["open-details", "details"],
+    ["badge", "details"],
+  ]) {
     $(button).setAttribute("aria-expanded", String(name === "sessions" ? covers(name) : !$("details").hidden));
   }
 }
 
-const KEYS = [["Enter", "send"], ["Shift+Enter", "a new line"], ["@", "complete the name of a file"], ["Ctrl+.", "stop the turn"], ["/", "go to the message"], ["Esc", "close a sheet or a list; never answers or stops"], ["?", "this list"]];
+const KEYS = [
+  ["Enter", "send"],
+  ["Shift+Enter", "a new line"],
+  ["@", "complete the name of a file"],
+  ["Ctrl+.", "stop the turn"],
+  ["/", "go to the message"],
+  ["Esc", "close a sheet or a list; never answers or stops"],
+  ["?", "this list"],
+];
 
 function showHelp() {
   const help = $("help");
-  help.replaceChildren(h("h2", null, "Keys"), h("dl", null, KEYS.map(([key, what]) => h("div.fact", null, h("dt", null, h("kbd", null, key)), h("dd", null, what)))), h("p.explain", null, "Questions are answered with their buttons alone: Tab leads there from the message, no bare key says yes."), plainButton("Close", () => help.close()));
+  help.replaceChildren(
+    h("h2", null, "Keys"),
+    h(
+      "dl",
+      null,
+      KEYS.map(([key, what]) => h("div.fact", null, h("dt", null, h("kbd", null, key)), h("dd", null, what))),
+    ),
+    h(
+      "p.explain",
+      null,
+      "Questions are answered with their buttons alone: Tab leads there from the message, no bare key says yes.",
+    ),
+    plainButton("Close", () => help.close()),
+  );
   if (!help.open) help.showModal();
 }
 
@@ -1330,8 +1889,22 @@ const nextOf = () => store.get(sessionStorage, `next ${place()}`);
 function showNext() {
   const waits = nextOf();
   $("next").hidden = !waits;
-  $("next").replaceChildren(h("b", null, "Next:"), h("span.words", null, visible(waits)),
-    h("button.quiet", { type: "button", "aria-label": "Edit the next message", onclick: () => { takeNextBack(); text.focus(); } }, icon("close")));
+  $("next").replaceChildren(
+    h("b", null, "Next:"),
+    h("span.words", null, visible(waits)),
+    h(
+      "button.quiet",
+      {
+        type: "button",
+        "aria-label": "Edit the next message",
+        onclick: () => {
+          takeNextBack();
+          text.focus();
+        },
+      },
+      icon("close"),
+    ),
+  );
 }
 
 function takeNextBack() {
@@ -1345,11 +1918,21 @@ function sendNext(view, status) {
   const waits = nextOf();
   if (!waits) return;
   if (status !== "answered") return takeNextBack();
-  post(view, waits).then(() => { store.set(sessionStorage, `next ${place()}`, ""); showNext(); }, (problem) => { takeNextBack(); report(problem); });
+  post(view, waits).then(
+    () => {
+      store.set(sessionStorage, `next ${place()}`, "");
+      showNext();
+    },
+    (problem) => {
+      takeNextBack();
+      report(problem);
+    },
+  );
 }
 
 async function post(view, message, uploads = []) {
-  if (pending?.text !== message || pending.place !== place()) pending = { text: message, place: place(), id: randomId() };
+  if (pending?.text !== message || pending.place !== place())
+    pending = { text: message, place: place(), id: randomId() };
   const body = { text: message, files: uploads, request_id: pending.id };
   const path = view ? `sessions/${view.id}/turns` : "sessions";
   for (let attempt = 0; ; attempt++) {
@@ -1385,7 +1968,11 @@ async function submit() {
   $("hint").textContent = view ? "" : onHost() ? "starting …" : "starting a container …";
   const from = place();
   try {
-    const answer = await post(view, message, ready.map((one) => one.id));
+    const answer = await post(
+      view,
+      message,
+      ready.map((one) => one.id),
+    );
     store.set(sessionStorage, `draft ${from}`, "");
     if (place() === from) {
       text.value = "";
@@ -1402,7 +1989,10 @@ async function submit() {
   } catch (problem) {
     report(problem);
     const closable = problem.details.sessions || problem.details.closable;
-    if (problem.code === "sandboxes" && Array.isArray(closable)) $("hint").append(` Could be closed: ${closable.map((one) => visible(String(one.title || one.id || one))).join(", ")}`);
+    if (problem.code === "sandboxes" && Array.isArray(closable))
+      $("hint").append(
+        ` Could be closed: ${closable.map((one) => visible(String(one.title || one.id || one))).join(", ")}`,
+      );
   }
   sending = false;
   grow();
@@ -1427,13 +2017,29 @@ text.addEventListener("keydown", (event) => {
 
 async function upload(file) {
   const entry = { name: file.name || "pasted", size: file.size };
-  const remove = h("button.quiet", { type: "button", "aria-label": `Remove ${visible(entry.name)}`, onclick: () => { files = files.filter((one) => one !== entry); entry.element.remove(); if (entry.id) ask("DELETE", `uploads/${encodeURIComponent(entry.id)}`).catch(() => {}); showState(); } }, icon("close"));
+  const remove = h(
+    "button.quiet",
+    {
+      type: "button",
+      "aria-label": `Remove ${visible(entry.name)}`,
+      onclick: () => {
+        files = files.filter((one) => one !== entry);
+        entry.element.remove();
+        if (entry.id) ask("DELETE", `uploads/${encodeURIComponent(entry.id)}`).catch(() => {});
+        showState();
+      },
+    },
+    icon("close"),
+  );
   const state = h("span", null, " sending");
   entry.element = h("li", null, h("span", null, visible(entry.name)), state, remove);
   files.push(entry);
   $("files").append(entry.element);
   try {
-    const answer = await ask("POST", "uploads", null, { raw: file, headers: { "Content-Type": "application/octet-stream", "X-Odek-Filename": encodeURIComponent(entry.name) } });
+    const answer = await ask("POST", "uploads", null, {
+      raw: file,
+      headers: { "Content-Type": "application/octet-stream", "X-Odek-Filename": encodeURIComponent(entry.name) },
+    });
     entry.id = answer.id ?? answer.uid;
     state.textContent = bytes(file.size);
   } catch (problem) {
@@ -1469,7 +2075,9 @@ let completeTimer = 0;
 
 function complete() {
   clearTimeout(completeTimer);
-  const found = /(?:^|\s)@([^\s@]{0,200})$/.exec(text.value.slice(Math.max(0, text.selectionStart - 220), text.selectionStart));
+  const found = /(?:^|\s)@([^\s@]{0,200})$/.exec(
+    text.value.slice(Math.max(0, text.selectionStart - 220), text.selectionStart),
+  );
   if (!found) return offer([]);
   completeTimer = setTimeout(async () => {
     try {
@@ -1486,7 +2094,24 @@ function offer(list) {
   chosen = 0;
   const box = $("completion");
   box.hidden = !list.length;
-  box.replaceChildren(...list.map((one, index) => h("li", { id: `file-${index}`, role: "option", "aria-selected": "false", onmousedown: (event) => { event.preventDefault(); accept(index); } }, h("span", null, oneLine(one.path) + (one.folder ? "/" : "")), h("span.size", null, one.folder ? "" : bytes(one.size || 0)))));
+  box.replaceChildren(
+    ...list.map((one, index) =>
+      h(
+        "li",
+        {
+          id: `file-${index}`,
+          role: "option",
+          "aria-selected": "false",
+          onmousedown: (event) => {
+            event.preventDefault();
+            accept(index);
+          },
+        },
+        h("span", null, oneLine(one.path) + (one.folder ? "/" : "")),
+        h("span.size", null, one.folder ? "" : bytes(one.size || 0)),
+      ),
+    ),
+  );
   if (list.length) {
     say(`${plural(list.length, "file")} found`);
     choose(0);
@@ -1511,7 +2136,13 @@ function accept(index) {
 
 function completionKey(event) {
   if (!offered.length) return false;
-  const act = { ArrowDown: () => choose(chosen + 1), ArrowUp: () => choose(chosen - 1), Tab: () => accept(chosen), Enter: () => accept(chosen), Escape: () => offer([]) }[event.key];
+  const act = {
+    ArrowDown: () => choose(chosen + 1),
+    ArrowUp: () => choose(chosen - 1),
+    Tab: () => accept(chosen),
+    Enter: () => accept(chosen),
+    Escape: () => offer([]),
+  }[event.key];
   if (!act || event.shiftKey || event.isComposing) return false;
   event.preventDefault();
   act();
@@ -1537,9 +2168,36 @@ function signedOut(problem) {
   app.view?.stream?.abort();
   keepDraft();
   store.set(localStorage, KEY, "");
-  const input = h("input", { type: "text", "aria-label": "Address or token", placeholder: "http://127.0.0.1:…/#token=…", autocomplete: "off", spellcheck: "false" });
-  const form = h("form", { onsubmit: (event) => { event.preventDefault(); login(/[0-9a-f]{64}/.exec(input.value)?.[0] || input.value.trim()); } }, input, h("button.plain", { type: "submit" }, "Sign in"));
-  full(h("h2", null, "Signed out"), h("p", null, "Open the address that ", h("code", null, "odek serve"), " printed in its terminal, or paste it here. What you had typed is kept."), form, h("p.problem", { role: "alert" }, problem ? visible(problem.message) : ""));
+  const input = h("input", {
+    type: "text",
+    "aria-label": "Address or token",
+    placeholder: "http://127.0.0.1:…/#token=…",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const form = h(
+    "form",
+    {
+      onsubmit: (event) => {
+        event.preventDefault();
+        login(/[0-9a-f]{64}/.exec(input.value)?.[0] || input.value.trim());
+      },
+    },
+    input,
+    h("button.plain", { type: "submit" }, "Sign in"),
+  );
+  full(
+    h("h2", null, "Signed out"),
+    h(
+      "p",
+      null,
+      "Open the address that ",
+      h("code", null, "odek serve"),
+      " printed in its terminal, or paste it here. What you had typed is kept.",
+    ),
+    form,
+    h("p.problem", { role: "alert" }, problem ? visible(problem.message) : ""),
+  );
   document.title = "Signed out · odek";
   input.focus();
 }
@@ -1549,13 +2207,28 @@ function ended() {
   app.ended = true;
   app.view?.stream?.abort();
   keepDraft();
-  full(h("h2", null, "odek serve has ended"), h("p", null, "Start ", h("code", null, "odek serve"), " again in its folder and open the address that it prints. Sessions are kept, and so is what you had typed; containers are gone."), h("p", null, plainButton("Look again", () => location.reload())));
+  full(
+    h("h2", null, "odek serve has ended"),
+    h(
+      "p",
+      null,
+      "Start ",
+      h("code", null, "odek serve"),
+      " again in its folder and open the address that it prints. Sessions are kept, and so is what you had typed; containers are gone.",
+    ),
+    h(
+      "p",
+      null,
+      plainButton("Look again", () => location.reload()),
+    ),
+  );
 }
 
 /** Signs in with `token`, unless another tab of this browser has done so already. */
 async function login(token) {
   try {
-    const known = store.get(localStorage, KEY) && (await ask("GET", "state", undefined, { login: true }).catch(() => null));
+    const known =
+      store.get(localStorage, KEY) && (await ask("GET", "state", undefined, { login: true }).catch(() => null));
     if (!known) store.set(localStorage, KEY, (await ask("POST", "login", { token })).key);
     app.out = false;
     unfull();
@@ -1566,7 +2239,12 @@ async function login(token) {
 }
 
 function notifyOf(what) {
-  if (!document.hidden || store.get(localStorage, "odek-notify") !== "on" || globalThis.Notification?.permission !== "granted") return;
+  if (
+    !document.hidden ||
+    store.get(localStorage, "odek-notify") !== "on" ||
+    globalThis.Notification?.permission !== "granted"
+  )
+    return;
   new Notification("odek", { body: `${app.view?.snapshot?.title || "a session"} ${what}`, tag: "odek" });
 }
 
@@ -1582,7 +2260,8 @@ async function begin() {
   performance.mark("odek-ready");
   // who comes from the terminal with work going on wants to see it
   const busy = (app.state.sessions || []).filter((one) => one.state === "working" || one.state === "asking");
-  if (location.hash === "" && busy.length === 1) history.replaceState(null, "", `#/s/${encodeURIComponent(busy[0].id)}`);
+  if (location.hash === "" && busy.length === 1)
+    history.replaceState(null, "", `#/s/${encodeURIComponent(busy[0].id)}`);
   route();
   refreshList();
   poll();
@@ -1597,7 +2276,11 @@ let hiddenTimer = 0;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiddenTimer);
   const view = app.view;
-  if (document.hidden) hiddenTimer = setTimeout(() => { view?.stream?.abort(); if (view) view.stream = null; }, HIDDEN_MS);
+  if (document.hidden)
+    hiddenTimer = setTimeout(() => {
+      view?.stream?.abort();
+      if (view) view.stream = null;
+    }, HIDDEN_MS);
   else {
     wake();
     poll();
@@ -1628,7 +2311,15 @@ function takeToken() {
   return found?.[1];
 }
 
-for (const [id, name] of [["open-sessions", "menu"], ["open-details", "panel"], ["close-sessions", "close"], ["close-details", "close"], ["attach", "clip"], ["send", "send"]]) $(id).append(icon(name));
+for (const [id, name] of [
+  ["open-sessions", "menu"],
+  ["open-details", "panel"],
+  ["close-sessions", "close"],
+  ["close-details", "close"],
+  ["attach", "clip"],
+  ["send", "send"],
+])
+  $(id).append(icon(name));
 $("stop").append(icon("stop"), "Stop", h("kbd", null, "Ctrl ."));
 $("new").prepend(icon("plus"));
 $("open-sessions").addEventListener("click", () => openSheet("sessions"));
@@ -1660,7 +2351,10 @@ $("stop").addEventListener("click", stopTurn);
 $("latest").addEventListener("click", toEnd);
 $("keys").addEventListener("click", showHelp);
 $("notify").addEventListener("click", async () => {
-  const on = store.get(localStorage, "odek-notify") !== "on" && globalThis.Notification && (await Notification.requestPermission()) === "granted";
+  const on =
+    store.get(localStorage, "odek-notify") !== "on" &&
+    globalThis.Notification &&
+    (await Notification.requestPermission()) === "granted";
   store.set(localStorage, "odek-notify", on ? "on" : "");
   showNotify();
 });
@@ -1678,4 +2372,17 @@ showNotify();
 
 const token = takeToken();
 if (token) login(token);
-else begin().catch((problem) => { if (problem.status !== 401) { showBanners(); app.retry = setInterval(() => begin().then(() => clearInterval(app.retry), () => {}), 2000); } });
+else
+  begin().catch((problem) => {
+    if (problem.status !== 401) {
+      showBanners();
+      app.retry = setInterval(
+        () =>
+          begin().then(
+            () => clearInterval(app.retry),
+            () => {},
+          ),
+        2000,
+      );
+    }
+  });

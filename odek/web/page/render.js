@@ -54,13 +54,21 @@ export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? 
 export const number = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
 export const short = (value) =>
-  value < 1000 ? String(value) : value < 1e6 ? `${+(value / 1000).toFixed(value < 1e4 ? 1 : 0)}k` : `${+(value / 1e6).toFixed(1)}M`;
+  value < 1000
+    ? String(value)
+    : value < 1e6
+      ? `${+(value / 1000).toFixed(value < 1e4 ? 1 : 0)}k`
+      : `${+(value / 1e6).toFixed(1)}M`;
 
 export const bytes = (value) =>
   value < 1000 ? `${value} B` : value < 1e6 ? `${+(value / 1000).toFixed(1)} kB` : `${+(value / 1e6).toFixed(1)} MB`;
 
 export const seconds = (value) =>
-  value < 10 ? `${value.toFixed(1)} s` : value < 60 ? `${Math.round(value)} s` : `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+  value < 10
+    ? `${value.toFixed(1)} s`
+    : value < 60
+      ? `${Math.round(value)} s`
+      : `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
 
 // ---- foreign text made visible -------------------------------------------------------------------------------------
 
@@ -116,7 +124,10 @@ export function appendExact(element, text) {
 }
 
 /** Returns one line of ours or of the server as nodes, what stands in backticks as code. */
-export const ticked = (text) => visible(text).split("`").map((part, index) => (index % 2 ? h("code", null, part) : part));
+export const ticked = (text) =>
+  visible(text)
+    .split("`")
+    .map((part, index) => (index % 2 ? h("code", null, part) : part));
 
 // ---- Markdown: blocks ----------------------------------------------------------------------------------------------
 // Block first, then inline; each line is looked at once a level, and levels are limited, so time is linear.
@@ -154,7 +165,14 @@ function cellsOf(line) {
 }
 
 function columnsOf(header, line) {
-  if (line === undefined || line.length > 2000 || !line.includes("-") || !header.includes("|") || !/^[ |:-]+$/.test(line)) return null;
+  if (
+    line === undefined ||
+    line.length > 2000 ||
+    !line.includes("-") ||
+    !header.includes("|") ||
+    !/^[ |:-]+$/.test(line)
+  )
+    return null;
   const marks = cellsOf(line);
   if (!marks.every((mark) => /^:?-+:?$/.test(mark)) || marks.length > 40) return null;
   if (cellsOf(header).length !== marks.length) return null;
@@ -212,7 +230,8 @@ export function parseBlocks(lines, depth = 0) {
       add("code", start, { info: "", text: body.join("\n").trimEnd(), closed: true });
     } else if ((found = columnsOf(line, lines[at + 1]))) {
       const rows = [];
-      for (at += 2; at < lines.length && !isBlank(lines[at]) && lines[at].includes("|"); at++) rows.push(cellsOf(lines[at]));
+      for (at += 2; at < lines.length && !isBlank(lines[at]) && lines[at].includes("|"); at++)
+        rows.push(cellsOf(lines[at]));
       add("table", start, { columns: found, header: cellsOf(line), rows });
     } else {
       const body = [line];
@@ -222,7 +241,10 @@ export function parseBlocks(lines, depth = 0) {
         else if (startsBlock(lines[at]) || columnsOf(lines[at], lines[at + 1])) break;
         else body.push(lines[at]);
       }
-      const text = body.map((one) => one.trimStart()).join("\n").trimEnd();
+      const text = body
+        .map((one) => one.trimStart())
+        .join("\n")
+        .trimEnd();
       if (level) add("heading", start, { level, text });
       else add("paragraph", start, { text });
     }
@@ -254,7 +276,8 @@ function parseList(lines, at, depth, add) {
       body.push(inside ? line.slice(Math.min(width, indentOf(line))) : line);
     }
     const blocks = parseBlocks(body, depth + 1);
-    if (body.includes("") && blocks.length > 1 && blocks.some((one, index) => index && one.type === "paragraph")) loose = true;
+    if (body.includes("") && blocks.length > 1 && blocks.some((one, index) => index && one.type === "paragraph"))
+      loose = true;
     items.push(blocks);
   }
   add("list", start, { ordered: /\d/.test(first[2]), from: parseInt(first[2], 10), items, loose });
@@ -330,7 +353,10 @@ function tokensOf(text) {
       } else {
         flush();
         const code = text.slice(at + length, end).replace(/\n/g, " ");
-        tokens.push({ type: "code", text: code.length > 2 && code.startsWith(" ") && code.endsWith(" ") && code.trim() ? code.slice(1, -1) : code });
+        tokens.push({
+          type: "code",
+          text: code.length > 2 && code.startsWith(" ") && code.endsWith(" ") && code.trim() ? code.slice(1, -1) : code,
+        });
         at = end + length;
       }
     } else if (character === "\n") {
@@ -401,7 +427,8 @@ function tokensOf(text) {
         while (end < text.length && end < from + 2000 && !/[\s<>"'`]/.test(text[end])) end++;
       }
       const paired = text.slice(from, end).includes("(");
-      while (!angle && end > from && /[.,:;!?*_~\])}|]/.test(text[end - 1]) && !(paired && text[end - 1] === ")")) end--;
+      while (!angle && end > from && /[.,:;!?*_~\])}|]/.test(text[end - 1]) && !(paired && text[end - 1] === ")"))
+        end--;
       const url = end > from ? safeUrl(text.slice(from, end)) : null;
       if (url && (!angle || text[end] === ">")) {
         flush();
@@ -528,15 +555,42 @@ function itemElement(blocks, loose) {
 function tableElement({ columns, header, rows }) {
   const last = columns.length - 1; // takes what a row has too many
   const row = (cells, tag) =>
-    h("tr", null, columns.map((side, index) => appendInline(h(`${tag}.${side}`), (index < last ? cells[index] : cells.slice(last).join(" | ")) || "")));
-  const table = h("table", null, h("thead", null, row(header, "th")), h("tbody", null, rows.map((cells) => row(cells, "td"))));
+    h(
+      "tr",
+      null,
+      columns.map((side, index) =>
+        appendInline(h(`${tag}.${side}`), (index < last ? cells[index] : cells.slice(last).join(" | ")) || ""),
+      ),
+    );
+  const table = h(
+    "table",
+    null,
+    h("thead", null, row(header, "th")),
+    h(
+      "tbody",
+      null,
+      rows.map((cells) => row(cells, "td")),
+    ),
+  );
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Table" }, table);
 }
 
 /** Returns code in a frame, with its language and a button that copies it. */
 export function codeElement(text, language = "") {
-  const body = /^(?:diff|patch)\b/.test(language) ? diffElement(text) : h("pre", { tabindex: "0" }, h("code", null, visible(text)));
-  return h("figure.code", null, h("figcaption", null, h("span", null, visible(language) || "text"), copyButton(() => text, "Copy code")), body);
+  const body = /^(?:diff|patch)\b/.test(language)
+    ? diffElement(text)
+    : h("pre", { tabindex: "0" }, h("code", null, visible(text)));
+  return h(
+    "figure.code",
+    null,
+    h(
+      "figcaption",
+      null,
+      h("span", null, visible(language) || "text"),
+      copyButton(() => text, "Copy code"),
+    ),
+    body,
+  );
 }
 
 /** Appends the Markdown of `text` to `parent`. */
@@ -599,7 +653,13 @@ export function copyButton(read, label = "Copy") {
 
 // ---- diffs ---------------------------------------------------------------------------------------------------------
 
-const DIFF_KINDS = { "+": ["added", "+"], "-": ["removed", "−"], "@": ["hunk", ""], "\\": ["remark", ""], "=": ["file", ""] };
+const DIFF_KINDS = {
+  "+": ["added", "+"],
+  "-": ["removed", "−"],
+  "@": ["hunk", ""],
+  "\\": ["remark", ""],
+  "=": ["file", ""],
+};
 
 /** Returns a unified diff line by line: sign, number, colour, and a word for those who hear it. */
 export function diffElement(text) {
@@ -610,13 +670,26 @@ export function diffElement(text) {
     const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
     if (hunk) [oldLine, newLine] = [Number(hunk[1]), Number(hunk[2])];
     const header = /^(?:---|\+\+\+) /.test(line) && !oldLine;
-    const [kind, sign] = header ? ["file", ""] : (line[0] === "=" ? /^== /.test(line) : true) && DIFF_KINDS[line[0]] || ["same", ""];
+    const [kind, sign] = header
+      ? ["file", ""]
+      : ((line[0] === "=" ? /^== /.test(line) : true) && DIFF_KINDS[line[0]]) || ["same", ""];
     const counted = kind === "added" || kind === "removed" || kind === "same";
     const shown = counted ? line.slice(1) : line;
-    const where = !counted || !(oldLine + newLine) ? "" : kind === "removed" ? oldLine++ : (kind === "same" && oldLine++, newLine++);
+    const where =
+      !counted || !(oldLine + newLine)
+        ? ""
+        : kind === "removed"
+          ? oldLine++
+          : (kind === "same" && oldLine++, newLine++);
     body.append(
-      h(`div.line.${kind}`, null, h("span.number", { "aria-hidden": "true" }, String(where)), h("span.sign", { "aria-hidden": "true" }, sign),
-        kind === "added" || kind === "removed" ? h("span.unseen", null, `${kind}: `) : null, h("span.content", null, visible(shown) || "\u200b")),
+      h(
+        `div.line.${kind}`,
+        null,
+        h("span.number", { "aria-hidden": "true" }, String(where)),
+        h("span.sign", { "aria-hidden": "true" }, sign),
+        kind === "added" || kind === "removed" ? h("span.unseen", null, `${kind}: `) : null,
+        h("span.content", null, visible(shown) || "\u200b"),
+      ),
     );
   }
   return body;
@@ -663,7 +736,10 @@ export function errorOf(text) {
 
 /** What of a result is always in sight: exit code, time-out, true size. */
 export function factsOf(text) {
-  const outside = partsOf(text).filter((part) => part.source === undefined).map((part) => part.text).join("\n");
+  const outside = partsOf(text)
+    .filter((part) => part.source === undefined)
+    .map((part) => part.text)
+    .join("\n");
   const code = /^exit code: (-?\d+|none)/m.exec(outside);
   const size = /^the whole output had (\d+) bytes/m.exec(outside);
   const late = /^timed out after .*$/m.exec(outside);
@@ -671,7 +747,9 @@ export function factsOf(text) {
     code: code ? code[1] : null,
     size: size ? Number(size[1]) : null,
     late: late ? late[0] : "",
-    lines: text ? partsOf(text).reduce((sum, part) => sum + (part.source === undefined ? 0 : part.text.split("\n").length), 0) : 0,
+    lines: text
+      ? partsOf(text).reduce((sum, part) => sum + (part.source === undefined ? 0 : part.text.split("\n").length), 0)
+      : 0,
   };
 }
 
@@ -694,7 +772,10 @@ function linesElement(text) {
   const button = h("button.fold", { type: "button" });
   const say = () => {
     const left = lines.length - TAIL - shown;
-    button.textContent = left > SLICE ? `show ${number(SLICE)} more of ${plural(lines.length, "line")}` : `show all (${plural(lines.length, "line")})`;
+    button.textContent =
+      left > SLICE
+        ? `show ${number(SLICE)} more of ${plural(lines.length, "line")}`
+        : `show all (${plural(lines.length, "line")})`;
     if (left <= 0) {
       button.remove();
       pre.insertBefore(document.createTextNode("\n"), tail);
@@ -724,12 +805,25 @@ export function resultElement(text) {
   for (const part of partsOf(text)) {
     if (part.source === undefined) {
       const rest = part.text.replace(/^exit code: .*$/m, "").trim();
-      if (rest) body.append(rest.length < 200 && !rest.includes("\n") ? h("p.remark", null, visible(rest)) : linesElement(rest));
+      if (rest)
+        body.append(
+          rest.length < 200 && !rest.includes("\n") ? h("p.remark", null, visible(rest)) : linesElement(rest),
+        );
       continue;
     }
     const content = isDiff(part.text) ? diffElement(part.text) : linesElement(part.text);
     body.append(
-      h("figure.code", null, h("figcaption", null, h("span.from", null, `from: ${visible(part.source)}`), copyButton(() => part.text, "Copy result")), content),
+      h(
+        "figure.code",
+        null,
+        h(
+          "figcaption",
+          null,
+          h("span.from", null, `from: ${visible(part.source)}`),
+          copyButton(() => part.text, "Copy result"),
+        ),
+        content,
+      ),
     );
   }
   return body;
@@ -748,7 +842,19 @@ export function argumentsElement(name, json) {
   for (const [key, value] of Object.entries(values)) {
     const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
     if (text.includes("\n") || text.length > 60 || key === "command") {
-      body.append(h("figure.code", null, h("figcaption", null, h("span", null, visible(key)), copyButton(() => text, `Copy ${visible(key)}`)), linesElement(text)));
+      body.append(
+        h(
+          "figure.code",
+          null,
+          h(
+            "figcaption",
+            null,
+            h("span", null, visible(key)),
+            copyButton(() => text, `Copy ${visible(key)}`),
+          ),
+          linesElement(text),
+        ),
+      );
     } else body.append(h("p.argument", null, h("span.key", null, visible(key)), " ", h("code", null, oneLine(text))));
   }
   return body;
@@ -772,7 +878,11 @@ export const SETTLED = {
   singly: "asked one by one",
   none: "all denied",
 };
-const HOWS = { timeout: "nobody answered in time", cancelled: "the turn was stopped", closed: "the session was closed" };
+const HOWS = {
+  timeout: "nobody answered in time",
+  cancelled: "the turn was stopped",
+  closed: "the session was closed",
+};
 export const settledText = (answer, how) =>
   `${SETTLED[answer] || visible(String(answer))}${HOWS[how] ? `: ${HOWS[how]}` : ""}`;
 
@@ -793,21 +903,26 @@ export function approvalElement(card, onAnswer) {
   const update = () => {
     for (const button of yes) button.disabled = busy || unseen.size > 0 || !typed;
     if (busy) return;
-    status.textContent = unseen.size ? `Scroll to the end of ${items.length > 1 ? "every text" : "the text"} to allow` : "";
+    status.textContent = unseen.size
+      ? `Scroll to the end of ${items.length > 1 ? "every text" : "the text"} to allow`
+      : "";
   };
   let watch = null;
   // the buttons lie over the bottom of what scrolls: what is under them was not seen
   const observe = () => {
     watch?.disconnect();
     const rootMargin = `0px 0px ${-Math.ceil(footer.getBoundingClientRect().height)}px 0px`;
-    watch = new IntersectionObserver((entries) => {
-      for (const entry of entries) {
-        if (!entry.isIntersecting) continue;
-        unseen.delete(entry.target);
-        watch.unobserve(entry.target);
-      }
-      update();
-    }, { root: element.parentElement, rootMargin });
+    watch = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          if (!entry.isIntersecting) continue;
+          unseen.delete(entry.target);
+          watch.unobserve(entry.target);
+        }
+        update();
+      },
+      { root: element.parentElement, rootMargin },
+    );
     unseen.forEach((end) => watch.observe(end));
   };
   for (const item of items) {
@@ -817,12 +932,26 @@ export function approvalElement(card, onAnswer) {
     unseen.add(end);
     const size = item.lines > 1 ? `${plural(item.lines, "line")}, ${plural(item.characters, "character")}` : "";
     body.append(
-      h("div.item", null,
-        h("p.item-head", null, items.length > 1 ? h("span.number", null, `${item.n}.`) : null,
-          (item.classes || []).map((name) => h("span.class", null, visible(String(name)))), h("span.risk", null, visible(String(item.risk ?? "")))),
+      h(
+        "div.item",
+        null,
+        h(
+          "p.item-head",
+          null,
+          items.length > 1 ? h("span.number", null, `${item.n}.`) : null,
+          (item.classes || []).map((name) => h("span.class", null, visible(String(name)))),
+          h("span.risk", null, visible(String(item.risk ?? ""))),
+        ),
         h("div.exact-box", null, text, end),
-        h("dl.facts", null, item.reason ? fact("reason given", oneLine(item.reason)) : null, size ? fact("size", size) : null,
-          item.rule ? fact("rule", oneLine(item.rule)) : null, item.setting ? fact("setting", h("code", null, oneLine(item.setting))) : null)),
+        h(
+          "dl.facts",
+          null,
+          item.reason ? fact("reason given", oneLine(item.reason)) : null,
+          size ? fact("size", size) : null,
+          item.rule ? fact("rule", oneLine(item.rule)) : null,
+          item.setting ? fact("setting", h("code", null, oneLine(item.setting))) : null,
+        ),
+      ),
     );
   }
   const answer = async (name, confirm) => {
@@ -837,7 +966,9 @@ export function approvalElement(card, onAnswer) {
     update();
     status.textContent = problem;
   };
-  const word = card.hasty ? h("input", { type: "text", autocomplete: "off", spellcheck: "false", "aria-label": "Type approve to allow" }) : null;
+  const word = card.hasty
+    ? h("input", { type: "text", autocomplete: "off", spellcheck: "false", "aria-label": "Type approve to allow" })
+    : null;
   const buttons = (card.answers || ["deny"]).map((name) => {
     const [label, kind, rank] = ANSWERS[name] || [name, "neutral"];
     const button = h(`button.answer.${kind}${rank ? `.${rank}` : ""}`, { type: "button" }, label);
@@ -852,18 +983,57 @@ export function approvalElement(card, onAnswer) {
   word?.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
   const networks = card.sandbox?.networks || [];
   const from = card.from ? `sub-agent ${card.from.task} of ${card.from.of}` : "";
-  const title = items.length > 1 ? `${items.length} operations need your approval` : items[0]?.kind === "write" ? "A file write needs your approval" : "A command needs your approval";
+  const title =
+    items.length > 1
+      ? `${items.length} operations need your approval`
+      : items[0]?.kind === "write"
+        ? "A file write needs your approval"
+        : "A command needs your approval";
   const footer = h("footer", null, buttons, status);
-  const element = h("article.approval" + (card.host ? ".on-host" : ""), { "aria-label": `${title}: ${visible(String(card.place ?? ""))}`, "data-id": card.id },
+  const element = h(
+    "article.approval" + (card.host ? ".on-host" : ""),
+    { "aria-label": `${title}: ${visible(String(card.place ?? ""))}`, "data-id": card.id },
     h("header", null, icon("question"), h("h3", null, title), from ? h("span.chip", null, from) : null),
     from && card.from.goal ? h("p.goal", null, `for: ${oneLine(String(card.from.goal))}`) : null,
-    h("dl.facts.place", null,
-      fact("runs on", card.host ? h("strong.danger", null, "THIS HOST, without a sandbox") : visible(String(card.place ?? "unknown"))),
-      card.sandbox ? fact("network", visible(String(card.sandbox.network)), card.sandbox.internet ? h("span.warn", null, ", reaches the internet") : card.sandbox.network === "none" ? "" : ", no internet") : null,
-      networks.length ? fact("attached", networks.map((one) => visible(one.name) + (one.internal ? " (internal)" : "")).join(", ")) : null),
+    h(
+      "dl.facts.place",
+      null,
+      fact(
+        "runs on",
+        card.host ? h("strong.danger", null, "THIS HOST, without a sandbox") : visible(String(card.place ?? "unknown")),
+      ),
+      card.sandbox
+        ? fact(
+            "network",
+            visible(String(card.sandbox.network)),
+            card.sandbox.internet
+              ? h("span.warn", null, ", reaches the internet")
+              : card.sandbox.network === "none"
+                ? ""
+                : ", no internet",
+          )
+        : null,
+      networks.length
+        ? fact("attached", networks.map((one) => visible(one.name) + (one.internal ? " (internal)" : "")).join(", "))
+        : null,
+    ),
     body,
-    word ? h("p.hasty", null, h("label", null, "Many of this kind were allowed just now. Type ", h("code", null, "approve"), " to allow: ", word)) : null,
-    footer);
+    word
+      ? h(
+          "p.hasty",
+          null,
+          h(
+            "label",
+            null,
+            "Many of this kind were allowed just now. Type ",
+            h("code", null, "approve"),
+            " to allow: ",
+            word,
+          ),
+        )
+      : null,
+    footer,
+  );
   new ResizeObserver(() => element.isConnected && observe()).observe(footer);
   update();
   return element;
