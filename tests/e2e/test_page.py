@@ -411,6 +411,10 @@ def test_a_turn_from_the_first_message_to_the_answer(page: Page, server: PageSer
         " document.querySelector('#text').dispatchEvent(paste); })()"
     )
     page.wait_for("document.querySelector('#files').innerText.includes('3 B')")
+    page.reload()
+    page.wait_for("document.querySelector('#files').innerText.includes('nöte.txt')")
+    assert page.evaluate("document.querySelector('#text').value") == "Fix @slugify.sh "
+    page.evaluate("document.querySelector('#text').focus()")
     page.key("Enter")
     page.wait_for("document.querySelector('#log .user')?.innerText.includes('Fix @slugify.sh')")
     created = next(one for one in server.calls if one[0] == "create")

@@ -690,21 +690,22 @@ async function listen(view) {
   for (let attempt = 0; current(view) && !control.signal.aborted && !app.out && !app.ended; attempt++) {
     try {
       const began = performance.now();
-      await readStream(view, control, () => (attempt = 0));
+      await readStream(view, control);
       if (performance.now() - began > 5000) attempt = 0;
     } catch (problem) {
       if (control.signal.aborted) return;
-      if (problem instanceof Problem && problem.status === 401) return signedOut();
-      if (problem instanceof Problem && problem.status === 404) return;
-      if (problem instanceof Problem && problem.status === 503) return crowd(view);
+      const status = problem instanceof Problem ? problem.status : 0;
+      if (status === 401) await refreshState().catch(() => {});
+      else if (status === 404) return;
+      else if (status === 503) return crowd(view);
+      else connection(false);
     }
     if (control.signal.aborted || app.ended || app.crowded) return;
-    if (!control.lively) connection(false);
     await pause(RETRY_S[Math.min(attempt, RETRY_S.length - 1)] * 1000);
   }
 }
 
-async function readStream(view, control, onLife) {
+async function readStream(view, control) {
   const inner = new AbortController();
   const stop = () => inner.abort();
   control.signal.addEventListener("abort", stop);
@@ -719,8 +720,6 @@ async function readStream(view, control, onLife) {
     });
     if (!response.ok) throw new Problem(response.status, (await response.json().catch(() => ({}))).error);
     connection(true);
-    control.lively = true;
-    onLife();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
@@ -734,7 +733,6 @@ async function readStream(view, control, onLife) {
       if (!current(view) || control.signal.aborted) return;
     }
   } finally {
-    control.lively = false;
     clearTimeout(timer);
     control.signal.removeEventListener("abort", stop);
   }
@@ -1248,6 +1246,7 @@ function showList() {
 }
 
 let pollTimer = 0;
+let crowdedPolls = 0;
 async function poll() {
   clearTimeout(pollTimer);
   if (app.out || app.ended) return;
@@ -1255,6 +1254,8 @@ async function poll() {
   try {
     await refreshState();
     app.failures = 0;
+    // when another tab was closed there is a stream for this one
+    if (app.crowded && !document.hidden && ++crowdedPolls % 10 === 0) listen(app.view);
   } catch {
     app.failures = (app.failures || 0) + 1;
     delay = RETRY_S[Math.min(app.failures - 1, RETRY_S.length - 1)] * 1000;
@@ -1861,8 +1862,17 @@ function loadDraft() {
   text.value = store.get(sessionStorage, `draft ${place()}`);
   for (const one of files) one.element.remove();
   files = [];
+  for (const one of keptFiles(place())) showFile({ ...one, place: place() });
   showNext();
   grow();
+}
+
+const keptFiles = (where) => JSON.parse(store.get(sessionStorage, `files ${where}`) || "[]");
+
+/** Keeps what was uploaded with the draft that it belongs to. */
+function keepFiles(where, kept) {
+  const shown = kept.map(({ id, name, size }) => ({ id, name, size }));
+  store.set(sessionStorage, `files ${where}`, shown.length ? JSON.stringify(shown) : "");
 }
 
 function grow() {
@@ -1974,6 +1984,7 @@ async function submit() {
       ready.map((one) => one.id),
     );
     store.set(sessionStorage, `draft ${from}`, "");
+    keepFiles(from, []);
     if (place() === from) {
       text.value = "";
       for (const one of files) one.element.remove();
@@ -2015,8 +2026,7 @@ text.addEventListener("keydown", (event) => {
   }
 });
 
-async function upload(file) {
-  const entry = { name: file.name || "pasted", size: file.size };
+function showFile(entry) {
   const remove = h(
     "button.quiet",
     {
@@ -2026,26 +2036,33 @@ async function upload(file) {
         files = files.filter((one) => one !== entry);
         entry.element.remove();
         if (entry.id) ask("DELETE", `uploads/${encodeURIComponent(entry.id)}`).catch(() => {});
+        keepFiles(entry.place, keptFiles(entry.place).filter((one) => one.id !== entry.id));
         showState();
       },
     },
     icon("close"),
   );
-  const state = h("span", null, " sending");
-  entry.element = h("li", null, h("span", null, visible(entry.name)), state, remove);
+  entry.state = h("span", null, entry.id ? bytes(entry.size) : " sending");
+  entry.element = h("li", null, h("span", null, visible(entry.name)), entry.state, remove);
   files.push(entry);
   $("files").append(entry.element);
+}
+
+async function upload(file) {
+  const entry = { name: file.name || "pasted", size: file.size, place: place() };
+  showFile(entry);
   try {
     const answer = await ask("POST", "uploads", null, {
       raw: file,
       headers: { "Content-Type": "application/octet-stream", "X-Odek-Filename": encodeURIComponent(entry.name) },
     });
-    entry.id = answer.id ?? answer.uid;
-    state.textContent = bytes(file.size);
+    entry.id = answer.id;
+    entry.state.textContent = bytes(file.size);
+    keepFiles(entry.place, [...keptFiles(entry.place), entry]);
   } catch (problem) {
     entry.failed = true;
     entry.element.classList.add("bad");
-    state.textContent = visible(problem.message);
+    entry.state.textContent = visible(problem.message);
   }
   showState();
 }
