@@ -1,16 +1,19 @@
 """What each interpreter that odek is compiled for runs: the package as members of the archive.
 
 Reads lines "NAME PATH" (name in the archive, file) from the standard input; argv is where to write, and the
-file of texts to share, if there is one. Writes three parts, each after its length in 8 bytes, little-endian:
+file of texts to share, if there is one. Writes four parts, each after its length in 8 bytes, little-endian:
 
     texts       marshalled: a tuple of the texts in the code, those that stand there most often first
     start       marshalled: (code of odekload, {module: (is it a package, code, {})}), all that `odek version` imports
     run         marshalled: (texts, {data file: content}, further texts, {module: (is it a package, code, methods)}),
                 the data files that `odek run` reads
+    later       the same with other modules
 
-With a file of texts, `run` begins with the same bytes whichever interpreter wrote it, for texts and data stand
-first there and what comes after refers to them: zipapp.py keeps that beginning once for all. `run` holds
-what `odek run` imports; what else odek has, and a start with ODEK_DEBUG, is compiled from the sources.
+With a file of texts, `run` and `later` begin with the same bytes whichever interpreter wrote them, for texts and data
+stand first there and what comes after refers to them: zipapp.py keeps that beginning once for all. `run` holds what
+`odek run` imports before its first request without a sandbox, `later` what it imports with one, or after that: to make
+objects of compiled code takes time, and a sandboxed run has it while it waits for Docker. What else odek has, and a
+start with ODEK_DEBUG, is compiled from the sources.
 
 The methods are those that dataclasses would write as text and compile at every start, half of the time
 that importing odek takes: {siphash of the text: code}. To get at them, the package is imported here.
@@ -45,19 +48,24 @@ RUN = (
     "odek.host",
     "odek.cli.signals",
     "odek.cli.commands.run",
-    "odek.cli.commands.continue_",
-    "odek.cli.commands.mcp",  # some clients wait for a second and a half only
-    # what bootstrap leaves for later
     "odek.agent.loop",
-    "odek.danger.classify",
-    "odek.danger.host.rule",
-    "odek.app.danger",
     "odek.app.tools",
     "odek.model.http",
     "odek.model.openai",
     "odek.model.profiles",
 )
-"""what `odek run` and `continue` import, in this order; a person at a `repl` does not feel 20 ms"""
+"""what `odek run` imports before its first request, in this order"""
+LATER = (
+    "odek.app.docker_client",
+    "odek.app.environment",
+    "odek.app.sandbox",
+    "odek.danger.classify",
+    "odek.danger.host.rule",
+    "odek.app.danger",
+    "odek.cli.commands.continue_",
+    "odek.cli.commands.mcp",  # some clients wait for a second and a half only
+)
+"""what else `odek run` and `continue` import; a person at a `repl` does not feel 20 ms"""
 NOT_DATA_OF_RUN = ("odek/web/", "odek/sandbox/probes.sh")
 """data files of other commands"""
 KEY_LENGTH = 4
@@ -78,6 +86,8 @@ class Trim(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         # without any docstring, dataclass would make one up, with the help of inspect
+        if node.decorator_list and ast.get_docstring(node, clean=False) is None:
+            node.body.insert(0, ast.copy_location(ast.Expr(ast.copy_location(ast.Constant("."), node.body[0])), node))
         return self._trimmed(node, instead=".")
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
@@ -203,8 +213,8 @@ def import_all(names: list[str]) -> list[str]:
     return [name for name in sys.modules if name not in before and name.split(".")[0] == "odek"]
 
 
-def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
-    """Return texts, start and run. Imports what is packed."""
+def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Return texts, start, run and later. Imports what is packed."""
     methods = Methods()
     dataclasses.exec = methods.exec  # type: ignore[attr-defined]
     named = {module_name(name): content for name, (_, content) in files.items() if name.endswith(".py")}
@@ -221,22 +231,27 @@ def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[b
         }
 
     start = compiled(import_all([name for name in START if name in sources]))
-    run = compiled(import_all([name for name in RUN if name in sources]))
     texts = Texts(known)
-    further = texts.further(code for _, code, found in run.values() for code in (code, *found.values()))
-    unified = {
-        name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in found.items()})
-        for name, (is_package, code, found) in run.items()
-    }
     data = {
         name: content
         for name, (_, content) in files.items()
         if not name.endswith(".py") and not name.startswith(NOT_DATA_OF_RUN)
     }
+    all_further: tuple[str, ...] = ()
+    parts = []
+    for names in (RUN, LATER):
+        modules = compiled(import_all([name for name in names if name in sources]))
+        further = texts.further(code for _, code, found in modules.values() for code in (code, *found.values()))
+        unified = {
+            name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in found.items()})
+            for name, (is_package, code, found) in modules.items()
+        }
+        parts.append((texts.known, data, all_further + further, unified))
+        all_further += further
     return (
-        marshal.dumps(texts.known + further, 2),
+        marshal.dumps(texts.known + all_further, 2),
         marshal.dumps((compile_module(sources["odekload"][1]), start)),
-        marshal.dumps((texts.known, data, further, unified)),
+        *map(marshal.dumps, parts),
     )
 
 

@@ -4,7 +4,8 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
 
     __main__.py, odek….py           what runs first: the files of boot/
     compiled/<magic number>         for one minor version of Python: compiled code of what every start needs
-    compiled/<magic number>.run     … of what `odek run` needs, without its beginning,
+    compiled/<magic number>.run     … of what `odek run` needs until its first request, without its beginning,
+    compiled/<magic number>.later   … of what it needs for a sandbox and for its commands, without the same beginning,
     compiled/texts                  which is the same for all: texts in the code, and data files (compile_package.py)
     source.tar.gz                   data files, and sources without comments and docstrings, line for line: for what
                                     is not compiled, for a start with ODEK_DEBUG, for a Python that is not listed
@@ -76,7 +77,14 @@ class Compiled:
     start: bytes
     """what `odek version` needs, marshalled"""
     run: bytes
-    """what `odek run` needs, marshalled; nothing when it is to come from the sources"""
+    """what `odek run` needs until its first request, marshalled; nothing when it is to come from the sources"""
+    later: bytes = b""
+    """what else it needs"""
+
+    @property
+    def parts(self) -> tuple[tuple[str, bytes], ...]:
+        """by name, what shares its beginning"""
+        return ("run", self.run), ("later", self.later)
 
 
 def find_package(folder: Path) -> dict[str, Path]:
@@ -118,8 +126,8 @@ def compile_package(python: str, files: Mapping[str, Path], texts: bytes = b"") 
         magic, version, implementation = done.stdout.decode().split()
         if implementation != "cpython" or version not in VERSIONS:
             raise BuildError(f"{python} is {implementation} {version}; supported: {', '.join(VERSIONS)}")
-        own, start, run = split_parts(target.read_bytes())
-        return Compiled(magic=magic, version=version, texts=own, start=start, run=run)
+        own, start, run, later = split_parts(target.read_bytes())
+        return Compiled(magic=magic, version=version, texts=own, start=start, run=run, later=later)
 
 
 def split_parts(written: bytes) -> Iterator[bytes]:
@@ -175,9 +183,9 @@ def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bo
 def compiled_members(compiled: Sequence[Compiled]) -> dict[str, bytes]:
     """Return the members that hold compiled code; what all the parts for `odek run` begin with stands in one."""
     members = {f"compiled/{one.magic}": deflate(one.start) for one in compiled}
-    runs = {one.magic: one.run for one in compiled if one.run}
-    same = os.path.commonprefix(list(runs.values()))  # noqa: RUF071 – bytes, not paths
-    members.update({f"compiled/{magic}.run": deflate(run[len(same) :]) for magic, run in runs.items()})
+    parts = {f"{one.magic}.{name}": part for one in compiled for name, part in one.parts if part}
+    same = os.path.commonprefix(list(parts.values()))  # noqa: RUF071 – bytes, not paths
+    members.update({f"compiled/{name}": deflate(part[len(same) :]) for name, part in parts.items()})
     return {**members, "compiled/texts": deflate(same)} if same else members
 
 

@@ -3,6 +3,7 @@
 The map, lowest level first: a room imports only rooms that are listed before it (tests/unit/test_layers.py):
 
     errors.py          what a user can see go wrong, and exit codes
+    patterns.py        regular expressions that are compiled when they are first used
     text.py            foreign text made safe to look at
     sandbox_grammar.py how values of the sandbox's settings are written: the one grammar
     cancel.py          cancelling work, in any thread

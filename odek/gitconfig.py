@@ -7,12 +7,13 @@ rather than less: what it finds is looked at, never run.
 from __future__ import annotations
 
 import re
-import shlex
+
+from odek.patterns import pattern
 
 LIMIT_BYTES = 256 << 10
 MAX_NAMED = 100
-_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"(?:[^"\\]|\\.)*")?\s*\]')
-_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=(.*))?\Z", re.DOTALL)
+_SECTION = pattern(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"(?:[^"\\]|\\.)*")?\s*\]')
+_ENTRY = pattern(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=(.*))?\Z", re.DOTALL)
 # names and addresses, and the checkout itself: nothing there is run
 _NOT_PATHS = frozenset(("remote", "branch", "submodule", "url", "user", "color"))
 _NOT_PROGRAMS = frozenset(("core.worktree", "core.bare", "core.excludesfile", "extensions.worktreeconfig"))
@@ -74,6 +75,8 @@ def _value(text: str) -> str:
 
 
 def _words(value: str) -> list[str]:
+    import shlex  # few settings name a program
+
     try:
         return shlex.split(value.removeprefix("!"))
     except ValueError:

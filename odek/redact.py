@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from urllib.parse import quote
 
+from odek.patterns import pattern
 from odek.secret_names import is_secret_name, names_a_place
 
 MARK = "[REDACTED]"
@@ -92,8 +93,8 @@ _NAMED_VALUE = r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)(?=(?:[A-Za-z_./+=-]{0,256
 _NAMED = f"(?P<keep>(?i:{'|'.join(_NAMES)}){_NAMED_VALUE}"
 
 # Where a tool leaves something out, and the beginning of a key that ends there, before it is long enough for _FORMATS.
-_CUT = re.compile(r"(\n?\[(?:… )?[0-9]+ (?:bytes|characters) left out(?: …)?\]\n?|…)")
-_CUT_KEY = re.compile(
+_CUT = pattern(r"(\n?\[(?:… )?[0-9]+ (?:bytes|characters) left out(?: …)?\]\n?|…)")
+_CUT_KEY = pattern(
     r"(?:(?<![A-Za-z0-9])(?:sk-|gsk_|xai-|hf_|gh[oprsu]_|npm_|AKIA|ASIA|AIza|hv[bs]\.|SG\.|eyJ)|github_pat_|glpat-|pypi-AgE|"
     r"xox[abeprs]-|xapp-|[rs]k_live_|[rs]k_test_|whsec_)[A-Za-z0-9_+/=.-]{2,}\Z"
 )
@@ -154,9 +155,9 @@ class Redactor:
         for form in self._known:
             if form in text:
                 text = text.replace(form, mark(form))
-        for sign, pattern in _FORMATS:
+        for sign, written in _FORMATS:
             if sign in text:
-                text = _compiled(pattern).sub(marked, text)
+                text = _compiled(written).sub(marked, text)
         if self._common is not None:
             text = self._common.sub(marked, text)
         lower = text.lower()

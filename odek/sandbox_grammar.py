@@ -9,12 +9,11 @@ Every parser raises GrammarError, naming `origin`: the file and key, variable or
 
 from __future__ import annotations
 
-import re
-import string
 from dataclasses import dataclass
 from typing import Literal
 
 from odek.errors import ConfigError
+from odek.patterns import pattern
 from odek.text import truncate, visible
 
 MIN_PIDS_LIMIT = 5  # with fewer the runtime's own threads and the shell do not fit, and no start is verified
@@ -29,20 +28,21 @@ CALL_VARIABLE = "ODEK_CALL"
 
 NetworkMode = Literal["none", "bridge"]
 
-_SIZE = re.compile(r"([1-9][0-9]*(?:\.[0-9]+)?)([bkmgBKMG]?)")
+_SIZE = pattern(r"([1-9][0-9]*(?:\.[0-9]+)?)([bkmgBKMG]?)")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_CPUS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,9})?")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-_ACCOUNT = re.compile(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_CPUS = pattern(r"[0-9]{1,5}(?:\.[0-9]{1,9})?")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_ACCOUNT = pattern(r"0|[1-9][0-9]{0,9}|[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 # Read-only in bash, which ends when one of them is exported; and how odek finds a command's processes.
 _KEPT_NAMES = ("UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO", CALL_VARIABLE)
 
 MAX_NETWORKS = 8
 MAX_NETWORK_NAME = 128
 RESERVED_NETWORKS = ("host", "none", "bridge", "default")
-_ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
+_LOWER, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+_ALPHANUMERIC = frozenset(_LOWER + _LOWER.upper() + _DIGITS)
 _NAME_CHARACTERS = _ALPHANUMERIC | frozenset("_.-")
-_PROJECT_START = frozenset(string.ascii_lowercase + string.digits)
+_PROJECT_START = frozenset(_LOWER + _DIGITS)
 _PROJECT_CHARACTERS = _PROJECT_START | frozenset("_-")
 _SHOWN_CHARS = 80  # of a name that a message repeats
 
@@ -50,14 +50,12 @@ _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 # What stands before the first slash is a registry only with a dot or a port, or as "localhost".
-_DOMAIN = re.compile(
+_DOMAIN = pattern(
     rf"(?:localhost|{_LABEL}(?:\.{_LABEL})+|(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:]+\])(?=:))(?::[0-9]+)?"
 )
-_REMAINDER = re.compile(
-    rf"(?P<path>{PATH})(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?P<digest>@sha256:[0-9a-f]{{64}})?"
-)
-_IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
-_HEX_ID = re.compile(r"[0-9a-f]{12,64}|(?=[a-f]*[0-9])[0-9a-f]{7,11}")  # as `docker images` prints them, or less
+_REMAINDER = pattern(rf"(?P<path>{PATH})(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?P<digest>@sha256:[0-9a-f]{{64}})?")
+_IMAGE_ID = pattern(r"sha256:[0-9a-f]{64}")
+_HEX_ID = pattern(r"[0-9a-f]{12,64}|(?=[a-f]*[0-9])[0-9a-f]{7,11}")  # as `docker images` prints them, or less
 _MAX_IMAGE_NAME = 255  # registry and path together, as Docker completes them
 _DOCKER_HUB = "docker.io"
 _NO_IMAGE = "scratch"  # a word of Dockerfiles: Docker never pulls it

@@ -6,7 +6,7 @@ taken apart at `_`, `-`, `.` and where a capital follows a lower-case letter; on
 
 from __future__ import annotations
 
-import re
+from odek.patterns import pattern
 
 _PARTS = frozenset(
     (
@@ -19,7 +19,7 @@ _PARTS = frozenset(
 _ENDINGS = ("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN")  # also written together: DBPASSWORD, PGPASSWORD
 _NEVER = frozenset(("PWD", "OLDPWD", "SSH_AUTH_SOCK"))  # folders, and a socket without which no key of ssh's is used
 _PLACES = frozenset(("DIR", "FILE", "FILENAME", "FOLDER", "HOME", "PATH", "SOCK", "SOCKET"))
-_BETWEEN = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
+_BETWEEN = pattern(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
 
 def is_secret_name(name: str) -> bool:

@@ -7,7 +7,7 @@ this module and nothing else.
 
 from __future__ import annotations
 
-import re
+from odek.patterns import pattern
 
 # Code points that Python calls printable and that show nothing of their own: combining grapheme joiner, Hangul
 # fillers, Khmer inherent vowels, Mongolian selectors, the empty Braille cell, variation selectors, fillers of Khitan
@@ -30,7 +30,7 @@ _INVISIBLE_RANGES = (
 
 # zero-width (non-)joiner, text and emoji presentation; blanks of French and of Japanese text
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f\xa0\u202f\u3000"
-_JOINER = re.compile(f"([{_JOINERS}])")
+_JOINER = pattern(f"([{_JOINERS}])")
 
 
 def visible(text: str) -> str:

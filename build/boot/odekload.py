@@ -43,6 +43,27 @@ def read_tar(content: bytes) -> dict[str, bytes]:
     return files
 
 
+class LateInspect(type(sys)):
+    """`inspect`, loaded when something of it is used.
+
+    dataclasses imports it, with a parser and a disassembler, for the docstrings of classes that have none.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get("inspect") is self:
+            del sys.modules["inspect"]
+        import inspect
+
+        return getattr(inspect, name)
+
+    @staticmethod
+    def get_annotations(made: type) -> dict[str, object]:
+        """Return what the real one does for a class: of this class alone, as it is written."""
+        return dict(made.__dict__.get("__annotations__") or {})  # noqa: RUF063 – this takes the place of that
+
+
 class Loader:
     """Finder and loader of the package's modules and of the data files next to them.
 
@@ -59,6 +80,9 @@ class Loader:
         """what was compiled, as far as it has been read"""
         self.data: dict[str, bytes] = {}
         """name in the archive → content, as far as it has been read"""
+        self.texts = b""
+        self.later = b""
+        """what was compiled of modules that few starts need at once, until one of them is wanted"""
         self.packed = b""
         """the sources, once they have been read"""
         self.sources: dict[str, bytes] = {}
@@ -128,6 +152,7 @@ class Loader:
         with self.lock:
             if self.packed:
                 return
+            sys.modules.setdefault("inspect", LateInspect("inspect"))
             packed = self.archive.get_data(self.file + "/source.tar.gz")
             compiled = self.file + "/compiled/"
             try:
@@ -135,12 +160,28 @@ class Loader:
             except OSError:  # for this Python no more was compiled than what every start needs
                 pass
             else:
-                # the texts that the code refers to, and the data files, come first
-                texts = self.archive.get_data(compiled + "texts")
-                whole = zlib.decompress(texts, -15) + zlib.decompress(run, -15)
-                _, self.data, _, modules = marshal.loads(whole)
-                self.modules = {**self.modules, **modules}
+                self.texts = self.archive.get_data(compiled + "texts")
+                self.later = self.archive.get_data(compiled + self.magic + ".later")
+                self.data = self.add(run)
             self.packed = packed
+
+    def add(self, part: bytes) -> dict[str, bytes]:
+        """Know the modules of a part, and return the data files. The texts that the code refers to, and these, come
+        first."""
+        _, data, _, modules = marshal.loads(zlib.decompress(self.texts, -15) + zlib.decompress(part, -15))
+        self.modules = {**self.modules, **modules}
+        return data  # type: ignore[no-any-return]
+
+    def has(self, name: str) -> bool:
+        """Return whether a module was compiled, and have it read."""
+        if name not in self.modules:
+            self.read()
+        if name not in self.modules:
+            with self.lock:
+                if self.later:
+                    self.add(self.later)
+                    self.later = b""
+        return name in self.modules
 
     def read_sources(self) -> dict[str, bytes]:
         self.read()
@@ -158,16 +199,14 @@ class Loader:
         """Return None when the module is none of ours."""
         if name.partition(".")[0] != "odek":
             return None
-        if name not in self.modules:
-            self.read()
-        if name in self.modules:
+        if self.has(name):
             return self.modules[name][0]
         place = self.place(name)
         return place.endswith("/__init__.py") if place in self.sources else None
 
     def code(self, name: str) -> CodeType:
         """Return the code of the module, which is there."""
-        if name not in self.modules:
+        if not self.has(name):
             place = self.place(name)
             code: CodeType = compile(self.sources[place], place, "exec", dont_inherit=True)
             return code

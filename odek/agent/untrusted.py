@@ -6,12 +6,12 @@ nonce that the text cannot know, so that the text cannot close the tags.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
+from odek.patterns import pattern
 from odek.text import visible
 
-_NONCE = re.compile(r"[0-9a-f]{16}")
+_NONCE = pattern(r"[0-9a-f]{16}")
 _TAG_WORD = "untrusted_content"
 _HARMLESS_WORD = "untrusted\u02cdcontent"  # modifier letter low macron: looks alike, matches nothing
 _SOURCE_MARKS = str.maketrans({'"': "'", "<": "\u2039", ">": "\u203a", "\r": " ", "\n": " "})

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from odek.errors import UsageError
 from odek.host_executor.files import open_below
 from odek.model.images import describe, image_fault, image_type
+from odek.patterns import pattern
 from odek.text import plural, truncate, visible
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ SHOWN_LIMIT_BYTES = 50 << 10
 
 # `@` at the start of the text or after a blank, a bracket or a quote; up to a blank, a closing bracket,
 # a comma or a semicolon.
-_REFERENCE = re.compile(r"(?:(?<=[\s([{<\"'`])|\A)@(?P<name>[^@\s)\]},;\"'`][^\s)\]},;\"'`]*)")
+_REFERENCE = pattern(r"(?:(?<=[\s([{<\"'`])|\A)@(?P<name>[^@\s)\]},;\"'`][^\s)\]},;\"'`]*)")
 _TRAILING = ".,:;!?"
-_NAME = re.compile(r"[\w./]")  # begins like the name of a file, unlike @{u} or @-1
+_NAME = pattern(r"[\w./]")  # begins like the name of a file, unlike @{u} or @-1
 _NAME_LENGTH = 60
 _NAMED = 3  # references without a file that are listed by name
 

@@ -20,7 +20,7 @@ from odek.app.config import Config, redactor_of
 from odek.app.cost import pricing
 from odek.app.images import images_of
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
-from odek.app.prompt import project_instructions, render_system
+from odek.app.prompt import ask_ahead, read_parts
 from odek.app.runtime import Runtime
 from odek.app.turn_events import shown_turn, turn_started
 from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace, servers_for
@@ -31,7 +31,6 @@ from odek.errors import StateFileError, UsageError
 from odek.events import Event, Notice, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
 from odek.model.images import Image
 from odek.model.types import Message, Usage
-from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
 from odek.text import truncate, visible
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from odek.app.delegation import Delegation
     from odek.app.shared_servers import SharedServers
     from odek.app.stored_sessions import ResumedSession
+    from odek.sandbox.container.facts import ContainerFacts
     from odek.session.receipts import Receipt
     from odek.session.recorder import Recorder
     from odek.session.store import SessionStore
@@ -60,15 +60,19 @@ def open_conversation(
     attachments: Sequence[Attachment] = (),
     store: SessionStore | None = None,
     resumed: ResumedSession | None = None,
+    first: str | None = None,
 ) -> Conversation:
     """Begin a conversation, or go on with `resumed`; `attachments` are in each of its containers.
 
     With a `store` it is kept, from its first turn on. The model is made before the workspace: a missing key must cost
-    no container (F-20). Raises OdekError; nothing is left then.
+    no container (F-20). `first` is what will be sent first: where nothing is kept, no file is given and no server adds
+    tools, the model is asked while the container starts (R-251). Raises OdekError; nothing is left then.
     """
     conversation = Conversation(profile, config, runtime, sink=sink, attachments=attachments, store=store)
+    is_asked_ahead = not (store or resumed or attachments or config.settings.mcp_servers)
     try:
-        conversation._open(resumed)
+        conversation._take_up(resumed)
+        conversation._open_workspace(conversation._history, first if is_asked_ahead else None)
     except BaseException:
         conversation.close()
         raise
@@ -303,10 +307,6 @@ class Conversation:
         if self._failure is not None:
             raise self._failure
 
-    def _open(self, resumed: ResumedSession | None) -> None:
-        self._take_up(resumed)
-        self._open_workspace(self._history)
-
     def _take_up(self, resumed: ResumedSession | None) -> None:
         if resumed is not None:
             self._keep(resumed.recorder)
@@ -364,15 +364,18 @@ class Conversation:
         finally:
             self._save()
 
-    def _open_workspace(self, history: Sequence[Message]) -> None:
+    def _open_workspace(self, history: Sequence[Message], first: str | None = None) -> None:
         self._price = pricing(self._config, self._runtime.emit)
         self._model = self._runtime.new_model(self.settings)
         self._servers = self._servers or servers_for(self._config)
+        parts = read_parts(self._config, self._runtime, surface=self._profile.surface)
+        self._instructions = parts.instructions
         self.workspace = open_workspace(
             self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
             start=self._start, delegate=self._delegate, servers=self._servers,
+            on_planned=partial(ask_ahead, self._model, first, parts, self._delegate, self._session) if first else None,
         )  # fmt: skip
-        self._system = self.workspace.redact(self._system_prompt())
+        self._system = parts.render_in(self.workspace)
         self.agent = self._new_agent(history)
         self.lost = False
         self._keep_receipts()
@@ -392,10 +395,6 @@ class Conversation:
             refused=self.workspace.refused,
             price=self._price,
         )
-
-    def _system_prompt(self) -> str:
-        self._instructions = project_instructions(self.settings, self._runtime)
-        return render_system(self.workspace, surface=self._profile.surface, instructions=self._instructions)
 
     def cancel_task(self, task: str) -> bool:
         """End one sub-agent, by the id in its events, from any thread; False when it does not work."""

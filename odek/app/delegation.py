@@ -8,7 +8,7 @@ parent has a sandbox, in a container of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -402,6 +402,10 @@ class _OneAtATime:
             return self._model.complete(messages, tools, on_text)
         finally:
             self._lock.release()
+
+    def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """See Model; a recording has nothing to begin."""
+        return nullcontext()
 
     def window(self, conversation_tokens: int) -> int | None:
         """See Model."""

@@ -8,10 +8,13 @@ may have chosen them, so they are inside the untrusted wrapper.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from odek.agent.untrusted import wrap_untrusted
-from odek.sandbox.container.facts import ContainerFacts
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    from odek.sandbox.container.facts import ContainerFacts
 
 _NETWORK_WORDS = {
     "none": "none",

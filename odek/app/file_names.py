@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from odek.patterns import pattern
 from odek.safefile import FOLDER_FLAGS
 from odek.text import visible
 
 LIMIT_S = 0.15
 # characters at which a reference ends (attachments.py), or that would not be shown as they are
-_SPECIAL = re.compile(r"[\s)\]},;\"'`]")
+_SPECIAL = pattern(r"[\s)\]},;\"'`]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -40,7 +39,7 @@ def image_from(file: Attachment) -> Image:
         name=file.name,
         media_type=image_type(file.data),
         path=file.path,
-        sha256=hashlib.sha256(file.data).hexdigest(),
+        sha256=_sha256(file.data),
         data=file.data,
     )
 
@@ -67,7 +66,7 @@ def with_images(messages: Sequence[Message], *, warn: Callable[[str], None]) -> 
             data = safefile.read_regular(image.path, limit_bytes=LIMIT_BYTES)
         except OSError:
             data = b""
-        if hashlib.sha256(data).hexdigest() == image.sha256:
+        if _sha256(data) == image.sha256:
             return replace(image, data=data)
         warn(f'the image "{visible(image.path)}", given with an earlier turn, is gone or has changed')
         return image
@@ -76,3 +75,9 @@ def with_images(messages: Sequence[Message], *, warn: Callable[[str], None]) -> 
         replace(message, images=tuple(map(found, message.images))) if message.images else message
         for message in messages
     )
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # loads OpenSSL, and few tasks have images
+
+    return hashlib.sha256(data).hexdigest()

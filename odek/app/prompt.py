@@ -1,19 +1,79 @@
-"""The system prompt of an agent, for where its tools work."""
+"""The system prompt of an agent, for where its tools work, and what can be known of it before they do."""
 
 from __future__ import annotations
 
-import platform
+import os
 import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from odek.agent.prompt import PromptFacts, system_prompt
+from odek.app.config import Config, redactor_of
+from odek.app.environment import render_sandbox
 from odek.app.instructions import read_instructions
 from odek.app.runtime import Runtime
 from odek.config.settings import Settings
+from odek.errors import OdekError
+from odek.model.types import Message, Model, ToolSpec
+from odek.sandbox_grammar import WORKSPACE
 
 if TYPE_CHECKING:
     from odek.app.workspace import Workspace
+    from odek.sandbox.container.facts import ContainerFacts
+    from odek.tools.delegate import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptParts:
+    """What the system prompt of a conversation is made of besides its place."""
+
+    settings: Settings
+    surface: str
+    """what the user reads"""
+    instructions: str | None
+    """what the project says of itself"""
+    nonce: Callable[[], str]
+    """as for `wrap_untrusted`; two renderings that are to be compared take the same one"""
+    redact: Callable[[str], str] = str
+
+    def render(self, environment_block: str, advice: tuple[str, ...], *, cwd: str, sandboxed: bool) -> str:
+        """Return the prompt for a place of work."""
+        facts = PromptFacts(
+            os="Linux container" if sandboxed else "{0.sysname} {0.release}".format(os.uname()),
+            cwd=cwd,
+            date=time.strftime("%A, %Y-%m-%d, %Z"),
+            surface=self.surface,
+            tool_advice=advice,
+        )
+        return self.redact(
+            system_prompt(
+                identity=self.settings.system or None,
+                project_instructions=self.instructions,
+                facts=facts,
+                environment_block=environment_block,
+                nonce=self.nonce,
+            )
+        )
+
+    def render_in(self, place: Workspace) -> str:
+        """Return the prompt for an agent that works in `place`."""
+        block, advice, cwd = place.environment_block, place.tools.advice, place.executor.workspace
+        return self.render(block, advice, cwd=cwd, sandboxed=place.facts is not None)
+
+
+def read_parts(config: Config, runtime: Runtime, *, surface: str) -> PromptParts:
+    """Return the parts that are known before there is a place; each rendering of them takes the same nonce.
+
+    Raises ConfigError as `redactor_of` does.
+    """
+    instructions, nonce = project_instructions(config.settings, runtime), runtime.random_hex(8)
+    redact = redactor_of(config, runtime.host)
+    return PromptParts(
+        settings=config.settings, surface=surface, instructions=instructions, nonce=lambda: nonce, redact=redact
+    )
 
 
 def project_instructions(settings: Settings, runtime: Runtime) -> str | None:
@@ -22,21 +82,36 @@ def project_instructions(settings: Settings, runtime: Runtime) -> str | None:
 
 
 def render_system(place: Workspace, *, surface: str, instructions: str | None) -> str:
-    """Return the system prompt of an agent that works in `place`.
-
-    `surface` is what the user reads, `instructions` what the project says of itself.
-    """
-    facts = PromptFacts(
-        os="Linux container" if place.facts else f"{platform.system()} {platform.release()}",
-        cwd=place.executor.workspace,
-        date=time.strftime("%A, %Y-%m-%d, %Z"),
+    """Return the system prompt of an agent that works in `place`; the rest is as in PromptParts."""
+    return PromptParts(
+        settings=place.config.settings,
         surface=surface,
-        tool_advice=place.tools.advice,
-    )
-    return system_prompt(
-        identity=place.config.settings.system or None,
-        project_instructions=instructions,
-        facts=facts,
-        environment_block=place.environment_block,
+        instructions=instructions,
         nonce=partial(place.runtime.random_hex, 8),
+    ).render_in(place)
+
+
+def ask_ahead(
+    model: Model, task: str, parts: PromptParts, delegate: Run | None, stack: ExitStack, facts: ContainerFacts
+) -> None:
+    """Have `model` asked, until the end of `stack`, for the first reply in a sandbox that is planned (R-251)."""
+    with suppress(OdekError):  # said when the agent asks
+        stack.enter_context(model.ahead(*first_request(parts, facts, task, delegate)))
+
+
+def first_request(
+    parts: PromptParts, facts: ContainerFacts, task: str, delegate: Run | None
+) -> tuple[tuple[Message, ...], tuple[ToolSpec, ...]]:
+    """Return what an agent will ask first, in a sandbox with these `facts` and without networks (R-110, R-251)."""
+    from odek.agent.context_window import take_turns
+    from odek.app.tools import tools_in
+    from odek.tools.registry import advice_of, choose_tools, specs_of
+
+    block, settings = render_sandbox(facts, nonce=parts.nonce), parts.settings
+    tools = choose_tools(
+        tools_in(block, sandboxed=True, delegate=delegate),
+        enabled=settings.tools_enabled,
+        disabled=settings.withheld_tools,
     )
+    system = parts.render(block, advice_of(tools), cwd=WORKSPACE, sandboxed=True)
+    return take_turns((Message(role="system", content=system), Message(role="user", content=task))), specs_of(tools)

@@ -1,18 +1,22 @@
-"""What the tools of a workspace executed, noted as receipts for the session that keeps it."""
+"""What the tools of a workspace executed, noted as receipts for the session that keeps it.
+
+What receipts are made of is loaded with the first one: most runs keep none.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from odek.approval.operation import Basis
 from odek.executor import CommandResult
 from odek.host import Host
 from odek.process import Output
 from odek.redact import Redactor
-from odek.sandbox.container.facts import ContainerFacts
-from odek.session.ids import format_time
-from odek.session.receipts import Receipt, WrittenFile
+
+if TYPE_CHECKING:
+    from odek.sandbox.container.facts import ContainerFacts
+    from odek.session.receipts import Receipt, WrittenFile
 
 _UNKNOWN = Basis(classes=(), how="")
 """of what no gate was asked about"""
@@ -34,12 +38,12 @@ class Receipts:
         if self.keep is None:
             return
         outputs: tuple[Output | None, ...] = (result.output, result.stderr) if result else ()
-        output = hashlib.sha256(b"".join(each.data for each in outputs if each is not None))
+        output = b"".join(each.data for each in outputs if each is not None)
         self.keep(
             self._receipt(
                 basis,
-                command_sha256=_digest(self._redact(command)),
-                output_sha256=output.hexdigest(),
+                command_sha256=_sha256(self._redact(command).encode("utf-8", "surrogateescape")),
+                output_sha256=_sha256(output),
                 exit_status=result.code if result else None,
             )
         )
@@ -48,7 +52,9 @@ class Receipts:
         """See ExecutionLog."""
         if self.keep is None:
             return
-        file = WrittenFile(path=self._redact(path), sha256=hashlib.sha256(data).hexdigest())
+        from odek.session.receipts import WrittenFile
+
+        file = WrittenFile(path=self._redact(path), sha256=_sha256(data))
         self.keep(self._receipt(basis, file=file))
 
     def _receipt(
@@ -60,6 +66,9 @@ class Receipts:
         exit_status: int | None = None,
         file: WrittenFile | None = None,
     ) -> Receipt:
+        from odek.session.ids import format_time
+        from odek.session.receipts import Receipt
+
         facts, basis = self._facts, basis or _UNKNOWN
         networks = [network.id for network in facts.networks] if facts else []
         return Receipt(
@@ -80,5 +89,7 @@ class Receipts:
         )
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+def _sha256(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odek import cancel
-from odek.app.docker_client import ClientFolder
-from odek.approval.card import Person
-from odek.approval.gate import Operator
-from odek.config.settings import Settings
-from odek.events import Sink
 from odek.host import Host, read_identity, trusted_path, which
-from odek.model.types import Model
-from odek.sandbox.container.owner import Owner
 from odek.sandbox.docker import Docker, DockerCli, NoDocker
+
+if TYPE_CHECKING:
+    from odek.app.docker_client import ClientFolder
+    from odek.approval.card import Person
+    from odek.approval.gate import Operator
+    from odek.config.settings import Settings
+    from odek.events import Sink
+    from odek.model.types import Model
+    from odek.sandbox.container.owner import Owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,21 @@ def real_docker(host: Host) -> Docker:
     executable = which("docker", host)
     if not executable:
         return NoDocker()
-    return DockerCli(executable, {**host.env, "PATH": trusted_path(host)}, settle=ClientFolder(host).environment)
+    return DockerCli(executable, {**host.env, "PATH": trusted_path(host)}, settle=_ClientSettings(host))
+
+
+class _ClientSettings:
+    """Makes the folder of the client's settings when Docker is asked for the first time, and keeps it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._folder: ClientFolder | None = None
+
+    def __call__(self) -> Mapping[str, str]:
+        from odek.app.docker_client import ClientFolder
+
+        self._folder = ClientFolder(self._host)  # a temporary one goes with it
+        return self._folder.environment()
 
 
 def random_hex(size_bytes: int) -> str:
@@ -58,6 +75,8 @@ def random_hex(size_bytes: int) -> str:
 
 def owner_of(host: Host) -> Owner:
     """Return who the containers of this process belong to."""
+    from odek.sandbox.container.owner import Owner  # a run on the host owns none
+
     me = read_identity(host.pid)
     return Owner(
         pid=host.pid,

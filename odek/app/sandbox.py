@@ -44,7 +44,7 @@ from odek.host_executor.files import PathWalk
 from odek.sandbox.build.builder import Build, BuildOptions
 from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.container.container import Container
-from odek.sandbox.container.facts import ContainerFacts
+from odek.sandbox.container.facts import ContainerFacts, planned_facts
 from odek.sandbox.container.start import Surroundings, start
 from odek.sandbox.docker import PROBE_ARGV, probe
 from odek.sandbox.engine import INFO_ARGV, Engine, EngineRequirements, check_engine, own_user, query_engine
@@ -203,26 +203,7 @@ class SandboxPlan:
             env=self.env(),
             git=self.git(),
         )
-        services = service_names(spec.networks, "", self.runtime.docker)
-        return ContainerFacts(
-            name=name,
-            id="",
-            image=spec.image,
-            image_id=spec.image_id,
-            user=spec.user,
-            home=spec.home,
-            network=spec.networks.label,
-            internet=spec.networks.internet,
-            networks=spec.networks.attached,
-            service_names=services.names,
-            pids_limit=spec.limits.pids,
-            tmp_bytes=spec.limits.tmp_bytes,
-            readonly=spec.readonly,
-            workspace_writable=not spec.readonly,
-            git=spec.git.target if spec.git else "",
-            git_outside=spec.git_outside,
-            left_out=spec.left_out,
-        )
+        return planned_facts(spec, name=name, services=service_names(spec.networks, "", self.runtime.docker).names)
 
     @property
     def _needs(self) -> EngineRequirements:
@@ -257,12 +238,15 @@ class PreparedSandbox:
     found: FoundImage
 
 
-def start_sandbox(plan: SandboxPlan, *, narrow: Narrow = as_planned) -> Container:
-    """Return the running container, after the operator's answer where it needs one.
+OnPlanned = Callable[[ContainerFacts], None]
+
+
+def start_sandbox(plan: SandboxPlan, *, narrow: Narrow = as_planned, on_planned: OnPlanned | None = None) -> Container:
+    """Return the running container, after the operator's answer where it needs one; see `start_prepared`.
 
     Raises ApprovalDenied and StateFileError from the gate, and SandboxError.
     """
-    return start_prepared(prepare_sandbox(plan), narrow=narrow)
+    return start_prepared(prepare_sandbox(plan), narrow=narrow, on_planned=on_planned)
 
 
 def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
@@ -295,12 +279,15 @@ def start_prepared(
     labels: tuple[tuple[str, str], ...] = (),
     verify: bool = True,
     narrow: Narrow = as_planned,
+    on_planned: OnPlanned | None = None,
 ) -> Container:
     """Look once more at all that can have changed since the question, and start.
 
     A network that joined the Compose project or was created again stops it (R-63), and so does a request that the grant
     was not given for, and, if it is to `verify`, a probe that is open. `expected` are the networks, if not those of the
-    plan; `labels` are of the container. Raises ApprovalDenied, StateFileError and SandboxError.
+    plan; `labels` are of the container. `on_planned` gets what the container will be, if all goes as planned, while
+    Docker makes it; not with networks, of which not all is known before. Raises ApprovalDenied, StateFileError and
+    SandboxError.
     """
     plan, runtime, host = prepared.plan, prepared.plan.runtime, prepared.plan.runtime.host
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
@@ -326,7 +313,10 @@ def start_prepared(
             env=plan.env(),
             git=git,
         )
-        container = start_spec(narrow(replace(spec, image_volumes=prepared.found.volumes)), runtime, labels)
+        spec = narrow(replace(spec, image_volumes=prepared.found.volumes))
+        # of these two the proof tells more than the plan: a request with less would only be asked again
+        is_known = not networks.attached and spec.user.replace(":", "").isdecimal()
+        container = start_spec(spec, runtime, labels, on_planned if is_known else None)
         undo.pop_all()
     if verify:
         require_closed(container, plan.config.settings, runtime, plan.daemon)
@@ -352,7 +342,12 @@ def require_closed(
         raise
 
 
-def start_spec(spec: SandboxSpec, runtime: Runtime, labels: tuple[tuple[str, str], ...] = ()) -> Container:
+def start_spec(
+    spec: SandboxSpec,
+    runtime: Runtime,
+    labels: tuple[tuple[str, str], ...] = (),
+    on_planned: OnPlanned | None = None,
+) -> Container:
     """Start what `spec` says, and name a low process limit where that may be the cause of a failure."""
     surroundings = Surroundings(
         owner=owner_of(runtime.host),
@@ -360,6 +355,7 @@ def start_spec(spec: SandboxSpec, runtime: Runtime, labels: tuple[tuple[str, str
         new_nonce=partial(runtime.random_hex, 16),
         emit=runtime.emit,
         labels=labels,
+        on_begun=lambda name: on_planned(planned_facts(spec, name=name)) if on_planned else None,
     )
     try:
         with profile_file(spec.engine, runtime.host) as path:

@@ -6,7 +6,6 @@ change. It is a convenience: a file that cannot be used counts as absent.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,15 +25,21 @@ class ServerLessons:
         self, folder: StateFolder, *, base_url: str, model: str, clock: Callable[[], float] = time.time
     ) -> None:
         self._folder = folder
-        # an address may hold a key
-        self._name = hashlib.sha256(f"{base_url.rstrip('/')}\n{model}".encode()).hexdigest()[:32]
+        self._server = f"{base_url.rstrip('/')}\n{model}"
         self._clock = clock
 
     def recall(self) -> Mapping[str, Any]:
         """Return what was learned, {} for nothing."""
-        entry = self._read().get(self._name)
+        entries = self._read()
+        entry = entries.get(self._name) if entries else None
         lessons = entry.get("learned") if entry is not None else None
         return lessons if isinstance(lessons, dict) else {}
+
+    @property
+    def _name(self) -> str:
+        import hashlib  # loads OpenSSL, and most servers teach nothing
+
+        return hashlib.sha256(self._server.encode()).hexdigest()[:32]  # an address may hold a key
 
     def keep(self, lessons: Mapping[str, Any]) -> None:
         """Store what was learned. A file that cannot be written is left alone."""

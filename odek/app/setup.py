@@ -15,6 +15,7 @@ from odek.config.options import GLOBAL_FILE, Source
 from odek.config.provider import KNOWN
 from odek.config.provider_entries import NAME, ProviderEntry
 from odek.errors import ConfigError
+from odek.patterns import pattern
 from odek.text import plural, visible
 
 # where servers of one's own usually listen, besides those that have a name in KNOWN
@@ -32,7 +33,7 @@ LOCAL_SERVERS = (
     *_USUAL_PLACES,
 )
 """name and address of each"""
-_NOT_FOR_CHAT = re.compile(
+_NOT_FOR_CHAT = pattern(
     r"embed|whisper|tts|dall-e|moderation|rerank|transcri|realtime|-audio|image|speech|ocr|guard|sora|veo|imagen", re.I
 )
 _SHOWN_KEY_CHARS = 4

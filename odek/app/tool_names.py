@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from odek.config.settings import Settings
 from odek.errors import ConfigError
 from odek.text import truncate, visible
@@ -34,6 +32,8 @@ def validate_tool_names(settings: Settings) -> tuple[str, ...]:
             if name in REMOVED:
                 warnings.append(f'the tool "{name}" was removed, the shell does its work ({origin})')
                 continue
+            import difflib  # needed only here
+
             near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_NEAR)
             unknown = f'there is no tool "{visible(truncate(name, 60))}" ({origin})'
             if near:

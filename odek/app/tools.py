@@ -18,7 +18,6 @@ from odek.events import Sink, ignore
 from odek.executor import Executor
 from odek.host import Host
 from odek.redact import Redactor
-from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox_grammar import WORKSPACE
 from odek.tools.batch import BATCH_PATCH, BATCH_READ
 from odek.tools.config_view import CONFIG_VIEW
@@ -27,7 +26,7 @@ from odek.tools.diff import DIFF
 from odek.tools.file_info import FILE_INFO, TREE
 from odek.tools.files import PATCH, READ_FILE, WRITE_FILE
 from odek.tools.glob import GLOB
-from odek.tools.registry import Toolbox
+from odek.tools.registry import Tool, Toolbox
 from odek.tools.search import SEARCH_FILES
 from odek.tools.shell import PARALLEL_SHELL, SHELL, shell_in
 from odek.tools.unsecret import UnsecretExecutor
@@ -36,6 +35,7 @@ from odek.tools.workspace import ExecutionLog, UntrustedWrapper, Workspace
 if TYPE_CHECKING:
     from odek.app.danger import Within
     from odek.danger.policy import PolicyContext
+    from odek.sandbox.container.facts import ContainerFacts
 
 TOOLS = (
     PARALLEL_SHELL, READ_FILE, BATCH_READ, WRITE_FILE, PATCH, BATCH_PATCH, SEARCH_FILES, GLOB, FILE_INFO, TREE, DIFF,
@@ -91,17 +91,22 @@ def make_toolbox(
         wrap=wrap,
         config=applied,
     )
-    # on the host commands run one at a time, watched by the person who allowed it
-    shell = shell_in(environment_block, parallel=facts is not None)
-    *others, _ = TOOLS
     return Toolbox(
-        [*others, *((delegate_with(delegate),) if delegate else ()), shell],
+        tools_in(environment_block, sandboxed=facts is not None, delegate=delegate),
         workspace,
         enabled=child.tools if child else settings.tools_enabled,
         disabled=settings.withheld_tools,
         project=host.cwd,
         redact=redact,
     )
+
+
+def tools_in(environment_block: str, *, sandboxed: bool, delegate: Run | None) -> tuple[Tool, ...]:
+    """Return all tools of an agent in the place that `environment_block` describes. Pure."""
+    # on the host commands run one at a time, watched by the person who allowed it
+    shell = shell_in(environment_block, parallel=sandboxed)
+    *others, _ = TOOLS
+    return (*others, *((delegate_with(delegate),) if delegate else ()), shell)
 
 
 def make_gatekeeper(

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from odek import trusted_files
 from odek.agent.untrusted import wrap_untrusted
@@ -33,34 +33,33 @@ from odek.app.isolation import (
 )
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
-from odek.app.sandbox import plan_sandbox, start_sandbox
 from odek.app.tool_names import validate_tool_names
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
 from odek.host import Host
 from odek.host_executor.commands import HostExecutor
 from odek.redact import MARK, Redactor
-from odek.sandbox.container.container import Container
-from odek.sandbox.container.facts import ContainerFacts
-from odek.sandbox.container.failure_reasons import find_cause
 from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
-from odek.sandbox.spec import Narrow, as_planned
 from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.app.mcp_servers import ToolServers
+    from odek.app.sandbox import OnPlanned
     from odek.app.shared_servers import SharedServers
     from odek.app.tools import ChildLimits
     from odek.approval.card import Person
     from odek.approval.gatekeeper import Trust
+    from odek.sandbox.container.container import Container
+    from odek.sandbox.container.facts import ContainerFacts
+    from odek.sandbox.spec import Narrow
     from odek.tools.delegate import Run
     from odek.tools.registry import Toolbox
     from odek.tools.workspace import UntrustedWrapper
 
 TrustByBoundary = dict[str, "Trust"]
 """boundary → what the person trusts there until odek ends"""
-StartSandbox = Callable[[Runtime], Container]
+StartSandbox = Callable[[Runtime], "Container"]
 """starts a sandbox that was prepared; raises OdekError"""
 
 
@@ -171,9 +170,10 @@ class Workspace:
 
         The container was started for attachments. Raises FileAccessDenied.
         """
-        if isinstance(self.executor, Container):
+        if self.facts is not None:
+            container = cast("Container", self.executor)
             for file in external(files):
-                self.executor.attach(file.placed_name, file.data)
+                container.attach(file.placed_name, file.data)
 
     def applied(self) -> Mapping[str, object]:
         """Return the settings that are applied here, as the tool `config_view` shows them."""
@@ -192,6 +192,8 @@ class Workspace:
         """Return `error` with what the engine says of its cause; one Docker call."""
         if self.facts is None or isinstance(error, SandboxGivenUp):
             return error
+        from odek.sandbox.container.failure_reasons import find_cause
+
         docker, clock = self.runtime.docker, self.runtime.clock
         cause = find_cause(self.facts.id, docker, since_s=self.opened_s, now_s=clock())
         if not cause:
@@ -208,9 +210,10 @@ def open_workspace(
     trusted: TrustByBoundary | None = None,
     start: StartSandbox | None = None,
     delegate: Run | None = None,
-    narrow: Narrow = as_planned,
+    narrow: Narrow | None = None,
     child: Callable[[ContainerFacts | None], ChildLimits] | None = None,
     servers: SharedServers | None = None,
+    on_planned: OnPlanned | None = None,
 ) -> Workspace:
     """Return a workspace whose container, if any, holds `attachments`.
 
@@ -218,7 +221,8 @@ def open_workspace(
     environment block, the tools. `trusted` and `servers` are kept by the caller, for the next workspace; where the
     latter is None, no MCP server is started. With `start` the sandbox was prepared before, and its failure
     never leads to the host. `delegate` carries out `delegate_tasks`. Of a sub-agent from outside, `narrow` says what it
-    gives up of the sandbox, and `child` then what of the rest. Raises OdekError; nothing is left then.
+    gives up of the sandbox, and `child` then what of the rest.
+    `on_planned` is as for `start_prepared`. Raises OdekError; nothing is left then.
     """
     for warning in validate_tool_names(config.settings):
         runtime.emit(WarningIssued(warning))
@@ -228,7 +232,8 @@ def open_workspace(
     opened_s = runtime.clock()
     with ExitStack() as stack, runtime.waiting("starting"):
         tool_servers = _servers_on_host(config, runtime, redact, servers, stack) if servers else None
-        place = _open_place(profile, config, decision, runtime, stack, external(attachments), start, narrow)
+        files = external(attachments)
+        place = _open_place(profile, config, decision, runtime, stack, files, start, narrow, on_planned)
         workspace = Workspace(
             config=config,
             runtime=runtime,
@@ -291,7 +296,8 @@ def _open_place(
     stack: ExitStack,
     files: Sequence[Attachment],
     start: StartSandbox | None,
-    narrow: Narrow,
+    narrow: Narrow | None,
+    on_planned: OnPlanned | None,
 ) -> _Place:
     """Return the container, or the host where that is allowed; see isolation.may_fall_back."""
     settings, host, emit = config.settings, runtime.host, runtime.emit
@@ -304,6 +310,9 @@ def _open_place(
         return _Place(executor=on_host, on_host_because=decision.origin)
     if settings.no_sandbox and profile.pinned:
         emit(WarningIssued("ODEK_NO_SANDBOX does not move a session to this host: it is pinned to the sandbox"))
+    from odek.app.sandbox import plan_sandbox, start_sandbox  # a run on the host does without
+    from odek.sandbox.spec import as_planned
+
     imports = Thread(target=_import_rest, daemon=True)
     imports.start()
     # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
@@ -313,7 +322,7 @@ def _open_place(
     else:
         plan = plan_sandbox(config, runtime, attachments=bool(files))
         try:
-            container = start_sandbox(plan, narrow=narrow)
+            container = start_sandbox(plan, narrow=narrow or as_planned, on_planned=on_planned)
         except SandboxError as error:
             by_project = plan.request.image.chosen_by_project
             policy = fallback_policy(profile, settings, decision, image_from_project=by_project)
@@ -343,7 +352,7 @@ def _servers_on_host(
 
 def _start_inside(servers: ToolServers, place: _Place, stack: ExitStack) -> None:
     stack.callback(servers.close)  # before the container goes
-    container = place.executor if isinstance(place.executor, Container) else None
+    container = cast("Container", place.executor) if place.facts is not None else None
     name = f"the sandbox {place.facts.name}, network={place.facts.network}" if place.facts else ""
     servers.start_in(container, name)
 
@@ -351,9 +360,9 @@ def _start_inside(servers: ToolServers, place: _Place, stack: ExitStack) -> None
 def _import_rest() -> None:
     """Import what is needed when the sandbox is up, and for its first command, while Docker makes it ready."""
     with suppress(ImportError):  # said where it is needed
-        import odek.agent.loop
-        import odek.app.danger
         import odek.app.tools
+        import odek.agent.loop  # isort: skip – first what the first request needs
+        import odek.app.danger
         import odek.danger.classify  # noqa: F401
 
 

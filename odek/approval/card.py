@@ -7,7 +7,6 @@ yes for what was shown whole, is the duty of who shows it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,6 +95,8 @@ def card_to_json(card: Card) -> dict[str, object]:
         for number, item in enumerate(card.items, 1)
     ]
     asker = card.origin and {"task": card.origin.task, "of": card.origin.of, "goal": card.origin.goal}
+    import hashlib  # loads OpenSSL, and only a page wants a card as JSON
+
     bound = json.dumps([card.place, card.host, items], sort_keys=True, separators=(",", ":"))
     return {
         "id": card.id,

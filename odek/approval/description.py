@@ -9,12 +9,13 @@ import re
 
 from odek.approval.display import WIDTH, field, value
 from odek.approval.request import DOCKERFILE, PROJECT_FILE, ApprovalRequest, ApprovedNetwork, EnvOverride
+from odek.patterns import pattern
 from odek.secret_names import is_secret_name
 
 FIT_ROWS = 14  # what a terminal of 24 rows holds besides the heading, the consequence and the question
-_TOKEN = re.compile(r"\s*[^/:,=\s]*[/:,=]?")
+_TOKEN = pattern(r"\s*[^/:,=\s]*[/:,=]?")
 # names whose value decides what programs load, where packages come from, or whom a program trusts
-_STEERING = re.compile(
+_STEERING = pattern(
     r"(?:LD|DYLD|PIP|UV|POETRY|NPM_CONFIG|YARN|CARGO|GIT|SSL|NODE|BUN|DENO|BUNDLE|GEM|GO|MAVEN|GRADLE|DOCKER)_.*|"
     r"(?:PYTHON|PERL5|RUBY|JAVA|JDK|NODE|LUA|PHP|GCONV|BASH_FUNC)[A-Z0-9_]*(?:PATH|OPT|OPTS|OPTIONS|STARTUP|HOME|LIB|INIT|DIR|%%)|"
     r".*(?:_PROXY|INDEX_URL|REGISTRY|GOPROXY|CA_BUNDLE|PRELOAD|_BASE_URL|ENDPOINT_URL|ENDPOINT)|"
@@ -26,7 +27,7 @@ _STEERING = re.compile(
 _SYSTEM = [
     [name] for name in ("", "bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "usr")
 ]
-_SOCKET = re.compile(r"\.sock(?:et)?$")
+_SOCKET = pattern(r"\.sock(?:et)?$")
 
 
 def describe_request(request: ApprovalRequest) -> str:

@@ -13,18 +13,19 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from odek.patterns import pattern
 from odek.text import escaped, visible
 
 WIDTH = 66  # with the deepest indent below 80 columns, the narrowest usual terminal
 BLANK_RUN = 25  # a Python body indented six deep still shows as it is
 # tab and the space separators of Unicode, and the empty Braille cell, which is blank but not a space
-_BLANKS = re.compile(rf"([ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800]{{{BLANK_RUN},}})")
-_PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@=+%~${}()\[\]-]+")
+_BLANKS = pattern(rf"([ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800]{{{BLANK_RUN},}})")
+_PLAIN = pattern(r"[A-Za-z0-9_.,:;/@=+%~${}()\[\]-]+")
 # The letters in these marks are strong ones from left to right. So a terminal that reorders text (UAX #9) does it
 # between them alone, and takes no row for one that runs from the right, since a mark comes before any such letter.
 _RTL_BEGIN, _RTL_END = "[rtl]", "[/rtl]"
 _RTL_LENGTH = 16  # characters between two marks: no row has to be broken there
-_ATOM = re.compile(r"\[rtl\][^\[\]]{1,16}\[/rtl\]|.", re.DOTALL)
+_ATOM = pattern(r"\[rtl\][^\[\]]{1,16}\[/rtl\]|.", re.DOTALL)
 _MOST_MARKS = 2  # on one letter, of those that belong to no script; of its own script a letter may have more
 _MOST_OWN_MARKS = 4
 _FIRST, _NEXT, _REMARK = "  | ", "  + ", "  * "

@@ -7,20 +7,20 @@ file is kept as the other approvals are: private, whole, locked, and trusted onl
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from odek.approval.servers import OfferedTool, ServerRequest
 from odek.errors import StateFileError
+from odek.patterns import pattern
 from odek.state import StateFolder
 from odek.text import truncate, visible
 
 FILE = "mcp_approvals.json"
 _LIMIT_BYTES = 8 << 20
 _MAX_CHARACTERS = 300
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST = pattern(r"[0-9a-f]{64}")
 _TEXTS = ("folder", "name", "command", "date")
 
 

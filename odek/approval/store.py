@@ -10,13 +10,13 @@ never an obstacle: what cannot be read is replaced at the next approval, and a k
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, digest, fingerprint, fingerprint_covers
 from odek.errors import StateFileError
+from odek.patterns import pattern
 from odek.state import StateFolder
 from odek.text import truncate, visible
 
@@ -26,7 +26,7 @@ RECORDS_LIMIT_BYTES = 8 << 20
 MAX_PARTS = 100  # of one request; the rest is counted
 MAX_CHARACTERS = 300  # of one part
 SHORT_ID_DIGITS = 12
-_KEY = re.compile(r"[0-9a-f]{64}(:[0-9a-f]{64})?")
+_KEY = pattern(r"[0-9a-f]{64}(:[0-9a-f]{64})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ been paged through. The layout is for a terminal of 24 rows and 80 columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,12 +112,6 @@ class TerminalUser:
         if not answer:
             return card.refusal
         return "trust" if answer in _TRUST else "singly" if answer in _SINGLY else card.answers[0]
-
-
-def find_terminal_user(*, alone: Callable[[], AbstractContextManager[None]] = nullcontext) -> TerminalUser | None:
-    """Return the person at the controlling terminal, None where there is none; `alone` as for TtyPrompt."""
-    prompt = find_tty_prompt(alone=alone)
-    return TerminalUser(prompt.ask) if prompt else None
 
 
 def confirm(question: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable
 
@@ -34,13 +33,14 @@ from odek.events import (
     ignore,
     to_json,
 )
+from odek.patterns import pattern
 from odek.text import plural, render_usd, truncate, visible, visible_lines
 
-_TAG = re.compile(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
+_TAG = pattern(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
 _SUCCESS = "exit code: 0"  # the same as "ok", which is printed anyway
 # As tools escape them: the carriage return of a progress bar, and colours.
 _OVERWRITTEN = "\\x0d"
-_COLOUR = re.compile(r"\\x1b\[[0-9;]*[mK]")
+_COLOUR = pattern(r"\\x1b\[[0-9;]*[mK]")
 _PREVIEW_LINES = 8
 _LINE_WIDTH = 160
 _THOUGHT_LINES = 3

@@ -7,7 +7,6 @@ errors: a misspelt flag must neither become part of the task nor change it (F-25
 from __future__ import annotations
 
 import argparse
-import difflib
 from typing import Any, NoReturn
 
 from odek.cli.streams import write_stdout
@@ -49,7 +48,8 @@ class CommandParser(argparse.ArgumentParser):
             usage=f"odek {command} {usage}".rstrip(),
             description=summary[:1].upper() + summary[1:] + ".",
             epilog="\n".join(("Examples:", *(f"  {example}" for example in examples))) if examples else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            # one is made for each argument; to ask for the width of the terminal would load what archives need
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=80),
             allow_abbrev=False,
         )
         self.command = command
@@ -60,9 +60,16 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         names = [flag[2:] for flag in self._option_string_actions if flag.startswith("--")]
         unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split(" ")[0]
+        import difflib  # needed only here
+
         near = difflib.get_close_matches(unknown.lstrip("-"), names, n=1) if unknown != message else []
         hint = f"did you mean --{near[0]}?" if near else f"`odek {self.command} --help` lists the options"
         raise UsageError(truncate(visible(message), 300), hint=hint)
+
+    def format_help(self) -> str:
+        """Return the help, as wide as the terminal."""
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        return super().format_help()
 
     def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse calls it
         """Print the help and end; argparse itself would leave with 0 when nothing could be printed."""

@@ -14,6 +14,7 @@ from typing import BinaryIO, Protocol
 from odek.app.file_names import find_names
 from odek.cli.signals import Resumed, resumption
 from odek.errors import StateFileError, UsageError
+from odek.patterns import pattern
 from odek.state import StateFolder
 
 LINE_LIMIT_BYTES = 1 << 20
@@ -21,7 +22,7 @@ HISTORY_FILE = "repl_history"
 MOST_ENTRIES = 500
 _LONGEST = 10_000  # characters; bulk pastes are not kept
 _LIMIT_BYTES = 8 << 20
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = pattern(r"\\(.)", re.DOTALL)
 MOST_FILES = 200
 # Every byte of a line is the user's own: nothing is an 8-bit command key, in no locale (B47).
 _GNU_SETTINGS = (

@@ -6,15 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from odek.app.model import make_model
 from odek.app.runtime import Runtime, random_hex, real_docker
-from odek.cli.approval_prompt import find_terminal_user
 from odek.cli.console import print_notice
 from odek.cli.terminal import Terminal
+from odek.cli.tty_prompt import find_tty_prompt
 from odek.events import Event
 from odek.host import Host, hide_variables
 from odek.secret_names import is_secret_name
+
+if TYPE_CHECKING:
+    from odek.approval.card import Answer, Card
+    from odek.approval.gate import ProjectAnswer
+    from odek.approval.request import ApprovalRequest
+    from odek.approval.servers import ServerRequest, ToolsRequest
+    from odek.cli.approval_prompt import Ask, TerminalUser
 
 
 def terminal_runtime(host: Host, terminal: Terminal, *, as_json: bool = False) -> Runtime:
@@ -23,7 +31,8 @@ def terminal_runtime(host: Host, terminal: Terminal, *, as_json: bool = False) -
     `as_json`: questions and their answers are printed as events of --json.
     """
     hide_variables(is_secret_name)
-    user = find_terminal_user(alone=terminal.suspended)
+    prompt = find_tty_prompt(alone=terminal.suspended)
+    user = _AtTerminal(prompt.ask) if prompt else None
     return Runtime(
         host=host,
         docker=real_docker(host),
@@ -57,6 +66,31 @@ def client_runtime(host: Host, terminal: Terminal) -> Runtime:
         person=None,
         random_hex=random_hex,
     )
+
+
+class _AtTerminal:
+    """The person at the terminal, in both roles; how a question is laid out is loaded with the first one."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
+        """See Operator."""
+        return self._user.approve_project(request)
+
+    def approve_server(self, request: ServerRequest | ToolsRequest) -> ProjectAnswer:
+        """See Operator."""
+        return self._user.approve_server(request)
+
+    def decide(self, card: Card) -> Answer:
+        """See Person."""
+        return self._user.decide(card)
+
+    @property
+    def _user(self) -> TerminalUser:
+        from odek.cli.approval_prompt import TerminalUser
+
+        return TerminalUser(self._ask)
 
 
 @contextmanager

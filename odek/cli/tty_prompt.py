@@ -8,12 +8,12 @@ discarded; a terminal's late reply in front of an answer is taken off.
 from __future__ import annotations
 
 import os
-import re
 import termios
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from odek.cancel import wait_readable
+from odek.patterns import pattern
 from odek.text import visible, visible_lines
 
 TERMINAL = "/dev/tty"
@@ -23,7 +23,7 @@ _QUIET_ROUNDS = 20
 _LINE_LIMIT = 4096  # what the kernel's line discipline takes
 _CAUTION = "⚠️"
 _PASTE = b"\x1b[200~"
-_REPLY = re.compile(
+_REPLY = pattern(
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI, such as a cursor position
     rb"|\x1b[\]P_^][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS, APC, PM with their ends
     rb"|\x1bO."  # SS3

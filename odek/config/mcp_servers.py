@@ -7,12 +7,12 @@ approval of their own (approval/servers.py).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from odek.config.values import Pair, check_characters, check_references, expand
 from odek.errors import ConfigError
+from odek.patterns import pattern
 from odek.sandbox_grammar import parse_variable_name, require_small_env
 from odek.strict_json import described, kind_of, quoted
 
@@ -26,7 +26,7 @@ MAX_STARTUP_S, MAX_TIMEOUT_S = 600, 3600
 KEYS = (
     "command", "args", "env", "sandbox", "startup_seconds", "timeout_seconds", "tools", "allow", "required",
 )  # fmt: skip
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_NAME = pattern(r"[A-Za-z0-9_-]{1,32}")
 _NOT_LOCAL = ("url", "headers", "type", "transport")
 
 

@@ -7,7 +7,6 @@ it and no other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -15,14 +14,15 @@ from typing import Literal, cast
 from odek.config.provider import KNOWN, Provider, choose_provider
 from odek.config.values import Kind, check_characters, check_references, shown_url
 from odek.errors import ConfigError
+from odek.patterns import pattern
 from odek.strict_json import described, kind_of, quoted
 
 FIELDS = ("base_url", "api_key", "api_key_variable", "dialect", "models")
 MODEL_FIELDS = ("window", "input_usd_per_million", "cached_usd_per_million", "output_usd_per_million", "images")
 DIALECTS: tuple[Provider, ...] = ("openai", "anthropic")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MODEL = re.compile(r"[!-~]{1,128}")
+NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_MODEL = pattern(r"[!-~]{1,128}")
 _LARGEST_WINDOW = 10**9
 _DEAREST = 1_000_000.0
 """USD a million tokens; more is a mistake"""

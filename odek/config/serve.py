@@ -7,12 +7,13 @@ import re
 from odek.config.options import Option, OptionGroup
 from odek.config.values import Text, Texts, Whole
 from odek.errors import ConfigError
+from odek.patterns import pattern
 from odek.strict_json import quoted
 
 _ONLY = ("serve",)
-_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+_PORT = pattern(r"[0-9]{1,5}", re.ASCII)
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_NAME = pattern(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 
 
 def parse_addr(text: str, origin: str) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from odek import safefile, strict_json
 from odek.errors import ConfigError
 from odek.operator_home import NoHome, OperatorHome, open_home, read_config_file
+from odek.patterns import pattern
 from odek.strict_json import JsonError, kind_of
 from odek.text import visible
 
@@ -30,7 +31,7 @@ SECRETS_NAME = "secrets.env"
 SECRETS_FILE = f"~/.odek/{SECRETS_NAME}"
 SECRETS_LIMIT_BYTES = 1 << 20
 _JSON_BLANKS = b" \t\r\n"
-_LINE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=(?P<value>.*)", re.DOTALL)
+_LINE = pattern(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=(?P<value>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 from odek.errors import ConfigError
+from odek.patterns import pattern
 from odek.sandbox_grammar import Amount, parse_variable_name, require_small_env
 from odek.strict_json import described, kind_of, quoted
 from odek.text import truncate, visible
@@ -29,8 +30,8 @@ MAX_WHOLE = 2**31 - 1  # what every consumer of a whole number can hold
 Pair = tuple[str, str]
 T_co = TypeVar("T_co", covariant=True)
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_WHOLE = pattern(r"[+-]?[0-9]{1,18}")
+_DECIMAL = pattern(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 
 
 class Kind(Generic[T_co]):
@@ -352,8 +353,8 @@ def _parse_key(text: str, origin: str) -> str:
     return key
 
 
-_REFERENCE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<plain>[A-Za-z_][A-Za-z0-9_]*)|(?P<brace>\{)(?P<inner>[^{}$]*\}?))")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE = pattern(r"\$(?:(?P<escaped>\$)|(?P<plain>[A-Za-z_][A-Za-z0-9_]*)|(?P<brace>\{)(?P<inner>[^{}$]*\}?))")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_CHARS = 40
 
 

@@ -5,8 +5,6 @@ Says what a command may do, so that a policy can ask; the wall around it is the 
 
 from __future__ import annotations
 
-import re
-
 from odek.danger.interpreter import ShellInterpreter
 from odek.danger.paths import Place
 from odek.danger.risk import Finding, Risk, RiskClass, summarise
@@ -15,8 +13,9 @@ from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.parser import parse_prefix
 from odek.danger.shell.state import ShellState
 from odek.danger.unparsed import scan_text
+from odek.patterns import pattern
 
-_AMBIGUOUS = re.compile(r"\[\[|\(\(|\$'|\$\"|&>|\|&|\bfunction\b|\bselect\b|=\(|<\(|>\(|<<<|;;?&")
+_AMBIGUOUS = pattern(r"\[\[|\(\(|\$'|\$\"|&>|\|&|\bfunction\b|\bselect\b|=\(|<\(|>\(|<<<|;;?&")
 """what bash reads in one way and a plain shell in another"""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from odek.danger.paths import Place
@@ -12,13 +11,14 @@ from odek.danger.shell.expand import Fields, combine_readings
 from odek.danger.shell.queries import assigned, changed_names, simple_commands
 from odek.danger.shell.state import UNKNOWN, ShellState, Values
 from odek.danger.shell.syntax import Compound, Simple, literal_text
+from odek.patterns import pattern
 
 if TYPE_CHECKING:
     from odek.danger.host.command import At
     from odek.danger.host.rule import HostRule
 
 _MOVING = frozenset(("cd", "pushd", "popd", "eval", "source", "."))
-_NO_PROGRAM = re.compile(r"[A-Za-z_]\w*(?:\+\+|--|[-+*/%]?=)")  # `((i++))`, read as dash reads it
+_NO_PROGRAM = pattern(r"[A-Za-z_]\w*(?:\+\+|--|[-+*/%]?=)")  # `((i++))`, read as dash reads it
 
 
 class Doubts:

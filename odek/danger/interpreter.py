@@ -32,8 +32,9 @@ from odek.danger.shell.queries import compares_numbers, is_bomb, is_move, leaves
 from odek.danger.shell.state import UNKNOWN, ShellState
 from odek.danger.shell.syntax import AndOr, Command, Compound, Pipeline, Redirect, Script, Simple
 from odek.danger.unparsed import scan_text
+from odek.patterns import pattern
 
-_PLAIN = re.compile(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows
+_PLAIN = pattern(r"(?!id_|auth)[a-zA-Z0-9_+-]+")  # names that no rule of paths knows
 _EXPANSION_RULES = {
     "expansion.assign": "an expansion assigns what a command prints",
     "expansion.subscript": "arithmetic evaluates a subscript, which can run commands",

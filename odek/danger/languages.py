@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 
 from odek.danger.risk import NotUnderstood
+from odek.patterns import pattern
 
 _SED_ADDRESS = r"(?:\$|[0-9]+(?:~[0-9]+)?|/(?:[^/\\\n\[]|\\.|\[\^?[^\]/\\\n\[]+\])*/I?)"
-_SED_RANGE = re.compile(rf"(?:{_SED_ADDRESS}(?:[ ]*,[ ]*(?:{_SED_ADDRESS}|[+~][0-9]+))?)?[ ]*!?[ ]*")
-_SED_PLAIN = re.compile(r"[pdDnNgGhHxP=lz](?=[\s;}]|$)|[qQ][0-9]*(?=[\s;}]|$)")
-_SED_LABEL = re.compile(r"(?::[ ]*[A-Za-z0-9_]+|[bt][ ]*[A-Za-z0-9_]*)(?=[\s;}]|$)")
-_SED_TEXT = re.compile(r"[aic](?:[ ]+|\\[ ]?)[^\n\\{}]*$")
-_SED_BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\[\n])*\]")
+_SED_RANGE = pattern(rf"(?:{_SED_ADDRESS}(?:[ ]*,[ ]*(?:{_SED_ADDRESS}|[+~][0-9]+))?)?[ ]*!?[ ]*")
+_SED_PLAIN = pattern(r"[pdDnNgGhHxP=lz](?=[\s;}]|$)|[qQ][0-9]*(?=[\s;}]|$)")
+_SED_LABEL = pattern(r"(?::[ ]*[A-Za-z0-9_]+|[bt][ ]*[A-Za-z0-9_]*)(?=[\s;}]|$)")
+_SED_TEXT = pattern(r"[aic](?:[ ]+|\\[ ]?)[^\n\\{}]*$")
+_SED_BRACKET = pattern(r"\[\^?\]?(?:\[:\w+:\]|[^\]\[\n])*\]")
 """in which a delimiter does not end the pattern"""
-_SED_FLAGS = re.compile(r"[gpiI0-9]*(?=[\s;}]|$)")
+_SED_FLAGS = pattern(r"[gpiI0-9]*(?=[\s;}]|$)")
 
 
 def check_sed(text: str) -> None:
@@ -70,7 +71,7 @@ def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
     return match.end()
 
 
-_JQ_TOKEN = re.compile(
+_JQ_TOKEN = pattern(
     r"""\s+|[.]\.?|\[|\]|\{|\}|\(|\)|,|\|=?|\?//|\?|:|;|==|!=|<=|>=|[<>]|//=?|[-+*/%]=?|=|\$(?!ENV|__)[A-Za-z_]\w*|"""
     r"""@(?:text|json|csv|tsv|html|uri|sh|base64d?)\b|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|[A-Za-z_][A-Za-z0-9_]*|\.[A-Za-z_]\w*"""
 )
@@ -138,7 +139,7 @@ def _closing(text: str, position: int) -> int:
     raise NotUnderstood("jq does more than is understood here")
 
 
-_PATH_EXPRESSION = re.compile(r"[.](?:[\w.\[\]\"'| -]|(?<=\.)\*)*")
+_PATH_EXPRESSION = pattern(r"[.](?:[\w.\[\]\"'| -]|(?<=\.)\*)*")
 
 
 def check_path_expression(text: str) -> None:

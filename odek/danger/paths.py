@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from odek import trusted_files
 from odek.danger.risk import Finding, RiskClass
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 
 class Look(Protocol):
@@ -122,11 +123,11 @@ _CREDENTIAL_PATHS = tuple(tuple(name.split("/")) for name in (
     ".aws/credentials", ".aws/config", ".config/gcloud", ".config/gh", ".kube/config", ".docker/config.json",
     "etc/ssl/private", "run/secrets", "etc/shadow", "etc/gshadow", "etc/sudoers", "etc/sudoers.d",
 ))  # fmt: skip
-_SEPARATORS = re.compile(r"[\s/\\'\"`(),;:=@]+")
+_SEPARATORS = pattern(r"[\s/\\'\"`(),;:=@]+")
 _CREDENTIAL_STARTS = frozenset(path[0] for path in _CREDENTIAL_PATHS)
 _PROTECTED_STARTS = frozenset(path[0] for path in _PROTECTED)
-_ENV_SAMPLE = re.compile(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
-_BLOCK_DEVICE = re.compile(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
+_ENV_SAMPLE = pattern(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
+_BLOCK_DEVICE = pattern(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
 
 _TRUSTED_NAMES = trusted_files.FILES | trusted_files.FOLDERS
 _TRUSTED_BY_GLOB = trusted_files.OWN | frozenset(name for name in _TRUSTED_NAMES if name.startswith("."))

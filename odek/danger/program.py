@@ -15,6 +15,7 @@ from odek.danger.rules.registry import rules
 from odek.danger.shell import abstract_text
 from odek.danger.shell.expand import Fields
 from odek.danger.shell.state import ShellState
+from odek.patterns import pattern
 
 _SYSTEM_FOLDERS = frozenset(
     """
@@ -22,8 +23,8 @@ _SYSTEM_FOLDERS = frozenset(
     /home/linuxbrew/.linuxbrew/bin /lib /lib64 /usr/lib /usr/lib64
     """.split()
 )
-_VERSION = re.compile(r"-?[0-9]+(?:\.[0-9]+)*t?$")
-_LOADER = re.compile(r"ld-(?:linux|musl)[\w.-]*\.so(?:\.[0-9]+)*$|ld\.so$")
+_VERSION = pattern(r"-?[0-9]+(?:\.[0-9]+)*t?$")
+_LOADER = pattern(r"ld-(?:linux|musl)[\w.-]*\.so(?:\.[0-9]+)*$|ld\.so$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +106,15 @@ def _is_harmless_form(program: str, fields: Fields) -> bool:
     return not any(re.search(r"[\s\0-\6]", word) for word in words) and bool(_HARMLESS.fullmatch(" ".join(words)))
 
 
-_HARMLESS = re.compile(
+_HARMLESS = pattern(
     r"crontab -l|(?:node|nodejs|npm|npx|tsc|ruby|perl|php|make|gcc|g\+\+|cc|clang|docker|podman) -v|(?:python|pypy) -V|"
     r"sqlite3(?: -(?:readonly|header|csv|json|line|table|box))* (?!-)\S+ \.(?:tables|schema|databases|indexes)(?: \w+)?"
 )
-_PRINTS_A_WORD = re.compile(
+_PRINTS_A_WORD = pattern(
     r"date( -u)?( \+%[%\w:.-]*)?|nproc|uname( -[smrn])?|arch|hostname|whoami|id -(u|g|un|gn)|uuidgen|"
     r"git (rev-parse( --short(=\d+)?)? HEAD|describe( --tags| --always| --abbrev=\d+)*)|getconf [A-Z_]+"
 )
-_PRINTS_PATHS = re.compile(
+_PRINTS_PATHS = pattern(
     r"find (?!.*-(?:printf|ls)\b)(?!-)[^\0-\6]*|fd(find)?\b(?!.* -l)[^\0]*|git ls-files\b(?!.* -[stv])[^\0]*|"
     r"git grep\b.* -l\b.*|e?grep .*-\w*[lL]\w*\b.*|rg .*(?:-l|--files)\b.*|ls( -[1aAtrS]+)*( [^-\0]*)?|"
     r"(?:sort|uniq|head|tail|shuf|tac|cat)\b[^\0]*|e?grep\b[^\0]*"

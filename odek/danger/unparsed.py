@@ -7,12 +7,11 @@ lesser rank, keep a deletion or an upload from passing among them.
 
 from __future__ import annotations
 
-import re
-
 from odek.danger.risk import Finding, RiskClass
+from odek.patterns import pattern
 
-_QUOTES = re.compile(r"\\\n|[\\'\"]|\$(?=['\"])")
-_WORD = re.compile(r"[a-z_][a-z0-9_.+-]*")
+_QUOTES = pattern(r"\\\n|[\\'\"]|\$(?=['\"])")
+_WORD = pattern(r"[a-z_][a-z0-9_.+-]*")
 _DELETING = frozenset(
     """
     rm rmdir unlink shred dd mkfs wipefs blkdiscard truncate mv chmod chown git find rsync sudo su doas docker podman

@@ -18,6 +18,8 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from odek.patterns import pattern
+
 _LIMIT_S = 1.0  # how long a herd that keeps forking is hunted
 _PAUSE_S = 0.002  # for the kernel to take the killed ones off the table
 
@@ -25,7 +27,7 @@ _PAUSE_S = 0.002  # for the kernel to take the killed ones off the table
 # for things that hardly a program uses, and by far the most of each is left.
 _QUEUE_BYTES, _QUEUE_SPREAD = 1 << 19, 1 << 17
 _SIGNALS, _SIGNALS_SPREAD = 1 << 13, 1 << 9
-_TAGGED = re.compile(rb"^Max pending signals +(\d+) .*^Max msgqueue size +(\d+) ", re.MULTILINE | re.DOTALL)
+_TAGGED = pattern(rb"^Max pending signals +(\d+) .*^Max msgqueue size +(\d+) ", re.MULTILINE | re.DOTALL)
 _UNLIMITED = 1 << 40  # what is taken for a limit where there is none
 
 

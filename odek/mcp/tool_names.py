@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable
+
+from odek.patterns import pattern
 
 SEPARATOR = "__"
 """in no name of a server and of no built-in tool, so that neither can be mistaken for the other"""
 LIMIT = 64
 """characters that every provider takes"""
 _DIGITS = 8
-_NOT_TAKEN = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_TAKEN = pattern(r"[^A-Za-z0-9_-]")
 
 
 def tool_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:

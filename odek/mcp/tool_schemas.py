@@ -8,10 +8,10 @@ Servers check their arguments themselves; to us a schema is a text for the model
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from odek.patterns import pattern
 from odek.text import truncate, visible_lines
 
 MAX_DEPTH = 16
@@ -20,7 +20,7 @@ MAX_BYTES = 32 << 10
 MAX_NODES = 4096
 """subschemas that are looked at: a reference costs as many as what it refers to"""
 DESCRIPTION_CHARACTERS = 400
-_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PROPERTY = pattern(r"[A-Za-z0-9_.-]{1,64}")
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _FORMATS = ("date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
 _NUMBERS = (

@@ -9,7 +9,6 @@ characters than the API's are refused by it, so neither is sent. `anthropic_stre
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,13 +21,14 @@ from odek.model.provider import ProviderApi, RequestOptions, UnsupportedOptions,
 from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
 from odek.model.wire import CallIds, alternating, function_name, plain_id, shown_images, valid_arguments
+from odek.patterns import pattern
 
 API_VERSION = "2023-06-01"
 _LEVELS = {"low": 4096, "medium": 10_240, "high": 20_480}
 """level of thinking → tokens, for models that know budgets only"""
 _LEAST_BUDGET = 1024  # the API refuses less
 _ANSWER_ROOM = 4096  # tokens of a reply that thinking must leave over
-_TOKENS_CAP = re.compile(r"max_tokens: \d+ > (\d{1,9})")
+_TOKENS_CAP = pattern(r"max_tokens: \d+ > (\d{1,9})")
 _MARK = {"type": "ephemeral"}
 Block = dict[str, Any]
 Turn = tuple[str, list[Block]]

@@ -8,22 +8,25 @@ http is allowed to it only because nothing leaves this machine.
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from odek.errors import ConfigError
+from odek.patterns import pattern
 from odek.text import truncate, visible
 
+if TYPE_CHECKING:
+    import ipaddress
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_VISIBLE_ASCII = re.compile(r"[!-~]+")
-_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+_VISIBLE_ASCII = pattern(r"[!-~]+")
+_HOST = pattern(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 # What may have been copied along with an address.
 _ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/messages", "/models")
-_VERSION = re.compile(r"/v\d+[a-z]*\d*(?=/|$)")
+_VERSION = pattern(r"/v\d+[a-z]*\d*(?=/|$)")
 _OTHER_APIS = ("/api/v0", "/api")  # of LM Studio and Ollama, which have the one that odek uses as well
 _PATHS = {
     "generativelanguage.googleapis.com": "/v1beta/openai",
@@ -203,7 +206,7 @@ def checked_key(key: str) -> str:
 
 def is_loopback(host: str) -> bool:
     """Return whether `host` can only be this machine."""
-    if host.lower().rstrip(".") == "localhost":
+    if host.lower().rstrip(".") in ("localhost", "127.0.0.1", "::1"):
         return True
     address = _address(host)
     return address is not None and address.is_loopback
@@ -267,6 +270,8 @@ def _split_port(entry: str) -> tuple[str, str]:
 
 
 def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, text: str) -> bool:
+    import ipaddress  # a host that has a name needs none of it
+
     try:
         return address in ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -274,6 +279,10 @@ def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, text: st
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    if ":" not in host and not host.replace(".", "").isdecimal():
+        return None  # most hosts have names, and need no ipaddress
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -7,18 +7,17 @@ one's own more. A cancel of the thread's token (cancel.py) ends every wait withi
 
 from __future__ import annotations
 
-import http.client
-import random
-import secrets
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from odek import cancel
 from odek.model.endpoint import ApiRoot, Endpoint, checked_key, choose_proxy, parse_base_url
 from odek.model.errors import EmptyResponse, ModelError
+from odek.model.http1 import Response
 from odek.model.http_errors import (
     MAX_RETRIES,
     START_LIMIT_S,
@@ -32,14 +31,16 @@ from odek.model.http_errors import (
 from odek.model.json_fields import parsed
 from odek.model.profiles import list_names, parse_stated_window, parse_window
 from odek.model.provider import ProviderApi, RequestOptions
+from odek.model.request_ahead import RequestAhead
 from odek.model.response import read_response
-from odek.model.transport import DEFAULT_LIMITS, HttpExchange, Limits, read_tls_context
+from odek.model.transport import DEFAULT_LIMITS, HttpExchange, Limits, Route, read_tls_context
 from odek.model.types import Message, Reply, ToolSpec
 from odek.model.wire import encode_body, encode_id
 from odek.text import truncate, visible
 
 ProviderName = Literal["openai", "anthropic"]
 
+_OK = 200
 _ERROR_READ_BYTES = 8 << 10  # more than is shown, so that a key on the edge is still recognised
 _SHORTEST_KEY = 8  # shorter ones are dummies of local servers; hiding them would garble the text
 _LISTED = 8  # names of models in a hint
@@ -51,6 +52,11 @@ WINDOW_LOOKUP_TOKENS = 4000
 _LOOKUP_LIMITS = Limits(connect_s=5.0, idle_s=5.0, total_s=5.0, body_bytes=1 << 20)
 
 
+def _random() -> int:
+    """Return a random number of 64 bits."""
+    return int.from_bytes(os.urandom(8), "big")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
     """Waits, clocks and chance, as tests replace them."""
@@ -59,9 +65,9 @@ class Effects:
     now: Callable[[], float] = time.monotonic
     epoch_now: Callable[[], float] = time.time
     """the time of day, in seconds since the epoch"""
-    chance: Callable[[], float] = random.random
+    chance: Callable[[], float] = lambda: _random() / 2**64
     """a number in 0 … 1"""
-    new_id: Callable[[], str] = lambda: encode_id(secrets.randbits(64))
+    new_id: Callable[[], str] = lambda: encode_id(_random())
     """an id for a call that came without"""
 
 
@@ -108,8 +114,8 @@ class HttpModel:
             self._recalled = True
         self._base = parse_base_url(base_url, allow_plain_http=allow_plain_http)
         self._root = ApiRoot(self._base)
-        self._proxy = choose_proxy(self._base, env)
-        self._tls = read_tls_context(env) if self._base.scheme == "https" else None
+        tls = read_tls_context(env) if self._base.scheme == "https" else None
+        self._route = Route(self._base.endpoint("/"), choose_proxy(self._base, env), tls, effects.now)
         self._api_key = checked_key(api_key)
         self._model = options.model
         self._window = window
@@ -118,6 +124,7 @@ class HttpModel:
         self._limits = limits
         self._effects = effects
         self._now = effects.now
+        self._begun: RequestAhead | None = None
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         """Return the next reply; see types.Model.
@@ -130,8 +137,7 @@ class HttpModel:
         stream = True
         while True:
             try:
-                body = self._api.body(messages, tools, stream=stream)
-                reply = self._attempt(encode_body(body), spoken, deadline_s)
+                reply = self._reply(encode_body(self._api.body(messages, tools, stream=stream)), spoken, deadline_s)
                 self._found_address()
                 if state.lessons and self._memory is not None:
                     self._memory.keep(self._api.learned())
@@ -149,6 +155,17 @@ class HttpModel:
                     raise self._final(error, state) from error
                 spoken.void()
             self._effects.sleep(wait_s)
+
+    @contextmanager
+    def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Iterator[None]:
+        """See types.Model. One attempt: what it fails with is dealt with when its reply is asked for."""
+        body, deadline_s = encode_body(self._api.body(messages, tools, stream=True)), self._now() + self._limits.total_s
+        begun = self._begun = RequestAhead(body, lambda on_text: self._attempt(body, on_text, deadline_s))
+        try:
+            yield
+        finally:
+            self._begun = None
+            begun.close()
 
     @property
     def address(self) -> str:
@@ -225,18 +242,29 @@ class HttpModel:
         endpoint = self._base.endpoint(self._api.models_path(self._root.path))
         with self._exchange(endpoint, with_limits) as exchange:
             response = exchange.send(self._headers("application/json"), None)
-            if response.status != http.client.OK:
+            if response.status != _OK:
                 raise self._status_error(exchange, response)
             return parsed(b"".join(exchange.chunks()).decode("utf-8", errors="replace"))
 
     def _exchange(self, endpoint: Endpoint, limits: Limits, deadline_s: float | None = None) -> HttpExchange:
         end = self._now() + limits.total_s if deadline_s is None else deadline_s
-        return HttpExchange(endpoint, self._proxy, self._tls, limits, self._now, end)
+        return HttpExchange(endpoint, self._route, limits, self._now, end)
+
+    def _reply(self, body: bytes, on_text: Callable[[str], None], deadline_s: float) -> Reply:
+        """Return the reply to `body`: that of the request that is at work already, if it is the very same one."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            try:
+                if begun.body == body:
+                    return begun.reply(on_text)
+            finally:
+                begun.close()
+        return self._attempt(body, on_text, deadline_s)
 
     def _attempt(self, body: bytes, on_text: Callable[[str], None], deadline_s: float) -> Reply:
         with self._exchange(self._chat(self._root.path), self._limits, deadline_s) as exchange:
             response = exchange.send(self._headers("text/event-stream, application/json"), body)
-            if response.status != http.client.OK:
+            if response.status != _OK:
                 raise self._status_error(exchange, response)
             return read_response(exchange, self._api, self._effects.new_id, on_text)
 
@@ -245,12 +273,11 @@ class HttpModel:
             "Content-Type": "application/json",
             "Accept": accept,
             "Accept-Encoding": "identity",
-            "Connection": "close",
             "User-Agent": "odek",
             **self._api.headers(self._api_key),
         }
 
-    def _status_error(self, exchange: HttpExchange, response: http.client.HTTPResponse) -> ModelError:
+    def _status_error(self, exchange: HttpExchange, response: Response) -> ModelError:
         text = b""
         with suppress(ModelError):  # the status says enough
             for chunk in exchange.chunks():
@@ -263,8 +290,8 @@ class HttpModel:
             response.reason,
             shown,
             server=exchange.peer_description(response.status),
-            location=response.headers.get("Location", ""),
-            retry_after_s=parse_retry_after(response.headers.get_all("Retry-After", []), self._effects.epoch_now()),
+            location=response.headers.get("Location"),
+            retry_after_s=parse_retry_after(response.headers.get_all("Retry-After"), self._effects.epoch_now()),
         )
 
     def _wait_s(self, error: ModelError, state: _RequestState, deadline_s: float) -> float | None:

@@ -10,6 +10,7 @@ from typing import NoReturn
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
 from odek.model.json_fields import parsed
 from odek.model.sense import may_pass, stated_delay_s, values_of, words_of
+from odek.patterns import pattern
 from odek.text import truncate, visible, visible_lines
 
 MAX_RETRIES = 3
@@ -20,7 +21,7 @@ _BASE_WAIT_S = 1.0
 # 408 timeout, 409 conflict (a lock of the provider), 429 too many; 520–529 are those of
 # Cloudflare and of overloaded providers. 501 and 505 will not change.
 _STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, *range(520, 530)})
-_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_SECONDS = pattern(r"[0-9]+(?:\.[0-9]+)?")
 _MANY_DIGITS = 9
 
 
@@ -78,15 +79,15 @@ def _until_date(value: str, now_epoch_s: float) -> float | None:
 ERROR_TEXT_LIMIT = 2048
 _REASON_LIMIT = 80
 _HTTP_ERRORS = range(400, 600)
-_TAG = re.compile(r"<[^<>]{0,1000}>")
-_HIDDEN = re.compile(r"<(script|style|head)\b.{0,20000}?</\1>|<!--.{0,20000}?-->", re.IGNORECASE | re.DOTALL)
-_UNKNOWN_PATH = re.compile(
+_TAG = pattern(r"<[^<>]{0,1000}>")
+_HIDDEN = pattern(r"<(script|style|head)\b.{0,20000}?</\1>|<!--.{0,20000}?-->", re.IGNORECASE | re.DOTALL)
+_UNKNOWN_PATH = pattern(
     r"unexpected endpoint|unknown (?:endpoint|path|route)|no such (?:endpoint|route)", re.IGNORECASE
 )
-_OF_AN_INPUT = re.compile(r"support (?:image|tool)", re.IGNORECASE)
-_OF_A_MODEL = re.compile(r"\bmodel|\bdeployment", re.IGNORECASE)
+_OF_AN_INPUT = pattern(r"support (?:image|tool)", re.IGNORECASE)
+_OF_A_MODEL = pattern(r"\bmodel|\bdeployment", re.IGNORECASE)
 # Servers that say so with another status: DeepSeek, OpenRouter, LM Studio, DashScope, Moonshot, llama.cpp's router.
-_NO_SUCH_MODEL = re.compile(
+_NO_SUCH_MODEL = pattern(
     r"(?:unknown|invalid|no such|unrecognized|not a valid) model\b|model_not_found"
     r"|\bmodel\b.{0,100}?(?:not exist|n't exist|not found|is invalid|not available)",
     re.IGNORECASE | re.DOTALL,

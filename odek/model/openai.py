@@ -37,21 +37,20 @@ from odek.model.wire import (
     shown_images,
     valid_arguments,
 )
+from odek.patterns import pattern
 
 THINKING_LEVELS = ("low", "medium", "high")
 # llama-cpp-python says with a 500 that a message is not of the form that it wants
 _CHECKED = (400, 422, 500)
 _NO_KEY = (401, 403)
-_SUBSCRIPTION = re.compile(r"subscription key|api-key", re.IGNORECASE)
-_WANTS_IDS = re.compile(r"\btool[_ ]?(?:call|use)s?\b.{0,40}\bid\b|\btool_?(?:call|use)_?id\b", re.IGNORECASE)
-_WANTS_PROPERTIES = re.compile(r"\bproperties\b.{0,80}\b(?:non-empty|empty)\b", re.IGNORECASE)
-_MISSES = re.compile(
+_SUBSCRIPTION = pattern(r"subscription key|api-key", re.IGNORECASE)
+_WANTS_IDS = pattern(r"\btool[_ ]?(?:call|use)s?\b.{0,40}\bid\b|\btool_?(?:call|use)_?id\b", re.IGNORECASE)
+_WANTS_PROPERTIES = pattern(r"\bproperties\b.{0,80}\b(?:non-empty|empty)\b", re.IGNORECASE)
+_MISSES = pattern(
     r"\b(?:miss(?:ing|es)|require[ds]?|needs?|absent|lacks|must be (?:passed|sent|provided|included))\b", re.IGNORECASE
 )
-_MINDS = re.compile(
-    r"\b(?:un\w+|not (?:permitted|allowed|supported)|extra|additional|must not|invalid)\b", re.IGNORECASE
-)
-_WANTS_TEXT = re.compile(r"\bcontent\b.{0,80}\b(?:valid|be a|expected a) string\b")
+_MINDS = pattern(r"\b(?:un\w+|not (?:permitted|allowed|supported)|extra|additional|must not|invalid)\b", re.IGNORECASE)
+_WANTS_TEXT = pattern(r"\bcontent\b.{0,80}\b(?:valid|be a|expected a) string\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

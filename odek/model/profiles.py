@@ -6,10 +6,11 @@ for it when that begins to matter.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from odek.patterns import pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ _WINDOW_FIELDS = (
 _LARGEST_WINDOW = 10**9
 # How servers state it when a request is too long for it.
 _STATED_WINDOWS = tuple(
-    re.compile(pattern)
-    for pattern in (
+    pattern(words)
+    for words in (
         r'"n_ctx": ?(\d{1,9})\b',  # llama.cpp
         r"maximum (?:context|prompt|model) length (?:is|of) (\d{1,9})\b",  # OpenAI, vLLM, llama-cpp-python, xAI
         r"context (?:window|size|limit|length)(?: of| is|:)?(?: only)? \(?(\d{1,9})\b(?! \+)",

@@ -16,15 +16,16 @@ from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, raise_for_error
 from odek.model.json_fields import is_object
 from odek.model.tool_call_stream import NewId
 from odek.model.types import Message, Reply, ToolCall, ToolSpec
+from odek.patterns import pattern
 
 _BAD_REQUEST = (400, 422)
 _OF_IMAGES = (400, 404, 415, 422, 500, 501)
 # OpenRouter (404), llama.cpp (500: mmproj), DeepSeek and Groq (content must be a string), Ollama, vLLM
-_IMAGES = re.compile(
+_IMAGES = pattern(
     r"image|vision|multi-?modal|mmproj|content.{0,60}(?:must be|be a valid|expected) a? ?string",
     re.IGNORECASE | re.DOTALL,
 )
-_OF_ONE_IMAGE = re.compile(
+_OF_ONE_IMAGE = pattern(
     r"image.{0,60}(?:exceed|too (?:large|big|many|small)|maximum|dimension|could not (?:be )?process|damaged|corrupt"
     r"|not a valid image|decode)|(?:could not|cannot|can't|fail(?:ed)? to|unable to|invalid) .{0,40}image",
     re.IGNORECASE | re.DOTALL,

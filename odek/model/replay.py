@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,10 @@ class ReplayModel:
             on_text(recorded.reply.message.content)
         return recorded.reply
 
+    def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Do nothing: a recorded reply is there at once, and is counted when it is asked for."""
+        return nullcontext()
+
     def window(self, conversation_tokens: int) -> int | None:  # noqa: ARG002  part of the protocol
         """Return None: a recording has room for anything."""
         return None
@@ -128,6 +133,10 @@ class RecordingModel:
         reply = self._inner.complete(messages, tools, on_text)
         self._write(render_reply(reply))
         return reply
+
+    def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:
+        """Let the inner model do it; what it says is recorded when it is asked for."""
+        return self._inner.ahead(messages, tools)
 
     def window(self, conversation_tokens: int) -> int | None:
         """Return what the inner model says."""

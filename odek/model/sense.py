@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from odek.model.json_fields import parsed
+from odek.patterns import pattern
 
 _TOO_LARGE = 413
 _MAY_BE_OVERFLOW = (0, 400, 413, 422, 500)  # 0: said inside a 200
@@ -27,49 +28,49 @@ _EXCESS = (
     r"|(?:not|n't) fit|tokens > \d+)"
 )
 _SIZE = r"\b(?:messages?|request(?: entity| body)?|payload|body)\b.{0,40}\b(?:exceeds?|too (?:long|large|big))\b"
-_LENGTH = re.compile(rf"\b{_MEASURED}\b.{{0,90}}\b{_EXCESS}|\b{_EXCESS}\b.{{0,60}}\b{_MEASURED}\b|{_SIZE}", _FLAGS)
-_OTHER_TONGUES = re.compile(r"超长|过长|超过.{0,12}(?:长度|限制)|超出.{0,12}(?:长度|限制)")
-_SURELY = re.compile(
+_LENGTH = pattern(rf"\b{_MEASURED}\b.{{0,90}}\b{_EXCESS}|\b{_EXCESS}\b.{{0,60}}\b{_MEASURED}\b|{_SIZE}", _FLAGS)
+_OTHER_TONGUES = pattern(r"超长|过长|超过.{0,12}(?:长度|限制)|超出.{0,12}(?:长度|限制)")
+_SURELY = pattern(
     r"context[ _](?:length|window|size|limit)|maximum (?:context|prompt|model)|prompt (?:is )?too long"
     r"|input is too long|prompt length|too many tokens|exceed_context|n_ctx|input tokens|`inputs` tokens|input length",
     _FLAGS,
 )
 # Limits that a shorter conversation does not meet.
-_ELSEWHERE = re.compile(
+_ELSEWHERE = pattern(
     r"max_(?:completion_|output_|new_)?tokens\b|completion tokens|output tokens|temperature|top_p|stop sequences?"
     r"|tool[_ ]?(?:call|use)?[_ .\[\]\d]*(?:id|name|description)|tools?['\"`]?: array|function name"
     r"|(?:string|array) too long|image|per (?:minute|day|hour)|rate.?limit|\bTPM\b|quota",
     _FLAGS,
 )
-_PER_REQUEST = re.compile(r"request too large|reduce your message size", _FLAGS)
-_VAGUE = re.compile(r"exceed|limit|too |length|\blong|large|size|max|token|context|reduce|trunc", _FLAGS)
+_PER_REQUEST = pattern(r"request too large|reduce your message size", _FLAGS)
+_VAGUE = pattern(r"exceed|limit|too |length|\blong|large|size|max|token|context|reduce|trunc", _FLAGS)
 
 # What no second attempt changes, whatever the status.
-_NEVER = re.compile(
+_NEVER = pattern(
     r"insufficient[_ ](?:quota|balance|credits?|funds)|billing|credit balance|out of credits|arrear|payment required"
     r"|(?:account|key|project)\b.{0,40}\b(?:suspended|deactivated|disabled|expired|overdue)"
     r"|jinja|chat.?template|raise_exception|roles must alternate|does not support|not supported|unsupported"
     r"|invalid_request_error|validation error|unexpected endpoint",
     _FLAGS,
 )
-_QUOTA = re.compile(r"exceeded your current quota|quota exceeded", _FLAGS)
-_SOON = re.compile(r"(?:retry|try again) in|retrydelay", _FLAGS)
-_PASSING = re.compile(
+_QUOTA = pattern(r"exceeded your current quota|quota exceeded", _FLAGS)
+_SOON = pattern(r"(?:retry|try again) in|retrydelay", _FLAGS)
+_PASSING = pattern(
     r"overload|busy|time[d_ -]?out|temporar|try again|retry|rate.?limit|too many requests|throttl|unavailable|capacity"
     r"|internal|server.?error|upstream|connection|crash|cuda|out of memory",
     _FLAGS,
 )
-_REFUSING = re.compile(
+_REFUSING = pattern(
     r"invalid|not allowed|not found|denied|forbidden|unauthori[sz]ed|unauthenticated|permission|illegal|expired"
     r"|unknown|must |required|missing|validat|bad request|no such|does not exist|content.?(?:policy|filter)",
     _FLAGS,
 )
-_LOADING = re.compile(
+_LOADING = pattern(
     r"\bloading\b.{0,20}\bmodel|\bmodel\b.{0,60}\b(?:loading|not.{0,10}loaded)\b|warming up|starting up", _FLAGS
 )
 _DELAYS = (
-    re.compile(r"(?:retry|try again) in (?P<seconds>\d{1,6}(?:\.\d{1,9})?) ?s", _FLAGS),
-    re.compile(r'"retryDelay": ?"(?P<seconds>\d{1,6}(?:\.\d{1,9})?)s"', _FLAGS),
+    pattern(r"(?:retry|try again) in (?P<seconds>\d{1,6}(?:\.\d{1,9})?) ?s", _FLAGS),
+    pattern(r'"retryDelay": ?"(?P<seconds>\d{1,6}(?:\.\d{1,9})?)s"', _FLAGS),
 )
 _WORD_KEYS = (
     *("message", "msg", "detail", "error", "errors", "error_msg", "error_message", "errmsg", "status_msg", "ret"),

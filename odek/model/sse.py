@@ -8,14 +8,14 @@ called "error", which the standard does not know, is an event of that name (B88)
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from odek.model.errors import ModelProtocolError
+from odek.patterns import pattern
 
 # 16 MiB: a provider may send a whole answer as one event; a file of 1 MiB quoted twice is 4 MiB.
 EVENT_LIMIT_BYTES = 16 << 20
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+_LINE_END = pattern(rb"\r\n|\r|\n")
 _BOM = "\ufeff"
 
 

@@ -1,30 +1,29 @@
-"""One HTTP exchange with a model's server: connection, proxy, TLS, compression, time limits, errors (R-82, B43).
-
-Built on http.client rather than on urllib's openers: those read proxy variables from the process
-environment, follow redirects with the key, and hide the socket whose time-outs matter here.
-"""
+"""One HTTP exchange with a model's server: connection, proxy, TLS, compression, time limits, errors (R-82, B43)."""
 
 from __future__ import annotations
 
-import http.client
-import io
 import os
 import queue
-import re
 import socket
-import ssl
 import threading
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 from odek.cancel import POLL_S, current_token
 from odek.errors import ConfigError
 from odek.model.endpoint import Endpoint, Proxy
 from odek.model.errors import ModelError, ModelProtocolError, ModelUnreachable
+from odek.model.http1 import Connection, ConnectionEnded, HttpProtocolError, Response, TunnelRefused
 from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, status_error
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    import ssl
 
 _PIECE_BYTES = 1 << 16
 _ZLIB_WINDOW = zlib.MAX_WBITS
@@ -77,7 +76,9 @@ def _deflate_window(start: bytes) -> int:
 
 _READ_BYTES = 1 << 16
 _AFTER_FINISH_S = 5.0  # for the usage that follows the end of the answer
-_TUNNEL_FAILURE = re.compile(r"Tunnel connection failed: (\d{3}) ?(.*)", re.DOTALL)
+_PROXY_AUTHENTICATION_REQUIRED = 407
+_KEPT_S = 50.0  # routers on the way forget what is silent for minutes, and say nothing of it
+_REST_S = 0.02  # for the end of an answer behind the end of its text: mostly it came along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,24 +94,67 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+class Route:
+    """The way to a model's server, and the connection that is kept on it from one request to the next.
+
+    May be used by several threads.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, proxy: Proxy | None, tls: ssl.SSLContext | None, now: Callable[[], float]
+    ) -> None:
+        """`endpoint` is any address of the server."""
+        self.proxy = proxy
+        self._now = now
+        host, port = (endpoint.host, endpoint.port) if proxy is None else (proxy.host, proxy.port)
+        tunnel = None
+        if proxy is not None and tls is not None:
+            tunnel = f"{endpoint.authority}:443" if endpoint.port == 443 else endpoint.authority, proxy.headers()
+        self._new = partial(Connection, (host, port), tls, endpoint.host, tunnel)
+        self._kept: deque[tuple[Connection, float]] = deque()
+
+    def take(self) -> Connection | None:
+        """Return the connection that was kept, unless it has been idle for long or its server has closed it."""
+        while self._kept:
+            with suppress(IndexError):  # another thread was quicker
+                connection, since = self._kept.pop()
+                if self._now() - since < _KEPT_S and _is_silent(connection):
+                    return connection
+                connection.close()
+        return None
+
+    def new(self) -> Connection:
+        """Return one that is not connected yet."""
+        return self._new()
+
+    def keep(self, connection: Connection) -> None:
+        """Keep a connection whose answer has been read to its end."""
+        self._kept.append((connection, self._now()))
+
+    def __del__(self) -> None:
+        while self._kept:
+            self._kept.pop()[0].close()
+
+
+def _is_silent(connection: Connection) -> bool:
+    """Return whether nothing has come since the last answer: neither its server's goodbye nor anything else."""
+    import select
+
+    return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
+
+
 class HttpExchange:
-    """One request and its answer, on a connection of their own; closed at the end of its block.
+    """One request and its answer; closed at the end of its block, its connection kept where that can be.
 
     A cancel of the thread's token is raised within a fraction of a second, whatever is waited for: it shuts the
     socket down, and an attempt to connect is left to a thread whose outcome is dropped.
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        proxy: Proxy | None,
-        tls: ssl.SSLContext | None,
-        limits: Limits,
-        now: Callable[[], float],
-        deadline_s: float,
+        self, endpoint: Endpoint, route: Route, limits: Limits, now: Callable[[], float], deadline_s: float
     ) -> None:
         self._endpoint = endpoint
-        self._proxy = proxy
+        self._route = route
         self._limits = limits
         self._idle_s = limits.idle_s
         self._now = now
@@ -121,51 +165,73 @@ class HttpExchange:
         self._closed = False
         self._token = current_token()
         self._blocks = ExitStack()
-        self._connection = _connection(endpoint, proxy, tls, self._connect_until_s - now(), self._response_on)
+        self._connection: Connection | None = None
         self._socket: socket.socket | None = None
-        self._response: http.client.HTTPResponse | None = None
+        self._response: Response | None = None
 
     def __enter__(self) -> HttpExchange:
         self._blocks.enter_context(self._token.on_cancel(self._shut_down))
         return self
 
-    def __exit__(self, *_ended: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._blocks.close()
-        self._close()
+        self._close(keep=kind is None)
 
     def peer_description(self, status: int) -> str:
         """Return whom to blame in a message."""
-        if self._proxy is not None and status == http.client.PROXY_AUTHENTICATION_REQUIRED:
-            return f"the proxy {self._proxy.authority} ({self._proxy.variable})"
+        proxy = self._route.proxy
+        if proxy is not None and status == _PROXY_AUTHENTICATION_REQUIRED:
+            return f"the proxy {proxy.authority} ({proxy.variable})"
         return f"the model's server {self._endpoint.shown}"
 
-    def send(self, headers: dict[str, str], body: bytes | None) -> http.client.HTTPResponse:
+    def send(self, headers: dict[str, str], body: bytes | None) -> Response:
         """Send a POST, or a GET without `body`; return the answer, of which only the head has been read.
 
-        Raises ModelUnreachable, or what `status_error` makes of a proxy's refusal.
+        A kept connection may have been closed at this very moment: what fails on it before a byte of an answer came is
+        sent once more, on a new one. Raises ModelUnreachable, or what `status_error` makes of a proxy's refusal.
         """
-        target = self._endpoint.target
-        if self._proxy is not None and self._endpoint.scheme == "http":
+        target, proxy = self._endpoint.target, self._route.proxy
+        headers = {"Host": self._endpoint.authority, **headers}
+        if proxy is not None and self._endpoint.scheme == "http":
             target = self._endpoint.url
-            headers = headers | self._proxy.headers()
+            headers = headers | proxy.headers()
+        kept = self._route.take()
+        if kept is not None:
+            self._use(kept)
+            try:
+                return self._request(kept, target, headers, body)
+            except (OSError, HttpProtocolError) as error:
+                self._token.raise_if_cancelled()
+                if kept.has_answered or isinstance(error, TimeoutError):
+                    raise self._as_model_error(error, self._silence, broken=False) from error
+                kept.close()
         with self._explained(f"no connection within {self._limits.connect_s:g} s"):
-            self._connect()
-        self._socket, self._connected = self._connection.sock, True
+            connection = self._connect()
+        self._use(connection)
         self._token.raise_if_cancelled()  # from now on a cancel finds a socket to shut down
-        with self._explained(f"nothing came for {self._idle_s:g} s"):
-            self._arm(self._socket)
-            # a server that wants no more of the request may have answered nevertheless
-            with suppress(BrokenPipeError):
-                self._connection.request("GET" if body is None else "POST", target, body=body, headers=headers)
-            self._response = self._connection.getresponse()
+        with self._explained(self._silence):
+            return self._request(connection, target, headers, body)
+
+    def _use(self, connection: Connection) -> None:
+        self._connection, self._socket, self._connected = connection, connection.sock, True
+        connection.arm = self._arm
+
+    def _request(self, connection: Connection, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        # a server that wants no more of the request may have answered nevertheless
+        with suppress(BrokenPipeError):
+            connection.send("GET" if body is None else "POST", target, headers, body)
+        self._response = connection.receive()
         return self._response
+
+    @property
+    def _silence(self) -> str:
+        return f"nothing came for {self._idle_s:g} s"
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the decoded body as it arrives. Raises ModelUnreachable or ModelProtocolError."""
         assert self._response is not None
-        decoder = BodyDecoder(self._response.headers.get("Content-Encoding", ""), limit_bytes=self._limits.body_bytes)
-        # from 3.13 on the socket is gone as soon as the last announced byte has been read
-        while not self._response.isclosed():
+        decoder = BodyDecoder(self._response.headers.get("Content-Encoding"), limit_bytes=self._limits.body_bytes)
+        while not self._response.is_read:
             with self._explained(f"nothing came for {self._idle_s:g} s", broken=True):
                 chunk = self._response.read1(_READ_BYTES)
             self._token.raise_if_cancelled()  # what looks like the end of the answer may be that of the socket
@@ -182,20 +248,22 @@ class HttpExchange:
         if self._response is not None and self._response.length:
             raise ModelUnreachable(BROKE_OFF, hint=BROKE_OFF_HINT, retryable=True)
 
-    def _connect(self) -> None:
+    def _connect(self) -> Connection:
         """Connect in a thread, because looking up a name and greeting a server cannot be interrupted."""
         "".encode("idna")  # what a look-up imports is imported here: an interpreter must not end while a thread imports
         ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        connection = self._connection = self._route.new()
+        connection.arm = self._arm
 
         def work() -> None:
             try:
-                self._connection.connect()
+                connection.connect(self._connect_until_s - self._now())
                 error = None
             except Exception as raised:  # raised again in the thread that waits, if it still does
                 error = raised
             self._connecting = False
             if self._closed:
-                self._connection.close()
+                connection.close()
             ended.put(error)
 
         self._connecting = True
@@ -210,7 +278,7 @@ class HttpExchange:
                 continue
             if error is not None:
                 raise error
-            return
+            return connection
 
     def _shut_down(self) -> None:
         """Wake the thread that reads or writes; to close the socket would not."""
@@ -218,18 +286,29 @@ class HttpExchange:
             with suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # a TLS socket's own would disturb that thread
 
-    def _close(self) -> None:
+    def _close(self, *, keep: bool) -> None:
         """Let go of the connection, whatever state it is in; of one that is being made, its thread does."""
         self._closed = True
-        if self._response is not None:
-            self._response.close()
-        if not self._connecting:
-            self._connection.close()
+        connection, response = self._connection, self._response
+        if connection is None or self._connecting:
+            return
+        if keep and response is not None and response.is_kept and not self._token.cancelled and self._read_rest():
+            self._route.keep(connection)
+        else:
+            connection.close()
 
-    def _response_on(self, sock: socket.socket, *arguments: object, **options: object) -> http.client.HTTPResponse:
-        """Return the response that is read from `sock`; before each read the time that is left is looked at."""
-        armed = _ArmedSocket(sock, lambda: self._arm(sock))
-        return http.client.HTTPResponse(armed, *arguments, **options)  # type: ignore[arg-type]
+    def _read_rest(self) -> bool:
+        """Return whether the answer has come to its end: that of its text comes first, and is enough to go on."""
+        assert self._connection is not None
+        assert self._response is not None
+        self._connection.arm = lambda sock: sock.settimeout(_REST_S)
+        try:
+            while not self._response.is_read:
+                if self._response.read1(_READ_BYTES).strip():
+                    return False
+        except (OSError, HttpProtocolError):
+            return False
+        return self._response.is_kept
 
     def _arm(self, sock: socket.socket) -> None:
         """Let the next operation of `sock` take no longer than what is left (F13): a head can come byte by byte."""
@@ -250,7 +329,7 @@ class HttpExchange:
         """Turn what the network can raise into a ModelError; `broken`: the answer had already begun."""
         try:
             yield
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
+        except (OSError, HttpProtocolError, TunnelRefused, UnicodeError) as error:
             self._token.raise_if_cancelled()  # then the error is that of a socket that was shut down
             raise self._as_model_error(error, on_timeout, broken=broken) from error
 
@@ -262,82 +341,32 @@ class HttpExchange:
                 silent = f"the model's server {self._endpoint.authority} is silent: {on_timeout}"
                 return ModelUnreachable(silent, retryable=True)
             return self._unreachable(on_timeout, broken=broken)
-        if isinstance(error, ssl.SSLCertVerificationError):
+        untrusted = getattr(error, "verify_message", None)  # of an ssl.SSLCertVerificationError
+        if untrusted is not None:
             return ModelUnreachable(
-                f"the certificate of {self._endpoint.authority} is not trusted: {visible(error.verify_message)}",
+                f"the certificate of {self._endpoint.authority} is not trusted: {visible(untrusted)}",
                 hint="if the server has a CA of its own, name its file in SSL_CERT_FILE",
             )
-        return self._tunnel_error(error) or self._unreachable(_reason(error), broken=broken)
+        proxy = self._route.proxy
+        if isinstance(error, TunnelRefused) and proxy is not None:
+            server = f"the proxy {proxy.authority} ({proxy.variable})"
+            return status_error(error.status, error.reason, "", server=server)
+        return self._unreachable(_reason(error), broken=broken)
 
     def _unreachable(self, reason: str, *, broken: bool) -> ModelError:
         if broken:
             return ModelUnreachable(f"{BROKE_OFF}: {reason}", hint=BROKE_OFF_HINT, retryable=True)
-        way = f" through the proxy {self._proxy.authority} ({self._proxy.variable})" if self._proxy else ""
+        proxy = self._route.proxy
+        way = f" through the proxy {proxy.authority} ({proxy.variable})" if proxy else ""
         return ModelUnreachable(
             f"the model's server {self._endpoint.authority} could not be reached{way}: {reason}",
             hint="check base_url and the network; `odek config view` shows the settings in force",
             retryable=True,
         )
 
-    def _tunnel_error(self, error: Exception) -> ModelError | None:
-        """Return what a proxy's refusal of a CONNECT means; the standard library has but a text for it."""
-        match = _TUNNEL_FAILURE.match(str(error))
-        if match is None or self._proxy is None:
-            return None
-        server = f"the proxy {self._proxy.authority} ({self._proxy.variable})"
-        return status_error(int(match[1]), match[2], "", server=server)
-
-
-class _ArmedSocket:
-    """Of a socket, what a response needs: a file whose every read is preceded by a call of `arm`."""
-
-    def __init__(self, sock: socket.socket, arm: Callable[[], None]) -> None:
-        self._sock = sock
-        self._arm = arm
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        assert mode == "rb", mode
-        return io.BufferedReader(_ArmedReader(self._sock.makefile("rb", buffering=0), self._arm))
-
-
-class _ArmedReader(io.RawIOBase):
-    def __init__(self, raw: socket.SocketIO, arm: Callable[[], None]) -> None:
-        self._raw = raw
-        self._arm = arm
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int | None:  # type: ignore[override]
-        self._arm()
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-def _connection(
-    endpoint: Endpoint,
-    proxy: Proxy | None,
-    tls: ssl.SSLContext | None,
-    timeout_s: float,
-    response_class: Callable[..., http.client.HTTPResponse],
-) -> http.client.HTTPConnection:
-    host, port = (endpoint.host, endpoint.port) if proxy is None else (proxy.host, proxy.port)
-    timeout_s = max(timeout_s, 0.001)  # zero would mean "do not wait"
-    if tls is None:
-        connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
-    else:
-        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
-        if proxy is not None:
-            connection.set_tunnel(endpoint.host, endpoint.port, headers=proxy.headers())
-    connection.response_class = response_class  # type: ignore[assignment]
-    return connection
-
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, http.client.IncompleteRead):
+    if isinstance(error, ConnectionEnded):
         return "the connection was closed"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return truncate(visible(text), 200) or type(error).__name__
@@ -356,6 +385,8 @@ _SYSTEM_BUNDLES = (
 
 def read_tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
     """Return a verifying context. Raises ConfigError when SSL_CERT_FILE or SSL_CERT_DIR cannot be used."""
+    import ssl  # a server of one's own mostly has none
+
     file = env.get("SSL_CERT_FILE") or None
     folder = env.get("SSL_CERT_DIR") or None
     if folder is not None and not os.path.isdir(folder):  # OpenSSL would say nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -106,6 +107,14 @@ class Model(Protocol):
         """Return the next reply; `on_text` gets the text piece by piece as it arrives, and thinking as a Thought.
 
         It gets "" when an attempt failed in the middle: the text starts over. Raises ModelError.
+        """
+        ...
+
+    def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:
+        """Have this request at work from the beginning of the block on.
+
+        `complete` takes its reply if it is called for the very same request; otherwise, and at the end of the block, it
+        is cut off. Nothing of the reply is passed on before that. A model that cannot do it does nothing.
         """
         ...
 

@@ -11,9 +11,7 @@ conversation itself stays as it is.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -23,9 +21,10 @@ from odek.model.images import Image
 from odek.model.json_fields import is_object
 from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.model.unicode_repair import valid_text
+from odek.patterns import pattern
 
 _NAME_LIMIT = 64  # what the OpenAI API accepts as a function name, with the characters below
-_NAME_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_NAME_FORBIDDEN = pattern(r"[^A-Za-z0-9_-]")
 _CUT_OFF = frozenset({"length", "max_tokens", "model_length"})
 
 
@@ -123,8 +122,8 @@ def shown_images(message: Message, *, taken: bool) -> tuple[str, list[Image]]:
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH = 9
-_SHORT = re.compile(r"[A-Za-z0-9]{9}")
-_ID_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_SHORT = pattern(r"[A-Za-z0-9]{9}")
+_ID_FORBIDDEN = pattern(r"[^A-Za-z0-9_-]")
 _ID_LIMIT = 64
 IdForm = Callable[[str, int], str]
 """(the id as it came, how often it was tried) → an id"""
@@ -164,6 +163,8 @@ def short_id(wanted: str, attempt: int) -> str:
     """Return nine letters and digits, which is what the strictest servers take, and everybody else too (B86)."""
     if attempt == 1 and is_short_id(wanted):
         return wanted
+    import hashlib  # loads OpenSSL, and few servers are that strict
+
     digest = int.from_bytes(hashlib.sha256(f"{attempt} {wanted}".encode("utf-8", "surrogatepass")).digest(), "big")
     return encode_id(digest)
 

@@ -10,17 +10,19 @@ import json
 import re
 from collections.abc import Collection, Iterator
 
-_MARKED = re.compile(
+from odek.patterns import pattern
+
+_MARKED = pattern(
     r"<(?P<tag>tool_call|function_call|tools?|function_calls)>\s*(?P<inner>.{1,100000}?)\s*</(?P=tag)>"
     r"|<\|tool_call(?:_begin|s_section_begin)?\|>(?P<kimi>.{1,100000})"
     r"|\[TOOL_CALLS\]\s*(?P<mistral>.{1,100000})",
     re.DOTALL,
 )
-_NAMED = re.compile(
+_NAMED = pattern(
     r"<function=(?P<one>[\w-]{1,64})>|<invoke name=\"(?P<two>[\w-]{1,64})\">|functions\.(?P<three>[\w-]{1,64}):\d"
     r"|<\uff5ctool\u2581sep\uff5c>(?P<four>[\w-]{1,64})"
 )
-_FENCED = re.compile(r"```(?:json|tool_call|tool_code)?\s*(?P<inner>[\[{].{1,100000}?[\]}])\s*```\s*$", re.DOTALL)
+_FENCED = pattern(r"```(?:json|tool_call|tool_code)?\s*(?P<inner>[\[{].{1,100000}?[\]}])\s*```\s*$", re.DOTALL)
 _NAMES = ("name", "tool", "tool_name", "function", "function_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
 

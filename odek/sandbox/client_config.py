@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from odek import safefile
+from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import truncate, visible
 
@@ -32,8 +33,8 @@ CONFIG_FILE = "config.json"
 ReadFile = Callable[[str], "bytes | None"]
 """path → its bytes; None when there is no such file; raises OSError when it cannot be read"""
 
-_API_VERSION = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
-_HOST_NAME = re.compile(r"[A-Za-z0-9_.%-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?")  # "" is localhost to the client
+_API_VERSION = pattern(r"[0-9]{1,4}\.[0-9]{1,4}")
+_HOST_NAME = pattern(r"[A-Za-z0-9_.%-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?")  # "" is localhost to the client
 _ADDRESS_HINT = "an address looks like unix:///var/run/docker.sock, tcp://HOST:PORT or ssh://USER@HOST"
 _CONTEXT_HINT = (
     "`docker context ls` lists the contexts; an unset DOCKER_CONTEXT and `docker context use default` drop it"
@@ -224,7 +225,7 @@ def _read(path: str, read: ReadFile) -> bytes | None:
         ) from error
 
 
-_HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # no slash: it is the end of a program's name
+_HELPER = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # no slash: it is the end of a program's name
 _ACCOUNT = ("auth", "username", "password", "email", "identitytoken", "registrytoken")
 _CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from odek.errors import ExecutableMissing, SpawnFailed
 from odek.events import Progress, Sink
+from odek.patterns import pattern
 from odek.piped import Piped
 from odek.process import HELPER_LIMIT_BYTES, Capture, Completed, Output, Running, run_attached, start_watcher
 from odek.sandbox.errors import DaemonUnreachable, SandboxConfigError
@@ -30,31 +31,31 @@ PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
 PROGRESS_EVERY_S = 5.0
 _QUOTED_LINES = 20
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_STYLE = pattern(r"\x1b\[[0-9;]*m")
 _WHEN_GONE = 'while read -r _; do :; done; exec "$@" </dev/null >/dev/null 2>&1'
 # the client has a process group of its own
 _KILL_WHEN_GONE = 'while read -r _; do :; done; kill -s KILL -- "-$1"'
 _NOT_DOCKER_HINT = "`docker version` must print a server version; `command -v docker` shows which program it is"
 
 # How Docker's client says that nobody answered (20.10 to 29).
-_NOBODY_THERE = re.compile(
+_NOBODY_THERE = pattern(
     r"Cannot connect to the Docker daemon at |failed to connect to the docker API at "
     r"|error during connect: .*(?:connection refused|no such host|no such file or directory|i/o timeout"
     r"|deadline exceeded|no route to host|(?:network|host) is (?:unreachable|down)|connection timed out"
     r"|Temporary failure in name resolution|server misbehaving|has exited with exit status 255)"
     r"|[Uu]nable to connect to Podman socket|Cannot connect to Podman",
 )
-_DENIED = re.compile(r"permission denied while trying to connect to the (?:Docker daemon|docker API)", re.IGNORECASE)
+_DENIED = pattern(r"permission denied while trying to connect to the (?:Docker daemon|docker API)", re.IGNORECASE)
 OWN_FAILURES = (1, 125)
 """exit statuses with which Docker's client, and podman's, say that something was refused"""
-_NO_START = re.compile(r"Failed to initialize|unable to resolve docker endpoint")
-_ANSWERED = re.compile(
+_NO_START = pattern(r"Failed to initialize|unable to resolve docker endpoint")
+_ANSWERED = pattern(
     r"Error response from daemon|request returned|malformed HTTP|connection reset|: EOF\b|\btls: |x509: "
     r"|server gave HTTP response to HTTPS client|Client sent an HTTP request to an HTTPS server"
 )
 
 # Variables of the user that would change what our own calls mean.
-_DROPPED = re.compile(
+_DROPPED = pattern(
     r"DOCKER_DEFAULT_PLATFORM|DOCKER_CONTENT_TRUST.*|DOCKER_BUILDKIT|BUILDX_.*|BUILDKIT_.*|ODEK_.*|.*_API_KEY"
 )
 

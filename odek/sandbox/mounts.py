@@ -10,11 +10,12 @@ it. `docker cp` would not do: the daemon resolves the sources anew for it.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-_ESCAPE = re.compile(rb"\\([0-7]{3})")  # proc(5): blank, tab, line end and backslash
+from odek.patterns import pattern
+
+_ESCAPE = pattern(rb"\\([0-7]{3})")  # proc(5): blank, tab, line end and backslash
 _ENGINES_FILES = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
 """what an engine mounts into a container from a folder that has the container's ID for a name"""
 KERNEL_KINDS = frozenset(

@@ -11,10 +11,11 @@ import re
 from datetime import datetime, timedelta, timezone
 
 from odek.errors import StateFileError
+from odek.patterns import pattern
 from odek.text import visible
 
-_NONCE = re.compile(r"[0-9a-f]{32}")
-_TIME = re.compile(
+_NONCE = pattern(r"[0-9a-f]{32}")
+_TIME = pattern(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)",
     re.ASCII,
 )

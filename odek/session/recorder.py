@@ -9,12 +9,12 @@ loses at most the call that was running (B44).
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from odek.errors import StateFileError
 from odek.model.types import Message, Usage
+from odek.patterns import pattern
 from odek.session.codec import (
     Redact,
     encode_file,
@@ -36,7 +36,7 @@ TASKS = ".tasks"
 """ends the name of the folder with what the sub-agents of a session did"""
 _TASK_LENGTH = 500  # characters of a goal that are kept as a label
 _NAME_LENGTH = 64
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_IN_NAMES = pattern(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,13 @@ are in the file, and its replacement gets the line ends of what was there.
 from __future__ import annotations
 
 import bisect
-import difflib
-import html
 import itertools
 import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from odek.patterns import pattern
 from odek.redact import MARK
 from odek.text import truncate, visible
 
@@ -85,6 +84,8 @@ def compare_texts(before: str, after: str) -> tuple[Change, ...]:
     old_rest, new_rest = old[start : len(old) - same_after], new[start : len(new) - same_after]
     if max(len(old_rest), len(new_rest)) > MAX_COMPARED_LINES:
         raise EditError(f"the texts differ over more than {MAX_COMPARED_LINES} lines; use diff in the shell")
+    import difflib  # few runs compare
+
     ends = list(itertools.accumulate(map(len, old_rest), initial=sum(map(len, old[:start]))))
     return tuple(
         Change(start=ends[i1], end=ends[i2], replacement="".join(new_rest[j1:j2]))
@@ -164,6 +165,8 @@ def _with_line_ends(text: str, start: int, end: int, new: str) -> str:
 
 def _pair_line_ends(present: list[str], bare: list[str], wanted: list[str], default: str) -> Iterator[str]:
     """Yield `wanted` with the line ends of the lines of `present` that each one stays or replaces."""
+    import difflib
+
     for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, bare, wanted).get_opcodes():
         if kind == "equal":
             yield from present[i1:i2]
@@ -249,6 +252,8 @@ def _lines_ahead(text: str, position: int) -> int:
 
 
 def _diff_lines(old: list[str], new: list[str]) -> Iterator[str]:
+    import difflib
+
     everything = max(len(old), len(new))
     for line in list(difflib.unified_diff(old, new, n=everything))[3:]:
         yield line.rstrip("\n").removesuffix("\r")
@@ -331,7 +336,13 @@ def _join_lines(numbers: list[int]) -> str:
     return f"{word} {shown}{', …' if len(numbers) > _LISTED_LINES else ''}"
 
 
-_NUMBER = re.compile(r"\s*\d{1,9}[|:\t\u2192] ?")
+def _unescape(text: str) -> str:
+    import html  # a list of 2,200 names
+
+    return html.unescape(text)
+
+
+_NUMBER = pattern(r"\s*\d{1,9}[|:\t\u2192] ?")
 _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u2032", "'"),
@@ -346,7 +357,7 @@ _SLIPS: tuple[tuple[str, Callable[[str], str], bool], ...] = (
     ("it differs in quotes, dashes or blanks that only look alike", _plain, True),
     ("it holds the signs of a diff in front of each line", _without_signs, False),
     ("it holds escapes (\\\\n) in place of the characters themselves", _unescaped, False),
-    ("it holds HTML entities (&lt;) in place of the characters themselves", html.unescape, False),
+    ("it holds HTML entities (&lt;) in place of the characters themselves", _unescape, False),
     ("it differs in blanks", _stripped, True),
 )
 """what models get wrong when they copy: in words, how it is undone, and whether the file has to be seen so too"""

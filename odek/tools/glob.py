@@ -6,11 +6,11 @@ fnmatch never tries a second way past a star, and folders are matched as sets of
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from odek.executor import MAX_DEPTH, Entry
+from odek.patterns import pattern
 from odek.text import visible
 from odek.tools.arguments import integer, record, string
 from odek.tools.listing import DEFAULT_SCAN, SKIP_RULE, relative_to, render_scan, scan, truncate_lines, truncation_note
@@ -21,8 +21,8 @@ DEFAULT_MATCHES = 50
 MAX_MATCHES = 1000
 MAX_ALTERNATIVES = 100
 MAX_LENGTH = 1000
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_MAGIC = re.compile(r"[*?\[{]")
+_BRACES = pattern(r"\{([^{}]*)\}")
+_MAGIC = pattern(r"[*?\[{]")
 
 
 class WildcardError(ValueError):

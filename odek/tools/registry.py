@@ -97,6 +97,23 @@ class PreparedCall:
         return self.tool is not None and self.tool.parallel
 
 
+def choose_tools(
+    tools: Sequence[Tool], *, enabled: Collection[str] | None, disabled: Collection[str]
+) -> tuple[Tool, ...]:
+    """Return those of `tools` that are in `enabled` (None: all) and not in `disabled`."""
+    return tuple(tool for tool in tools if (enabled is None or tool.name in enabled) and tool.name not in disabled)
+
+
+def specs_of(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
+    """Return `tools` as a model is offered them, in their order."""
+    return tuple(tool.spec for tool in tools)
+
+
+def advice_of(tools: Sequence[Tool]) -> tuple[str, ...]:
+    """Return the lines on `tools` for the system prompt."""
+    return tuple(tool.advice for tool in tools if tool.advice)
+
+
 class Toolbox:
     """Offers tools to the model and carries out its calls."""
 
@@ -119,7 +136,7 @@ class Toolbox:
         self._redact = redact
         self._enabled = enabled
         self._disabled = disabled
-        self._tools = {tool.name: tool for tool in tools if self.offers(tool.name)}
+        self._tools = {tool.name: tool for tool in choose_tools(tools, enabled=enabled, disabled=disabled)}
 
     def offers(self, name: str) -> bool:
         """Return whether the settings let a tool of that name be offered."""
@@ -142,12 +159,12 @@ class Toolbox:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """the tools on offer, in a fixed order"""
-        return tuple(tool.spec for tool in self._tools.values())
+        return specs_of(tuple(self._tools.values()))
 
     @property
     def advice(self) -> tuple[str, ...]:
         """lines for the system prompt"""
-        return tuple(tool.advice for tool in self._tools.values() if tool.advice)
+        return advice_of(tuple(self._tools.values()))
 
     def prepare(self, calls: Sequence[ToolCall]) -> tuple[PreparedCall, ...]:
         """Check the `calls` of a reply, and ask one question about what several of them need (R-72)."""

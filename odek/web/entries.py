@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from odek.agent.context_window import ODEK_NOTE
 from odek.app.tools import TOOLS
 from odek.model.types import Message, ToolCall
+from odek.patterns import pattern
 from odek.tools.arguments import ArgumentError, parse_arguments
 from odek.tools.registry import call_title
 
 Entry = dict[str, object]
-_BLOCK = re.compile(r"--- (?P<name>[^\n]+) ---\n.*?\n--- end (?P=name) ---\n\n", re.DOTALL)
-_GONE = re.compile(r"\[no longer in the sandbox: [^\n]*\]\n\n")
+_BLOCK = pattern(r"--- (?P<name>[^\n]+) ---\n.*?\n--- end (?P=name) ---\n\n", re.DOTALL)
+_GONE = pattern(r"\[no longer in the sandbox: [^\n]*\]\n\n")
 _TITLES = {tool.name: tool.title_arguments for tool in TOOLS}
 
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from odek import strict_json
 from odek.errors import StateFileError
+from odek.patterns import pattern
 from odek.session.ids import check_id
 from odek.strict_json import JsonError
 from odek.web.errors import Refused
 
 TEXT_LIMIT_BYTES = 1 << 20
 MOST_FILES = 100
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NAME = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+_NUMBER = pattern(r"[0-9]{1,9}", re.ASCII)
 
 
 def parse_object(body: bytes, known: Sequence[str]) -> dict[str, object]:

@@ -10,19 +10,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from odek.patterns import pattern
 from odek.web.errors import Refused
 
 LINE_LIMIT_BYTES = 8 << 10
 HEAD_LIMIT_BYTES = 64 << 10
 MOST_HEADERS = 64
 END_OF_HEAD = b"\r\n\r\n"
-_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TOKEN = pattern(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # what may stand in a value: no controls but the tab; bytes above ASCII come from cookies of other servers
-_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-_TARGET = re.compile(rb"/[\x21\x22\x24-\x7e]*")  # printable ASCII without "#"
-_VERSION = re.compile(rb"HTTP/1\.[01]")
-_LENGTH = re.compile(r"[0-9]{1,10}", re.ASCII)
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_VALUE = pattern(rb"[\t\x20-\x7e\x80-\xff]*")
+_TARGET = pattern(rb"/[\x21\x22\x24-\x7e]*")  # printable ASCII without "#"
+_VERSION = pattern(rb"HTTP/1\.[01]")
+_LENGTH = pattern(r"[0-9]{1,10}", re.ASCII)
+_BAD_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

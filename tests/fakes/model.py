@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fakes.request_rules import broken_rules
@@ -36,6 +37,8 @@ class ScriptedModel:
         self._replies = list(replies)
         self._window = window
         self.requests: list[ModelRequest] = []
+        self.begun: list[ModelRequest] = []
+        """what it was to begin ahead"""
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         self.requests.append(ModelRequest(messages=tuple(messages), tools=tuple(tools)))
@@ -48,6 +51,10 @@ class ScriptedModel:
         if reply.message.content:
             on_text(reply.message.content)
         return reply
+
+    def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:
+        self.begun.append(ModelRequest(messages=tuple(messages), tools=tuple(tools)))
+        return nullcontext()
 
     def window(self, conversation_tokens: int) -> int | None:  # noqa: ARG002  part of the protocol
         return self._window

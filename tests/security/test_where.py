@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
+from fakes.fake_docker import FakeDockerProgram
 from fakes.model_server import ModelServer, calls, text
 from support.docker_engine import Engine
 from support.odek_process import Odek
@@ -50,7 +52,15 @@ def test_fall_back_asks_about_commands(scene: Scene) -> None:
 def test_engine_that_fails_later(
     broken: str, scene: Scene, docker_engine: Engine, base_image: str, tmp_path: Path
 ) -> None:
-    """S-1: once a daemon has answered, nothing that goes wrong leads to the host."""
+    """S-1: once a daemon has answered, nothing that goes wrong leads to the host.
+
+    S-20 Nothing comes of a model's reply before the sandbox is proved: none of it is shown, stored or run. `odek run`
+    asks for the first one while Docker makes the container, but not before everything is approved and the image is
+    there, when no way leads to the host any more. What is proved to be other than planned is told to the model in a new
+    request, and the first reply is dropped. Where the start fails after that, the provider has seen the task, and that
+    is all. With attached networks, with attached files and in a session that is kept, the first request follows the
+    proof.
+    """
     shim = tmp_path / "bin"
     shim.mkdir()
     words = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
@@ -58,7 +68,43 @@ def test_engine_that_fails_later(
     (shim / "docker").write_text(script)
     (shim / "docker").chmod(0o755)
     ended = scene.run("--sandbox-image", base_image, env={"PATH": f"{shim}:{os.environ['PATH']}"})
-    assert ended.summary == STOPPED, ended.outcome.stderr
+    assert (ended.outcome.code, ended.outcome.stdout, ended.ran_on_host) == (1, "", False), ended.outcome.stderr
+    assert ended.model_calls == (0 if broken == "run" and not ended.model_calls else 1)
+    assert list(scene.odek.cwd.iterdir()) == []
+
+
+def test_reply_to_what_was_planned_has_no_effect_in_what_was_proved(
+    odek: Odek, docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    """S-20, R-251: the planned name is taken, so the model is asked again, and only its second reply counts."""
+    taken = {"argv": ["run"], "times": 1, "code": 125, "stderr": "the container name is already in use", "delay_s": 1}
+    program = FakeDockerProgram(tmp_path / "bin", [taken, {"argv": [], "real": docker_engine.client}])
+    steps = calls(("shell", {"command": "touch planned"})), calls(("shell", {"command": "touch proved"})), text("done")
+    with ModelServer(*steps) as server:
+        outcome = odek.run(
+            *("run", "--base-url", server.base_url, "--sandbox-image", base_image, "a task"),
+            env={"PATH": program.path},
+        )
+        assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
+        server.assert_all_used()
+        names = [re.findall(r"- Container: (\S+)", request.body.decode()) for request in server.requests]
+    assert names[0] != names[1] == names[2]
+    assert [path.name for path in odek.cwd.iterdir()] == ["proved"]
+    assert "planned" not in outcome.stderr
+
+
+@pytest.mark.parametrize("flags", [("--session",), ("--ctx", "given.txt")])
+def test_what_is_kept_or_given_is_not_sent_before_the_proof(
+    flags: tuple[str, ...], scene: Scene, docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    """S-20: and without these it is, so that this test can fail (R-251)."""
+    (scene.odek.cwd / "given.txt").write_text("x")
+    program = FakeDockerProgram(
+        tmp_path / "bin", [{"argv": ["inspect"], "stdout": "[]"}, {"argv": [], "real": docker_engine.client}]
+    )
+    for more, seen in ((flags, 0), ((), 1)):
+        ended = scene.run("--sandbox-image", base_image, *more, env={"PATH": program.path})
+        assert (ended.outcome.code, ended.outcome.stdout, ended.model_calls) == (1, "", seen), ended.outcome.stderr
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,15 @@ def main(argv):
         import odek.records
         print(json.dumps([odek.records.behaviour(), [str(text) for text in texts if text is not None]]))
         return 0
+    if argv == ["inspect"]:
+        import dataclasses, odek.records
+        late = type(dataclasses.inspect).__name__, "dis" in sys.modules
+        made = dataclasses.make_dataclass("Made", [("a", int)])
+        from inspect import signature
+        import inspect
+        annotations = inspect.get_annotations(made) == {"a": int}
+        print(json.dumps([late, list(signature(made).parameters), annotations, "dis" in sys.modules]))
+        return 0
     if argv == ["trimmed"]:
         import odek.trimmed
         print(json.dumps(odek.trimmed.look()))
@@ -268,6 +277,7 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
             "odekload.py",
             "source.tar.gz",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
+            f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.later",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.run",
             "compiled/texts",
         ]
@@ -331,7 +341,9 @@ CONVERSATIONS = {
 def compiled_ahead(builder: ModuleType) -> set[str]:
     package = builder.find_package(ROOT)
     compiled = builder.compile_package(PYTHON, {**package, "odekload.py": ROOT / "build" / "boot" / "odekload.py"})
-    return {*marshal.loads(compiled.start)[1], *marshal.loads(compiled.run)[3]}
+    start, *parts = marshal.loads(compiled.start)[1], *(marshal.loads(part)[3] for _, part in compiled.parts)
+    assert sum(map(len, (start, *parts))) == len({name for part in (start, *parts) for name in part})
+    return {name for part in (start, *parts) for name in part}
 
 
 @pytest.mark.parametrize("words", CONVERSATIONS.values(), ids=CONVERSATIONS)
@@ -475,7 +487,7 @@ def test_for_a_python_that_only_starts_are_compiled_for_the_sources_do_the_rest(
     builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
 ) -> None:
     _, (compiled,) = builder.build(source, [PYTHON], strict=True)
-    members = builder.compiled_members([replace(compiled, run=b"")])
+    members = builder.compiled_members([replace(compiled, run=b"", later=b"")])
     assert list(members) == [f"compiled/{importlib.util.MAGIC_NUMBER.hex()}"]
     sources = builder.deflate(builder.tar_archive(builder.find_package(source)), builder.GZIP)
     boot = {path.name: path.read_bytes() for path in (ROOT / "build" / "boot").glob("*.py")}
@@ -492,7 +504,7 @@ def test_texts_in_the_code_are_kept_once_for_all_pythons(builder: ModuleType, so
     """What two interpreters write begins alike; here one of them stands for both."""
     files = {**builder.find_package(source), "odekload.py": ROOT / "build" / "boot" / "odekload.py"}
     alone = builder.compile_package(PYTHON, files)
-    one, other = (builder.compile_package(PYTHON, files, alone.texts) for _ in range(2))
+    one, other = (replace(builder.compile_package(PYTHON, files, alone.texts), later=b"") for _ in range(2))
     members = builder.compiled_members([one, replace(other, magic="x", run=one.run + b"more")])
     texts = zlib.decompress(members["compiled/texts"], -15)
     assert b"north" in texts
@@ -510,6 +522,14 @@ def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
     assert behaviour == expected
     methods = [[text for text in texts if "def __" in text] for texts in (compiled, written)]
     assert (methods[0], methods[1] != []) == ([], True)
+
+
+def test_inspect_is_loaded_when_something_of_it_is_used(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    """R-253: dataclasses imports it, and needs nothing of it for classes that were compiled ahead."""
+    done = start(built, "inspect", path=bin_folder, cwd=tmp_path)
+    late, *after = json.loads(done.stdout)
+    assert late == ["LateInspect", False]
+    assert after == [["a"], True, True]
 
 
 @pytest.mark.parametrize(

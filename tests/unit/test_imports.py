@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -37,3 +40,36 @@ def test_a_circle_is_found() -> None:
     texts = {"odek.text": "def f():\n    from odek.errors import OdekError\n", "odek.errors": "import odek.text\n"}
     with pytest.raises(CycleError):
         TopologicalSorter({name: imported_by(name, text) for name, text in texts.items()}).prepare()
+
+
+def test_a_run_on_the_host_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    """R-253: until its first answer, with a client for a server."""
+    script = "import sys, odek.model.http, odek.cli.main as m\ntry: m.main(sys.argv[1:])\nfinally: print(*sys.modules)"
+    recording = tmp_path / "model.jsonl"
+    recording.write_text('{"odek_replay": 1}\n{"content": "done"}\n')
+    (tmp_path / "work").mkdir()
+    done = subprocess.run(
+        [
+            *(sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n{script}"),
+            *("run", "--no-sandbox", "--base-url", f"replay:{recording}", "a task"),
+        ],
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        cwd=tmp_path / "work",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer, modules = done.stdout.splitlines()
+    loaded = set(modules.split())
+    assert (answer, "odek.model.transport" in loaded) == ("done", True)
+    unused = (
+        "odek.sandbox.container",
+        "odek.session",
+        "odek.sandbox.image",
+        "odek.sandbox.build",
+        "odek.danger",
+        "odek.app.sandbox",
+    )
+    assert [name for name in loaded if name.startswith(unused)] == []
+    assert loaded & {"ssl", "http", "email", "html", "hashlib", "difflib", "tempfile", "shutil", "platform"} == set()

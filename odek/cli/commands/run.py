@@ -70,7 +70,9 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         store = open_store(host, redactor_of(config, host), warn=terminal.warn)
     runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
     with (
-        open_conversation(PROFILE, config, runtime, sink=sink, attachments=attachments, store=store) as conversation,
+        open_conversation(
+            PROFILE, config, runtime, sink=sink, attachments=attachments, store=store, first=task
+        ) as conversation,
         ExitStack() as stack,
     ):
         conversation.begin_session(task)

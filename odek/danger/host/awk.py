@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 
 from odek.danger.risk import NotUnderstood
+from odek.patterns import pattern
 
-_SPACE = re.compile(r"[ \t]+|\\\n")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_REGEX = re.compile(r"/(?:[^/\\\n\"\[]|\\[^\n]|\[\^?\]?(?:\[:\w+:\]|[^\]\[/\\\"\n])*\])+/")
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OPERATOR = re.compile(r"\+\+|--|\+=|-=|\*=|%=|\^=|==|<=|>=|!=|&&|\|\||!~|[-+*%^!<>~?:,;=(){}\[\]$\n]")
+_SPACE = pattern(r"[ \t]+|\\\n")
+_STRING = pattern(r'"(?:[^"\\\n]|\\.)*"')
+_REGEX = pattern(r"/(?:[^/\\\n\"\[]|\\[^\n]|\[\^?\]?(?:\[:\w+:\]|[^\]\[/\\\"\n])*\])+/")
+_NUMBER = pattern(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPERATOR = pattern(r"\+\+|--|\+=|-=|\*=|%=|\^=|==|<=|>=|!=|&&|\|\||!~|[-+*%^!<>~?:,;=(){}\[\]$\n]")
 _FUNCTIONS = frozenset(
     """
     asort asorti atan2 cos exp gensub gsub index int length log match mktime rand sin split sprintf sqrt srand

@@ -11,13 +11,14 @@ from odek.danger.host.table import Layout
 from odek.danger.paths import Place, is_below, resolve, writable_root
 from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 if TYPE_CHECKING:
     from odek.danger.host.command import At
     from odek.danger.host.places import Places
 
-_SECTION = re.compile(r"\[([A-Za-z0-9.-]+)(?:[ \t]+\"((?:[^\"\\\n]|\\.)*)\")?\]")
-_PLAIN_KEYS = re.compile(
+_SECTION = pattern(r"\[([A-Za-z0-9.-]+)(?:[ \t]+\"((?:[^\"\\\n]|\\.)*)\")?\]")
+_PLAIN_KEYS = pattern(
     r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|symlinks|ignorecase|precomposeunicode|autocrlf|eol|"
     r"safecrlf|quotepath|abbrev|compression|untrackedcache|splitindex|longpaths|preloadindex|commentchar|checkstat)|"
     r"user\..*|color\..*|branch\.(?:merge|remote|rebase|description|pushremote|vscode-merge-base|gh-merge-base)|"

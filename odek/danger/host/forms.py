@@ -13,11 +13,12 @@ from odek.danger.host.variables import require_settable
 from odek.danger.risk import NotUnderstood
 from odek.danger.rules.finding import ARTEFACT, HARMLESS_FOR_FOUND
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 Special = Callable[[Commands, Row, tuple[str, ...], At], tuple[str, ...]]
 """returns the words that are left for the row"""
 After = Callable[[Commands, Layout, At], None]
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_ASSIGNMENT = pattern(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 _REMOVING = (("rm", "-rf", "{}"), ("rm", "-r", "{}"), ("rm", "-f", "{}"), ("rm", "{}"), ("rm", "-fr", "{}"))
 _JOINING = frozenset(("-o", "-or", "!", "-not", ",", "(", ")"))

@@ -29,25 +29,26 @@ from odek.danger.paths import (
 )
 from odek.danger.risk import NotUnderstood, RiskClass
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 MAX_MATCHES = 2000  # names that one glob may give
 MAX_RELIED_ON = 400  # files that decide what programs run
 MAX_ENTRIES = 20_000  # files of a tree that are looked at
 _STREAMS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 _SOURCES = _STREAMS | {"/dev/zero", "/dev/urandom", "/dev/random", "/dev/fd/63"}
-_SYSTEM_FACTS = re.compile(
+_SYSTEM_FACTS = pattern(
     r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat|filesystems|partitions|swaps|mdstat)|"
     r"/etc/(?:hosts|os-release|debian_version|alpine-release|lsb-release|redhat-release|issue|timezone|localtime|"
     r"hostname|resolv\.conf|shells|services|protocols|nsswitch\.conf|ld\.so\.conf)|"
     r"/sys/(?:class|devices|block)/[\w./:-]+|/usr/(?:local/)?(?:include|share|lib|lib64|src)(?:/[^\0-\6]*)?"
 )
 _DEPENDENCIES = frozenset((".git", "node_modules", ".venv", "venv", "target", "__pycache__", ".tox", "site-packages"))
-_PATCH_NAMES = re.compile(
+_PATCH_NAMES = pattern(
     r"(?m)^(?:diff --git|\+\+\+|---|rename to|copy to|new file mode|old mode|new mode|\*\*\*|Index:) ?(.*)$"
 )
-_PUBLIC_KEY = re.compile(r"/\.ssh/[\w.-]+\.pub$")
-_ED_SCRIPT = re.compile(r"(?m)^[0-9]+(?:,[0-9]+)?[acdi]\r?$")
-_ODD = re.compile(r"[\s'\"\\*?\[\]{}~$`]|^-")
+_PUBLIC_KEY = pattern(r"/\.ssh/[\w.-]+\.pub$")
+_ED_SCRIPT = pattern(r"(?m)^[0-9]+(?:,[0-9]+)?[acdi]\r?$")
+_ODD = pattern(r"[\s'\"\\*?\[\]{}~$`]|^-")
 
 
 class Places:

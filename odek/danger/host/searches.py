@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
-_ENDING = re.compile(r"\*[\w-]*(\.[a-z0-9]+)")
-_FOLDER = re.compile(r"(?:\./)?[A-Za-z0-9_][\w-]*(?:/[\w-]+)*/?")
+_ENDING = pattern(r"\*[\w-]*(\.[a-z0-9]+)")
+_FOLDER = pattern(r"(?:\./)?[A-Za-z0-9_][\w-]*(?:/[\w-]+)*/?")
 _LOOSENING = frozenset(("-o", "-or", "!", "-not", ",", "(", ")"))
 
 

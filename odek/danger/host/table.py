@@ -5,7 +5,6 @@ A row is `PROGRAMS | OPTIONS | OPERANDS`; the head of programs.txt explains the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +12,7 @@ from functools import cache
 from odek.danger.datafile import read_data, rows_of
 from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +56,10 @@ class Layout:
     options: frozenset[str] = field(default_factory=frozenset)
 
 
-_SHORT = re.compile(r"-[A-Za-z0-9@%#?,]+")
-_OPTION = re.compile(r"(?P<name>-{1,2}[^=\[@]+|\+[a-z]|-@)(?P<open>\[)?(?:=(?P<kind>[^\]@]+))?\]?(?:@(?P<mode>\w+))?")
+_SHORT = pattern(r"-[A-Za-z0-9@%#?,]+")
+_OPTION = pattern(r"(?P<name>-{1,2}[^=\[@]+|\+[a-z]|-@)(?P<open>\[)?(?:=(?P<kind>[^\]@]+))?\]?(?:@(?P<mode>\w+))?")
 _WORDS = ("WHOLE", "STOPS", "LINKS", "CHANGES", "GLOBS", "none")
-_DIGITS = re.compile(r"-[0-9]+")
+_DIGITS = pattern(r"-[0-9]+")
 
 
 @cache

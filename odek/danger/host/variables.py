@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from odek.danger.risk import NotUnderstood
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 _FLAG = r"[\w.+-]*"
 _PROGRAM = r"(?:/usr/bin/)?(?:cat|true|:)?"
@@ -60,8 +61,8 @@ _WORDS = frozenset(
     WARNINGS WHEN WIDTH WORD WORDS WORK X Y YEAR YELLOW YESTERDAY Z ZIP
     """.split()
 )
-_LOWER = re.compile(r"[a-z][a-z0-9_]*|_[a-z_]*|_")
-_OBEYED_LOWER = re.compile(r".*_proxy|npm_.*|prefix|cdpath|path|fpath|manpath|mailpath|home|shell|ifs|term|psvar|_")
+_LOWER = pattern(r"[a-z][a-z0-9_]*|_[a-z_]*|_")
+_OBEYED_LOWER = pattern(r".*_proxy|npm_.*|prefix|cdpath|path|fpath|manpath|mailpath|home|shell|ifs|term|psvar|_")
 
 
 def require_settable(name: str, values: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ import re
 from odek.danger.call import RuleContext
 from odek.danger.risk import RiskClass
 from odek.danger.shell.state import Values
+from odek.patterns import pattern
 
 _LOADS_CODE = frozenset(
     """
@@ -31,7 +32,7 @@ _COMPILERS = frozenset(
 )
 """ordinary in front of a build; they matter only by naming a program, and builds run code anyway"""
 _PREFIXES = ("LD_", "DYLD_", "GIT_CONFIG_KEY", "GIT_CONFIG_VALUE", "BASH_FUNC_", "npm_config_script")
-_PLAIN_TOOL = re.compile(r"(?:/usr/bin/)?(?:cat|less|more|true|false|:|vi|vim|nano|emacs|code --wait)?")
+_PLAIN_TOOL = pattern(r"(?:/usr/bin/)?(?:cat|less|more|true|false|:|vi|vim|nano|emacs|code --wait)?")
 _SHOWING = frozenset(
     """
     PAGER GIT_PAGER MANPAGER EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR

@@ -11,12 +11,13 @@ from odek.danger.paths import classify_write, is_block_device, is_wipe_target, r
 from odek.danger.risk import NotUnderstood, RiskClass
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
-_REMOTE = re.compile(r"(?:[^/\s:]+@)?[^/\s:]+:(?!//)|rsync://|[a-z]+://")
-_SED_FILE = re.compile(r"(?=([wWrR])[ \t]*([^\n]+))")
+_REMOTE = pattern(r"(?:[^/\s:]+@)?[^/\s:]+:(?!//)|rsync://|[a-z]+://")
+_SED_FILE = pattern(r"(?=([wWrR])[ \t]*([^\n]+))")
 """what may be a command of sed that names a file, or the flag of a substitution: `s/a/b/w FILE`"""
 _MAX_SED_FILES = 200
-_SPECIAL_MODE = re.compile(r"[0-7]*[2-7][0-7]{3}$")
+_SPECIAL_MODE = pattern(r"[0-7]*[2-7][0-7]{3}$")
 
 
 _ALWAYS_RECURSIVE = ("rimraf", "del-cli", "trash")

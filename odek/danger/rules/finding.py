@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from odek.danger.call import Call, Rule
 from odek.danger.options import parse_arguments
 from odek.danger.paths import is_wipe_target, resolve
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 _EXEC = ("-exec", "-execdir", "-ok", "-okdir")
 _PRINTING = ("-fprint", "-fprint0", "-fls", "-fprintf")
@@ -17,7 +16,7 @@ _LOOSENING = ("!", "-not", "-o", "-or", ",", "(", "\\(")
 _EMPTYING = ("rm", "unlink", "shred", "truncate", "mv")
 
 
-ARTEFACT = re.compile(
+ARTEFACT = pattern(
     r"__pycache__|node_modules|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.tox|\.nyc_output|\.DS_Store|Thumbs\.db|"
     r"(?:\*|[\w-]*\*)\.(?:py[cod]|o|obj|class|orig|rej|bak|tmp|swp|log|egg-info|gcda|gcno)|\*~|\*\.py\[co\]"
 )

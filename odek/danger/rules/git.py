@@ -10,8 +10,9 @@ from odek.danger.options import Arguments
 from odek.danger.risk import Scope
 from odek.danger.rules.table import EXEC, LOCAL, NET, SYSTEM, Path
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
-_EXECUTING_KEY = re.compile(
+_EXECUTING_KEY = pattern(
     r"core\.(?:pager|fsmonitor|sshcommand|editor|askpass|hookspath|gitproxy|attributesfile|worktree|alternaterefscommand)$|"
     r"sequence\.editor$|alias\.|pager\.|diff\.external$|(?:diff|merge|filter|difftool|mergetool|gpg|trailer|tar|browser|man)\.|"
     r"credential\.|protocol\.|include(?:if)?\.|uploadpack\.|receive\.|remote\..*\.(?:uploadpack|receivepack|vcs|proxy)$|"
@@ -19,17 +20,17 @@ _EXECUTING_KEY = re.compile(
     r"http\..*(?:proxy|sslverify|cookiefile)|safe\.directory$|extensions\.|log\.mailmap$|mailmap\.|svn\.|lfs\.",
     re.IGNORECASE,
 )
-_IDENTITY = re.compile(
+_IDENTITY = pattern(
     r"(?:user\.(?:name|email|signingkey)|commit\.gpgsign|init\.defaultbranch|pull\.(?:rebase|ff)|push\.default|color\..*|"
     r"core\.(?:autocrlf|eol|filemode|ignorecase|longpaths|quotepath|safecrlf|symlinks)|branch\..*|rebase\.\w+|merge\.ff|fetch\.prune|"
     r"advice\..*|diff\.(?:renames|algorithm)|status\.\w+|gc\.auto|http\.postbuffer|tag\.\w+|log\.\w+|feature\.\w+|blame\.\w+)$",
     re.IGNORECASE,
 )
-_RUNNING_ADDRESS = re.compile(r"\w+::|(?:ssh://)?-")
+_RUNNING_ADDRESS = pattern(r"\w+::|(?:ssh://)?-")
 _REMOTE = ("clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive")
 _PATH_OPTIONS = ("--ours", "--theirs", "--pathspec-from-file", "-p", "--patch")
 _EVERYTHING = (".", "./", "*")
-_IS_PATH = re.compile(rf"\.\.?/|:|{abstract_text.STAR}")
+_IS_PATH = pattern(rf"\.\.?/|:|{abstract_text.STAR}")
 _READS_CONFIG = ("--get", "--get-all", "--get-regexp", "--list", "-l", "--show-origin", "--get-urlmatch")
 
 

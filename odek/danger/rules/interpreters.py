@@ -9,6 +9,7 @@ from odek.danger.options import parse_arguments
 from odek.danger.paths import names_secret
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 SHELLS = frozenset(
     ("sh", "bash", "zsh", "fish", "dash", "ksh", "mksh", "ash", "csh", "tcsh", "rbash", "busybox-sh", "yash", "oksh")
@@ -25,25 +26,25 @@ _HARMLESS_WHEN_FED = frozenset(("bc", "patch"))
 _DATABASES = frozenset(
     ("psql", "mysql", "mariadb", "sqlite3", "mongosh", "mongo", "duckdb", "clickhouse-client", "cqlsh", "redis-cli")
 )
-_DROPS = re.compile(
+_DROPS = pattern(
     r"\b(?:drop\s+(?:database|schema|table|user|role|keyspace|index|collection)|truncate\b|delete\s+from\s+\S+\s*(?:;|$)|"
     r"flushall|flushdb|dropdatabase|shutdown)|\.drop\s*\(|\.deletemany\s*\(\s*\{\s*\}|\.remove\s*\(\s*\{\s*\}",
     re.IGNORECASE,
 )
-_DATABASE_SHELL = re.compile(
+_DATABASE_SHELL = pattern(
     r"(?:^|\n|;)\s*(?:\\!|\\o\s*\||\\copy\b.*\bprogram\b|\.(?:shell|system|load|import\s*\|)|system\s)"
     r"|\bcopy\b.*\b(?:from|to)\s+program\b|load_extension\s*\(|\\g\s*\||run\s*\(|runprogram|into\s+outfile|load_file\s*\(",
     re.IGNORECASE,
 )
-_WIPES = re.compile(
+_WIPES = pattern(
     r"rmtree\s*\(|remove_dir_all|rm_rf|rm_r\b|removesync|rmsync\s*\(|unlink\s+glob|shutil\.rmtree|rm\s+-[a-z]*[rf][a-z]*\s+[/~]",
     re.IGNORECASE,
 )
-_AWK_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_AWK_REGEX = re.compile(r"(?<=[~(,!&|{;\s])/(?:[^/\\\n]|\\.)*/|^/(?:[^/\\\n]|\\.)*/")
-_AWK_RUNS = re.compile(r"\bsystem\s*\(|\bgetline\b|(?<!\|)\|(?!\|)|\|&|@load|@include|\bBEGINFILE\b(?=.*/inet/)")
-_AWK_CALL = re.compile(r"@\w+\s*\(")
-_AWK_WRITES = re.compile(r"\bprintf?\b[^;}\n]*?>>?")
+_AWK_STRING = pattern(r'"(?:[^"\\\n]|\\.)*"')
+_AWK_REGEX = pattern(r"(?<=[~(,!&|{;\s])/(?:[^/\\\n]|\\.)*/|^/(?:[^/\\\n]|\\.)*/")
+_AWK_RUNS = pattern(r"\bsystem\s*\(|\bgetline\b|(?<!\|)\|(?!\|)|\|&|@load|@include|\bBEGINFILE\b(?=.*/inet/)")
+_AWK_CALL = pattern(r"@\w+\s*\(")
+_AWK_WRITES = pattern(r"\bprintf?\b[^;}\n]*?>>?")
 
 
 def check_shell(call: Call) -> None:

@@ -6,24 +6,24 @@ Whatever leaves the destination open (an option that is not listed, a proxy, a c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from odek.danger.call import Call
 from odek.danger.options import Arguments
 from odek.danger.risk import Hosts
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
 SELF = frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0"))  # noqa: S104 - a destination
 """how a container names itself"""
 
-_REDIRECTING = re.compile(
+_REDIRECTING = pattern(
     r"(?i)(?!(?:PG(?:PASSWORD|USER|DATABASE|PORT)|MYSQL_PWD|REDISCLI_AUTH)$)"
     r"(?:(?:PG|MYSQL|MARIADB|REDIS|VALKEY|MONGO|CURL|WGET)\w*|\w*_PROXY|HOME)"
 )
 """variables that send a client elsewhere"""
-_ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://(?:[^/?#@\\]*@)?(\[[0-9a-f:]+\]|[^/?#:]*)(?::\d+)?(?:[/?#].*)?")
-_NAME = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
+_ADDRESS = pattern(r"(?i)[a-z][a-z0-9+.-]*://(?:[^/?#@\\]*@)?(\[[0-9a-f:]+\]|[^/?#:]*)(?::\d+)?(?:[/?#].*)?")
+_NAME = pattern(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
 
 
 def find_hosts(call: Call, arguments: Arguments) -> Hosts:

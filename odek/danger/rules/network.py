@@ -7,8 +7,9 @@ import re
 from odek.danger.call import Call
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SYSTEM, Path, table
+from odek.patterns import pattern
 
-_SSH_RUNS = re.compile(
+_SSH_RUNS = pattern(
     r"\s*(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|match|include|pkcs11provider|securitykeyprovider|proxyusefdpass)\b",
     re.IGNORECASE,
 )

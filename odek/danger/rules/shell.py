@@ -13,13 +13,14 @@ from odek.danger.rules.table import EXEC, LOCAL, SAFE, SYSTEM, check_secrets
 from odek.danger.shell import abstract_text
 from odek.danger.shell.lexer import decode_printf
 from odek.danger.shell.state import UNKNOWN, ShellState
+from odek.patterns import pattern
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
-_PLAIN_VARIABLE = re.compile(
+_ASSIGNMENT = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
+_PLAIN_VARIABLE = pattern(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|PWD|OLDPWD|TERM|EDITOR|TZ|TMPDIR|GOPATH|CI|NODE_ENV"
 )
 MAX_PATH = 4096  # characters, as systems have it
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_nothing(call: Call) -> None:

@@ -7,7 +7,6 @@ is what an unknown subcommand means, so it is the severest that is usual.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +18,7 @@ from odek.danger.datafile import read_data, rows_of
 from odek.danger.options import Arguments, matches, parse_arguments
 from odek.danger.paths import Reading, names_secret
 from odek.danger.risk import RiskClass, Scope
+from odek.patterns import pattern
 
 SAFE = RiskClass.SAFE
 LOCAL = RiskClass.LOCAL_WRITE
@@ -88,7 +88,7 @@ _PATTERNS = ("--exclude", "--include", "--exclude-dir", "--glob", "--iglob")
 """options whose value leaves files out, or in"""
 _PROSE_PROGRAMS = ("git", "hg", "svn", "jj", "gh", "glab")
 _CLASSES = {level.label: level for level in RiskClass}
-_ITEM = re.compile(r"\s*([^\s(),]+) \(([^)]*)\)|([^,]+)")
+_ITEM = pattern(r"\s*([^\s(),]+) \(([^)]*)\)|([^,]+)")
 
 
 @cache

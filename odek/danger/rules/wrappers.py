@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
 from odek.danger.risk import Scope
 from odek.danger.rules.environment import check_assignment
 from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM, table
 from odek.danger.shell import abstract_text
+from odek.patterns import pattern
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT = pattern(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PRIVILEGED = frozenset(("sudo", "doas"))
 _POSITIONALS = {"timeout": 1, "chrt": 1, "taskset": 1, "flock": 1, "setarch": 1, "faketime": 1}
 _RUNNERS = frozenset(("run", "exec", "x", "dlx", "tool"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from odek.patterns import pattern
+
 ANY = "\0"
 """some text, perhaps none"""
 STAR = "\1"
@@ -28,7 +30,7 @@ UNKNOWN = frozenset((ANY, SPLIT))
 GLOBS = frozenset((STAR, ONE))
 ALL = frozenset((ANY, STAR, ONE, SPLIT, NAME, BELOW, EITHER))
 
-_MARK = re.compile("[\0-\6]")
+_MARK = pattern("[\0-\6]")
 _SHOWN = {ANY: "…", STAR: "*", ONE: "?", SPLIT: "…", NAME: "…", BELOW: "…", EITHER: "…"}
 
 

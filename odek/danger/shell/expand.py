@@ -25,6 +25,7 @@ from odek.danger.shell.syntax import (
     Word,
     literal_text,
 )
+from odek.patterns import pattern
 from odek.secret_names import is_secret_name
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 64
 _MAX_DEPTH = 6
-_SEQUENCE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
+_SEQUENCE = pattern(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
 
 _Item = Part | str
 """a part that is left alone, or one character of unquoted text"""
@@ -121,14 +122,14 @@ def _joined(items: list[_Item]) -> Word:
 
 Fields = tuple[str, ...]
 
-_BRACKETS = re.compile(r"\[[^\[\]/]*\]")
+_BRACKETS = pattern(r"\[[^\[\]/]*\]")
 _NUMBERS = frozenset(
     """
     ? # $ ! - RANDOM SECONDS UID EUID PPID LINENO USER LOGNAME HOSTNAME EPOCHSECONDS
     """.split()
 )
-_IDENTIFIER = re.compile(r"(?<![0-9A-Za-z_#])[A-Za-z_]\w*")
-_ARITHMETIC_SET = re.compile(
+_IDENTIFIER = pattern(r"(?<![0-9A-Za-z_#])[A-Za-z_]\w*")
+_ARITHMETIC_SET = pattern(
     r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|([A-Za-z_]\w*)(?:\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)"
 )
 MAX_COMBINATIONS = 32

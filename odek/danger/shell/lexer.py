@@ -24,8 +24,9 @@ from odek.danger.shell.syntax import (
     Text,
     Word,
 )
+from odek.patterns import pattern
 
-_ESCAPE = re.compile(
+_ESCAPE = pattern(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|c([\s\S])|([\s\S]))"
 )
 _SINGLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
@@ -60,26 +61,26 @@ def _character(code: int) -> str:
     return chr(code)
 
 
-PLAIN = re.compile(r"[^ \t\n|&;<>()\\'\"`$]+")
-PLAIN_REGEX = re.compile(r"[^ \t\n()\\'\"`$]+")  # the right-hand side of =~
-ESCAPES = re.compile(r"(?:\\[^\n])+")
-IN_DOUBLE = re.compile(r'[^\\"`$]+')
-IN_HERE = re.compile(r"[^\\`$]+")
-IN_BRACES = re.compile(r"[^\\'\"`$}]+")
-IN_BRACES_QUOTED = re.compile(r"[^\\\"`$}]+")
-IN_ARITHMETIC = re.compile(r"[^\\'\"`$()]+")
-ANSI_C = re.compile(r"((?:[^'\\]|\\[\s\S])*)'")
-BACKTICK = re.compile(r"((?:[^`\\]|\\[\s\S])*)`")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-ARRAY_START = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
+PLAIN = pattern(r"[^ \t\n|&;<>()\\'\"`$]+")
+PLAIN_REGEX = pattern(r"[^ \t\n()\\'\"`$]+")  # the right-hand side of =~
+ESCAPES = pattern(r"(?:\\[^\n])+")
+IN_DOUBLE = pattern(r'[^\\"`$]+')
+IN_HERE = pattern(r"[^\\`$]+")
+IN_BRACES = pattern(r"[^\\'\"`$}]+")
+IN_BRACES_QUOTED = pattern(r"[^\\\"`$}]+")
+IN_ARITHMETIC = pattern(r"[^\\'\"`$()]+")
+ANSI_C = pattern(r"((?:[^'\\]|\\[\s\S])*)'")
+BACKTICK = pattern(r"((?:[^`\\]|\\[\s\S])*)`")
+NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+ARRAY_START = pattern(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
 SPECIAL_PARAMETERS = "@*#?$!-0123456789"
-PARAMETER_OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//?|:|\^\^?|,,?|@")
+PARAMETER_OPERATOR = pattern(r":[-=?+]|[-=?+]|##?|%%?|//?|:|\^\^?|,,?|@")
 VALUE_OPERATORS = (":-", ":=", ":?", ":+", "-", "=", "?", "+")
-BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+BLANKS = pattern(r"(?:[ \t]|\\\n)+")
 _BLANK_STARTS = frozenset(" \t\\")
-OPERATOR = re.compile(r"&&|&>>|&>|&|\|\||\|&|\||;;&|;&|;;|;|<<<|<<-|<<|<&|<>|<\(|<|>>|>&|>\||>\(|>|\(|\)|\n")
+OPERATOR = pattern(r"&&|&>>|&>|&|\|\||\|&|\||;;&|;&|;;|;|<<<|<<-|<<|<&|<>|<\(|<|>>|>&|>\||>\(|>|\(|\)|\n")
 _OPERATOR_STARTS = frozenset("&|;<>()\n")
-POSIX_OPERATOR = re.compile(r"&&|&|\|\||\||;;|;|<<-|<<|<&|<>|<|>>|>&|>\||>|\(|\)|\n")
+POSIX_OPERATOR = pattern(r"&&|&|\|\||\||;;|;|<<-|<<|<&|<>|<|>>|>&|>\||>|\(|\)|\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

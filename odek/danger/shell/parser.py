@@ -7,8 +7,6 @@ no meaning of their own: a command that differs is judged in both readings.
 
 from __future__ import annotations
 
-import re
-
 from odek.danger.shell.lexer import Lexer
 from odek.danger.shell.limits import Budget, ParseError
 from odek.danger.shell.syntax import (
@@ -26,10 +24,11 @@ from odek.danger.shell.syntax import (
     literal_text,
     parse_assignment,
 )
+from odek.patterns import pattern
 
 REDIRECTS = frozenset(("<", ">", ">>", ">|", "<>", ">&", "<&", "&>", "&>>", "<<", "<<-", "<<<"))
-_DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
-_BARE = re.compile(r"[A-Za-z!{}\[\]=~-]{1,8}")
+_DESCRIPTOR = pattern(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
+_BARE = pattern(r"[A-Za-z!{}\[\]=~-]{1,8}")
 
 
 class Reader:
@@ -121,7 +120,7 @@ class Reader:
 
 
 _CLOSING = frozenset(("then", "else", "elif", "fi", "do", "done", "esac", "}"))
-_FUNCTION_END = re.compile(r"[ \t]*\([ \t]*\)")
+_FUNCTION_END = pattern(r"[ \t]*\([ \t]*\)")
 
 
 def parse_script(text: str, budget: Budget, *, posix: bool = False) -> Script:

@@ -22,13 +22,14 @@ from odek.danger.shell.syntax import (
     Word,
     literal_text,
 )
+from odek.patterns import pattern
 
 _ASSIGNING = frozenset(
     """
     read export declare local typeset readonly mapfile readarray getopts printf let unset eval . source
     """.split()
 )
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_move(pipeline: Pipeline) -> bool:

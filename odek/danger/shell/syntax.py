@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal as Choice
+
+from odek.patterns import pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +141,8 @@ class Script:
     items: tuple[AndOr, ...]
 
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=")
-_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+_ASSIGNMENT = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=")
+_SUBSCRIPT = pattern(r"[A-Za-z_][A-Za-z0-9_]*\[")
 
 
 def parse_assignment(word: Word) -> Assignment | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from odek.events import Notice, Sink
+from odek.patterns import pattern
 from odek.process import Completed
 from odek.sandbox.argv import build_argv
 from odek.sandbox.build.context import digest_tree
@@ -41,8 +42,8 @@ BUILD_TIMEOUT_S = 1800.0
 PROGRESS_EVERY_S = 3.0
 _OUTPUT_BYTES = 1 << 20
 _DETAIL_LINES = 20
-_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})\s*")
-_ADVICE = re.compile(r"^DEPRECATED: The legacy builder .*\n(?:[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE)
+_ID = pattern(r"(?:sha256:)?([0-9a-f]{64})\s*")
+_ADVICE = pattern(r"^DEPRECATED: The legacy builder .*\n(?:[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +126,8 @@ def build_image(
 
 _HINT = f"`odek sandbox build` shows what happens; correct {NAME}"
 # of the classic builder and of BuildKit, for a RUN step whose command has ended with a status
-_STEP_FAILED = re.compile(r"returned a non-zero code: [0-9]+|did not complete successfully: exit code: [0-9]+")
-_NEEDS_BUILDKIT = re.compile(r"requires? BuildKit|[Uu]nknown flag: (?:mount|link|chmod)|[Uu]nknown instruction: \S+")
+_STEP_FAILED = pattern(r"returned a non-zero code: [0-9]+|did not complete successfully: exit code: [0-9]+")
+_NEEDS_BUILDKIT = pattern(r"requires? BuildKit|[Uu]nknown flag: (?:mount|link|chmod)|[Uu]nknown instruction: \S+")
 
 
 def explain_failure(output: str) -> str:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox_grammar import GrammarError, parse_reference
 from odek.text import truncate, visible
@@ -32,11 +33,11 @@ INSTRUCTIONS = frozenset(
 )  # fmt: skip
 _WITH_HEREDOCS = ("ADD", "COPY", "RUN")
 # builders up to 2020 take the first, later ones the second: not when a backslash is before it
-_CONTINUES_OLD = re.compile(r"\\[ \t]*$")
-_CONTINUES_NEW = re.compile(r"(?:(?<=[^\\])|^)\\[ \t]*$")
-_HEREDOC_START = re.compile(r"(?:^|[ \t])[0-9]*<<(?!<)")
-_HEREDOC = re.compile(r"[0-9]*<<(-?)(['\"]?)([A-Za-z][A-Za-z0-9_]*)\2(?=[ \t]|$)")
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n|$)")
+_CONTINUES_OLD = pattern(r"\\[ \t]*$")
+_CONTINUES_NEW = pattern(r"(?:(?<=[^\\])|^)\\[ \t]*$")
+_HEREDOC_START = pattern(r"(?:^|[ \t])[0-9]*<<(?!<)")
+_HEREDOC = pattern(r"[0-9]*<<(-?)(['\"]?)([A-Za-z][A-Za-z0-9_]*)\2(?=[ \t]|$)")
+_CONTROLS = pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ def _end_of_heredocs(instruction: Instruction, lines: list[str], index: int) -> 
     for start in _HEREDOC_START.finditer(text):
         begin = start.start() + (text[start.start()] in " \t")
         marker = _HEREDOC.match(text, begin)
-        plain = not re.search(r"""["'\\]""", re.sub(_HEREDOC, "", text[:begin]))
+        plain = not re.search(r"""["'\\]""", _HEREDOC.sub("", text[:begin]))
         if marker is None or not plain:
             raise refuse(
                 instruction.line, text, "begins a here-document that builders read differently",
@@ -178,14 +179,12 @@ def _find_end(lines: list[str], index: int, name: str, *, tabs: bool) -> int | N
 REPOSITORY = "odek-sandbox"
 SWITCH = "ODEK_SANDBOX_BUILD_NETWORK"
 _HINT = f"bring the files into the project and COPY them, or allow the build the network with {SWITCH}=1"
-_DIRECTIVE = re.compile(r"(?:#|//)[#/!\s]*(syntax|escape|check)\s*=", re.IGNORECASE)
-_OWN_FRONT_END = re.compile(
-    r"#\s*syntax\s*=\s*docker/dockerfile(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?\s*", re.IGNORECASE
-)
-_STAGE = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
-_ARGUMENT = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"$\\]*)"|'([^'$\\]*)'|([^\s"'$\\]*))(?=\s|$)""")
+_DIRECTIVE = pattern(r"(?:#|//)[#/!\s]*(syntax|escape|check)\s*=", re.IGNORECASE)
+_OWN_FRONT_END = pattern(r"#\s*syntax\s*=\s*docker/dockerfile(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?\s*", re.IGNORECASE)
+_STAGE = pattern(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
+_NUMBER = pattern(r"0|[1-9][0-9]{0,3}")
+_VARIABLE = pattern(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_ARGUMENT = pattern(r"""([A-Za-z_][A-Za-z0-9_]*)=(?:"([^"$\\]*)"|'([^'$\\]*)'|([^\s"'$\\]*))(?=\s|$)""")
 _EVERYTHING = (".",)
 
 

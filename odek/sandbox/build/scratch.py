@@ -7,7 +7,6 @@ owner as the labels of a container do, and each start removes those whose owner 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -16,13 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from odek import safefile
+from odek.patterns import pattern
 from odek.sandbox.container.owner import Owner, choose_leftovers, parse_owner
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import visible
 
 OWNER_FILE = "owner"
 _PREFIX = "odek-build-"
-_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")  # as tempfile makes them
+_NAME = pattern(_PREFIX + "[a-z0-9_]{8}")  # as tempfile makes them
 _OWNER_BYTES = 1 << 10
 _STALE_S = 86_400.0  # for one that names no owner: no build takes that long
 

@@ -8,13 +8,13 @@ of ours exec_stream.py takes out of the output again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from odek.errors import Cancelled, ExecutableMissing
 from odek.executor import CommandResult, OutputWatch
+from odek.patterns import pattern
 from odek.piped import STDERR_TAIL_BYTES, Piped
 from odek.process import Completed, Follower, wait_all
 from odek.sandbox.container import scripts
@@ -95,7 +95,7 @@ def follow(job: Job, clock: Callable[[], float]) -> Follower:
 
 STOP_TIMEOUT_S = 10.0
 _STOPPED_S = 5.0  # for the client of a stopped command to end, on a busy machine
-_BACKGROUND = re.compile(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
+_BACKGROUND = pattern(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
 _PIPE_PATIENCE_S = 2.0  # for a program to end when its input has
 _KNOWN_MARKS = 1000  # calls whose servers are known from forgeries; their marks make one argument
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from odek.patterns import pattern
 from odek.process import Capture, Output
 from odek.sandbox.container import scripts
 
 OUTPUT_LIMIT_BYTES = 1 << 18  # far more than a model is shown; the rest is counted, not kept
 _LINE_BYTES = 64  # of the longest line of ours
 # What an engine says that has not started an exec. That it does not know one (any more) says nothing of the kind.
-_NOT_STARTED = re.compile(
+_NOT_STARTED = pattern(
     rb"Error response from daemon: (?!No such exec)|OCI runtime exec failed"
     rb"|^Error: (?:can only create exec sessions|no container|crun: |runc: |OCI )",  # of podman
     re.MULTILINE,

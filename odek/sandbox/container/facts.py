@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odek.sandbox.network.plan import Network
+
+if TYPE_CHECKING:
+    from odek.sandbox.spec import SandboxSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +46,26 @@ class ContainerFacts:
     """whether the folder is of a git repository whose data is not in it: a worktree, a submodule, a subfolder"""
     left_out: tuple[str, ...] = ()
     """what this machine has mounted below the workspace, relative to it; the sandbox has it not"""
+
+
+def planned_facts(spec: SandboxSpec, *, name: str, services: tuple[str, ...] = ()) -> ContainerFacts:
+    """Return what a container called `name` will be if it is as `spec` asks for. Pure."""
+    return ContainerFacts(
+        name=name,
+        id="",
+        image=spec.image,
+        image_id=spec.image_id,
+        user=spec.user,
+        home=spec.home,
+        network=spec.networks.label,
+        internet=spec.networks.internet,
+        networks=spec.networks.attached,
+        service_names=services,
+        pids_limit=spec.limits.pids,
+        tmp_bytes=spec.limits.tmp_bytes,
+        readonly=spec.readonly,
+        workspace_writable=not spec.readonly,
+        git=spec.git.target if spec.git else "",
+        git_outside=spec.git_outside,
+        left_out=spec.left_out,
+    )

@@ -7,11 +7,11 @@ remove. The choice is pure.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from odek.patterns import pattern
 from odek.sandbox.argv import LABEL, NONCE_LABEL, SESSION_LABEL, list_by_label_argv, remove_argv
 from odek.sandbox.docker import Docker, docker_output, inspect, run_docker
 from odek.sandbox.errors import SandboxConfigError
@@ -28,8 +28,8 @@ LIST_TEMPLATE = '{{$text := eq (printf "%T" .Labels) "string"}}{{.ID}}' + "".joi
 of its own, and one with a line end in it must not become a line. podman has a map of labels where
 Docker has a text of them all and a function that looks one up"""
 
-_FULL_ID = re.compile(r"[0-9a-f]{64}")
-_NUMBER = re.compile(r"[0-9]{1,10}")
+_FULL_ID = pattern(r"[0-9a-f]{64}")
+_NUMBER = pattern(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

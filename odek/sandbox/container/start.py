@@ -70,6 +70,8 @@ class Surroundings:
     """takes a sentence for the user"""
     labels: tuple[tuple[str, str], ...] = ()
     """of the container, besides those of its owner"""
+    on_begun: Callable[[str], None] = lambda _: None
+    """takes the name that the container will have, unless that is taken, while Docker makes it"""
     clock: Callable[[], float] = time.monotonic
     temporary_folder: Callable[[], str] = tempfile.gettempdir
     """where builds of this user put their copies of a project"""
@@ -78,7 +80,7 @@ class Surroundings:
 
 
 def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
-    """Return a running, verified container. Raises SandboxConfigError."""
+    """Return a running, verified container; `world.on_begun` is called once it is being made. Raises SandboxError."""
     nonce = world.new_nonce()
     marker = NonceFile(spec.workdir, world.new_nonce(), identity=spec.workdir_id)
     lease: DockerProcess | None = None
@@ -120,6 +122,8 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
         started = world.clock()
         ready = False
         try:
+            if name == numbered:
+                world.on_begun(name)
             ready = _await_ready(lease, docker, world)
         finally:
             if not ready:

@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass
 
 from odek import strict_json
+from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox_grammar import PATH, is_image_id
 from odek.text import truncate, visible
 
-_PIN = re.compile(rf"FROM ({PATH}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}@sha256:[0-9a-f]{{64}})")
+_PIN = pattern(rf"FROM ({PATH}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}@sha256:[0-9a-f]{{64}})")
 
 BUSYBOX_TAG = "odek-busybox:local"
 """what `odek sandbox image bootstrap` makes unless another tag is given"""
@@ -68,8 +69,8 @@ def parse_default_dockerfile(text: str) -> str:
 
 
 FILE = "default.digests.json"
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_ARCHITECTURE = re.compile(r"[a-z0-9]+(?:/v[0-9]+)?")
+_DIGEST = pattern(r"sha256:[0-9a-f]{64}")
+_ARCHITECTURE = pattern(r"[a-z0-9]+(?:/v[0-9]+)?")
 _KINDS = frozenset(("config", "manifest"))
 
 

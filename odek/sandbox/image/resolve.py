@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odek.events import Notice, Sink
+from odek.patterns import pattern
 from odek.process import Completed
 from odek.sandbox.argv import find_image_argv, pull_argv
 from odek.sandbox.docker import (
@@ -29,7 +30,7 @@ from odek.text import visible
 
 PULL_TIMEOUT_S = 900.0
 # A pull that failed here and not at the registry. Docker's words are read only to refuse more.
-_NOT_THE_REGISTRY = re.compile(
+_NOT_THE_REGISTRY = pattern(
     r"invalid reference format|invalid repository name|reserved name|repository name must"
     r"|no space left on device|read-only file system|input/output error|disk quota exceeded"
     r"|failed to (?:register|extract) layer|error processing tar|failed to prepare extraction"
@@ -38,18 +39,18 @@ _NOT_THE_REGISTRY = re.compile(
 )
 # The client's own words for a daemon that it could not ask, or that went away in between; behind "Error
 # response from daemon" they are the daemon's, of its registry.
-_NOT_ASKED = re.compile(
+_NOT_ASKED = pattern(
     r"\A(?!.*Error response from daemon).*(?:Cannot connect to the Docker daemon|failed to connect to the docker API"
     r"|error during connect|permission denied while trying to connect|unexpected EOF|Cannot connect to Podman"
     r"|unable to connect to Podman)",
     re.DOTALL | re.IGNORECASE,
 )
-_ABSENT = re.compile(
+_ABSENT = pattern(
     r"no such (?:image|object)|image not known|reference does not exist|does not provide the (?:specified )?platform",
     re.IGNORECASE,
 )
 """how Docker and podman say that an image is not there, or not for this machine"""
-_NO_SUCH_PLATFORM = re.compile(
+_NO_SUCH_PLATFORM = pattern(
     r"no matching manifest for (?P<docker>\S+)|no match for platform in manifest"
     r"|image operating system \"?(?P<system>\w+)"
     r"|no image found in (?:manifest list|image index) for architecture \"?(?P<podman>\w+)"
@@ -57,11 +58,11 @@ _NO_SUCH_PLATFORM = re.compile(
     re.IGNORECASE,
 )
 """how Docker, its containerd store and podman say that a registry has the image, but not for this machine"""
-OTHER_PROCESSOR = re.compile(r"exec format error", re.IGNORECASE)
+OTHER_PROCESSOR = pattern(r"exec format error", re.IGNORECASE)
 """what runc, crun and shells say of a program for another processor"""
-_HEX_WORD = re.compile(r"[0-9a-f]+")
-_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
-_FOUND = re.compile(rf"{_ID.pattern}(?: (null|\{{.*\}}))?")
+_HEX_WORD = pattern(r"[0-9a-f]+")
+_ID = pattern(r"(?:sha256:)?([0-9a-f]{64})")
+_FOUND = pattern(rf"{_ID.pattern}(?: (null|\{{.*\}}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

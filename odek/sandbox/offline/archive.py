@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Literal
 
+from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import truncate, visible
 
@@ -176,8 +176,8 @@ _MAX_MEMBERS = 20_000
 _MAX_DOCUMENT_BYTES = 4 << 20
 _MAX_KEPT_BYTES = 64 << 20
 _MAX_LAYER_BYTES = 256 << 30  # uncompressed, all together: ends a file that unpacks without end
-_BLOB = re.compile(r"blobs/sha256/([0-9a-f]{64})")
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_BLOB = pattern(r"blobs/sha256/([0-9a-f]{64})")
+_DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

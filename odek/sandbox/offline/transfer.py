@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from odek.events import Notice, Sink
+from odek.patterns import pattern
 from odek.process import Completed
 from odek.sandbox.argv import load_argv, save_argv, tag_argv
 from odek.sandbox.docker import Docker, docker_output, run_docker, run_long
@@ -18,7 +18,7 @@ from odek.text import visible
 
 TRANSFER_TIMEOUT_S = 1800.0
 _NAME_ONE = "name the file that `odek sandbox image save` wrote"
-_DIGEST_AT_END = re.compile(r"@sha256:[0-9a-f]{64}\Z")
+_DIGEST_AT_END = pattern(r"@sha256:[0-9a-f]{64}\Z")
 
 
 def name_of(ref: str) -> str:

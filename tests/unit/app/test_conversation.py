@@ -313,3 +313,53 @@ def test_task_whose_place_could_not_be_made_is_stored_and_closed(desk: Desk, ses
     assert [(event.turn, event.status, event.message, event.hint) for event in ended] == [
         (1, "failed", "no engine", "start it"), (2, "failed", "no engine", "start it"),
     ]  # fmt: skip
+
+
+def test_model_is_asked_while_the_container_is_made(desk: Desk) -> None:
+    """R-251: exactly what is asked when it is there, but for what the proof finds different: here the name."""
+    script_start(desk.docker, spec_of(desk.host))
+    Path(desk.host.cwd, "AGENTS.md").write_text("Tabs.")
+    model = desk.script(text_reply("done"))
+    with desk.open(IN_SANDBOX, command="run", first="a task") as conversation:
+        assert conversation.send("a task") == "done"
+    (ahead,), (asked,) = model.begun, model.requests
+    name = ahead.messages[0].content.partition("- Container: ")[2].partition("\n")[0]
+    found = {name: "odek-1-1", f"User: {desk.host.uid}:{desk.host.gid}": "User: 1000:1000"}
+    expected = repr(asked)
+    for planned, proved in found.items():
+        assert planned in repr(ahead)
+        expected = expected.replace(proved, planned)
+    assert repr(ahead) == expected
+
+
+def test_model_is_not_asked_before_a_sandbox_that_was_refused(desk: Desk) -> None:
+    """R-251, R-7: no daemon, no image, no approval: these come first, and so does whatever could lead to the host."""
+    desk.docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.")
+    model, fallen_back = desk.script(text_reply("done")), desk.script(text_reply("done"))
+    with pytest.raises(OdekError, match="not reachable"):
+        desk.open({**IN_SANDBOX, "sandbox": True}, command="run", first="a task")
+    with desk.open(IN_SANDBOX, command="run", first="a task") as conversation:
+        assert conversation.workspace.facts is None
+    assert model.begun == fallen_back.begun == []
+
+
+def test_start_that_fails_after_the_model_was_asked_ends_as_without(desk: Desk) -> None:
+    """R-251: the reply is dropped, the place stays the sandbox."""
+    script_start(desk.docker.on("inspect", stdout="[]"), spec_of(desk.host))
+    model = desk.script(text_reply("done"))
+    with pytest.raises(OdekError, match="does not show the state of the container"):
+        desk.open(IN_SANDBOX, command="run", first="a task")
+    assert (len(model.begun), model.requests) == (1, [])
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_conversation_that_is_kept_or_on_the_host_is_not_asked_ahead(
+    desk: Desk, sessions: Sessions, *, kept: bool
+) -> None:
+    """R-85, R-251: what is said is on the disk before the model gets it; on the host there is nothing to wait for."""
+    script_start(desk.docker, spec_of(desk.host))
+    model = desk.script(text_reply("done"))
+    more = {"store": sessions.store} if kept else {}
+    with desk.open(IN_SANDBOX if kept else ON_HOST, command="run", first="a task", **more) as conversation:
+        assert conversation.send("a task") == "done"
+    assert model.begun == []

@@ -138,7 +138,6 @@ def test_streamed_reply_and_its_request() -> None:
         "accept": "text/event-stream, application/json",
         "accept-encoding": "identity",
         "authorization": f"Bearer {KEY}",
-        "connection": "close",
         "user-agent": "odek",
     }
 

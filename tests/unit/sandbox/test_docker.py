@@ -345,7 +345,7 @@ def client_in(folder: Path) -> DockerCli:
 
 
 def test_what_was_begun_ahead_answers_the_call_that_asks_for_it(tmp_path: Path) -> None:
-    """R-240: each look-up is made once, and is judged where it was before."""
+    """R-250: each look-up is made once, and is judged where it was before."""
     docker = client_in(tmp_path)
     with docker.ahead(("version",), ("info",)):
         info = run_docker(docker, "info")
@@ -372,7 +372,7 @@ def test_only_a_call_without_input_and_without_listeners_takes_what_was_begun_ah
 
 
 def test_what_nothing_asked_for_ends_with_the_block(tmp_path: Path) -> None:
-    """R-240: a start that ends early leaves no client at work."""
+    """R-250: a start that ends early leaves no client at work."""
     docker = client_in(tmp_path)
     with docker.ahead(("hang", "1"), ("version",)):
         client = docker._begun[0][1]
