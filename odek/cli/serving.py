@@ -149,16 +149,13 @@ class _Serving:
         )
 
     def _on_login(self, opener: Opener, live: LiveSessions) -> Callable[[], None]:
-        def begin_demo() -> None:
-            try:
-                live.create(TASK, (), "demo")  # under this id once, however many browsers come
-            except Refused as refused:
-                self.console.note(refused.message)
-
         def on_login() -> None:
             opener.done()
             if self.is_demo:
-                threading.Thread(target=begin_demo, daemon=True).start()
+                try:
+                    live.create(TASK, (), "demo")  # under this id once, however many browsers come
+                except Refused as refused:
+                    self.console.note(refused.message)
 
         return on_login
 

@@ -13,6 +13,7 @@ import pytest
 from fakes.model_server import ModelServer, calls, text
 from support.docker_engine import Engine, find_static_busybox
 from support.odek_process import Odek
+from support.serve_process import serving_process, wait_until
 
 from odek.demo.project import FILES
 from odek.demo.recording import render_recording
@@ -176,3 +177,33 @@ def test_local_image_is_not_made_from_something_else(
 def test_scratch_project_of_the_demo_is_what_the_recording_expects() -> None:
     assert {name for name, _ in FILES} == {"README.md", "slugify.sh", "test.sh"}
     assert find_static_busybox() is None or ANSWER.count("\n") == 2
+
+
+@pytest.mark.once
+def test_demo_in_a_browser_begins_at_the_login_and_leaves_nothing(
+    odek: Odek, docker_engine: Engine, base_image: str, scratch: dict[str, str], nothing_left: None
+) -> None:
+    """R-120: `odek serve --demo` asks before the attacks of the recording, and its answer is the recorded one."""
+    with serving_process(odek, "--demo", env=scratch) as server:
+        assert server.ask("GET", "/api/state").json["sessions"] == []
+        login = server.ask("POST", "/api/login", {"token": server.token})
+        assert login.status == 200
+        sessions = server.ask("GET", "/api/state").json["sessions"]
+        assert isinstance(sessions, list)
+        (session,) = (f"/api/sessions/{each['id']}" for each in sessions)
+
+        def open_card() -> dict[str, str] | None:
+            cards = server.ask("GET", session).json["approvals"]
+            assert isinstance(cards, list)
+            return cards[0] if cards else None
+
+        wait_until(open_card)
+        card = open_card()
+        assert card is not None
+        answer = {"answer": "once", "digest": card["digest"]}
+        assert server.ask("POST", f"{session}/approvals/{card['id']}", answer).status == 200
+        wait_until(lambda: server.ask("GET", session).json["state"] == "idle")
+        entries = server.ask("GET", session).json["entries"]
+        assert isinstance(entries, list)
+        assert entries[-1]["text"] == ANSWER.strip()
+        assert server.end() == 128 + signal.SIGTERM
