@@ -44,6 +44,11 @@ def settings_of_a_run(config: Config, host: Host) -> dict[str, dict[str, object]
     shown["sandbox"] = {**shown[decider], "value": decision.sandboxed, "origin": decision.origin}
     for key in _pending(config, host):
         shown[key]["pending"] = True
+    if settings.mcp_servers and not settings.approve_mcp:
+        from odek.app.mcp_approval import are_approved  # few have any
+
+        if not are_approved(settings.mcp_servers, host):
+            shown["mcp_servers"]["pending"] = True
     return shown
 
 

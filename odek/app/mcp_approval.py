@@ -18,11 +18,36 @@ from odek.config.options import PROJECT_FILE
 from odek.config.values import variables_in
 from odek.errors import StateFileError
 from odek.events import Notice, WarningIssued
+from odek.host import Host
 from odek.state import StateFolder
 from odek.text import plural, visible
 
 SWITCH = "ODEK_APPROVE_MCP"
 _QUESTION_CHARACTERS = 256 << 10  # more than can be read before saying yes
+
+
+def server_request(server: McpServer, folder: str, *, place: str = "") -> ServerRequest:
+    """Return what the project in `folder` asks for with `server`. Pure."""
+    reads = ((name, variables_in(text)) for name, text in server.env)
+    return ServerRequest(
+        folder=folder,
+        name=server.name,
+        command=server.command,
+        args=server.args,
+        env=server.env,
+        reads=tuple((name, variables) for name, variables in reads if variables),
+        place=place,
+    )
+
+
+def are_approved(servers: Sequence[McpServer], host: Host) -> bool:
+    """Return whether all of a project's among `servers` may be started as they are; what cannot be read approves none."""
+    theirs = [server for server in servers if server.by_project]
+    try:
+        approvals = ServerApprovals(StateFolder(host.operator_home))
+        return all(approvals.approved(server_request(server, host.cwd)) for server in theirs)
+    except StateFileError:
+        return not theirs
 
 
 class ServerGate:
@@ -117,16 +142,7 @@ class ServerGate:
         return operator.approve_server(request) if operator and size <= _QUESTION_CHARACTERS else "no"
 
     def _request(self, server: McpServer) -> ServerRequest:
-        reads = ((name, variables_in(text)) for name, text in server.env)
-        return ServerRequest(
-            folder=self._runtime.host.cwd,
-            name=server.name,
-            command=server.command,
-            args=server.args,
-            env=server.env,
-            reads=tuple((name, variables) for name, variables in reads if variables),
-            place=self._place,
-        )
+        return server_request(server, self._runtime.host.cwd, place=self._place)
 
     def _store(self) -> ServerApprovals:
         return ServerApprovals(StateFolder(self._runtime.host.operator_home), clock=self._runtime.clock)

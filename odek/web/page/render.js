@@ -986,9 +986,7 @@ export function approvalElement(card, onAnswer) {
   const title =
     items.length > 1
       ? `${items.length} operations need your approval`
-      : items[0]?.kind === "write"
-        ? "A file write needs your approval"
-        : "A command needs your approval";
+      : `A ${{ write: "file write", call: "tool call" }[items[0]?.kind] ?? "command"} needs your approval`;
   const footer = h("footer", null, buttons, status);
   const element = h(
     "article.approval" + (card.host ? ".on-host" : ""),

@@ -17,6 +17,8 @@ from odek.app.effective_config import effective_config, settings_of_a_run
 from odek.app.isolation import SandboxDecision
 from odek.app.project_approval import approval_request
 from odek.app.sandbox_image import default_image
+from odek.approval.server_store import ServerApprovals
+from odek.approval.servers import ServerRequest
 from odek.approval.store import ApprovalStore
 from odek.config.resolve import project_overrides, resolve
 from odek.config.settings import OPTIONS
@@ -217,3 +219,22 @@ def test_tool_returns_the_json_fenced_off() -> None:
     expected = '<config_view>\n{"model":"é","sandbox":{"networks":["<b>"]}}\n</>'
     assert CONFIG_VIEW.run(place, {}) == ToolResult(text=expected)
     assert (CONFIG_VIEW.name, list(CONFIG_VIEW.parameters["properties"])) == ("config_view", ["part"])
+
+
+def test_servers_that_wait_for_an_approval_are_marked(tmp_path: Path) -> None:
+    """R-19, R-192: the value counts once it is approved; the operator's own needs nothing."""
+    host = make_host(tmp_path, uid=os.getuid())
+    (tmp_path / "home" / ".odek").chmod(0o700)
+    entry = {"docs": {"command": "x"}}
+
+    def pending(**layers: object) -> object:
+        config = config_of(make_layers(**layers))  # type: ignore[arg-type]
+        return settings_of_a_run(config, host)["mcp_servers"].get("pending", False)
+
+    assert pending(operator={"mcp_servers": entry}) is False
+    assert pending(project={"mcp_servers": entry}) is True
+    assert pending(project={"mcp_servers": entry}, env={"ODEK_APPROVE_MCP": "1"}) is False
+    request = ServerRequest(folder=host.cwd, name="docs", command="x", args=(), env=(), place="")
+    ServerApprovals(StateFolder(host.operator_home)).remember(request)
+    assert pending(project={"mcp_servers": entry}) is False
+    assert pending(project={"mcp_servers": {"docs": {"command": "y"}}}) is True
