@@ -41,7 +41,7 @@ def server_request(server: McpServer, folder: str, *, place: str = "") -> Server
 
 
 def are_approved(servers: Sequence[McpServer], host: Host) -> bool:
-    """Return whether all of a project's among `servers` may be started as they are; what cannot be read approves none."""
+    """Return whether all of a project's among `servers` may be started as they are; a damaged store approves none."""
     theirs = [server for server in servers if server.by_project]
     try:
         approvals = ServerApprovals(StateFolder(host.operator_home))

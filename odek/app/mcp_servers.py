@@ -6,6 +6,7 @@ file says `"sandbox": false`; in a session without a sandbox all others are name
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from odek.host import Host, project_root, trusted_path, which
 from odek.mcp.connection import Pipe, ServerFailed
 from odek.mcp.server import Server
 from odek.piped import Piped
+from odek.process import Running, start_watcher
 from odek.redact import Redactor
 from odek.safefile import is_inside
 from odek.sandbox.container.container import Container
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
     from odek.tools.registry import Tool
 
 CLIENT: Mapping[str, str] = {"name": "odek", "version": odek.__version__}
+_END_WHEN_GONE = 'while read -r _; do :; done; kill -s TERM -- "-$1"; sleep 1; kill -s KILL -- "-$1"'
 _PASSED = ("HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR")
 _TOLD_AFTER_S = 1.0
+MANY_TOOLS = 128
 
 
 def host_environment(host: Host, entry: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -127,6 +131,11 @@ class ToolServers:
             )
             for warning in warnings:
                 self.runtime.emit(WarningIssued(f"MCP servers: {warning}"))
+            if len(self._tools) > MANY_TOOLS:
+                hint = 'name those that are needed in "tools" of the servers\' entries'
+                count = len(self._tools)
+                text = f"MCP servers offer {count} tools; some providers take {MANY_TOOLS}, and each costs context"
+                self.runtime.emit(WarningIssued(text, hint=hint))
             if self._running:
                 self.runtime.emit(Notice(f"MCP servers: {', '.join(map(_summary, self._running.values()))}"))
         assert self._tools is not None
@@ -260,6 +269,8 @@ class _HostPipe:
     """A server on this host, which gets the time to end by itself."""
 
     child: Piped
+    watcher: Running | None
+    """ends it when this process is gone, however that comes"""
 
     def send_line(self, line: bytes, *, timeout_s: float) -> None:
         self.child.send_line(line, timeout_s=timeout_s)
@@ -273,12 +284,15 @@ class _HostPipe:
 
     def close(self) -> None:
         self.child.end()
+        if self.watcher is not None:
+            self.watcher.close()
 
 
 def _open_on_host(server: McpServer, host: Host) -> Pipe:
     argv = (host_program(server, host), *server.args)
     try:
-        return _HostPipe(Piped(argv, env=host_environment(host, server.env), cwd=start_folder(host)))
+        child = Piped(argv, env=host_environment(host, server.env), cwd=start_folder(host))
+        return _HostPipe(child, start_watcher(_END_WHEN_GONE, str(child.pid), env={"PATH": os.defpath}))
     except ExecutableMissing as error:
         raise ServerFailed(error.message) from error
 

@@ -109,7 +109,7 @@ def _offer(name: str, raw: Mapping[str, Any], redact: Redact) -> Offer:
     claims = annotations if isinstance(annotations, dict) else {}
     tool = OfferedTool(
         name=name,
-        description=visible_lines(truncate(text, DESCRIPTION_CHARACTERS)),
+        description=truncate(visible_lines(truncate(text, DESCRIPTION_CHARACTERS)), DESCRIPTION_CHARACTERS),
         schema=json.dumps(schema, ensure_ascii=False, sort_keys=True),
         claims=tuple(words for key, value, words in _CLAIMS if claims.get(key) is value),
     )

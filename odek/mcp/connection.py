@@ -30,6 +30,7 @@ MAX_EXTENSION = 4
 _CONTROL_S = 0.5  # for a message to a server that nobody waits for an answer to
 _ANSWER_S = 5.0
 _WORDS_CHARACTERS = 2000
+_CURSOR_CHARACTERS = 4096
 
 Era = Literal["modern", "legacy"]
 
@@ -146,6 +147,8 @@ class Connection:
             following = answer.get("nextCursor")
             if not isinstance(following, str) or not following or following == cursor:
                 return Listing(tools=tuple(tools))
+            if len(following) > _CURSOR_CHARACTERS:
+                return Listing(tools=tuple(tools), cut="its next page of tools has a name that is too long")
             cursor = following
         return Listing(tools=tuple(tools), cut=f"it has more than {MAX_PAGES} pages of tools" if tools else "")
 

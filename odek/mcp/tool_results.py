@@ -20,8 +20,11 @@ def result_text(result: Mapping[str, Any]) -> str:
     content = result.get("content")
     parts = [_part(item) for item in content] if isinstance(content, list) else []
     structured = result.get("structuredContent")
-    if structured is not None and not any(_says(part, structured) for part in parts):
-        parts.append(json.dumps(structured, ensure_ascii=False))
+    try:
+        if structured is not None and not any(_says(part, structured) for part in parts):
+            parts.append(json.dumps(structured, ensure_ascii=False))
+    except RecursionError:
+        parts.append("[structured content that is nested too deeply]")
     return "\n".join(part for part in parts if part)
 
 
@@ -74,7 +77,7 @@ def _says(part: str, structured: object) -> bool:
         return True
     try:
         parsed = json.loads(part)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return bool(parsed == structured or parsed in values)
 

@@ -192,7 +192,8 @@ def _values(raw: Schema) -> Schema:
     schema: Schema = {}
     description = raw.get("description")
     if isinstance(description, str) and description.strip():
-        schema["description"] = truncate(visible_lines(description.strip()), DESCRIPTION_CHARACTERS)
+        start = truncate(description.strip(), DESCRIPTION_CHARACTERS)
+        schema["description"] = truncate(visible_lines(start), DESCRIPTION_CHARACTERS)
     choices = _list(raw.get("enum")) or ([raw["const"]] if "const" in raw else [])
     if kept := [choice for choice in choices if isinstance(choice, (str, int, float))]:
         schema["enum"] = kept

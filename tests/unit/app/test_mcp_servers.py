@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ from odek.app.mcp_servers import ToolServers, host_environment, host_program, st
 from odek.app.runtime import Runtime
 from odek.app.shared_servers import SharedServers
 from odek.app.tool_names import validate_tool_names
-from odek.app.tools import make_toolbox
+from odek.app.tools import TOOLS, make_toolbox
 from odek.approval.servers import OfferedTool
 from odek.cancel import CancelToken, use_token
 from odek.config.mcp_servers import McpServer
@@ -257,7 +258,7 @@ def test_what_a_hostile_server_says_is_foreign(scene: Scene) -> None:
     with scene.servers({"docs": entry("hostile"), "more": entry("hostile", tools=["none", "echo"])}) as servers:
         tools = scene.toolbox(servers)
         by_name = {spec.name: spec for spec in tools.specs}
-        assert len(by_name) == len(tools.specs) == 13 + 3 + 7 + 2 + 200 + 1 - 1
+        assert len(by_name) == len(tools.specs) == len(TOOLS) + 9 + 2 + 200 + 1
         described = by_name["docs__shell"].description
         assert described.startswith(
             'A tool of the MCP server "docs", which runs on the user\'s machine. Its author says: read-only.'
@@ -266,6 +267,9 @@ def test_what_a_hostile_server_says_is_foreign(scene: Scene) -> None:
         assert described.count("untrusted_content_") == 2
         assert "operation denied" in call(tools, "docs__shell", text="x")
         assert all(len(name) <= 64 for name in by_name)
+    assert scene.notices.warnings.pop() == (
+        "MCP servers offer 212 tools; some providers take 128, and each costs context"
+    )
     assert scene.notices.warnings == [
         'MCP server docs: the tool "wrong" is left out, because of its schema: it is not of an object',
         "MCP server docs: a tool without a usable name is left out",
@@ -395,3 +399,37 @@ def test_servers_of_one_session_end_with_it(scene: Scene, tmp_path: Path) -> Non
         while not (pids.exists() and len(pids.read_text().split()) == 2):
             time.sleep(0.01)
     assert [pid for pid in pids.read_text().split() if os.path.exists(f"/proc/{pid}")] == []
+
+
+SESSION = """
+import sys
+from odek.app.mcp_servers import _open_on_host
+from odek.config.mcp_servers import McpServer
+from odek.host import Host
+deaf = "trap '' TERM; sleep 60 & wait; sleep 60"
+pipe = _open_on_host(McpServer(name="x", command=sys.argv[1], args=("-c", deaf), on_host=True), Host.capture())
+print(pipe.child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_server_on_this_host_does_not_outlive_odek(tmp_path: Path) -> None:
+    """R-202, F16: also where odek is killed, and the server hears neither the end of its input nor TERM."""
+    odek = subprocess.Popen(
+        [sys.executable, "-c", SESSION, "sh"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])},
+    )  # fmt: skip
+    assert odek.stdout is not None
+    pid = int(odek.stdout.readline())
+    odek.kill()
+    odek.communicate()
+    while _is_alive(pid):
+        time.sleep(0.05)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

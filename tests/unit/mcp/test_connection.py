@@ -248,6 +248,18 @@ def test_a_list_without_end_is_cut(react: Any, count: int, why: str) -> None:
     assert (len(listing.tools), why in listing.cut) == (count, True)
 
 
+def test_the_name_of_a_page_is_short() -> None:
+    """R-195: it is sent back."""
+
+    def react(message: dict[str, Any]) -> Iterable[Reply | None]:
+        if message.get("method") != "tools/list":
+            return legacy()(message)
+        return [answer(message, {"tools": [tool("a")], "nextCursor": "x" * (1 << 20)})]
+
+    listing = opened(Peer(react)).list_tools(deadline=99)
+    assert (len(listing.tools), listing.cut) == (1, "its next page of tools has a name that is too long")
+
+
 def test_a_page_that_names_itself_ends_the_list() -> None:
     """R-195"""
 

@@ -76,3 +76,12 @@ def test_long_texts_lose_their_middle() -> None:
     short = shorten("a" * 40 + "b" * 100 + "c" * 40, limit=80)
     assert short == "a" * 40 + "\n[… 100 characters left out …]\n" + "c" * 40
     assert shorten("x" * 80, limit=80) == "x" * 80
+
+
+def test_a_result_that_is_nested_too_deeply_is_said_so() -> None:
+    """R-201: what Python cannot follow is not a bug of the tool."""
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    assert result_text({"content": [text("x")], "structuredContent": deep}).startswith("x\n[structured content")
+    deep.clear()
