@@ -80,9 +80,12 @@ class Place:
 
     def lost(self, workspace: Workspace, error: SandboxLost) -> SandboxLost:
         """Close a workspace whose container is gone, once; return `error` with its cause. The next call opens one."""
+        if not self._is_current(workspace):
+            return SandboxLost("the sandbox was started anew meanwhile, or lost by another call", hint="call again")
         explained = workspace.explain_loss(error)
         self._drop(workspace)
-        return explained
+        hint = "the next call gets a new container; what the old one had in /tmp is gone"
+        return SandboxLost(explained.message, hint=hint, detail=explained.detail)
 
     def restart(self) -> Workspace:
         """Return a new workspace; what is at work in the old one ends. Raises OdekError."""
@@ -102,13 +105,16 @@ class Place:
         for work in (opening, prepared):
             if work is not None:
                 work.join(RETRY_S)
-        if opening is not None and opening.done and not opening.failed:
+        if self.is_open() and opening is not None:
             opening.wait().close()
+
+    def _is_current(self, workspace: Workspace) -> bool:
+        opening = self._opening
+        return opening is not None and opening.done and not opening.failed and opening.wait() is workspace
 
     def _drop(self, workspace: Workspace) -> None:
         with self._lock:
-            opening = self._opening
-            if opening is None or not opening.done or opening.failed or opening.wait() is not workspace:
+            if not self._is_current(workspace):
                 return  # another call was quicker
             self._opening = None
         workspace.close()
@@ -120,11 +126,13 @@ class Place:
 
     def _make_ready(self) -> PreparedSandboxes:
         runtime = self.runtime
-        plan = plan_sandbox(self.config, runtime)
-        for look_up in plan.before_approval:
-            look_up()
-        self._facts = plan.facts(name=f"odek-{runtime.host.pid}-1")
-        self._planned.set()
+        try:
+            plan = plan_sandbox(self.config, runtime)
+            for look_up in plan.before_approval:
+                look_up()
+            self._facts = plan.facts(name=f"odek-{runtime.host.pid}-1")
+        finally:
+            self._planned.set()  # also when it failed: there is nothing to wait for
         self._changed()
         return PreparedSandboxes(prepare_sandbox(plan), hint="start this server again, by its client")
 
