@@ -367,6 +367,7 @@ def test_what_a_conversation_imports_is_compiled_ahead(
     imported = {name for name in done.stdout.splitlines()[-1].split() if name.partition(".")[0] == "odek"}
     assert {"odek.agent.loop", "odek.app.tools", "odek.danger.classify"} <= imported
     assert {name for name in imported if "mcp" in name or name == "odek.approval.servers"} == set()
+    assert {name for name in imported if "deleg" in name} == {"odek.tools.delegate"}  # the row of the tool alone
     assert imported - compiled_ahead == {"odek.model.replay"}  # the recording that takes a server's place here
 
 

@@ -32,7 +32,9 @@ SETTINGS = (
 def test_no_task_may_do_what_its_parent_may_not(danger: DangerSettings, interactive: bool) -> None:
     """R-222, P-40: every ceiling, trust, network and place; without a network it asks where its parent asks."""
     host = bare_host("/w")
-    narrower = (FACTS, replace(FACTS, internet=False, network="none", service_names=()))
+    wide = replace(FACTS, internet=True, network="bridge", service_names=("db",))
+    later = replace(wide, service_names=("db", "a.example"))  # a service that came after the parent was started
+    narrower = (wide, later, replace(FACTS, internet=False, network="none", service_names=()))
     for parent_facts, ceiling, trusted in itertools.product((None, *narrower), RiskClass, (True, False)):
         parent = policy_for(danger, parent_facts, host, interactive=interactive)
         for facts in (None,) if parent_facts is None else narrower:
