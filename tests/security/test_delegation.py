@@ -99,7 +99,12 @@ WIDER: tuple[Mapping[str, Any], ...] = (
 
 
 def test_each_row_by_inspect(sandboxed: Odek, docker_engine: Engine, project: Project) -> None:
-    """W-39, W-41, R-222, R-223, P-39, P-40: less where a task asks for less, nothing started where it asks for more."""
+    """S-21 A sub-agent never has more than its parent: not the host, another image or folder, a network or tool that
+    the parent has not, more of the limits, or a yes that was not said for it. It attaches networks by the IDs that its
+    parent attached, or fails; a task that asks for more starts nothing.
+
+    W-39, W-41, R-222, R-223, P-39, P-40.
+    """
     front, back = project.network("front"), project.network("back", internal=True)
     names = {"FRONT": f"{project.name}_front"}
     (sandboxed.cwd / "part").mkdir()

@@ -20,6 +20,8 @@ from odek.events import (
     Finished,
     ModelReplied,
     RequestStarted,
+    TaskEnded,
+    TaskStarted,
     TextDelta,
     TextVoided,
     ThinkingDelta,
@@ -79,6 +81,8 @@ def test_document_describes_every_event() -> None:
         ApprovalRequested(approval={}),
         ApprovalAnswered(id="a", answer="deny"),
         ToolFinished(call=CALL, text="", failed=False),
+        TaskStarted(task="", of=1, goal="", facts=None),
+        TaskEnded(task="", status="", usage=Usage(), seconds=0, files=()),
         WarningIssued(text=""),
         Finished(answer="", usage=Usage(), iterations=1),
     )
