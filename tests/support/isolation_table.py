@@ -30,6 +30,7 @@ VALUES: dict[str, dict[str, object]] = {
     "sandbox_volumes": {"good": ["./data:/mnt/data"], "empty": [], "bad": ["../data:/mnt/data"]},
     "no_sandbox": {"good": True, "off": False, "bad": "perhaps"},
     "require_sandbox": {"good": True, "off": False, "bad": "perhaps"},
+    "approve_mcp": {"good": True, "off": False, "bad": "perhaps"},
     "require_verified": {"good": True, "off": False, "bad": "perhaps"},
     "require": {"good": ["net.routes"], "empty": [], "bad": ["net.nothing"]},
     "approve_project_sandbox": {"good": True, "off": False, "bad": "perhaps"},

@@ -97,6 +97,8 @@ def test_check_has_its_tests(check: str, tests: str, documented: dict[str, list[
 
 STAMPS = {
     "app/sandbox_image.py": "when an image was built",
+    "app/server_lessons.py": "how old a lesson is",
+    "approval/server_store.py": "when an MCP server was approved",
     "approval/store.py": "when something was trusted",
     "app/stored_sessions.py": "when a turn began",
     "cli/commands/sessions.py": "how old a session is",
@@ -104,6 +106,7 @@ STAMPS = {
     "model/http.py": "a date in Retry-After",
     "sandbox/build/scratch.py": "how old a left copy is",
     "sandbox/container/mount_probe.py": "how old a file is",
+    "web/cards.py": "when a question was asked and answered",
 }
 """where the wall clock is looked at, and for what"""
 
