@@ -101,6 +101,7 @@ class Connection:
         self._late: Mapping[str, Any] | None = None
         """the answer to the question of the modern era, when it comes after the next question"""
         self._has_tools = True
+        self._tells_changes = False
 
     def open(self, *, deadline: float, era: Era | None) -> None:
         """Settle the era, known from an earlier process or None, and shake hands.
@@ -109,7 +110,7 @@ class Connection:
         """
         self.discovering = era is None
         if era != "legacy" and self._discover(min(deadline, self._clock() + DISCOVER_S)):
-            self.era = "modern"
+            self._use_modern()
             return
         self.discovering = False
         if era == "modern":
@@ -120,7 +121,7 @@ class Connection:
         except CallFailed:
             if self._late is None or not self._speaks_modern(self._late):
                 raise
-            self.era = "modern"  # it was slow to answer the first question, and takes no other handshake since
+            self._use_modern()  # it was slow to answer the first question, and takes no other handshake since
             return
         version = answer.get("protocolVersion")
         if version not in (MODERN, *LEGACY):
@@ -189,7 +190,22 @@ class Connection:
         if not isinstance(versions, list) or MODERN not in versions:
             return False
         self._has_tools = _announces_tools(discovered)
+        self._tells_changes = self._has_tools and discovered["capabilities"]["tools"].get("listChanged") is True
         return True
+
+    def _use_modern(self) -> None:
+        """Go on in the modern era, in which changes are told to those who ask. Raises ServerFailed.
+
+        The answer to that comes when the server ends, and is not waited for.
+        """
+        self.era = "modern"
+        if self._tells_changes:
+            self._last_id += 1
+            asked = {"notifications": {"toolsListChanged": True}, "_meta": self._envelope()}
+            self._send(messages.request(self._last_id, "subscriptions/listen", asked), _CONTROL_S)
+
+    def _envelope(self) -> dict[str, Any]:
+        return messages.envelope(version=MODERN, capabilities={}, client=self._client)
 
     def _request(
         self,
@@ -206,7 +222,7 @@ class Connection:
         number = self._last_id
         meta: dict[str, Any] = {"progressToken": number} if extension_s else {}
         if modern or self.era == "modern":
-            meta |= messages.envelope(version=MODERN, capabilities={}, client=self._client)
+            meta |= self._envelope()
         body = {**params, "_meta": meta} if meta else dict(params)
         try:
             self._send(messages.request(number, method, body), self._left(deadline))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -221,3 +222,32 @@ def test_a_projects_server_starts_after_an_approval_and_not_after_a_change(proje
         project.servers({"docs": {**entry, **changed}})
         _, offered, _ = project.run(("shell", {"command": "true"}))
         assert (foreign(offered), spy.exists()) == ([], False)
+
+
+@pytest.mark.parametrize(
+    "env", [{"ODEK_NO_SANDBOX": "1"}, {"DOCKER_HOST": "unix:///nowhere/docker.sock"}], ids=["opted out", "fell back"]
+)
+def test_without_a_sandbox_nothing_is_moved_to_the_host(env: Mapping[str, str], odek: Odek) -> None:
+    """W-36, R-193: whatever approves it, a project's server is left out, and so is the operator's for the sandbox."""
+    program = odek.cwd / "server"
+    program.write_text("#!/bin/sh\ntouch owned\n")
+    program.chmod(0o755)
+    for command in (str(program), "./server", "server", "sh"):
+        entry = {"command": command, "args": ["-c", "touch owned"], "sandbox": False}
+        (odek.cwd / "odek.json").write_text(json.dumps({"mcp_servers": {"theirs": entry}}))
+        folder = odek.home / ".odek"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        own = {"mine": {"command": "sh", "args": ["-c", f"touch {odek.cwd}/owned"]}}
+        (folder / "config.json").write_text(json.dumps({"mcp_servers": own}))
+        (folder / "config.json").chmod(0o600)
+        approving = {"ODEK_APPROVE_MCP": "1", "ODEK_APPROVE_PROJECT_SANDBOX": "1"}
+        approving["PATH"] = f"{odek.cwd}:{os.environ['PATH']}"
+        with ModelServer(text("done")) as server:
+            outcome = odek.run(
+                "run", "--base-url", server.base_url, "a task", env={"ODEK_API_KEY": "k", **approving, **env}
+            )
+            assert outcome.code == 0, outcome.stderr
+            assert foreign([tool["function"]["name"] for tool in server.requests[0].json["tools"]]) == []
+        for name, file in (("theirs", "./odek.json"), ("mine", "~/.odek/config.json")):
+            assert f"the MCP server {name} of {file} is left out: it runs in a sandbox only" in outcome.stderr
+        assert not (odek.cwd / "owned").exists()

@@ -372,6 +372,25 @@ def test_changes_are_seen_between_turns() -> None:
     assert not connection.list_changed
 
 
+def test_a_modern_server_is_asked_for_changes() -> None:
+    """R-202: in that era they are told to who asks; nothing is waited for."""
+
+    def react(message: dict[str, Any]) -> Iterable[Reply | None]:
+        if message.get("method") == "server/discover":
+            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
+            return [answer(message, said)]
+        return [] if message.get("method") == "subscriptions/listen" else modern([tool("a")])(message)
+
+    peer = Peer(react)
+    connection = opened(peer)
+    assert peer.sent[-1]["params"]["notifications"] == {"toolsListChanged": True}
+    assert peer.sent[-1]["params"]["_meta"][VERSION_KEY] == "2026-07-28"
+    assert (connection.list_tools(deadline=99).tools, peer.clock.now < 1) == ((tool("a"),), True)
+    peer.put({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}})
+    connection.poll()
+    assert connection.list_changed
+
+
 def test_a_server_without_tools() -> None:
     """R-195: one that announces none is not asked for them."""
 
