@@ -179,7 +179,7 @@ class ApprovalAnswered:
     id: str
     answer: str
     """one of the card's answers"""
-    how: Literal["person", "timeout", "cancelled", "closed"] = "person"
+    how: Literal["person", "timeout", "unanswered", "cancelled", "closed"] = "person"
     """but for person the answer is the refusal; cancelled: the work was; closed: its place ended"""
 
 

@@ -104,6 +104,8 @@ class Gatekeeper:
         self._emit = emit
         self._new_id = new_id
         self._decided: dict[Operation, Decision] = {}
+        self._unanswered = ""
+        """why there was no answer about several operations of this reply"""
         self._allowed: dict[tuple[str, str], Basis] = {}
 
     def check(self, operation: Operation, grant: Grant = NO_GRANT) -> str | None:
@@ -144,7 +146,7 @@ class Gatekeeper:
         Each of `calls` holds the operations of one call; one of which the policy refuses an operation is left out.
         What is destructive, unknown or matches the denylist is not covered: it is asked about by itself.
         """
-        self._decided = {}
+        self._decided, self._unanswered = {}, ""
         pending = [self._batchable(call) for call in calls]
         answers = {on_host: self._ask_together(pending, on_host=on_host) for on_host in (False, True)}
         grants = []
@@ -162,7 +164,8 @@ class Gatekeeper:
             return "singly"
         try:
             return self._put(items, HOST if on_host else self._around.boundary, ("all", "singly", "none"))
-        except Unanswered:
+        except Unanswered as reason:
+            self._unanswered = f"({reason})"
             return "none"
 
     def _batchable(self, call: Sequence[Operation]) -> tuple[PendingOperation, ...]:
@@ -192,7 +195,7 @@ class Gatekeeper:
         try:
             answer = self._person.decide(card)
         except Unanswered:
-            self._emit(ApprovalAnswered(id=card.id, answer=card.refusal))
+            self._emit(ApprovalAnswered(id=card.id, answer=card.refusal, how="unanswered"))
             raise
         except BaseException:
             self._emit(ApprovalAnswered(id=card.id, answer=card.refusal, how="cancelled"))
@@ -231,7 +234,7 @@ class Gatekeeper:
     def _ask(self, operation: Operation, decision: Decision, grant: Grant) -> str | None:
         """Return None for a yes, else why not."""
         if operation in grant.operations and not grant.allowed:
-            return "by user"
+            return self._unanswered or "by user"
         if operation in grant.operations and decision.batchable:  # as it is now, a link may have been exchanged
             return None
         if len(operation.text) > QUESTION_LIMIT:

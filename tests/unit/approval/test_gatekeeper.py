@@ -601,13 +601,19 @@ def test_why_there_was_no_answer_is_in_the_refusal() -> None:
         + setting("destructive")
     )
     assert [event for event in events if isinstance(event, ApprovalAnswered)] == [
-        ApprovalAnswered(id="a-1", answer="deny")
+        ApprovalAnswered(id="a-1", answer="deny", how="unanswered")
     ]
 
 
 def test_a_card_without_an_answer_lets_nothing_happen() -> None:
+    """R-134, R-179: and the model hears why, of each call; the next reply is another matter."""
     gate = keeper(Away())
-    assert [grant.allowed for grant in gate.preapprove([[CURL], [PUSH]])] == [False, False]
+    grants = gate.preapprove([[CURL], [PUSH]])
+    assert [grant.allowed for grant in grants] == [False, False]
+    for operation, grant in zip((CURL, PUSH), grants, strict=True):
+        said = gate.check(operation, grant)
+        assert said is not None
+        assert said.startswith("operation denied (nobody answered within 5 minutes): ")
 
 
 HERE = Operation(kind="call", subject='docs__search {"q": "x"}')
