@@ -12,7 +12,7 @@ from support.scenario import run_script, tool_results
 
 NAMES = (
     "parallel_shell read_file batch_read write_file patch batch_patch search_files glob file_info tree diff "
-    "config_view shell"
+    "config_view delegate_tasks shell"
 )
 WORK = [
     ("search_files", {"pattern": r"^def \w+"}),
