@@ -39,6 +39,7 @@ ARGUMENTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("repl",): ("--no-sandbox",),
     ("completion",): ("bash",),
     ("danger", "explain"): ("rm -rf /",),
+    ("setup",): ("--check",),  # it would ask
 }
 LINES = (
     *((name, *ARGUMENTS.get((name,), ())) for name in COMMANDS if name not in ACTIONS),
