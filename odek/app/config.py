@@ -144,7 +144,10 @@ def collect_secrets(settings: Settings, host: Host) -> dict[str, str]:
             found = secrets_in(dict(server.env))
             of_servers |= {value: f"{name} of the MCP server {server.name}" for value, name in found.items()}
     named = [variable for name, text in raw if is_secret_name(name) for variable in variables_in(text)]
+    written = [(entry.name, entry.api_key) for entry in settings.model.providers if entry.api_key]
+    named += [variable for _, key in written for variable in variables_in(key)]
     return {  # of two holders of one value the last one counts
+        **{key: f"api_key of {name}" for name, key in written if not variables_in(key)},
         settings.model.api_key: "api_key",
         **of_servers,
         **{value: f"{name} in sandbox_env" for value, name in secrets_in(sandbox_env).items()},

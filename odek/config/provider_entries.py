@@ -15,6 +15,7 @@ from odek.config.provider import KNOWN, Provider, choose_provider
 from odek.config.values import Kind, check_characters, check_references, shown_url
 from odek.errors import ConfigError
 from odek.patterns import pattern
+from odek.secret_names import is_secret_name
 from odek.strict_json import described, kind_of, quoted
 
 FIELDS = ("base_url", "api_key", "api_key_variable", "dialect", "models")
@@ -149,6 +150,10 @@ def _entry(name: str, raw: object, origin: str) -> ProviderEntry:
     if variable and not _VARIABLE.fullmatch(variable):  # not shown: it may be the key itself
         raise ConfigError(
             f"{origin}.api_key_variable is not a name of a variable", hint='such as "WORK_API_KEY"; a key is an api_key'
+        )
+    if variable and not is_secret_name(variable):  # commands on the host would be given it
+        raise ConfigError(
+            f"{origin}.api_key_variable does not name a secret", hint="let the name end in _KEY or _TOKEN"
         )
     check_references(api_key, origin=f"{origin}.api_key")
     return ProviderEntry(

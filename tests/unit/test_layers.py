@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "operator_home": GROUND | {"safefile"},
     "host": GROUND | {"operator_home", "safefile"},
     "state": GROUND | {"cancel", "operator_home", "safefile", "strict_json"},
-    "config": GROUND | {"sandbox_grammar", "host", "operator_home", "safefile", "strict_json"},
+    "config": GROUND | {"secret_names", "sandbox_grammar", "host", "operator_home", "safefile", "strict_json"},
     "sandbox": GROUND
     | {"packaged", "events", "sandbox_grammar", "process", "piped", "safefile", "strict_json", "executor"},
     "approval": GROUND | {"events", "state", "danger", "secret_names"},

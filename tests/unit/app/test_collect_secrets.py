@@ -52,3 +52,17 @@ def test_variable_of_a_secret_in_files_is_named_once() -> None:
     assert (masked.take(), masked.take()) == ((notice,), ())
     masked.found("DB_PASSWORD", "c.py")
     assert masked.take() == ()
+
+
+def test_keys_of_every_provider_are_known(tmp_path: Path) -> None:
+    """R-231: also of those that are not in use; `/model` may lead there."""
+    env = {"PLAIN": "by-reference", "WORK_KEY": "by-name"}
+    host = make_host(tmp_path, env, uid=tmp_path.stat().st_uid)
+    providers = {
+        "a": {"base_url": "https://a.example/v1", "api_key": "written-down"},
+        "b": {"base_url": "https://b.example/v1", "api_key": "${PLAIN}"},
+        "c": {"base_url": "https://c.example/v1", "api_key_variable": "WORK_KEY"},
+    }
+    found = collect_secrets(resolve(make_layers(operator={"providers": providers}, env=env)), host)
+    assert {"written-down", "by-reference", "by-name"} <= found.keys()
+    assert "${PLAIN}" not in found

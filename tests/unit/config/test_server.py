@@ -206,6 +206,7 @@ def test_name_that_a_session_has_is_the_servers_own() -> None:
         ({"w": {"base_url": WORK, "api_key": ["sk-canary"]}}, "providers.w.api_key must be a string, not a list"),
         ({"w": {"base_url": WORK, "api_key": "k", "api_key_variable": "K"}}, "providers.w has both api_key and"),
         ({"w": {"base_url": WORK, "api_key_variable": "sk-canary"}}, "providers.w.api_key_variable is not a name"),
+        ({"w": {"base_url": WORK, "api_key_variable": "canary"}}, "api_key_variable does not name a secret"),
         ({"w": {"base_url": WORK, "api_key": "${}"}}, "providers.w.api_key"),
         ({"w": {"base_url": WORK, "dialect": "x"}}, 'providers.w.dialect is "x"'),
         ({"w": {"base_url": WORK, "models": ["m"]}}, "providers.w.models must be an object, not a list"),
