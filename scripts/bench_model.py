@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -27,6 +27,10 @@ class Request:
     """since the answer before, or since odek was started"""
     resident_mb: float
     """of odek, when the request arrived"""
+    spares: int = 0
+    """execs of odek's that wait for a command, when it was answered"""
+    spares_mb: float = 0.0
+    """memory that is theirs alone"""
 
 
 def steps_until(messages: int, *, begun_with: int = 0) -> list[int]:
@@ -81,6 +85,15 @@ class ModelServer:
             Request(arrived_s=now, since_answer_s=now - self.answered_s, resident_mb=resident_mb(self.pid))
         )
 
+    def note_spares(self) -> None:
+        """Note the clients that wait for a command now; a model that answers at once leaves no time for it."""
+        if not self.thinks_s:
+            return
+        clients = [pid for pid in children(self.pid) if b"\0exec\0" in command_line(pid)]
+        self.requests[-1] = replace(
+            self.requests[-1], spares=len(clients), spares_mb=sum(private_mb(pid) for pid in clients)
+        )
+
     def answer(self) -> bytes:
         """Return the next answer."""
         calls = self.replies.pop(0) if self.replies else 0
@@ -97,6 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         answer = self.owner.answer()
         time.sleep(self.owner.thinks_s)
+        self.owner.note_spares()
         self.owner.answered_s = time.perf_counter()
         self._send(answer)
 
@@ -111,6 +125,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def private_mb(pid: int) -> float:
+    """Return the memory that no other process shares."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean:", "Private_Dirty:"))) / 1024
 
 
 def resident_mb(pid: int) -> float:

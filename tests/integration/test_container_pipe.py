@@ -87,3 +87,16 @@ def test_a_cancel_is_heard_and_the_program_can_be_ended_then(box: Container) -> 
     thread.join(LONG_S)
     assert [type(error) for error in raised] == [Interrupted]
     assert pipe.status == 0
+
+
+def test_a_cancel_while_a_program_is_ended_ends_it_nevertheless(boxes: Boxes) -> None:
+    """It takes no notice of the end of its input, so that is waited for, and the wait is cancelled."""
+    box = boxes.start()
+    pipe = box.open_pipe(("sh", "-c", "echo up; trap '' TERM; while :; do sleep 8005; done"))
+    assert pipe.receive_line(timeout_s=LONG_S) == b"up"
+    token = CancelToken()
+    threading.Timer(0.3, token.cancel, (partial(Interrupted, 2),)).start()
+    with use_token(token), pytest.raises(Interrupted):
+        pipe.close()
+    assert others(boxes, box) == []
+    assert output(box, "echo usable") == "usable\n"

@@ -238,9 +238,11 @@ class Commands:
     def close_pipe(self, child: Piped, streams: ExecStreams) -> None:
         """End what `open_pipe` has started. Raises SandboxLost when that is not possible."""
         try:
-            child.drain(_PIPE_PATIENCE_S)
-            self._life.require_alive()
-            self._stop(streams, (child,), spare_orphans=True)
+            try:
+                child.drain(_PIPE_PATIENCE_S)
+            finally:  # a cancel meanwhile is raised once: the stop waits in peace
+                self._life.require_alive()
+                self._stop(streams, (child,), spare_orphans=True)
         finally:
             self._pipe_marks.pop(streams.mark, None)
             child.close()
