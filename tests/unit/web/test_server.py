@@ -15,8 +15,10 @@ from odek.errors import OdekError
 from odek.web.connections import Connections
 from odek.web.errors import Refused
 from odek.web.server import Server
+from odek.web.streams import HEARTBEAT_S
 from odek.web.wire import Gone, Wire
 
+PAGE_GIVES_UP_S = 25
 BEARER = ("Authorization", f"Bearer {TOKEN}")
 SECURE = {
     "x-content-type-options": "nosniff",
@@ -301,6 +303,30 @@ def test_stream_is_written_as_it_comes() -> None:
         assert client.read_until(b"\n\n") == b"event: bye\ndata: {}\n\n"
         assert client.is_closed()
         assert wait_until(lambda: subscription.closed)
+
+
+def test_silence_is_broken_by_a_comment() -> None:
+    """R-130, P-9: well before the page gives up."""
+    assert HEARTBEAT_S * 2 < PAGE_GIVES_UP_S
+    with serving() as server, server.connect() as client:
+        stream(server, client)
+        client.read_until(b"hello")
+        client.read_until(b"\n\n")
+        server.live.subscriptions[0].events.put([])  # what a subscription gives after the time
+        assert client.read_until(b"\n\n") == b":\n\n"
+
+
+def test_requests_are_logged_on_demand_and_without_what_is_private() -> None:
+    """R-148: no query, header or body."""
+    with serving() as server:
+        server.ask("GET", "/api/files?q=secret")
+        assert server.log == []
+        server.service.logs_requests = True
+        server.ask("GET", "/api/files?q=secret")
+        server.ask("GET", f"/api/state?token={TOKEN}")
+        assert wait_until(lambda: server.log == ["127.0.0.1 GET /api/files 200", "127.0.0.1 GET /api/state 422"]), (
+            server.log
+        )
 
 
 def wait_until(condition: object) -> bool:
