@@ -75,7 +75,7 @@ def parse_head(data: bytes) -> Head:
     if len(hosts) != 1:
         raise Refused(400, "bad_request", "there must be exactly one Host header")
     tokens = {word.strip() for value in headers.get("connection", ()) for word in value.lower().split(",")}
-    keep_alive = "close" not in tokens and (version == b"HTTP/1.1" or "keep-alive" in tokens)
+    keep_alive = version == b"HTTP/1.1" and "close" not in tokens
     return Head(method=method, path=path, query=query, headers=headers, keep_alive=keep_alive)
 
 

@@ -120,7 +120,8 @@ class Service:
 
     def _call(self, route: Route, ask: Ask, length: int | None) -> Call:
         reserved = length or 0
-        if route.body is Body.FILE and reserved:
+        # what is too large for any place is refused as that, by who reads it
+        if route.body is Body.FILE and 0 < reserved <= BODY_LIMITS[Body.FILE]:
             self.uploads.reserve(reserved)
             return RouteCall(self, route, ask, release=lambda: self.uploads.release(reserved))
         return StreamCall(self, route, ask) if route.streams else RouteCall(self, route, ask)

@@ -29,6 +29,7 @@ from support.serve_process import (
     stream_of,
     wait_until,
 )
+from support.web_server import Answer
 
 NOTES = "notes from outside\n"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "SERVE.md"
@@ -322,6 +323,29 @@ def _ask_often(port: int, times: int, statuses: list[int]) -> None:
         answer.read()
         statuses.append(answer.status)
     connection.close()
+
+
+@pytest.mark.once
+def test_large_uploads_are_taken_up_to_their_limits(idle: ServeProcess, on_host: Odek, tmp_path: Path) -> None:
+    """W-17, R-143: 32 MiB each, 64 MiB waiting; what is refused is nowhere."""
+    file = tmp_path / "large"
+
+    def upload(size: int) -> Answer:
+        file.write_bytes(bytes(size))
+        return curl(
+            "-H", f"Authorization: Bearer {idle.token}", "-H", "Content-Type: application/octet-stream",
+            "-H", "X-Odek-Filename: large.bin", "--data-binary", f"@{file}", f"{idle.base}/api/uploads",
+        )  # fmt: skip
+
+    limit = 32 << 20
+    answers = [upload(size) for size in (limit, limit + 1, limit, 1, 0)]
+    assert [answer.status for answer in answers] == [201, 413, 201, 507, 201]
+    assert idle.ask("DELETE", f"/api/uploads/{answers[0].json['id']}").status == 204
+    assert upload(1).status == 201
+    kept = [path for path in (on_host.home / ".odek" / "uploads").rglob("*") if path.is_file()]
+    assert sorted(path.stat().st_size for path in kept) == [0, 1, limit]
+    assert idle.end() == 128 + signal.SIGTERM
+    assert not [path for path in (on_host.home / ".odek" / "uploads").rglob("*") if path.is_file()]
 
 
 @pytest.mark.once

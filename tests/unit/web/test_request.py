@@ -46,7 +46,7 @@ def test_head_comes_apart() -> None:
         (b"GET / HTTP/1.1", b"keep-alive", True),
         (b"GET / HTTP/1.1", b"Upgrade, CLOSE", False),
         (b"GET / HTTP/1.0", b"x", False),
-        (b"GET / HTTP/1.0", b"Keep-Alive", True),
+        (b"GET / HTTP/1.0", b"Keep-Alive", False),
     ],
 )
 def test_connection_is_kept_as_both_want(first: bytes, connection: bytes, kept: bool) -> None:
