@@ -98,7 +98,10 @@ class Cards:
                     self._settle(question, question.card.refusal, how)
 
     def _ask(self, card: Card) -> _Question:
-        asked_at, facts = self.clock(), card.origin.facts if card.origin else self.facts()
+        facts = card.origin.facts if card.origin else self.facts()
+        if card.host:  # a server of this machine's, say: it is not in the sandbox that commands are in
+            facts = None
+        asked_at = self.clock()
         shown = {
             **card_to_json(card),
             "boundary": _boundary(facts),

@@ -219,6 +219,7 @@ def test_changes_of_what_a_project_was_approved_for(served: Served, docker_engin
         live = served.open()
         (asked,) = served.asked
         assert [network.compose_project for network in asked.networks] == [project.name]
+        assert live.config()["grant"] == {"asked": True, "how": "once"}
         running, _ = served.finish("runs")
         late = project.network("late")
         changed = refusal(lambda: live.create("x", (), "r1"))

@@ -13,9 +13,11 @@ import pytest
 from fakes.model import call_reply, text_reply
 from support.served import Served, wait_for
 
+from odek.app import environment
 from odek.approval.gatekeeper import HOST
 from odek.errors import OdekError
 from odek.model.types import Usage
+from odek.sandbox.errors import DaemonUnreachable
 from odek.session.groups import history
 from odek.web import live as live_module
 from odek.web.errors import Refused
@@ -41,9 +43,17 @@ def kinds(events: list[Any]) -> list[str]:
     return [str(event["event"]) for event in events if event["event"] not in ("hello", "reset", "text")]
 
 
+def test_without_docker_nothing_is_served_and_nothing_runs_on_the_host(tmp_path: Path) -> None:
+    """R-7, R-138: the default of `run` would fall back here; `serve` never does."""
+    served = Served(tmp_path, flags={})
+    with pytest.raises(DaemonUnreachable):
+        served.open()
+    assert not hasattr(served, "live")
+
+
 def test_turn_from_its_message_to_its_answer(served: Served) -> None:
-    """R-129, R-131, R-132: events in their order; the snapshot fits to the last one; the file holds it all."""
-    served.script(
+    """R-129, R-131, R-132, R-137: events in their order; the snapshot fits to the last one; the file holds it all."""
+    model = served.script(
         call_reply(LOOK, content="I look", usage=Usage(input_tokens=100, output_tokens=10)),
         text_reply("done", usage=Usage(input_tokens=120, output_tokens=5)),
     )
@@ -54,6 +64,9 @@ def test_turn_from_its_message_to_its_answer(served: Served) -> None:
         *("turn_started", "model_asked", "model_replied", "tool_started", "tool_finished"),
         *("model_asked", "model_replied", "finished", "turn_ended"),
     ]
+    system = model.requests[0].messages[0].content
+    assert "a web page; the answer is shown as Markdown" in system
+    assert system.rstrip().splitlines()[-4:] == environment.render_host(served.host.cwd).splitlines()
     usage = {"input_tokens": 220, "output_tokens": 15, "cached_tokens": 0}
     assert {**events[-1], "seconds": 0} == {
         "event": "turn_ended", "turn": 1, "status": "answered", "error": None, "usage": usage, "session_usage": usage,
