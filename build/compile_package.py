@@ -19,7 +19,8 @@ The methods are those that dataclasses would write as text and compile at every 
 that importing odek takes: {siphash of the text: code}. To get at them, the package is imported here.
 
 Left out of the code, as nothing asks for it: docstrings, annotations, what stands under `if TYPE_CHECKING`,
-the table of lines (ODEK_DEBUG has them: it takes the sources), qualified names of functions. Asserts stay.
+the table of lines (ODEK_DEBUG has them: it takes the sources), qualified names of functions, names of local variables
+(no code of odek's looks at `locals()`). Asserts stay.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import collections
 import dataclasses
 import importlib
 import importlib.util
+import inspect
 import marshal
 import sys
 from collections.abc import Iterator
@@ -175,9 +177,14 @@ def texts_of(thing: object) -> Iterator[str]:
 
 
 def shorten(code: CodeType) -> CodeType:
-    """Return the code without lines, file and qualified names."""
+    """Return the code without lines, file, qualified names and names of local variables."""
     constants = tuple(shorten(part) if isinstance(part, CodeType) else part for part in code.co_consts)
     shorter: dict[str, Any] = {"co_qualname": code.co_name} if sys.version_info >= (3, 11) else {}
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    parameters = code.co_argcount + code.co_kwonlyargcount + stars
+    shorter["co_varnames"] = tuple(
+        name if place < parameters or name in code.co_cellvars else "" for place, name in enumerate(code.co_varnames)
+    )
     return code.replace(co_consts=constants, co_linetable=b"", co_filename="", co_firstlineno=1, **shorter)
 
 

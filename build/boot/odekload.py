@@ -162,13 +162,13 @@ class Loader:
             else:
                 self.texts = self.archive.get_data(compiled + "texts")
                 self.later = self.archive.get_data(compiled + self.magic + ".later")
-                self.data = self.add(run)
+                self.data = self.add(zlib.decompress(run, -15))
             self.packed = packed
 
     def add(self, part: bytes) -> dict[str, bytes]:
         """Know the modules of a part, and return the data files. The texts that the code refers to, and these, come
         first."""
-        _, data, _, modules = marshal.loads(zlib.decompress(self.texts, -15) + zlib.decompress(part, -15))
+        _, data, _, modules = marshal.loads(zlib.decompress(self.texts, -15) + part)
         self.modules = {**self.modules, **modules}
         return data  # type: ignore[no-any-return]
 
@@ -179,9 +179,17 @@ class Loader:
         if name not in self.modules:
             with self.lock:
                 if self.later:
-                    self.add(self.later)
+                    self.add_later()
                     self.later = b""
         return name in self.modules
+
+    def add_later(self) -> None:
+        try:
+            from _lzma import LZMADecompressor
+        except ImportError:  # a Python that was built without it compiles these from the sources
+            return
+        filters = [{"id": 0x21, "dict_size": 1 << 21}]
+        self.add(LZMADecompressor(format=3, filters=filters).decompress(self.later))
 
     def read_sources(self) -> dict[str, bytes]:
         self.read()

@@ -557,6 +557,23 @@ def test_code_is_trimmed_and_keeps_asserts(
     assert json.loads(done.stdout) == left
 
 
+def test_python_without_lzma_compiles_what_it_cannot_read(tmp_path: Path) -> None:
+    """D-27: one that was built without that library; the whole odek, for the stand-in has no such part."""
+    file = str(tmp_path / "odek")
+    subprocess.run([PYTHON, ZIPAPP, "--python", PYTHON, "--output", file], check=True, capture_output=True)
+    script = (
+        "import sys, zipimport\nfile, magic = sys.argv[1:]\nsys.path.insert(0, file)\nimport odekload\n"
+        "odekload.install(file, zipimport.zipimporter(file), {}, magic)\n"
+        "sys.addaudithook(lambda event, values: event == 'compile' and print(values[1]))\n"
+        "import odek.danger.classify"
+    )
+    magic = importlib.util.MAGIC_NUMBER.hex()
+    for lines, compiled in (("", False), ("import sys\nsys.modules['_lzma'] = None\n", True)):
+        command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", lines + script, file, magic]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ("odek/danger/classify.py" in done.stdout) is compiled
+
+
 def test_threads_may_import_at_the_same_time(built: Path, bin_folder: Path, tmp_path: Path) -> None:
     """What is compiled, and the sources, are inflated by whoever comes first."""
     done = start(built, "threads", path=bin_folder, cwd=tmp_path)
