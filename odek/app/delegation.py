@@ -29,6 +29,7 @@ from odek.app.sandbox import require_closed, start_spec
 from odek.app.tools import ChildLimits
 from odek.app.workspace import TrustByBoundary, Workspace, close_container, environment_block, facts_json
 from odek.approval.card import CardOrigin
+from odek.approval.gatekeeper import Friction, Gatekeeper
 from odek.cancel import POLL_S, current_token, use_token
 from odek.config.settings import Settings
 from odek.delegate.brief import Brief, make_brief
@@ -271,9 +272,14 @@ class _Hands:
         place.tools = place.new_toolbox(
             line if runtime.person is not None and task.rights.trusted else None,
             trusted=deepcopy(parent.trusted) if task.rights.trusted else {},  # it was not said of a stranger's words
-            child=child_limits(task, facts, within.facts),
+            child=replace(child_limits(task, facts, within.facts), friction=_friction_of(within)),
         )
         return place
+
+
+def _friction_of(parent: Workspace) -> Friction | None:
+    gate = parent.tools.gate
+    return gate.friction if isinstance(gate, Gatekeeper) else None
 
 
 def start_child(spec: SandboxSpec, runtime: Runtime) -> Container:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from odek.app.runtime import Runtime
 from odek.approval.card import CardOrigin, Person
-from odek.approval.gatekeeper import HOST, Gatekeeper, Surroundings, Trust
+from odek.approval.gatekeeper import HOST, Friction, Gatekeeper, Surroundings, Trust
 from odek.approval.operation import Operation
 from odek.config.danger import DangerSettings
 from odek.config.settings import Settings
@@ -53,6 +53,8 @@ class ChildLimits:
     tools: tuple[str, ...]
     within: Within
     origin: CardOrigin
+    friction: Friction | None = None
+    """what slows the person's haste down, in all questions together"""
 
 
 def make_toolbox(
@@ -141,6 +143,7 @@ def make_gatekeeper(
         trusted=None if trusted is None else trusted.setdefault(boundary, Trust()),
         refused=refused,
         emit=emit,
+        friction=child.friction if child else None,
     )
 
 

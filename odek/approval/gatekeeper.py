@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from odek.approval.card import Answer, Card, CardOrigin, PendingOperation, Person, Unanswered, card_to_json
@@ -54,23 +55,29 @@ class Trust:
 
 
 class Friction:
-    """Slows haste down: after three approvals of a class within a minute, the next one is harder to give."""
+    """Slows haste down: after three approvals of a class within a minute, the next one is harder to give.
+
+    It is of a person: sub-agents share that of their parent, so that many of them are no way around it.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` gives seconds and never runs backwards."""
         self._clock = clock
+        self._lock = Lock()
         self._approved: list[tuple[float, str]] = []
 
     def applies(self, classes: Iterable[str]) -> bool:
         """Return whether one of `classes` was approved that often lately."""
         since = self._clock() - FRICTION_WINDOW_S
-        self._approved = [(moment, name) for moment, name in self._approved if moment > since]
-        names = [name for _, name in self._approved]
+        with self._lock:
+            self._approved = [(moment, name) for moment, name in self._approved if moment > since]
+            names = [name for _, name in self._approved]
         return any(names.count(name) >= FRICTION_COUNT for name in classes)
 
     def count(self, classes: Iterable[str]) -> None:
         """Note one approval of each of `classes`."""
-        self._approved += [(self._clock(), name) for name in classes]
+        with self._lock:
+            self._approved += [(self._clock(), name) for name in classes]
 
 
 class Gatekeeper:
@@ -87,12 +94,13 @@ class Gatekeeper:
         clock: Callable[[], float] = time.monotonic,
         emit: Sink = ignore,
         new_id: Callable[[], str] = lambda: f"a-{os.urandom(6).hex()}",
+        friction: Friction | None = None,
     ) -> None:
         """`load` imports the classifier; it is called when something has to be decided for the first time.
 
         `person` is None where there is none to ask; the policy says so, too. `trusted` is what the person
         trusts until odek ends: the next gatekeeper gets the same. `refused` counts refusals by class. `emit` gets
-        each question and its answer.
+        each question and its answer. `friction` is the parent's, of a sub-agent.
         """
         self._refused = {} if refused is None else refused
         self._trusted = Trust() if trusted is None else trusted
@@ -100,7 +108,7 @@ class Gatekeeper:
         self._context: PolicyContext | None = None
         self._around = surroundings
         self._person = person
-        self._friction = Friction(clock)
+        self.friction = friction or Friction(clock)
         self._emit = emit
         self._new_id = new_id
         self._decided: dict[Operation, Decision] = {}
@@ -183,7 +191,7 @@ class Gatekeeper:
         """Let the person decide on `items`; an answer that was not offered is the refusal."""
         assert self._person is not None
         classes = tuple(dict.fromkeys(name for item in items for name in item.classes))
-        hasty = self._friction.applies(classes)
+        hasty = self.friction.applies(classes)
         if hasty:
             answers = tuple(answer for answer in answers if answer != "trust")
         host = not self._around.sandboxed or any(item.operation.on_host for item in items)
@@ -203,7 +211,7 @@ class Gatekeeper:
         answer = answer if answer in answers else card.refusal
         self._emit(ApprovalAnswered(id=card.id, answer=answer))
         if answer in ("once", "trust", "all"):
-            self._friction.count(classes)
+            self.friction.count(classes)
         return answer
 
     def _decide(self, operation: Operation) -> Decision:

@@ -337,10 +337,14 @@ def test_time_limits_depth_and_the_number_of_tasks(sandboxed: Odek, tmp_path: Pa
     assert (sandboxed.cwd / "made" / "by.txt").read_text() == "x"
 
 
-def test_limits_of_the_turn_hold_over_all_sub_agents(sandboxed: Odek) -> None:
-    """W-44, R-227: the totals are the server's, and the budget is one for all."""
+def test_limits_of_the_turn_hold_over_all_sub_agents(sandboxed: Odek, tmp_path: Path) -> None:
+    """W-44, R-227: the totals are the server's, and the budget is one for all. Files from outside are in each
+    container, and what each has executed is among the receipts of the session.
+    """
     used = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    step = lambda: calls(("shell", {"command": "true"}), usage=used)  # noqa: E731
+    notes = tmp_path / "notes.txt"
+    notes.write_text("from outside")
+    step = lambda: calls(("shell", {"command": "cat /ctx/notes.txt"}), usage=used)  # noqa: E731
     goals = [f"goal {n}" for n in range(3)]
     with TaskServer({
         PARENT: [
@@ -349,7 +353,8 @@ def test_limits_of_the_turn_hold_over_all_sub_agents(sandboxed: Odek) -> None:
         ],
         **{goal: [step(), text("ok", usage=used)] for goal in goals},
     }) as server:  # fmt: skip
-        outcome = sandboxed.run("run", "--base-url", server.base_url, "--sandbox", "--json", PARENT)
+        flags = ("--sandbox", "--json", "--session", "--ctx", str(notes))
+        outcome = sandboxed.run("run", "--base-url", server.base_url, *flags, PARENT)
         requests = len(server.requests)
     events = [json.loads(line) for line in outcome.stdout.splitlines()]
     (finished,) = [event for event in events if event["event"] == "finished" and "task" not in event]
@@ -360,6 +365,10 @@ def test_limits_of_the_turn_hold_over_all_sub_agents(sandboxed: Odek) -> None:
     assert all(event["usage"]["input_tokens"] == 200 for event in of_tasks if event["event"] == "task_ended")
     inner = [event for event in events if event["event"] == "tool_started" and event["name"] == "shell"]
     assert sorted(event["task"] for event in inner) == ["call_1/1", "call_1/2", "call_1/3"]
+    results = [event["result"] for event in events if event["event"] == "tool_finished" and "task" in event]
+    assert ["from outside" in result for result in results] == [True] * 3
+    receipts = json.loads(sandboxed.run("session", "receipts", "--json").stdout)
+    assert len({receipt["container"] for receipt in receipts["receipts"]}) == 3
 
     with TaskServer({
         PARENT: [delegate(*({"goal": goal, "readonly": True} for goal in goals)), text("end")],

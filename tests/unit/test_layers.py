@@ -72,7 +72,14 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "signal": ("cli/", "process.py", "piped.py", "host_executor/processes.py", "host_executor/commands.py"),
     "termios": ("cli/",),
     "threading": (
-        *("cancel.py", "cli/spinner.py", "agent/budget.py", "agent/calls.py", "model/transport.py"),
+        *(
+            "cancel.py",
+            "approval/gatekeeper.py",
+            "cli/spinner.py",
+            "agent/budget.py",
+            "agent/calls.py",
+            "model/transport.py",
+        ),
         *("app/workspace.py", "app/delegation.py", "delegate/crew.py", "app/prepared_sandboxes.py"),
         *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/serving.py"),
         "model/request_ahead.py",

@@ -47,6 +47,7 @@ def keeper(
     sandboxed: bool = True,
     loads: list[Loader] | None = None,
     trusted: Trust | None = None,
+    friction: Friction | None = None,
     **settings: object,
 ) -> Gatekeeper:
     """Return a gatekeeper whose person answers at once, and takes her time between two answers."""
@@ -76,6 +77,7 @@ def keeper(
         emit=emit,
         new_id=lambda: "a-1",
         trusted=trusted,
+        friction=friction,
     )
 
 
@@ -672,3 +674,15 @@ def test_cards_list_calls_of_one_place() -> None:
     assert gate.check(other, grants[3]) is None
     refused = keeper(Answers("n")).preapprove([[THERE], [other]])
     assert [(grant.allowed, len(grant.operations)) for grant in refused] == [(False, 1), (False, 1)]
+
+
+def test_haste_is_of_the_person_not_of_one_gatekeeper() -> None:
+    """R-84, P-41: what sub-agents ask counts together; trust does not."""
+    person, clock = Stubborn("once"), Clock()
+    parent = keeper(person, clock=clock)
+    children = [keeper(person, clock=clock, friction=parent.friction) for _ in range(4)]
+    for child in children:
+        assert child.check(CURL) is None
+    assert [card.hasty for card in person.cards] == [False, False, False, True]
+    assert parent.check(CURL) is None
+    assert person.cards[-1].hasty
