@@ -8,6 +8,7 @@ from functools import partial
 
 from odek.agent.budget import unpriced
 from odek.app.config import Config
+from odek.app.model import replay_path
 from odek.config.options import GLOBAL_FILE, Source
 from odek.config.provider_entries import Prices
 from odek.errors import ConfigError
@@ -28,7 +29,7 @@ def pricing(config: Config, emit: Sink) -> Callable[[Usage], Usage]:
     entry = model.model_entry
     if entry is not None and entry.prices is not None:
         return partial(priced, entry.prices)
-    if config.settings.limits.cost_usd is not None:
+    if config.settings.limits.cost_usd is not None and replay_path(model.base_url) is None:  # a recording costs nothing
         origin = config.settings.origin_of(_LIMIT)
         words = f"{_LIMIT} ({origin}) cannot be kept: no prices of {visible(model.model)} are known"
         hint = f"write them into {GLOBAL_FILE}: providers.{visible(model.server or 'NAME')}.models, or limit tokens"

@@ -72,6 +72,11 @@ def test_limit_of_cost_that_cannot_be_kept_stops_the_run(said: dict[str, Any]) -
         pricing(config("work/dear", project=project, **said), Notes())
 
 
+def test_recording_costs_nothing() -> None:
+    """R-232"""
+    pricing(config(flags={"limits.max_cost_usd": "1", "base_url": "replay:x"}), Notes())
+
+
 def test_limit_of_a_project_that_cannot_be_kept_is_a_warning() -> None:
     """R-232: else a repository could stop everyone who has no prices."""
     notes = Notes()
