@@ -161,7 +161,7 @@ class Calls:
             answer = failure(id, RpcError(INTERNAL_ERROR, f"a bug in odek: {type(error).__name__}; see its stderr"))
         with self._changed:
             if self._known.get(key_of(id)) is call:
-                del self._known[key_of(id)]
+                self._known.pop(key_of(id), None)
                 call.reply(answer)
                 self._changed.notify_all()
 

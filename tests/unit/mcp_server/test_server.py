@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,6 +57,9 @@ class FakeService:
                 finally:
                     self.ended.append(str(call.arguments.get("text", "")))
                 return text_result("held")
+            case "deaf":
+                self.release.wait(LONG_S)
+                return text_result("too late")
             case "broken":
                 raise KeyError("x")
             case "refused":
@@ -128,6 +132,13 @@ class Client:
     def initialize(self, version: str = LEGACY[0], capabilities: object = None) -> Any:
         params = {"protocolVersion": version, "capabilities": capabilities or {}}
         return self.ask("initialize", params, id="init")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("version", [*LEGACY, MODERN, "2099-01-01", "2023-01-01", "", 5, None, ["2025-11-25"]])
@@ -304,8 +315,11 @@ def test_a_cancelled_call_is_stopped_and_gets_no_answer() -> None:
     client.initialize()
     client.send("tools/call", {"name": "hold", "arguments": {"text": "a"}}, id=1)
     client.send("tools/call", {"name": "hold", "arguments": {"text": "b"}}, id=2)
-    for id in (1, 1, 99, "1", None, True, [], 2.5):  # noqa: A001
+    client.send("tools/call", {"name": "deaf"}, id=3)
+    wait_until(lambda: len(client.service.calls) == 3)
+    for id in (3, 1, 1, 99, "1", None, True, [], 2.5):  # noqa: A001
         client.notify("notifications/cancelled", {"requestId": id})
+    wait_until(lambda: client.service.ended == ["a"])
     client.service.release.set()
     assert client.answer(2)["result"] == text_result("held")
     assert client.ask("ping", id=1)["result"] == {}
