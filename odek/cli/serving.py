@@ -112,7 +112,7 @@ class _Serving:
         server = Server(*split_addr(self.config.settings.serve.addr))
         stack.callback(server.stop)
         sessions = SessionFolder(self.host.operator_home)
-        uploads.sweep(lambda name: sessions.exists(f"{name}.jsonl"))
+        uploads.sweep(lambda name: any(sessions.exists(f"{name}{suffix}") for suffix in (".jsonl", ".json")))
         stack.callback(uploads.close)
         address = shown_address(self.config, server.port)
         opener = Opener(self.host, random_hex=runtime.random_hex, clock=runtime.clock, note=console.note)

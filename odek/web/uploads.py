@@ -117,7 +117,7 @@ class Uploads:
         with self._lock:
             for upload_id in [key for key, upload in self._uploads.items() if upload.folder == session_id]:
                 del self._uploads[upload_id]
-        self._empty(session_id, older_than_s=None)
+        forget_uploads(self._where, session_id)
 
     def expire(self) -> None:
         """Remove what has waited for an hour."""
@@ -143,10 +143,10 @@ class Uploads:
         with suppress(StateFileError, OSError):
             for name in self._folder().names():
                 if not is_session(name):
-                    self._empty(name, older_than_s=KEPT_S)
+                    _empty(self._where, name, is_due=self._is_old)
 
-    def _folder(self, *names: str) -> PrivateFolder:
-        return PrivateFolder(self._where, parts=(FOLDER, *names))
+    def _is_old(self, name: str, within: PrivateFolder) -> bool:
+        return within.age_s(name, self._clock()) >= KEPT_S
 
     def _give(self, upload_id: str, session_id: str) -> Attachment:
         upload = self._uploads[upload_id]
@@ -170,13 +170,22 @@ class Uploads:
             self._folder(upload.folder).remove(upload.stored)
             self._folder().remove_folder(upload.folder)
 
-    def _empty(self, folder: str, *, older_than_s: float | None) -> None:
-        with suppress(StateFileError, OSError):
-            within = self._folder(folder)
-            for name in within.names():
-                if older_than_s is None or within.age_s(name, self._clock()) >= older_than_s:
-                    within.remove(name)
-            self._folder().remove_folder(folder)
+    def _folder(self, *names: str) -> PrivateFolder:
+        return PrivateFolder(self._where, parts=(FOLDER, *names))
+
+
+def forget_uploads(where: OperatorHome, session_id: str) -> None:
+    """Remove the files of a session that is deleted, as far as that goes."""
+    _empty(where, session_id, is_due=lambda _name, _within: True)
+
+
+def _empty(where: OperatorHome, folder: str, *, is_due: Callable[[str, PrivateFolder], bool]) -> None:
+    with suppress(StateFileError, OSError):
+        within = PrivateFolder(where, parts=(FOLDER, folder))
+        for name in within.names():
+            if is_due(name, within):
+                within.remove(name)
+        PrivateFolder(where, parts=(FOLDER,)).remove_folder(folder)
 
 
 def clean_name(name: str) -> str:

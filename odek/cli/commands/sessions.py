@@ -335,8 +335,16 @@ def delete(arguments: list[str], host: Host, terminal: Terminal) -> int:
         store.require(session_id)
     for session_id in found:
         store.delete(session_id)
+        _forget_uploads(host, session_id)
         terminal.answer(f"deleted session {visible(session_id)}")
     return 0
+
+
+def _forget_uploads(host: Host, session_id: str) -> None:
+    """Remove the files that a browser sent to a session (docs/SERVE.md)."""
+    from odek.web.uploads import forget_uploads  # needed for no other action
+
+    forget_uploads(host.operator_home, session_id)
 
 
 def cleanup_parser() -> CommandParser:
@@ -363,6 +371,8 @@ def cleanup(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if plan.doubt and not parsed.yes:
         _require_confirmation(plan)
     done = store.cleanup(plan)
+    for session_id in done.deleted:
+        _forget_uploads(host, session_id)
     for kept in done.kept:
         terminal.warn(f"session {visible(kept.name)} is kept: {kept.reason}")
     if parsed.json:

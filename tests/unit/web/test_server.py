@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from fakes.live_sessions import KNOWN, FakeEvent, FakeLive
+from support.fuzz_http import fuzz
 from support.web_server import TOKEN, Client, RunningServer, request, serving
 
 from odek.errors import OdekError
@@ -506,6 +507,20 @@ def test_client_that_has_gone_is_seen() -> None:
         assert wire.is_gone()
         with pytest.raises(Gone):
             wire.send(b"x" * 1_000_000)
+
+
+def test_requests_that_are_almost_right_find_no_bug() -> None:
+    """R-126, R-127: each gets a status of the table; `python3 -m support.fuzz_http` sends more."""
+    with serving() as server:
+        found = fuzz(server, 400, seed=7)
+        assert server.bugs == []
+        known = {
+            *("200", "201", "202", "204", "304", "400", "401", "403", "404", "405", "408", "411", "413", "415"),
+            "",
+        }
+        assert found.keys() <= known | {"417", "422", "429", "431", "501", "505", "507"}
+        assert found["200"] > 20
+        assert server.ask("GET", "/api/health").status == 200
 
 
 def test_a_port_that_is_taken_is_named() -> None:

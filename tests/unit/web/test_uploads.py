@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fakes.homes import operator_home
+from fakes.layering import bare_host
+from support.odek_process import Odek
 
 from odek.app.attachments import Attachment
+from odek.app.stored_sessions import open_store
 from odek.web.errors import Refused
 from odek.web.uploads import KEPT_S, Uploads, clean_name, unused_name
 
@@ -176,3 +180,21 @@ def test_what_others_left_behind_is_swept(setting: Setting) -> None:
         each.chmod(0o700)
     setting.uploads.sweep(lambda name: name == SESSION)
     assert set(setting.files()) == {"b8/f", f"{SESSION}/f"}
+
+
+def test_session_that_is_deleted_at_the_terminal_takes_its_files_along(tmp_path: Path) -> None:
+    """R-143: `odek session delete` and `cleanup`, without a server."""
+    odek = Odek(home=tmp_path / "home", cwd=tmp_path / "cwd")
+    odek.cwd.mkdir()
+    uploads = Setting(tmp_path).folder
+    host = replace(bare_host(str(odek.cwd)), home=str(odek.home))
+    for action in ("delete", "cleanup"):
+        store = open_store(host, str, warn=print)
+        with store.create(task="t", model="m", sandbox=False, cwd=host.cwd) as recorder:
+            session = recorder.id
+        for folder in (uploads / session, uploads / "of-another"):
+            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            (folder / "a.txt").touch(mode=0o600)
+        outcome = odek.run("session", action, *((session,) if action == "delete" else ("0", "--yes")))
+        assert outcome.code == 0, outcome.stderr
+        assert [path.name for path in uploads.iterdir()] == ["of-another"]
