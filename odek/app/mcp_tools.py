@@ -127,7 +127,7 @@ def _tool(name: str, running: RunningServer, offer: Offer, nonce: str) -> Tool:
         name=name,
         description=words if foreign else intro,
         parameters=offer.schema,
-        run=partial(_run, running, offer),
+        run=partial(_run, name, running, offer),
         operations=partial(_operations, name, settings, offer),
         title_arguments=tuple(offer.schema["properties"]),
         is_foreign=True,
@@ -146,20 +146,26 @@ def _operations(
     return (Operation(kind="call", subject=text, on_host=True, allowed=allowed, setting=setting),)
 
 
-def _run(running: RunningServer, offer: Offer, workspace: Workspace, arguments: Arguments) -> ToolResult:
+def _run(name: str, running: RunningServer, offer: Offer, workspace: Workspace, arguments: Arguments) -> ToolResult:
     """Call the tool, if it still is what was offered; a server that has died is started again for it."""
     source = _source(running.settings, offer)
     try:
         with running.server.in_use():
             if not running.still_offers(offer):
                 return failure(f"the server {running.settings.name} does not offer this tool any more as it was shown")
-            result = running.server.call(offer.tool.name, _present(arguments, offer))
+            (operation,) = _operations(name, running.settings, offer, workspace, arguments)
+            answer: str | None = None
+            try:
+                result = running.server.call(offer.tool.name, _present(arguments, offer))
+                answer = result_text(result)
+            finally:
+                workspace.called(operation, answer)
     except CallFailed as error:
         words = workspace.wrap(visible_prose(shorten(running.redact(error.foreign))), source=source)
         return ToolResult(text="\n".join(filter(None, (f"the call failed: {error.reason}", words))), failed=True)
     if why := unfinished(result):
         return failure(why)
-    text = visible_prose(shorten(running.redact(result_text(result))))
+    text = visible_prose(shorten(running.redact(answer)))
     shown = workspace.wrap(text, source=source) or "(no output)"
     failed = is_failed(result)
     return ToolResult(text=f"the tool reports a failure:\n{shown}" if failed else shown, failed=failed)

@@ -6,6 +6,7 @@ What receipts are made of is loaded with the first one: most runs keep none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odek.approval.operation import Basis
@@ -47,6 +48,21 @@ class Receipts:
                 exit_status=result.code if result else None,
             )
         )
+
+    def called(self, call: str, answer: str | None, basis: Basis | None, *, on_host: bool) -> None:
+        """See ExecutionLog."""
+        if self.keep is None:
+            return
+        texts = [
+            None if text is None else self._redact(text).encode("utf-8", "surrogatepass") for text in (call, answer)
+        ]
+        digests = ["" if text is None else _sha256(text) for text in texts]
+        made = self._receipt(basis, command_sha256=digests[0], output_sha256=digests[1])
+        made = replace(made, kind="call")
+        if on_host:
+            user = f"{self._host.uid}:{self._host.gid}"
+            made = replace(made, place="host", container="", image="", network="host", networks=(), user=user)
+        self.keep(made)
 
     def wrote(self, path: str, data: bytes, basis: Basis | None) -> None:
         """See ExecutionLog."""

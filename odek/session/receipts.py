@@ -41,11 +41,11 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """One command that ran, or one file that was written."""
+    """One command that ran, one file that was written, or one call of a tool of an MCP server."""
 
     at: str
     """when it ended, RFC 3339"""
-    kind: Literal["command", "write"]
+    kind: Literal["command", "write", "call"]
     place: Literal["sandbox", "host"]
     container: str
     """full ID; "" on the host"""
@@ -62,11 +62,12 @@ class Receipt:
     decision: str
     """who allowed it and how, as approval.gatekeeper.Basis has it"""
     command_sha256: str = ""
-    """of the redacted command; "" for a file"""
+    """of the redacted command, or of the tool with its arguments; "" for a file"""
     output_sha256: str = ""
-    """of the redacted output, stdout before stderr where they were kept separate; "" for a file"""
+    """of the redacted output, stdout before stderr where they were kept separate; "" for a file, and for a call that
+    had no answer"""
     exit_status: int | None = None
-    """None: it was stopped before it had one, or it is a file"""
+    """None: it was stopped before it had one, or it is not a command"""
     file: WrittenFile | None = None
 
 

@@ -61,6 +61,10 @@ class ExecutionLog(Protocol):
         """Take a command that ran, its output without secrets; no result when it was cancelled or lost."""
         ...
 
+    def called(self, call: str, answer: str | None, basis: Basis | None, *, on_host: bool) -> None:
+        """Take a call of a tool of an MCP server, `on_host` or in the sandbox; no answer when it had none."""
+        ...
+
     def wrote(self, path: str, data: bytes, basis: Basis | None) -> None:
         """Take a file, named as the gate was asked about it, that has new content."""
         ...
@@ -134,6 +138,12 @@ class Workspace:
         self.executor.write(usable(path), data, replacing=replacing, guard=guard)
         if self.log is not None:
             self.log.wrote(place, data, self.gate.basis(Operation(kind="write", subject=place)))
+
+    def called(self, operation: Operation, answer: str | None) -> None:
+        """Note that a tool of an MCP server was called, and what it answered; None: nothing."""
+        if self.log is not None:
+            basis = self.gate.basis(operation)
+            self.log.called(operation.subject, answer, basis, on_host=operation.on_host)
 
     def _logged(
         self, requests: Sequence[CommandRequest], run: Callable[[], tuple[CommandResult, ...]]

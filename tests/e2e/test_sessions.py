@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from fakes.model_server import ModelServer, calls, status, text
 from support.docker_engine import Engine
-from support.odek_process import Odek, Outcome
+from support.odek_process import ROOT, Odek, Outcome
 from support.pty_session import Talk
 from support.scenario import DEAD_SOCKET
 
@@ -359,3 +360,28 @@ def test_receipts_of_commands_on_the_host(odek: Odek) -> None:
         assert outcome.code == 0, outcome.stderr
     table = odek.run("session", "receipts").stdout.splitlines()
     assert re.fullmatch(r"\S+Z  HOST +\d+:\d+ +policy +safe +command [0-9a-f]{12}, exit code 0", table[1]), table
+
+
+def test_receipts_of_calls_of_mcp_servers(odek: Odek) -> None:
+    """R-85, R-200: what a server on this host was called for is on record as of the host, with what it answered."""
+    program = ROOT / "tests" / "support" / "mcp_program.py"
+    entry = {"command": sys.executable, "args": ["-IS", str(program)], "sandbox": False, "allow": ["echo"]}
+    folder = odek.home / ".odek"
+    folder.mkdir(mode=0o700)
+    (folder / "config.json").write_text(json.dumps({"mcp_servers": {"docs": entry}}))
+    (folder / "config.json").chmod(0o600)
+    wanted = calls(("docs__echo", {"text": "hello"}), ("docs__where", {}))
+    with ModelServer(wanted, text("done")) as server:
+        outcome = odek.run("run", "--session", "--no-sandbox", "--base-url", server.base_url, "go")
+        assert outcome.code == 0, outcome.stderr
+    (receipt,) = json.loads(odek.run("session", "receipts", "--json").stdout)["receipts"]
+    assert (receipt["kind"], receipt["place"], receipt["network"], receipt["risk"]) == (
+        "call",
+        "host",
+        "host",
+        ["unknown"],
+    )
+    assert receipt["command_sha256"] == hashlib.sha256(b'docs__echo {"text": "hello"}').hexdigest()
+    assert receipt["output_sha256"] == hashlib.sha256(b"hello").hexdigest()
+    assert odek.run("session", "receipts").stdout.splitlines()[1].endswith("answered")
+    assert odek.run("session", "verify").code == 0

@@ -258,6 +258,8 @@ def render_receipts(receipts: Sequence[Receipt]) -> str:
         place = receipt.container[:12] if receipt.place == "sandbox" else "HOST"
         if receipt.file:
             what = f"wrote {visible(receipt.file.path)}"
+        elif receipt.kind == "call":
+            what = f"call {receipt.command_sha256[:12]}, {'answered' if receipt.output_sha256 else 'no answer'}"
         else:
             status = "stopped" if receipt.exit_status is None else f"exit code {receipt.exit_status}"
             what = f"command {receipt.command_sha256[:12]}, {status}"
