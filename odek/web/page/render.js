@@ -886,6 +886,7 @@ const HOWS = {
 export const settledText = (answer, how) =>
   `${SETTLED[answer] || visible(String(answer))}${HOWS[how] ? `: ${HOWS[how]}` : ""}`;
 
+const clock = (time) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
 const fact = (name, ...value) => h("div.fact", null, h("dt", null, name), h("dd", null, ...value));
 
 /**
@@ -970,7 +971,8 @@ export function approvalElement(card, onAnswer) {
     ? h("input", { type: "text", autocomplete: "off", spellcheck: "false", "aria-label": "Type approve to allow" })
     : null;
   const buttons = (card.answers || ["deny"]).map((name) => {
-    const [label, kind, rank] = ANSWERS[name] || [name, "neutral"];
+    const [words, kind, rank] = ANSWERS[name] || [name, "neutral"];
+    const label = name === "trust" && card.from ? "Allow, and trust for this sub-agent" : words;
     const button = h(`button.answer.${kind}${rank ? `.${rank}` : ""}`, { type: "button" }, label);
     button.addEventListener("click", () => answer(name, kind === "yes" && word ? word.value.trim() : undefined));
     if (kind === "yes") yes.push(button);
@@ -1014,6 +1016,7 @@ export function approvalElement(card, onAnswer) {
       networks.length
         ? fact("attached", networks.map((one) => visible(one.name) + (one.internal ? " (internal)" : "")).join(", "))
         : null,
+      Date.parse(card.ends_at) ? fact("open until", `${clock(card.ends_at)}, then it is a no`) : null,
     ),
     body,
     word
