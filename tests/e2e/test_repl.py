@@ -16,6 +16,7 @@ from support.odek_process import Odek, pid_of_odek, program_kind
 from support.pty_session import Talk
 
 PROMPT = "odek {}> "
+LISTED = {"data": [{"id": "qwen3"}, {"id": "org/small"}]}
 
 
 def machine_has_readline() -> bool:
@@ -128,6 +129,29 @@ def test_conversation_at_a_terminal(on_host: Odek) -> None:
     history = on_host.home / ".odek" / "repl_history"
     assert history.stat().st_mode & 0o777 == 0o600
     assert history.read_text() == "hällo 🙂\n/undo\n/model other\nagain\n/model other\n/info\n"
+
+
+@needs_line_editing
+def test_names_of_models_are_completed_across_providers(odek: Odek) -> None:
+    """R-231: those that the operator has written down, and those that the other server lists; then that one answers."""
+    with ModelServer(models={"data": [{"id": "here"}]}) as here, ModelServer(text("moved"), models=LISTED) as there:
+        folder = odek.home / ".odek"
+        folder.mkdir(mode=0o700)
+        providers = {"work": {"base_url": there.base_url, "models": {"glm": {}}}}
+        settings = {"base_url": here.base_url, "model": "here", "providers": providers, "sandbox": False}
+        (folder / "config.json").write_text(json.dumps(settings))
+        with Talk(odek, "repl") as talk:
+            talk.see(PROMPT.format(1))
+            talk.type("/model wo\t\t")
+            talk.see("work/glm")
+            talk.type("qw\t\r")
+            talk.see(f"the model is work/qwen3 ({there.base_url}) from now on")
+            talk.say("hello")
+            talk.see("moved")
+            talk.say("/exit")
+            assert talk.end()[0] == 0
+        there.assert_all_used()
+        assert here.requests == []
 
 
 @needs_line_editing

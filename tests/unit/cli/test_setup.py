@@ -205,3 +205,30 @@ def test_file_elsewhere_is_not_written(desk: Any) -> None:
     with pytest.raises(OdekError):
         other.run()
     assert other.files() == {"config.json": "{"}
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_key_of_the_environment_is_kept_only_if_that_is_wanted(keep: bool, desk: Any) -> None:
+    """R-233: one that secrets.env has already is not asked about."""
+    made = desk(ANSWERS, env={"OWN_MODEL_KEY": KEY})
+    made.run(
+        ("Which one", "2"), ("Its address", made.server.base_url), ("Which model", "1"),
+        ("OWN_MODEL_KEY is set in this environment. Keep it", "y" if keep else ""), ("Write this?", "y"), local=False,
+    )  # fmt: skip
+    files = made.files()
+    assert files.get("secrets.env") == (f"OWN_MODEL_KEY={KEY}\n" if keep else None)
+    assert json.loads(files["config.json"])["providers"]["own"]["api_key_variable"] == "OWN_MODEL_KEY"
+    assert KEY not in made.screen.stderr
+
+
+def test_key_that_is_in_the_file_already_stays_there(desk: Any) -> None:
+    """R-233"""
+    made = desk(ANSWERS)
+    (made.folder / "secrets.env").write_text(f"OWN_MODEL_KEY={KEY}\n")
+    (made.folder / "secrets.env").chmod(0o600)
+    made.run(
+        ("Which one", "2"), ("Its address", made.server.base_url), ("Which model", "1"), ("Write this?", "y"),
+        local=False,
+    )  # fmt: skip
+    assert made.files()["secrets.env"] == f"OWN_MODEL_KEY={KEY}\n"
+    assert {request.headers["authorization"] for request in made.server.requests} == {f"Bearer {KEY}"}
