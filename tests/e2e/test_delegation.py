@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from fakes.model_server import calls, text
 from fakes.task_server import TaskServer
+from support.docker_engine import Engine
 from support.odek_process import Odek, Outcome
 from support.pty_process import AtTerminal
+from support.pty_session import Talk
 from support.scenario import DEAD_SOCKET
+from support.serve_process import wait_until
 
 PARENT = "the task of the parent"
 TRUST = "Approve? [y = once / t = trust this class / ? = details / N = deny] "
@@ -57,6 +60,58 @@ def test_questions_name_the_task_and_trust_stays_with_it(odek: Odek) -> None:
     fenced = server.of("not to be asked")[0].json["messages"][1]["content"]
     assert fenced.startswith("Another agent passes on the task below.")
     assert "<untrusted_content_" in fenced
+
+
+def test_ctrl_c_in_a_conversation_ends_all_and_the_next_turn_works(
+    odek: Odek, docker_engine: Engine, base_image: str
+) -> None:
+    """W-10, R-229, P-43: one in a command, one that waits for its model; containers go, the parent's stays."""
+    settings = {"sandbox_image": base_image, "subagent": {"max_concurrency": 2}}
+    (odek.home / ".odek").mkdir(mode=0o700)
+    (odek.home / ".odek" / "config.json").write_text(json.dumps(settings))
+    before = docker_engine.labelled()
+    scripts = {
+        "begin": [
+            delegate({"goal": "first", "readonly": True}, {"goal": "second", "readonly": True}),
+            calls(("shell", {"command": "echo still here"})),
+            text("as before"),
+        ],
+        "first": [calls(("shell", {"command": "trap '' INT TERM; sleep 600"}))],
+        "second": [text("too late", delay_s=600)],
+    }
+    with TaskServer(scripts) as server, Talk(odek, "repl", "--base-url", server.base_url) as talk:
+        talk.see("odek 1> ")
+        talk.say("begin")
+        wait_until(lambda: len(docker_engine.labelled() - before) == 3 and len(server.requests) == 3)
+        talk.type("\x03")
+        talk.see("odek 2> ")
+        wait_until(lambda: len(docker_engine.labelled() - before) == 1)
+        talk.say("go on")
+        talk.see("as before")
+        talk.see("odek 3> ")
+        talk.say("/exit")
+        assert talk.end()[0] == 0
+    last = server.of("begin")[-1].json["messages"]
+    results = [message["content"] for message in last if message["role"] == "tool"]
+    assert "interrupted" in results[0]
+    assert "still here" in results[1]
+
+
+def test_recording_holds_sub_agents_in_their_order(odek: Odek) -> None:
+    """R-87, R-222: they share their parent's recording, made and played, one request at a time."""
+    scripts = {
+        PARENT: [delegate({"goal": "first"}, {"goal": "second"}), text("end")],
+        "first": [calls(("glob", {"pattern": "*"})), text("one")],
+        "second": [text("two")],
+    }
+    flags = ("run", "--no-sandbox", "--base-url")
+    with TaskServer(scripts) as server:
+        recorded = odek.run(*flags, server.base_url, "--record", "../model.jsonl", PARENT)
+    played = odek.run(*flags, "replay:../model.jsonl", PARENT)
+    assert (recorded.code, recorded.stdout) == (played.code, played.stdout) == (0, "end\n"), played.stderr
+    assert [line.partition(" · ")[0] for line in played.stderr.splitlines() if "│ task" in line] == [
+        "  │ task 1 of 2 done", "  │ task 2 of 2 done",
+    ]  # fmt: skip
 
 
 def test_transcripts_are_kept_with_the_session_and_go_with_it(odek: Odek) -> None:
@@ -143,6 +198,14 @@ def test_brief_that_cannot_be_used_starts_nothing(brief: object, why: str, odek:
     outcome, asked = subagent(odek, brief, flags=("--no-sandbox",))
     assert (outcome.code, asked, outcome.stdout) == (2, 0, "")
     assert why in outcome.stderr
+
+
+@pytest.mark.parametrize("flag", ["--ctx", "--image", "--session", "--id"])
+def test_no_file_is_handed_over(flag: str, odek: Odek) -> None:
+    """R-230: what would give it a file, or a conversation, is not a flag of the command."""
+    outcome, asked = subagent(odek, {"goal": "look"}, flags=("--no-sandbox", flag, "x"))
+    assert (outcome.code, asked) == (2, 0)
+    assert f"unrecognized arguments: {flag} x" in outcome.stderr
 
 
 def test_subagent_never_falls_back_and_asks_nobody(odek: Odek) -> None:

@@ -34,7 +34,7 @@ def parser() -> CommandParser:
             """echo '{"goal": "update the changelog", "max_risk": "local_write"}' | odek subagent --json""",
         ),
     )
-    made.add_settings(of="run", without=("ctx",))
+    made.add_settings(of="run", without=("ctx", "image"))
     return made
 
 
