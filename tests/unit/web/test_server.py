@@ -165,7 +165,6 @@ def test_body_of_any_kind_gets_its_status_and_changes_nothing() -> None:
         ("POST", f"/api/sessions/{KNOWN}/approvals/a%2Fb", {"answer": "once", "digest": "d"}, 404),
         ("POST", f"/api/sessions/{KNOWN}/approvals/a", {"answer": "once"}, 422),
         ("POST", f"/api/sessions/{KNOWN}/approvals/a", {"answer": "once", "digest": "d", "confirm": 1}, 422),
-        ("POST", f"/api/sessions/{KNOWN}/tasks/%20/cancel", {}, 404),
         ("DELETE", "/api/sessions/a%2Fb", None, 404),
         ("DELETE", "/api/uploads/..", None, 404),
     ],
