@@ -274,6 +274,40 @@ def test_what_lies_under_the_buttons_was_not_in_view(page: Page, server: PageSer
         page.wait_for("!document.querySelector('.approval')")
 
 
+def test_a_question_shows_its_text_exactly(page: Page, server: PageServer) -> None:
+    """R-155: beyond ASCII letters stay, in the order in which they are; what looks like something else is an escape."""
+    shown = {
+        "caf\u00e9 \u5317\u4eac \u03b1\u03b2": "caf\u00e9 \u5317\u4eac \u03b1\u03b2",
+        "a\u0301 b": "a\u0301 b",
+        "a" + "\u0301" * 3: "a" + "\\u0301" * 3,
+        "/\u0301": "/\\u0301",
+        "rm \u2215etc\uff0f": "rm \\u2215etc\\uff0f",
+        "\u02bcx\u02bc": "\\u02bcx\\u02bc",
+        "a\xa0b\u3000c": "a\\xa0b\\u3000c",
+        "x\r\ny\tz\x1b[31m": "x\\x0d\ny\tz\\x1b[31m",
+        "\U0001f600": "\\U0001f600",
+        "a" + " " * 24 + "b": "a" + " " * 24 + "b",
+        "a" + " " * 25 + "b": "a[25 spaces]b",
+        "a" + "\n" * 40 + "b": "a\n[39 blank lines]\nb",
+    }
+    page.open(server.url)
+    page.wait_for("document.body.dataset.ready")
+    texts = page.evaluate(
+        f"import('./render.js').then((one) => {json.dumps(list(shown))}.map((text) =>"
+        " one.appendExact(document.createElement('pre'), text).textContent))"
+    )
+    assert dict(zip(shown, texts, strict=True)) == shown
+    opened(page, server, state="working", turn={"turn": 1, "text": "x", "partial": "", "running": []})
+    server.push("one", "approval_asked", approval=card("a-1", "rm \u05d0/\u05d1 c"))
+    page.wait_for("document.querySelector('.exact')")
+    left = page.evaluate(
+        "(() => { const node = document.querySelector('.exact').firstChild; const range = document.createRange();"
+        " return [...node.data].map((_, at) => { range.setStart(node, at); range.setEnd(node, at + 1);"
+        " return range.getBoundingClientRect().left; }); })()"
+    )
+    assert left == sorted(left)
+
+
 def test_a_hasty_question_takes_the_word(page: Page, server: PageServer) -> None:
     """R-155: while answers come too fast a yes takes the typed word; Enter there answers nothing."""
     hasty = card("a-1", hasty=True)

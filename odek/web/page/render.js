@@ -74,7 +74,11 @@ export const seconds = (value) =>
 
 const INVISIBLE =
   /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffc\u{16fe4}\u{1d159}\u{e0000}-\u{e0fff}]/gu;
-const ODD_BLANK = /(?! )[\p{Zs}]/gu;
+// beyond ASCII a question shows letters, digits and a mark or two on a letter; signs that look like others are escapes
+const DOUBTFUL = new RegExp(
+  `\\p{M}+|${INVISIBLE.source}|[\\u02b0-\\u02ff]|[^\\u0000-\\u007f\\p{L}\\p{Nd}\\p{M}]`,
+  "gu",
+);
 const REORDERING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 function escaped(character) {
@@ -93,17 +97,19 @@ const BLANK_RUN = 25; // a Python body indented six deep still shows as it is
 const COUNTED = new RegExp(`[ \\t]{${BLANK_RUN},}|\\n(?:[ \\t]*\\n){3,}`, "g");
 
 /**
- * Appends `text` to `element` as a person must see it who decides on it: escapes are marked, what is not ASCII of an
- * unusual blank is escaped too, and long runs of blanks are counted instead of shown.
+ * Appends `text` to `element` as a person must see it who decides on it: what could be overlooked or misread is a marked
+ * escape, and long runs of blanks are counted instead of shown.
  */
 export function appendExact(element, text) {
   const mark = (value) => element.append(h("span.escape", null, value));
   const plain = (piece) => {
     let from = 0;
-    for (const found of piece.matchAll(new RegExp(`${INVISIBLE.source}|${ODD_BLANK.source}`, "gu"))) {
+    for (const found of piece.matchAll(DOUBTFUL)) {
       if (found[0] === "\n" || found[0] === "\t") continue;
+      const onLetter = /\p{L}$/u.test(piece.slice(Math.max(0, found.index - 2), found.index));
+      if (/^\p{M}{1,2}$/u.test(found[0]) && onLetter) continue;
       if (found.index > from) element.append(piece.slice(from, found.index));
-      mark(escaped(found[0]));
+      for (const one of found[0]) mark(escaped(one));
       from = found.index + found[0].length;
     }
     if (from < piece.length) element.append(piece.slice(from));
