@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.docker_engine import Engine
+from support.mcp_client import McpClient
 from support.odek_process import Odek
 from support.registry_packages import PackagesMissing, node_packages, python_packages
 
@@ -21,6 +25,10 @@ pytestmark = [pytest.mark.once]
 SDKS = Path(__file__).parents[1] / "support" / "mcp_sdks"
 NODE = ("@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0")
 INSPECTOR = ("@modelcontextprotocol/inspector@2.12.0",)
+CONFORMANCE = ("@modelcontextprotocol/conformance@0.1.16",)
+MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+PINNED_NODE = (f"node-linux-{MACHINE}@22.23.5",)
+"""Debian's own is too old for the last two"""
 LONG_S = 180
 TOOLS = ["shell", "read_file", "search_files", "glob", "write_file", "patch", "config_view", "sandbox_restart"]
 
@@ -43,6 +51,11 @@ def packages(fetch: Callable[..., Path], *names: str) -> Path:
         if os.environ.get("CI"):
             pytest.fail(str(error))
         pytest.skip(str(error))
+
+
+def node() -> str:
+    """Return the interpreter of the packages for Node."""
+    return str(packages(node_packages, *PINNED_NODE) / f"node-linux-{MACHINE}" / "bin" / "node")
 
 
 def session(odek: Odek, *command: str, env: dict[str, str] | None = None, long: bool = False) -> dict[str, Any]:
@@ -121,7 +134,7 @@ def test_a_python_client_of_both_eras(sandboxed: Odek, mode: str, version: str) 
 def test_a_typescript_client(sandboxed: Odek, era: str, version: str | None) -> None:
     """W-28: the third one starts a second process to find out which era it is (P-24)."""
     modules = packages(node_packages, *NODE)
-    seen = session(sandboxed, "node", str(SDKS / "node.mjs"), str(modules), era, long=era == "v1")
+    seen = session(sandboxed, node(), str(SDKS / "node.mjs"), str(modules), era, long=era == "v1")
     check(seen, sandboxed, version=version)
 
 
@@ -130,7 +143,7 @@ def test_the_inspector(sandboxed: Odek) -> None:
     cli = packages(node_packages, *INSPECTOR) / ".bin" / "mcp-inspector"
 
     def inspect(*arguments: str) -> Any:
-        argv = [str(cli), "--cli", *arguments, "--", *sandboxed.argv, "mcp"]
+        argv = [node(), str(cli), "--cli", *arguments, "--", *sandboxed.argv, "mcp"]
         done = subprocess.run(
             argv, cwd=sandboxed.cwd, env=sandboxed.env(), capture_output=True, text=True, timeout=LONG_S
         )
@@ -141,6 +154,52 @@ def test_the_inspector(sandboxed: Odek) -> None:
     assert [[tool["name"] for tool in each["tools"]] for each in listed] == [TOOLS, TOOLS]
     called = inspect("--method", "tools/call", "--tool-name", "shell", "--tool-arg", "command=echo inspected")
     assert called["content"] == [{"type": "text", "text": "inspected\nexit code: 0"}]
+
+
+class Bridge(BaseHTTPRequestHandler):
+    """Hands each message that comes by HTTP to a client of stdin and stdout, and the answer back."""
+
+    protocol_version = "HTTP/1.1"
+    client: McpClient
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        message = json.loads(body)
+        self.client.messages.clear()  # each scenario begins with the same ids
+        self.client.send_line(body.decode())
+        answer = json.dumps(self.client.answer_to(message["id"])).encode() if "id" in message else b""
+        self._send(200 if answer else 202, answer)
+
+    def do_GET(self) -> None:
+        self._send(405, b"")
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("scenario", ["server-initialize", "ping", "tools-list"])
+def test_the_conformance_suite(odek: Odek, scenario: str) -> None:
+    """W-28: those of its scenarios that ask for no tool, prompt or resource of its own. It speaks HTTP only."""
+    suite = packages(node_packages, *CONFORMANCE) / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    client = McpClient(odek, env={"DOCKER_HOST": "tcp://127.0.0.1:1"})
+    handler = type("Handler", (Bridge,), {"client": client})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/mcp"
+        argv = [node(), str(suite), "server", "--url", url, "--scenario", scenario]
+        done = subprocess.run(argv, cwd=odek.cwd, env=odek.env(), capture_output=True, text=True, timeout=LONG_S)
+        server.shutdown()
+    assert client.end() == 0
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 failed" in done.stdout, done.stdout
 
 
 AGENT = (
