@@ -7,6 +7,7 @@ away again, so that a full disk costs the new part and nothing of the old (B46).
 from __future__ import annotations
 
 import os
+import stat
 
 from odek.errors import StateFileError
 from odek.operator_home import OperatorHome
@@ -88,15 +89,18 @@ class SessionFolder(StateFolder):
         return SessionFolder(self._where, *self._parts[1:], name)
 
     def remove_folder(self, name: str) -> None:
-        """Remove the folder `name` and the files in it. Raises StateFileError."""
-        inner = self.below(name)
-        for file in inner.names():
-            inner.remove(file)
+        """Remove the folder `name` and the files in it, or the file or link of that name. Raises StateFileError."""
         folder = self._open_folder(make=False)
         if folder is None:
             return
         try:
-            os.rmdir(name, dir_fd=folder)
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                inner = self.below(name)
+                for file in inner.names():
+                    inner.remove(file)
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
         except FileNotFoundError:
             pass
         except OSError as error:
