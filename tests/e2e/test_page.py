@@ -593,6 +593,29 @@ def test_back_forward_and_a_second_session(page: Page, server: PageServer) -> No
     page.wait_for("document.querySelector('#log').innerText.includes('What changed')")
 
 
+def test_a_hidden_tab_gives_its_stream_up(page: Page, server: PageServer) -> None:
+    """R-158: after 20 s out of sight a tab has no stream; in sight it has one again and says what is asked."""
+    page.send(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="const wait = setTimeout; globalThis.setTimeout = (act, ms) => wait(act, ms === 20000 ? 200 : ms);"
+        " let hidden = false; Object.defineProperty(document, 'hidden', { get: () => hidden });"
+        " globalThis.hide = (on) => { hidden = on; document.dispatchEvent(new Event('visibilitychange')); };",
+    )
+    opened(page, server)
+    page.evaluate("hide(true)")
+    deadline = time.monotonic() + 20
+    while server.sessions[id_of("one")].streams:  # the server notices when it writes
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+        server.push("one", "tool_output", id="none", tail="", size_bytes=0)
+    assert "No connection" not in page.text()
+    page.evaluate("hide(false)")
+    server.wait_for_stream("one")
+    server.push("one", "approval_asked", approval=card())
+    page.wait_for("document.title.startsWith('(?)')")
+    assert page.evaluate("document.querySelector('#favicon').getAttribute('href')") == "icon.svg#asking"
+
+
 def test_finished_paragraphs_are_announced_and_pieces_are_not(page: Page, server: PageServer) -> None:
     """R-160: what grows stands outside of what readers are told; a block that is complete moves in."""
     opened(page, server)
