@@ -211,8 +211,8 @@ class LimitSettings(OptionGroup):
     )  # fmt: skip
     cost_usd = Option[float | None](
         "limits.max_cost_usd", Decimal(0.0001, 1_000_000), "USD that a task may cost, at the prices in providers",
-        default=None, flag="--max-cost-usd", metavar="USD", commands=(*_TASKS, "mcp"), group="limits",
-        project=ProjectRule.CAN_LOWER,
+        default=None, flag="--max-cost-usd", metavar="USD", commands=(*_TASKS, "serve", "mcp"),
+        group="limits", project=ProjectRule.CAN_LOWER,
     )  # fmt: skip
 
 
@@ -387,7 +387,7 @@ class Settings(OptionGroup):
     )
     required_probes = Option(
         "require", Texts(), "Probes of odek sandbox verify that must have found the sandbox closed", default=(),
-        flag="--require", metavar="ID,…", commands=_TASKS, group="sandbox", in_file=False,
+        flag="--require", metavar="ID,…", commands=(*_TASKS, "serve"), group="sandbox", in_file=False,
     )  # fmt: skip
     approve_project_sandbox = _operator_switch(
         "approve_project_sandbox", "Approve what a project asks of the sandbox, for automation"

@@ -108,11 +108,12 @@ def test_row_is_well_formed(option: object) -> None:
         ),
         (
             "serve",
-            "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
-            "--max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --system --no-agents --no-color "
-            "--json --tool --no-tool --sandbox --sandbox-image --sandbox-network --sandbox-networks --sandbox-compose "
-            "--sandbox-pids-limit --sandbox-readonly --sandbox-git --sandbox-memory --sandbox-cpus --sandbox-tmp-size "
-            "--sandbox-user --addr --hosts",
+            "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching "
+            "--max-iter --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
+            "--system --no-agents --no-color --json --tool --no-tool --sandbox --sandbox-image "
+            "--sandbox-network --sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly "
+            "--sandbox-git --sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require --addr "
+            "--hosts",
         ),
         ("models", "--base-url --provider"),
         (
