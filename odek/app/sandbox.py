@@ -356,6 +356,7 @@ def start_spec(
         emit=runtime.emit,
         labels=labels,
         on_begun=lambda name: on_planned(planned_facts(spec, name=name)) if on_planned else None,
+        expects_commands=on_planned is not None,
     )
     try:
         with profile_file(spec.engine, runtime.host) as path:

@@ -29,6 +29,7 @@ from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.failure_reasons import Counters, explain_command, name_limit, needs_counters
 from odek.sandbox.container.file_protocol import attachment_path, is_attachment, relative_path, relative_place
 from odek.sandbox.container.lifecycle import Lifecycle
+from odek.sandbox.container.spares import WaitingExec
 from odek.sandbox.docker import Docker, DockerProcess
 from odek.sandbox.spec import DEFAULT_HOME, SandboxSpec
 from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
@@ -71,14 +72,15 @@ class Container:
         new_nonce: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
         spares: int = 0,
+        first: WaitingExec | None = None,
     ) -> None:
-        """`lease` and `watcher`: see Lifecycle; `spares`: how many execs may wait for a command."""
+        """`lease` and `watcher`: see Lifecycle; `spares`: how many execs may wait for a command, as `first` does."""
         self.facts = facts
         self.spec = spec
         """what it was started as"""
         self._new_nonce = new_nonce
         self._life = Lifecycle(docker, spec, facts, lease=lease, watcher=watcher, clock=clock)
-        self._commands = Commands(self._life, new_nonce, spares=spares)
+        self._commands = Commands(self._life, new_nonce, spares=spares, first=first)
         home = (("HOME", facts.home),) if facts.home != dict(spec.env).get("HOME", DEFAULT_HOME) else ()
         self._prelude = _exports((*spec.env, *home))
 

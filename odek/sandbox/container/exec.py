@@ -162,8 +162,10 @@ class ContainerPipe:
 class Commands:
     """Runs shell texts in one container."""
 
-    def __init__(self, life: Lifecycle, new_nonce: Callable[[], str], *, spares: int) -> None:
-        """`spares`: how many execs may wait for a text."""
+    def __init__(
+        self, life: Lifecycle, new_nonce: Callable[[], str], *, spares: int, first: WaitingExec | None = None
+    ) -> None:
+        """`spares`: how many execs may wait for a text; `first` does already."""
         self._life = life
         self._new_nonce = new_nonce
         self._secret = new_nonce()
@@ -171,6 +173,9 @@ class Commands:
         self._pipe_marks: dict[str, None] = {}
         """of programs that are talked to: they live for as long as the session, whatever else is stopped"""
         self._spares = Spares(self._start, most=spares, clock=life.clock)
+        if first is not None:
+            self._marks.append(first.streams.mark)
+            self._spares.add(first)
 
     def run(
         self,

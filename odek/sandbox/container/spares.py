@@ -44,6 +44,11 @@ class Spares:
         self._wanted = 1
         """as many as were at work at the same time, at most `most`"""
 
+    def add(self, spare: WaitingExec) -> None:
+        """Take over one that was started already."""
+        with self._lock:
+            self._waiting.append(spare)
+
     def take(self) -> WaitingExec | None:
         """Return one that waits for a text, None when there is none."""
         while True:

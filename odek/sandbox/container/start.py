@@ -19,6 +19,7 @@ from odek.process import Completed
 from odek.sandbox.argv import (
     LABEL,
     NONCE_LABEL,
+    exec_argv,
     list_by_label_argv,
     remove_argv,
     run_argv,
@@ -26,10 +27,11 @@ from odek.sandbox.argv import (
 from odek.sandbox.build.scratch import sweep_scratch
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
+from odek.sandbox.container.exec_stream import ExecStreams
 from odek.sandbox.container.failure_reasons import explain_no_start
 from odek.sandbox.container.mount_probe import NonceFile
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
-from odek.sandbox.container.spares import MOST
+from odek.sandbox.container.spares import MOST, WaitingExec
 from odek.sandbox.container.verify import verify_container
 from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
 from odek.sandbox.errors import SandboxLost
@@ -72,6 +74,8 @@ class Surroundings:
     """of the container, besides those of its owner"""
     on_begun: Callable[[str], None] = lambda _: None
     """takes the name that the container will have, unless that is taken, while Docker makes it"""
+    expects_commands: bool = False
+    """whether an exec is to wait for the first command as soon as the container is there"""
     clock: Callable[[], float] = time.monotonic
     temporary_folder: Callable[[], str] = tempfile.gettempdir
     """where builds of this user put their copies of a project"""
@@ -84,6 +88,8 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     nonce = world.new_nonce()
     marker = NonceFile(spec.workdir, world.new_nonce(), identity=spec.workdir_id)
     lease: DockerProcess | None = None
+    spares = MOST if spec.limits.pids >= _PIDS_FOR_SPARES else 0
+    first: list[WaitingExec] = []
     require_apart(spec.image_volumes)
     if spec.image_volumes and not spec.engine.podman:
         probe_volumes(spec, docker, labels=world.owner.labels(nonce))
@@ -93,20 +99,39 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
         try:
             name, lease = _run(spec, docker, world, nonce)
             connect_rest(spec.networks, name, docker)
+
+            def expect_commands() -> None:
+                if spares and world.expects_commands:
+                    first.append(_wait_for_first(spec, name, docker, world))
+
             facts = verify_container(
-                spec, name, marker, docker, nonce=nonce, emit=world.emit, mounts_of=world.mounts_of
-            )
+                spec, name, marker, docker, nonce=nonce, emit=world.emit, mounts_of=world.mounts_of,
+                on_mounted=expect_commands,
+            )  # fmt: skip
             container = Container(
                 docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
-                new_nonce=world.new_nonce, clock=world.clock,
-                spares=MOST if spec.limits.pids >= _PIDS_FOR_SPARES else 0,
+                new_nonce=world.new_nonce, clock=world.clock, spares=spares, first=next(iter(first), None),
             )  # fmt: skip
             _sweep(listing, docker, world)
             lease = None
         finally:
             if lease is not None:
+                for waiting in first:
+                    waiting.process.close()
                 _abandon(lease, docker, world, nonce)
     return container
+
+
+def _wait_for_first(spec: SandboxSpec, name: str, docker: Docker, world: Surroundings) -> WaitingExec:
+    """Start an exec that waits for the first command, at the same time as the check: it takes as long.
+
+    It gets nothing before the container is proved. It need not know when the container's first process started: it
+    does not outlive it.
+    """
+    streams = ExecStreams(world.new_nonce(), world.new_nonce())
+    argv = exec_argv(name, user=spec.user, script=scripts.RUN, args=(streams.mark, ""), call=streams.mark)
+    process = docker.start(*argv, hold_stdin=True, on_stdout=streams.feed_stdout, on_stderr=streams.feed_stderr)
+    return WaitingExec(process=process, streams=streams)
 
 
 def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> tuple[str, DockerProcess]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -180,11 +180,13 @@ def verify_container(
     nonce: str,
     emit: Sink,
     mounts_of: MountsOf,
+    on_mounted: Callable[[], None] = lambda: None,
 ) -> ContainerFacts:
     """Return what is true of the container `name`. Raises SandboxConfigError when it is not the one asked for.
 
     `nonce` is the one of the start that made it; `emit` takes notices for the user. What is seen from
-    outside comes first: no program of the image runs as the user's before the mounts are the right ones.
+    outside comes first: no program of the image runs as the user's before the mounts are the right ones. Then
+    `on_mounted` is called.
     """
     with ExitStack() as cleanup:
         cleanup.callback(marker.remove)
@@ -192,6 +194,7 @@ def verify_container(
         inspected = _inspect(docker, name)
         _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
         left = prove_mounts(spec, marker.folder, inspected, cleanup, mounts_of=mounts_of, mark=marker.nonce)
+        on_mounted()
         arguments = (marker.name, marker.inode, *(text for volume in left for text in volume))
         asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
         checked = run_docker(docker, *asking, stdin=f"{spec.home}\n#{marker.name}".encode("utf-8", "surrogateescape"))

@@ -54,6 +54,7 @@ class Scene:
     mounts_of: Callable[[int], tuple[MountPoint, ...]] = lambda _: ()
     temporary_folder: str = "/nowhere"
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    expects_commands: bool = False
 
     def start(self) -> Container:
         nonces = iter((NONCE, MARKER, SECRET, "0003", "0004"))
@@ -66,6 +67,7 @@ class Scene:
             clock=self.docker.now,
             temporary_folder=lambda: self.temporary_folder,
             mounts_of=self.mounts_of,
+            expects_commands=self.expects_commands,
         )
         return start(self.spec, self.docker, world)
 
@@ -766,3 +768,31 @@ def test_start_sweeps_the_copies_of_killed_builds(scene: Scene, tmp_path_factory
     script(scene)
     scene.start()
     assert os.listdir(folder) == ["odek-build-liveaaaa"]
+
+
+def test_an_exec_waits_for_the_first_command_while_the_container_is_checked(scene: Scene) -> None:
+    """R-254: it is started behind the proof of the mounts, gets nothing before that of the rest, and serves first."""
+    scene.expects_commands = True
+    docker = script(scene).on("exec", has=scripts.RUN, hold=True, spare=True)
+    container = scene.start()
+    begun = [
+        "wait" if call.hold_stdin else "check" if scripts.CHECK in call.args else call.args[0]
+        for call in docker.calls
+        if call.args[0] in ("inspect", "exec")
+    ]
+    assert begun == ["inspect", "wait", "check"]
+    (waiting,) = (client for client in docker.clients if scripts.RUN in client.args)
+    assert not waiting.closed
+    container.expect_commands()
+    assert len(docker.called("exec")) == 2
+
+
+@pytest.mark.parametrize("pids", [63, 64])
+def test_exec_that_waits_ends_with_a_start_that_fails_and_needs_room(pids: int, scene: Scene) -> None:
+    """R-254"""
+    scene.expects_commands = True
+    scene.spec = replace(scene.spec, limits=replace(scene.spec.limits, pids=pids))
+    docker = script(scene, "check").on("exec", has=scripts.RUN, hold=True, spare=True)
+    docker.on("exec", has=scripts.CHECK, code=1, stdout="missing=cat\n")
+    scene.fails("cat")
+    assert len([call for call in docker.calls if scripts.RUN in call.args]) == (pids == 64)
