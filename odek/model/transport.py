@@ -140,7 +140,11 @@ def _is_silent(connection: Connection) -> bool:
     """Return whether nothing has come since the last answer: neither its server's goodbye nor anything else."""
     import select
 
-    return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
+    if connection.sock is None:
+        return False
+    poll = select.poll()  # `select` takes no descriptor above 1023, and a server of many sessions has such
+    poll.register(connection.sock, select.POLLIN)
+    return not poll.poll(0)
 
 
 class HttpExchange:
