@@ -188,26 +188,24 @@ def test_a_modern_client_works_without_a_handshake(sandboxed: Odek, docker_engin
     assert (client.end(), legacy.end()) == (0, 0)
 
 
-@pytest.mark.parametrize("how", ["input", "output", "HUP", "INT", "TERM", "KILL"])
-def test_nothing_is_left_of_a_server(sandboxed: Odek, docker_engine: Engine, how: str) -> None:
-    """W-31, P-23, R-180: with a call at work and others waiting."""
-    client = McpClient(sandboxed)
-    client.initialize()
-    for _ in range(10):
-        client.begin("shell", command="sleep 1000")
-    name = f"odek-{client.pid}-1"
-    wait_until(lambda: own_containers(docker_engine, client.pid) and processes(docker_engine, name, "sleep 1000"))
-    match how:
-        case "input":
-            assert client.end() == 0
-        case "output":
-            client.close_output()
-            assert client.process.wait(LONG_S) in (0, 141)
-        case _:
-            number = signal.Signals[f"SIG{how}"]
-            code = client.kill(number)
-            assert code == (-9 if how == "KILL" else 128 + number)
-    wait_until(lambda: not own_containers(docker_engine, client.pid))
+def test_nothing_is_left_of_a_server(sandboxed: Odek, docker_engine: Engine) -> None:
+    """W-31, P-23, R-180: with calls at work and others waiting, however it ends."""
+    clients = {how: McpClient(sandboxed) for how in ("input", "output", "HUP", "INT", "TERM", "KILL")}
+    for client in clients.values():
+        client.initialize()
+        for _ in range(10):
+            client.begin("shell", command="sleep 1000")
+    pids = [client.pid for client in clients.values()]
+    for pid in pids:
+        wait_until(lambda pid=pid: processes(docker_engine, f"odek-{pid}-1", "sleep 1000"))
+    assert clients["input"].end() == 0
+    clients["output"].close_output()
+    assert clients["output"].process.wait(LONG_S) in (0, 141)
+    for how in ("HUP", "INT", "TERM", "KILL"):
+        number = signal.Signals[f"SIG{how}"]
+        assert clients[how].kill(number) == (-9 if how == "KILL" else 128 + number)
+    for pid in pids:
+        wait_until(lambda pid=pid: not own_containers(docker_engine, pid))
 
 
 def test_starts_that_only_probe_cost_nothing(sandboxed: Odek, docker_engine: Engine) -> None:
@@ -393,3 +391,20 @@ def test_a_task_for_the_agent_of_odek(sandboxed: Odek, docker_engine: Engine) ->
         wait_until(lambda: own_containers(docker_engine, client.pid) == [])
         assert client.end() == 0
         server.assert_all_used()
+
+
+def test_a_command_on_the_host_holds_nothing_of_the_server(odek: Odek) -> None:
+    """R-113, R-172: neither the client's connection nor the private stdout; its own stdin is empty."""
+    (odek.home / ".odek").mkdir(mode=0o700)
+    (odek.home / ".odek" / "config.json").write_text('{"dangerous": {"action": "allow"}}')
+    client = McpClient(odek, "--no-sandbox", env=NOWHERE)
+    client.initialize()
+    assert client.process.stdin
+    assert client.process.stdout
+    ours = {os.readlink(f"/proc/{client.pid}/fd/{number}") for number in ("0",)}
+    text, failed = client.call("shell", command="for fd in /proc/$$/fd/*; do readlink $fd; done; cat | wc -c")
+    assert not failed, text
+    assert not ours & set(text.splitlines())
+    assert text.endswith("\n0\nexit code: 0")
+    assert len([line for line in text.splitlines() if line.startswith("pipe:")]) <= 2
+    assert client.end() == 0

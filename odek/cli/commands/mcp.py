@@ -83,6 +83,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
         for warning in validate_tool_names(settings):
             terminal.warn(warning)
+    if host.stdin_is_terminal:
+        terminal.note("waits for the lines of an MCP client (docs/MCP.md); Ctrl-D ends it")
     return _serve(config, host, terminal, output, sandboxed=decision.sandboxed, agent=parsed.agent)
 
 
