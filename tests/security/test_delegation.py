@@ -308,7 +308,7 @@ def test_time_limits_depth_and_the_number_of_tasks(sandboxed: Odek, tmp_path: Pa
         PARENT: [
             delegate(
                 {"goal": "slow model", "timeout": 4, "readonly": True},
-                {"goal": "slow command", "timeout": 5, "readonly": True},
+                {"goal": "slow command", "timeout": 8, "readonly": True},
                 {"goal": "silent", "readonly": True},
                 {"goal": "delegates", "readonly": True},
                 {"goal": "writes"},
