@@ -72,6 +72,11 @@ class Logins:
         self._spend(found)
         return found
 
+    def knows(self, who: str) -> bool:
+        """Return whether what `identify` once returned is still logged in."""
+        with self._lock:
+            return who == PROGRAMS or who in self._browsers
+
     def log_out(self, browser: str) -> None:
         """Forget a login."""
         with self._lock:

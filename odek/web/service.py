@@ -186,7 +186,13 @@ class StreamCall(RouteCall):
             wire.send(frame("crowded", {}))
             return
         self._place.wire = wire
-        write_stream(wire, self._subscription, is_stopping=lambda: self._service.is_stopping)
+        service, browser = self._service, self._ask.browser
+        write_stream(
+            wire,
+            self._subscription,
+            may_go_on=lambda: service.logins.knows(browser),
+            is_stopping=lambda: service.is_stopping,
+        )
 
     def close(self) -> None:
         if self._subscription is not None:

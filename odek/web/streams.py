@@ -100,10 +100,14 @@ class Streams:
                 stream.wire.abandon()
 
 
-def write_stream(wire: Wire, subscription: Subscription, *, is_stopping: Callable[[], bool]) -> None:
-    """Write events as they come, and a comment when none do. Raises Gone."""
+def write_stream(
+    wire: Wire, subscription: Subscription, *, may_go_on: Callable[[], bool], is_stopping: Callable[[], bool]
+) -> None:
+    """Write events as they come, and a comment when none do, until the login is forgotten. Raises Gone."""
     wire.send(f"retry: {RETRY_MS}\n\n".encode())
     while (events := subscription.next(HEARTBEAT_S)) is not None:
+        if not may_go_on():
+            return
         wire.send(b"".join(frames(events)) or _COMMENT)
     if is_stopping():
         wire.send(frame("bye", {}))

@@ -17,6 +17,7 @@ from odek.errors import OdekError
 from odek.packaged import read_packaged
 from odek.web.connections import Connections
 from odek.web.errors import Refused
+from odek.web.logins import MOST_BROWSERS
 from odek.web.server import Server
 from odek.web.streams import HEARTBEAT_S
 from odek.web.wire import Gone, Wire
@@ -380,6 +381,21 @@ def test_log_out_ends_the_streams() -> None:
         client.read_until(b"\n\n")
         server.service.streams.close_all_of("token")
         assert client.is_closed()
+
+
+def test_stream_of_a_login_that_was_forgotten_gets_nothing_more() -> None:
+    """R-128: the oldest of too many is forgotten, with all that it has open."""
+    with serving() as server, server.connect() as client:
+        browser = server.service.logins.log_in(TOKEN)
+        halves = {"Host": server.host, "Cookie": f"odek_{server.port}={browser.cookie}", "X-Odek-Key": browser.key}
+        client.send(request("GET", f"/api/sessions/{KNOWN}/events", halves))
+        client.read_until(b"hello")
+        client.read_until(b"\n\n")
+        for _ in range(MOST_BROWSERS):
+            server.service.logins.log_in(TOKEN)
+        server.live.subscriptions[0].events.put([FakeEvent("1.1", "text", {"text": "secret"})])
+        assert client.is_closed()
+        assert wait_until(lambda: server.live.subscriptions[0].closed)
 
 
 def test_upload_is_set_aside_before_it_is_read() -> None:
