@@ -47,13 +47,15 @@ def test_a_program_is_talked_to_and_ends_with_all_that_it_has_started(boxes: Box
 
 def test_a_program_lives_through_the_stop_of_a_command_however_many_came_before(boxes: Boxes) -> None:
     """R-194, R-202: it has variables of its own, and what is stopped is the command and nothing else; with a thousand
-    calls in between its mark was forgotten, and it was taken for what the command had left behind."""
+    calls in between its mark was forgotten, and its orphans were taken for what the command had left behind."""
     box = boxes.start()
-    pipe = box.open_pipe(("sh", "-c", 'while read -r line; do echo "$line $OWN"; done'), env=(("OWN", "it's\nmine"),))
+    script = f'(sleep 777704 {QUIET} &); while read -r line; do echo "$line $OWN"; done'
+    pipe = box.open_pipe(("sh", "-c", script), env=(("OWN", "it's\nmine"),))
     box._commands._marks += [f"{number:032x}" for number in range(1000)]
     assert box.run("sleep 60 & sleep 60", timeout_s=0.5).timed_out
     pipe.send_line(b"hello", timeout_s=LONG_S)
     assert [pipe.receive_line(timeout_s=LONG_S) for _ in range(2)] == [b"hello it's", b"mine"]
+    assert "sleep 777704" in others(boxes, box)
     assert output(box, 'echo "[$OWN]"') == "[]\n"
     pipe.close()
 
