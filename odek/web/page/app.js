@@ -2247,6 +2247,7 @@ async function login(token) {
     const known =
       store.get(localStorage, KEY) && (await ask("GET", "state", undefined, { login: true }).catch(() => null));
     if (!known) store.set(localStorage, KEY, (await ask("POST", "login", { token })).key);
+    if (known && document.body.dataset.ready && !app.out) return route(); // the address was opened again in this tab
     app.out = false;
     unfull();
     await begin();
@@ -2271,7 +2272,8 @@ function showNotify() {
 
 async function begin() {
   await refreshState();
-  app.view = app.view && null;
+  app.view?.stream?.abort();
+  app.view = null;
   listKey = "";
   document.body.dataset.ready = "yes";
   performance.mark("odek-ready");
