@@ -321,7 +321,7 @@ def test_files_that_change_under_a_running_server(served: Served, docker_engine:
     docker_engine.run("rmi", "--force", built)
     gone = refusal(lambda: live.start_turn(session, "x", (), "r5"))
     assert (gone.code, built in gone.message) == ("changed", True)
-    assert live.snapshot(session)["live"] is False, "it is let go, so that the command line can have it"
+    served.when(session, lambda found: not found["live"])  # it is let go, so that the command line can have it
     work.rename(served.root / "moved")
     work.mkdir()
     assert refusal(lambda: live.create("x", (), "r6")).code == "changed"
