@@ -14,7 +14,9 @@ from odek.cli.main import COMMANDS
 from odek.config.options import ProjectRule
 from odek.config.settings import OPTIONS, flag_options
 
-SESSION_HINT = "one of: list, show, export, trim, delete, cleanup; `odek session --help` explains them"
+SESSION_HINT = (
+    "one of: list, show, export, receipts, verify, trim, delete, cleanup; `odek session --help` explains them"
+)
 CONFIG_HINT = "one of: view, schema; `odek config --help` explains them"
 KEYLESS = {"ODEK_BASE_URL": "http://127.0.0.1:9/v1"}
 
