@@ -409,3 +409,39 @@ def test_proxy_with_tls_and_a_prefix(on_host: Odek, tmp_path: Path) -> None:
     ):
         refused = curl(*to_proxy, f"https://{name}/tools/odek/")
         assert (refused.status, refused.code) == (403, "host")
+
+
+def test_each_session_has_a_container_that_ends_with_it_and_with_the_server(
+    sandboxed: Odek, docker_engine: Engine
+) -> None:
+    """W-8, W-12, R-138, R-146: apart from each other, kept between turns; closed one by one; gone after SIGKILL."""
+    before = docker_engine.labelled()
+    look = {"command": "cat /tmp/mine 2>/dev/null; echo $0 >>/tmp/mine; cat /tmp/mine | wc -l"}
+    turns = [step for _ in range(3) for step in (calls(("shell", look)), text("looked"))]
+    with (
+        ModelServer(*turns, calls(("shell", {"command": "sleep 600"}))) as model,
+        serving_process(sandboxed, "--base-url", model.base_url, "--model", "m") as server,
+    ):
+        one, two = (begin(server, "look") for _ in range(2))
+        assert len(docker_engine.labelled() - before) == 2
+        assert server.ask("POST", f"/api/sessions/{one}/turns", {"text": "again"}).status == 202
+        wait_until(lambda: state_of(server, one) == "idle")
+        lines = [[re.findall(r"^\d+$", each, re.M) for each in results_of(server, session)] for session in (one, two)]
+        assert lines == [[["1"], ["2"]], [["1"]]]
+        assert server.ask("POST", f"/api/sessions/{two}/sandbox", {"action": "close"}).status == 202
+        wait_until(lambda: len(docker_engine.labelled() - before) == 1)
+        assert server.ask("POST", f"/api/sessions/{one}/turns", {"text": "wait"}).status == 202
+        wait_until(lambda: len(model.requests) == 7 and state_of(server, one) == "working")
+        os.kill(server.pid, signal.SIGKILL)
+        wait_until(lambda: docker_engine.labelled() == before)
+        for session in (one, two):
+            shown = sandboxed.run("session", "show", session)
+            assert (shown.code, "looked" in shown.stdout) == (0, True), shown
+
+
+def begin(server: ServeProcess, task: str) -> str:
+    created = server.ask("POST", "/api/sessions", {"text": task})
+    assert created.status == 201, created
+    session = str(created.json["id"])
+    wait_until(lambda: state_of(server, session) == "idle")
+    return session
