@@ -251,6 +251,10 @@ STARTED, ENDED = (
     TurnStarted(turn=1, text="t", files=(), at="2026-07-15T00:00:00Z"),
     TurnEnded(turn=1, status="answered"),
 )
+TASK_STARTED, TASK_ENDED = (
+    TaskStarted(task="c/1", of=1, goal="g", facts=None),
+    TaskEnded(task="c/1", status="done", usage=Usage(), seconds=1.0, files=()),
+)
 QUESTION = {"id": "a-1", "text": "ls\x1b[2K"}
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
 
@@ -272,7 +276,8 @@ def test_every_event_is_documented_with_its_fields() -> None:
     sent = {event.pop("event"): list(event) for event in map(json.loads, LINES)}
     questions = {"approval_asked": ["approval"], "approval_settled": ["id", "answer", "how"]}
     turns = {"turn_started": list(to_json(STARTED))[1:], "turn_ended": list(to_json(ENDED))[1:]}
-    assert documented == {"session": ["id", "turn", "place", "reason"], **turns, **sent, **questions}
+    tasks = {"task_started": list(to_json(TASK_STARTED))[1:], "task_ended": list(to_json(TASK_ENDED))[1:]}
+    assert documented == {"session": ["id", "turn", "place", "reason"], **turns, **sent, **questions, **tasks}
     (call,) = json.loads(LINES[4])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
     usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
