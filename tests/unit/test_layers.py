@@ -14,6 +14,8 @@ import pytest
 
 import odek
 
+pytestmark = pytest.mark.once  # no Python can make a difference
+
 PACKAGE = Path(odek.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

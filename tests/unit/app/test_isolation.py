@@ -29,6 +29,8 @@ from odek.errors import (
 )
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable, SandboxConfigError, SandboxError, SandboxLost
 
+pytestmark = pytest.mark.once  # no Python can make a difference
+
 ERRORS: tuple[tuple[str, BaseException], ...] = (
     *(
         (f"unreachable: {because}", DaemonUnreachable(because, "m", hint="h"))
