@@ -243,7 +243,8 @@ class Conversation:
                 else:
                     self._reopen()
                 self.workspace.prepare_turn()
-            except BaseException:
+            except BaseException as error:
+                self.lost |= isinstance(error, SandboxLost)
                 self._leave_unanswered(whole)
                 raise
             return self._run(whole)

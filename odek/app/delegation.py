@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from odek.agent.budget import Budget, Meter
 from odek.agent.loop import Agent
@@ -155,7 +155,8 @@ class Delegation:
                 "do the work yourself"
             )
         executor, tools = parent.workspace.executor, parent.workspace.tools
-        spec = executor.spec if isinstance(executor, Container) else None
+        # by the facts: whatever else the executor may be one day, a sandbox's children are not for the host
+        spec = None if parent.workspace.facts is None else cast("Container", executor).spec
         own = rights_of(parent.settings, spec, [tool.name for tool in tools.specs])
         share = concurrency(own, parent.settings.subagent.max_concurrency)
         tasks = []

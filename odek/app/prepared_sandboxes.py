@@ -21,7 +21,8 @@ from odek.events import Notice, WarningIssued
 from odek.sandbox.build.context import read_dockerfile
 from odek.sandbox.build.dockerfile import NAME, Dockerfile
 from odek.sandbox.container.container import Container
-from odek.sandbox.docker import probe
+from odek.sandbox.docker import PROBE_ARGV, probe
+from odek.sandbox.engine import INFO_ARGV, query_engine
 from odek.sandbox.errors import SandboxConfigError, SandboxError
 from odek.sandbox.image.resolve import find_image
 from odek.sandbox.network.attach import inspect_networks
@@ -74,13 +75,13 @@ class PreparedSandboxes:
     def require_unchanged(self, runtime: Runtime) -> NetworkPlan:
         """Return the networks of the next start. Raises SandboxChanged, and SandboxError when Docker does not answer.
 
-        About four docker calls.
+        About five docker calls.
         """
         refusal = self.refusal
         if refusal is not None:
             raise refusal
         self._require_same_files()
-        probe(runtime.docker, sleep=runtime.sleep)
+        self._require_engine(runtime)
         self._require_image(runtime)
         return self._require_networks(runtime)
 
@@ -112,6 +113,17 @@ class PreparedSandboxes:
         if _digests(now) != _digests(request.dockerfile):
             then = _shown(request.dockerfile)
             raise self._changed(f"{NAME} or its .dockerignore changed: {then} when odek started, now {_shown(now)}")
+
+    def _require_engine(self, runtime: Runtime) -> None:
+        """Compare the engine: how a container is made, and what was verified of it, was decided for that one."""
+        then, known = self.plan.daemon(), self.plan.described_engine()
+        with runtime.docker.ahead(PROBE_ARGV, INFO_ARGV):
+            now = probe(runtime.docker, sleep=runtime.sleep)
+            engine = query_engine(runtime.docker)
+        if (now, engine) != (then, known):
+            version = f"version {visible(then)} then, {visible(now)} now"
+            how = version if now != then else "its security options or its limits are others"
+            raise self._changed(f"the Docker engine is not the one that there was when odek started: {how}")
 
     def _require_image(self, runtime: Runtime) -> None:
         image, image_id = self._prepared.image, self._prepared.found.id

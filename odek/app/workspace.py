@@ -168,12 +168,15 @@ class Workspace:
     def give(self, files: Sequence[Attachment]) -> None:
         """Put those of `files` that no mount shows into the container; on the host they are where they are.
 
-        The container was started for attachments. Raises FileAccessDenied.
+        The container was started for attachments. Raises FileAccessDenied, and SandboxLost with its cause.
         """
         if self.facts is not None:
             container = cast("Container", self.executor)
-            for file in external(files):
-                container.attach(file.placed_name, file.data)
+            try:
+                for file in external(files):
+                    container.attach(file.placed_name, file.data)
+            except SandboxLost as error:
+                raise self.explain_loss(error) from error
 
     def applied(self) -> Mapping[str, object]:
         """Return the settings that are applied here, as the tool `config_view` shows them."""

@@ -72,6 +72,8 @@ class LiveSession:
         self._base = 0
         """how many messages there were before the turn"""
         self._closing = False
+        self._not_started: OdekError | None = None
+        """why the last start failed, which an event has said"""
         self.thread = Thread(target=self._work, name="odek-session", daemon=True)
 
     @property
@@ -178,10 +180,15 @@ class LiveSession:
         with self.place.log.lock:
             self._token, self._turn = token, 0
         try:
-            with suppress(OdekError, Cancelled), use_token(token):  # an event says so
+            with use_token(token):
                 conversation.end_workspace()
                 self._emit(SandboxState("closed", "it is started again"))
                 conversation.restart()
+        except OdekError as error:
+            if error is not self._not_started:  # what follows the start can fail as well
+                self._emit(SandboxState("closed", error.message))
+        except Cancelled:
+            self._emit(SandboxState("closed", "the start was cancelled"))
         finally:
             self._rest()
 
@@ -241,6 +248,7 @@ class LiveSession:
         try:
             return sandboxes.start(runtime, labels=((SESSION_LABEL, self.id),))
         except OdekError as error:
+            self._not_started = error
             self._emit(SandboxState("closed", error.message))
             raise
 

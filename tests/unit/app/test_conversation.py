@@ -287,6 +287,23 @@ def test_lost_sandbox_is_explained_by_the_engine(desk: Desk) -> None:
         assert conversation.lost
 
 
+def test_sandbox_that_is_gone_when_files_are_given_is_known_as_lost(desk: Desk, tmp_path: Path) -> None:
+    """R-42, R-138: or each message with a file would fail again, in a container that no message replaces."""
+    started = inspected(spec_of(desk.host), name="odek-1-1", nonce=NONCE)
+    desk.docker.on("inspect", stdout=json.dumps([started]), times=1).on("inspect", code=1, stdout="[]")
+    script_start(desk.docker, spec_of(desk.host))
+    desk.docker.on("exec", code=1, stderr="Error response from daemon: No such container: odek-1-1")
+    desk.docker.on("events", stdout="oom\ndie 137\n")
+    desk.script()
+    (tmp_path / "notes.txt").write_text("x")
+    files = read_ctx_files((str(tmp_path / "notes.txt"),), cwd=desk.host.cwd, home=desk.host.home)
+    with desk.open(IN_SANDBOX) as conversation:
+        conversation.accept("read it", files)
+        with pytest.raises(SandboxLost, match="because the memory limit was reached"):
+            conversation.work("read it")
+        assert (conversation.lost, conversation.is_open) == (True, False)
+
+
 def test_task_whose_place_could_not_be_made_is_stored_and_closed(desk: Desk, sessions: Sessions) -> None:
     """R-132, R-139: the file is whole each time, the error is the turn's, and the turn after it has its own task."""
     events: list[Event] = []

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fakes.containers import FACTS
-from fakes.layering import bare_host
+from fakes.layering import bare_host, make_layers
 
+from odek.app.config import config_of
 from odek.app.danger import Within, narrow_policy, policy_for
+from odek.app.delegation import Delegation
 from odek.config.danger import DangerSettings
 from odek.danger.risk import RiskClass
 
@@ -61,3 +65,12 @@ def test_trust_does_not_lift_a_ceiling() -> None:
     assert decided.reason.endswith("and the max_risk of this task is safe")
     assert child.decide_write("a").action == "deny"
     assert child.decide_read("a").action == "allow"
+
+
+def test_tasks_of_an_agent_in_a_sandbox_are_never_for_the_host() -> None:
+    """R-223: where the parent works is decided by what is known of its sandbox, not by the kind of its executor."""
+    settings = config_of(make_layers()).settings
+    place = SimpleNamespace(executor=object(), facts=FACTS, tools=SimpleNamespace(specs=()))
+    parent = cast("Any", SimpleNamespace(settings=settings, workspace=place))
+    with pytest.raises(AttributeError, match="spec"):
+        Delegation(None).run(parent, "call", {"tasks": [{"goal": "a"}]})

@@ -6,8 +6,10 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fakes.model import call_reply, text_reply
@@ -15,12 +17,15 @@ from support.served import Served, wait_for
 
 from odek.app import environment
 from odek.approval.gatekeeper import HOST
-from odek.errors import OdekError
+from odek.errors import Cancelled, OdekError
+from odek.events import SandboxChanged
 from odek.model.types import Usage
 from odek.sandbox.errors import DaemonUnreachable
 from odek.session.groups import history
 from odek.web import live as live_module
 from odek.web.errors import Refused
+from odek.web.place import Place
+from odek.web.session import LiveSession
 
 LOOK = ("glob", {"pattern": "*"})
 ASKED = ("shell", {"command": "make x", "description": "build it"})
@@ -535,3 +540,25 @@ def test_sub_agents_are_shown_and_can_be_stopped(served: Served) -> None:
     assert live.cancel(session, 2)
     assert served.settled(session)["tasks"] == []
     assert served.finish("c", session)[1]["entries"][-1]["text"] == "next"
+
+
+@pytest.mark.parametrize("ending", [OdekError("a file cannot be given"), Cancelled()])
+def test_restart_that_fails_behind_the_start_says_so(served: Served, ending: BaseException) -> None:
+    """R-138: the container that was announced does not come; only of what fails before it the start itself speaks."""
+    served.open()
+    serving = replace(served.live._serving, sandboxes=cast("Any", object()))
+    place = Place(serving)
+    session = LiveSession(serving, place, on_known=lambda _: None)
+
+    def restart() -> None:
+        session._emit(SandboxChanged("starting"))
+        raise ending
+
+    session.id = "s"
+    session.conversation = cast("Any", SimpleNamespace(end_workspace=lambda: None, restart=restart))
+    reader = place.log.subscribe(None)
+    session.restart()
+    told = [event.data for event in reader.next(0) or [] if event.kind == "sandbox"]
+    reader.close()
+    assert [event["state"] for event in told] == ["closed", "starting", "closed"]
+    assert told[-1]["reason"] in ("a file cannot be given", "the start was cancelled")
