@@ -29,6 +29,8 @@ MAX_EXTENSION = 4
 """progress makes a call's time this many times as long, at most"""
 _CONTROL_S = 0.5  # for a message to a server that nobody waits for an answer to
 _ANSWER_S = 5.0
+_ALIVE_S = 2.0
+"""for the sign of life of a server that let a call run out of time"""
 _WORDS_CHARACTERS = 2000
 _CURSOR_CHARACTERS = 4096
 
@@ -102,6 +104,8 @@ class Connection:
         """the answer to the question of the modern era, when it comes after the next question"""
         self._has_tools = True
         self._tells_changes = False
+        self._doubtful = False
+        """whether a call has ended without an answer, and nothing has been answered since"""
 
     def open(self, *, deadline: float, era: Era | None) -> None:
         """Settle the era, known from an earlier process or None, and shake hands.
@@ -176,6 +180,16 @@ class Connection:
                 return
             self._take(line, None)
 
+    def require_responsive(self) -> None:
+        """Raise ServerFailed for a server that let a call run out of time and is silent still; any answer will do."""
+        if not self._doubtful:
+            return
+        try:
+            self._request("ping", {}, deadline=self._clock() + _ALIVE_S)
+        except CallFailed as error:
+            if self._doubtful:
+                raise ServerFailed("it does not answer any more") from error
+
     def _discover(self, deadline: float) -> bool:
         """Return whether the server speaks the modern version; whatever else it says, it may speak a legacy one."""
         self._discover_id = self._last_id + 1
@@ -233,8 +247,10 @@ class Connection:
             raise
         except TimeoutError as error:
             if calls_off:
+                self._doubtful = True
                 self._call_off(number, "it took too long")
             raise CallFailed(f"no answer to {method} in time") from error
+        self._doubtful = False
         if answer.error is not None:
             raise CallFailed(f"error {answer.error.code}", foreign=truncate(answer.error.message, _WORDS_CHARACTERS))
         assert answer.result is not None

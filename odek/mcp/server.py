@@ -79,6 +79,8 @@ class Server:
             current_token().raise_if_cancelled()
         try:
             self._look()
+            if self._connection is not None:
+                self._require_responsive(self._connection)
             if self._connection is None:
                 self._restart()
             yield
@@ -127,6 +129,13 @@ class Server:
                 self._connection.poll()
             except ServerFailed as error:  # the next call starts it again
                 self._drop(error.reason)
+
+    def _require_responsive(self, connection: Connection) -> None:
+        """Let go of a server that hangs: each further call would cost its whole time."""
+        try:
+            connection.require_responsive()
+        except ServerFailed as error:  # as above
+            self._drop(error.reason)
 
     def _restart(self) -> None:
         if self._restarts >= MAX_RESTARTS:

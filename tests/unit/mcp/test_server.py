@@ -159,3 +159,34 @@ def test_close_is_the_end() -> None:
     assert programs.started[0].closed == 1
     with pytest.raises(CallFailed, match="not started again"), server.in_use():
         raise AssertionError
+
+
+def hangs(message: dict[str, Any]) -> Iterable[Reply | None]:
+    return legacy([tool("a")])(message) if message["method"] in ("initialize", "tools/list") else []
+
+
+def test_a_server_that_hangs_is_started_again() -> None:
+    """R-202: once a call has run out of time the next one asks for a sign of life, and does not wait for another."""
+    server, programs = connected(*[hangs] * MAX_RESTARTS, legacy([tool("a")], call=called))
+    for number in range(MAX_RESTARTS):
+        with pytest.raises(CallFailed, match="no answer to tools/call in time"), server.in_use():
+            server.call("a", {})
+        assert [peer.closed for peer in programs.started] == [1] * number + [0]
+    with server.in_use():
+        server.call("a", {})
+    assert [peer.closed for peer in programs.started] == [1] * MAX_RESTARTS + [0]
+
+
+@pytest.mark.parametrize("era", [legacy, modern])
+def test_a_server_with_one_slow_tool_is_kept(era: Any) -> None:
+    """R-202: it answers, with an error too, so that what it holds in memory is not lost for the other tools."""
+    server, programs = connected(
+        era([tool("a")], call=lambda message: [] if message["params"]["name"] == "slow" else called(message))
+    )
+    for _ in range(3):
+        with pytest.raises(CallFailed, match="in time"), server.in_use():
+            server.call("slow", {})
+        with server.in_use():
+            server.call("a", {})
+    assert programs.started[0].closed == 0
+    assert programs.started[0].methods.count("ping") == 3
