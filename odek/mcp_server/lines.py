@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import Condition, Thread
 
 LINE_LIMIT_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
 BACKLOG_BYTES = 8 << 20
 """what may wait for a client that does not read, before nothing more is read from it"""
+_PATIENCE_S = 1.0
+"""with a client that has closed its side and does not read"""
 
 
 class LineSplitter:
@@ -43,11 +47,15 @@ class LineSplitter:
         return None if self._skips else bytes(self._rest)
 
 
-def read_lines(descriptor: int, wake: int, wait_for_room: Callable[[], None]) -> Iterator[bytes | None]:
+def read_lines(
+    descriptor: int, wake: int, wait_for_room: Callable[[Callable[[], bool]], bool]
+) -> Iterator[bytes | None]:
     """Yield the lines that come by `descriptor`, None for one that is too long, until its end.
 
-    It ends as well when something can be read from `wake`. `wait_for_room` is called before more is read.
+    It ends as well when something can be read from `wake`. `wait_for_room` is called before more is read, with what
+    says whether the other side has gone; it returns False to end as well.
     """
+    has_gone = partial(_has_gone, descriptor)
     splitter = LineSplitter()
     while True:
         ready, _, _ = select.select([descriptor, wake], [], [])
@@ -57,8 +65,17 @@ def read_lines(descriptor: int, wake: int, wait_for_room: Callable[[], None]) ->
         if not data:
             break
         yield from splitter.feed(data)
-        wait_for_room()
+        if not wait_for_room(has_gone):
+            return
     yield splitter.end()
+
+
+def _has_gone(descriptor: int) -> bool:
+    """Return whether nobody can write to the other side any more, whatever is still to be read."""
+    ends = select.POLLHUP | getattr(select, "POLLRDHUP", 0)  # the second: of a socket
+    poll = select.poll()
+    poll.register(descriptor, ends)
+    return any(events & ends for _, events in poll.poll(0))
 
 
 class Writer:
@@ -86,11 +103,17 @@ class Writer:
                 self._thread.start()
             self._changed.notify_all()
 
-    def wait_for_room(self) -> None:
-        """Wait while more than BACKLOG_BYTES are to be written."""
+    def wait_for_room(self, has_gone: Callable[[], bool]) -> bool:
+        """Wait while more than BACKLOG_BYTES are to be written; False: the client has gone and does not read them."""
+        gone_s: float | None = None
         with self._changed:
             while self._size > BACKLOG_BYTES and not self._ends:
                 self._changed.wait(0.1)  # a signal is heard in between
+                if gone_s is None and has_gone():
+                    gone_s = time.monotonic()
+                if gone_s is not None and time.monotonic() - gone_s > _PATIENCE_S:
+                    return False
+        return True
 
     def close(self, patience_s: float) -> None:
         """Take no more, and wait until all is written, `patience_s` at most."""

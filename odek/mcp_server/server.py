@@ -49,6 +49,7 @@ FORMS_SINCE = LEGACY[: LEGACY.index("2025-06-18") + 1]
 _CACHED_MS = 3_600_000
 _LIST_CACHED_MS = 10_000  # the environment in it may change; who listens hears of that at once
 _MOST_LISTENERS = 32
+_MOST_IN_BATCH = 1000
 _TITLE_LENGTH = 120
 _CHANGED = "notifications/tools/list_changed"
 
@@ -143,6 +144,9 @@ class Server:
             self.send(failure(None, error))
             return
         if isinstance(value, list) and value and self._version == BATCHES:
+            if len(value) > _MOST_IN_BATCH:
+                self.send(failure(None, RpcError(INVALID_REQUEST, f"a batch has at most {_MOST_IN_BATCH} messages")))
+                return
             self._take_batch(value)
         else:
             self._take_one(value, self._reply)
@@ -240,7 +244,7 @@ class Server:
 
     def _take_answer(self, message: Response) -> None:
         with self._answered:
-            if isinstance(message.id, str) and message.id in self._questions:
+            if isinstance(message.id, str) and self._questions.get(message.id, message) is None:  # the first counts
                 self._questions[message.id] = message
                 self._answered.notify_all()
 

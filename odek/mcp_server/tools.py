@@ -21,7 +21,7 @@ from odek.mcp_server.server import AskClient, ToolCall, text_result, tool_error
 from odek.model.types import ToolCall as ModelCall
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.errors import SandboxLost
-from odek.tools.arguments import ArgumentError, record
+from odek.tools.arguments import ArgumentError, check_arguments, record
 from odek.tools.delegate import TASK
 from odek.tools.registry import Tool, ToolResult, render_json
 
@@ -205,11 +205,17 @@ class Tools:
         """Return what `config_view` shows while there is no container: what one would be."""
         from odek.app.effective_config import effective_config
 
+        tool = self._tools["config_view"]
+        assert tool is not None
+        try:
+            known, _ = check_arguments(arguments, tool.parameters)
+        except ArgumentError as error:
+            return tool_error(f"invalid arguments: {error}")
         place = self._place
         facts = place.facts(timeout_s=_FACTS_WAIT_S) or self._expected()
         shown = effective_config(place.config.settings, place.decision, facts)
         shown["sandbox"] = {**shown["sandbox"], "container": None, "started": False}  # type: ignore[dict-item]
-        part = arguments.get("part", "")
+        part = known.get("part", "")
         if part and part not in shown:
             return tool_error(f"there are the parts {', '.join(shown)}")
         return text_result(render_json({part: shown[part]} if part else shown))

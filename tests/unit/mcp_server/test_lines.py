@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
+from typing import Any
 
 import pytest
 
-from odek.mcp_server.lines import LineSplitter, Writer, read_lines
+from odek.mcp_server.lines import BACKLOG_BYTES, LineSplitter, Writer, read_lines
 
 LONG_S = 60.0
 
@@ -37,11 +39,11 @@ def test_reading_ends_with_the_input_and_with_a_wake() -> None:
     woken, wake = os.pipe()
     os.write(writable, b"a\nb")
     os.close(writable)
-    assert list(read_lines(readable, woken, lambda: None)) == [b"a", b"b"]
+    assert list(read_lines(readable, woken, lambda _: True)) == [b"a", b"b"]
     os.close(readable)
     readable, writable = os.pipe()
     os.close(wake)
-    assert list(read_lines(readable, woken, lambda: None)) == []
+    assert list(read_lines(readable, woken, lambda _: True)) == []
     for descriptor in (readable, writable, woken):
         os.close(descriptor)
 
@@ -78,8 +80,24 @@ def test_a_reader_that_has_gone_is_noticed_and_nothing_waits_for_it() -> None:
     broken = threading.Event()
     writer = Writer(writable, on_broken=broken.set)
     writer.send(b"x" * (9 << 20) + b"\n")
-    writer.wait_for_room()
+    assert writer.wait_for_room(lambda: False)
     assert broken.wait(LONG_S)
     writer.send(b"more\n")
     writer.close(LONG_S)
     os.close(writable)
+
+
+@pytest.mark.parametrize("pair", [os.pipe, lambda: tuple(end.detach() for end in socket.socketpair())])
+def test_a_client_that_has_gone_is_noticed_behind_what_it_never_read(pair: Any) -> None:
+    """R-180, P-23: it has closed its side, and something holds the other one open and does not read."""
+    readable, writable = pair()
+    never_read, output = os.pipe()
+    woken, wake = os.pipe()
+    writer = Writer(output, on_broken=lambda: None)
+    writer.send(b"x" * (BACKLOG_BYTES + (1 << 20)) + b"\n")
+    os.write(writable, b"a\nb")
+    os.close(writable)
+    assert list(read_lines(readable, woken, writer.wait_for_room)) == [b"a"]
+    writer.close(0)
+    for descriptor in (readable, never_read, woken, wake):
+        os.close(descriptor)

@@ -145,6 +145,15 @@ def test_the_tools_are_known_before_there_is_a_container(tmp_path: Path) -> None
     assert "- Container: odek-1-2\n" in others.listing()[0]["description"]
 
 
+@pytest.mark.parametrize("part", [["sandbox"], {"a": 1}, 5, True])
+def test_the_settings_that_are_planned_check_their_argument(tmp_path: Path, part: object) -> None:
+    """R-177: before there is a container, too."""
+    tools = make_tools(make_place(tmp_path, no_client()))
+    call = ToolCall(name="config_view", arguments={"part": part}, forms=False, modern=False, state="", answers={})
+    result = tools.call(call)
+    assert (result["isError"], result["content"][0]["text"][:38]) == (True, 'invalid arguments: "part" must be text')
+
+
 def check_schema(schema: Any, where: str) -> None:
     """What clients stumble over (P-21)."""
     assert isinstance(schema, dict), where

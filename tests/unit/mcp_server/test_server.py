@@ -294,6 +294,10 @@ def test_a_batch_is_carried_out_in_the_one_version_that_has_it() -> None:
     before = len(client.sent())
     client.raw(b'[{"jsonrpc":"2.0","method":"notifications/initialized"}]')
     assert len(client.sent()) == before
+    client.raw(b"[" + b",".join([b"1"] * 1001) + b"]")  # its answers would be kept until the last has come
+    assert client.sent()[before:] == [
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "a batch has at most 1000 messages"}}
+    ]
 
 
 def test_an_id_that_is_in_use_is_refused_without_being_named() -> None:
@@ -420,6 +424,7 @@ def test_a_question_is_answered_by_its_id_or_not_in_time() -> None:
     assert client.ask("tools/call", {"name": "echo"}, id=2)["result"]
     for id in ("odek-99", 1, asked["id"]):  # noqa: A001
         client.raw(json.dumps({"jsonrpc": "2.0", "id": id, "result": {"action": str(id)}}).encode())
+    client.raw(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "a second answer"}}).encode())
     assert client.answer(1)["result"] == text_result(json.dumps({"action": asked["id"]}))
     silent = client.ask("tools/call", {"name": "asks", "arguments": {"seconds": 0.1}}, id=3)
     assert silent["result"] == text_result("null")
