@@ -127,7 +127,9 @@ class ToolServers:
         if first or any(changed):
             self._nonce = self._nonce or self.runtime.random_hex(8)
             self._tools, warnings = make_tools(
-                [self._running[name] for name in sorted(self._running)], nonce=self._nonce
+                [self._running[name] for name in sorted(self._running)],
+                nonce=self._nonce,
+                disabled=self.config.settings.withheld_tools,
             )
             for warning in warnings:
                 self.runtime.emit(WarningIssued(f"MCP servers: {warning}"))

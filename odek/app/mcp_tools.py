@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from odek.config.mcp_servers import McpServer
 from odek.config.options import GLOBAL_FILE
 from odek.mcp.connection import CallFailed, Listing
 from odek.mcp.server import Server
-from odek.mcp.tool_names import tool_names
+from odek.mcp.tool_names import possible_names, tool_names
 from odek.mcp.tool_results import is_failed, result_text, shorten, unfinished
 from odek.mcp.tool_schemas import SchemaError, plain_schema
 from odek.text import truncate, visible, visible_lines, visible_prose
@@ -84,12 +84,16 @@ def read_offers(
     return list(offers.values()), warnings
 
 
-def make_tools(servers: Sequence[RunningServer], *, nonce: str) -> tuple[tuple[Tool, ...], list[str]]:
+def make_tools(
+    servers: Sequence[RunningServer], *, nonce: str, disabled: Collection[str] = ()
+) -> tuple[tuple[Tool, ...], list[str]]:
     """Return the tools of `servers` in the order of their names, and a warning for each that gets no name of its own.
 
+    One whose name is `disabled` stays so when another tool beside it would give it a longer one.
     `nonce` marks their descriptions, the same in all requests of a session, which so stay cacheable.
     """
     offered = {(each.settings.name, offer.tool.name): (each, offer) for each in servers for offer in each.offers}
+    offered = {key: one for key, one in offered.items() if possible_names(key).isdisjoint(disabled)}
     names = tool_names(offered)
     lost = [f"{server}: {_quoted(tool)}" for server, tool in offered if (server, tool) not in names]
     tools = tuple(_tool(name, *offered[key], nonce) for key, name in names.items())

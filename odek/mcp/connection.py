@@ -29,6 +29,8 @@ MAX_EXTENSION = 4
 """progress makes a call's time this many times as long, at most"""
 _CONTROL_S = 0.5  # for a message to a server that nobody waits for an answer to
 _ANSWER_S = 5.0
+_MOST_SERVED = 32
+"""requests of the server in one line that are answered: each may cost the time above"""
 _ALIVE_S = 2.0
 """for the sign of life of a server that let a call run out of time"""
 _WORDS_CHARACTERS = 2000
@@ -282,6 +284,7 @@ class Connection:
             self.skipped += 1
             return []
         found: list[Message] = []
+        served = 0
         for each in value if isinstance(value, list) else [value]:
             try:
                 message = messages.message_of(each)
@@ -289,7 +292,9 @@ class Connection:
                 self.skipped += 1
                 continue
             if isinstance(message, Request):
-                self._serve(message)
+                served += 1
+                if served <= _MOST_SERVED:
+                    self._serve(message)
             elif isinstance(message, Notification):
                 found += self._noted(message, pending)
             elif pending is not None and type(message.id) is int and message.id == pending:

@@ -22,12 +22,21 @@ def tool_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     Of a long name head and tail stay, and a digest of the whole stands for its middle. Names that are equal get the
     digest, too; those that still are, made so by an author, are left out.
     """
-    plain = {tool: f"{tool[0]}{SEPARATOR}{_NOT_TAKEN.sub('_', tool[1])}" for tool in tools}
+    plain = {tool: _plain(tool) for tool in tools}
     short = {tool: name if len(name) <= LIMIT else _with_digest(tool, name) for tool, name in plain.items()}
     once = Counter(short.values())
     names = {tool: name if once[name] == 1 else _with_digest(tool, plain[tool]) for tool, name in short.items()}
     count = Counter(names.values())
     return {tool: name for tool, name in sorted(names.items(), key=lambda item: item[1]) if count[name] == 1}
+
+
+def possible_names(tool: tuple[str, str]) -> frozenset[str]:
+    """Return the names that a (server, tool) may get; which of them depends on the other tools."""
+    return frozenset((_plain(tool), _with_digest(tool, _plain(tool))))
+
+
+def _plain(tool: tuple[str, str]) -> str:
+    return f"{tool[0]}{SEPARATOR}{_NOT_TAKEN.sub('_', tool[1])}"
 
 
 def _with_digest(tool: tuple[str, str], name: str) -> str:

@@ -50,6 +50,18 @@ def settings() -> McpServer:
     return McpServer(name="docs", command="x")
 
 
+@pytest.mark.parametrize("others", [[], ["del.ete"], ["del.ete", "del ete"]])
+def test_a_tool_that_is_disabled_stays_so(others: list[str]) -> None:
+    """R-197, F-2: whatever else its server offers, which may give it another name."""
+    listing = [{"name": name, "inputSchema": {"type": "object"}} for name in ("keep", "del_ete", *others)]
+    offers, _ = read_offers(listing, settings(), str)
+    server = Server("docs", lambda: Peer(legacy()), startup_s=1, timeout_s=1, client={})
+    running = RunningServer(settings=settings(), server=server, redact=str, offers=tuple(offers))
+    assert len(make_tools([running], nonce="ab" * 8)[0]) == len(offers)
+    left, _ = make_tools([running], nonce="ab" * 8, disabled=["docs__del_ete"])
+    assert [tool.name for tool in left] == ["docs__keep"]
+
+
 def no_null(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(no_null, value.values())) and (value.get("type") != "array" or "items" in value)

@@ -216,6 +216,17 @@ def test_a_batch_is_several_messages() -> None:
     assert opened(Peer(legacy(call=batch))).call("a", {}, timeout_s=9) == FINE
 
 
+def test_a_batch_of_requests_does_not_outlast_a_call() -> None:
+    """R-196: each answer may wait for the server to read it, and a line has room for 200,000."""
+
+    def batch(message: dict[str, Any]) -> list[Reply | None]:
+        return [json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "ping"}] * 1000).encode(), answer(message, FINE)]
+
+    peer = Peer(legacy(call=batch))
+    assert opened(peer).call("a", {}, timeout_s=9) == FINE
+    assert len([message for message in peer.sent if "method" not in message]) == 32
+
+
 def pages(count: int, per_page: int, size: int = 1) -> Any:
     def react(message: dict[str, Any]) -> Iterable[Reply | None]:
         if message.get("method") != "tools/list":
