@@ -129,7 +129,7 @@ def _parse_entry(name: str, entry: dict[str, object], origin: str, env: Mapping[
         startup_s=_seconds(entry, "startup_seconds", where, STARTUP_S, MAX_STARTUP_S),
         timeout_s=_seconds(entry, "timeout_seconds", where, TIMEOUT_S, MAX_TIMEOUT_S),
         tools=None if entry.get("tools") is None else _names(entry["tools"], f"{where}.tools"),
-        allow=_names(entry.get("allow") or [], f"{where}.allow"),
+        allow=_names(_present(entry, "allow"), f"{where}.allow"),
         required=_switch(entry, "required", where, default=False),
     )
     if env is None:
@@ -165,7 +165,7 @@ def _command(entry: dict[str, object], where: str) -> tuple[str, tuple[str, ...]
     program = _text(command, f"{where}.command")
     if not program.strip():
         raise ConfigError(f"{where}.command is empty", hint="name the program that is to be started")
-    args = _texts(entry.get("args") or [], f"{where}.args", most=MAX_ARGUMENTS)
+    args = _texts(_present(entry, "args"), f"{where}.args", most=MAX_ARGUMENTS)
     if sum(len(word.encode()) for word in (program, *args)) > MAX_ARGV_BYTES:
         raise ConfigError(f"{where} has arguments that are too long", hint=f"use at most {MAX_ARGV_BYTES} bytes")
     return program, args
@@ -204,6 +204,12 @@ def _switch(entry: dict[str, object], key: str, where: str, *, default: bool) ->
     if type(value) is not bool:
         raise ConfigError(f"{where}.{key} must be true or false, not {described(value)}", hint=f"correct {where}")
     return value
+
+
+def _present(entry: dict[str, object], key: str) -> object:
+    """Return a list of the entry, an empty one where there is none."""
+    value = entry.get(key)
+    return [] if value is None else value
 
 
 def _names(raw: object, where: str) -> tuple[str, ...]:

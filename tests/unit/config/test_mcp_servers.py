@@ -106,6 +106,8 @@ def test_operators_names_are_the_operators() -> None:
         ({"command": "x", "Sandbox": False}, 'unknown key "Sandbox" in'),
         ({"command": "x", "cwd": "/"}, 'unknown key "cwd" in'),
         ({"command": "x", "args": "a b"}, 'mcp_servers.docs.args must be a list of strings, not "a b"'),
+        ({"command": "x", "args": {}}, "mcp_servers.docs.args must be a list of strings, not an object"),
+        ({"command": "x", "allow": False}, "mcp_servers.docs.allow must be a list of strings, not false"),
         ({"command": "x", "args": [1]}, "mcp_servers.docs.args[0] must be a string, not 1"),
         ({"command": "x", "args": ["x"] * 257}, "mcp_servers.docs.args has 257 entries"),
         ({"command": "x", "args": ["x" * 40000]}, "mcp_servers.docs has arguments that are too long"),
