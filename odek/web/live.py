@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -25,6 +23,7 @@ from odek.web.entries import Entry, entries_of, numbered
 from odek.web.errors import Refused
 from odek.web.log import Subscription
 from odek.web.place import Place, Serving
+from odek.web.promise import Promise
 from odek.web.session import LiveSession
 
 T = TypeVar("T")
@@ -45,7 +44,7 @@ class _Repeat:
     """A request that was made, and its answer when there is one."""
 
     at: float
-    answer: Future[dict[str, object]] = field(default_factory=Future)
+    answer: Promise[dict[str, object]] = field(default_factory=Promise)
 
 
 class LiveSessions:
@@ -414,9 +413,9 @@ class LiveSessions:
         except BaseException as error:
             with self._lock:
                 self._repeats.pop(key, None)  # what was refused may be tried again
-            made.answer.set_exception(error)
+            made.answer.fail(error)
             raise
-        made.answer.set_result(answer)
+        made.answer.keep(answer)
         return answer
 
     # what is shown
@@ -458,17 +457,17 @@ def _check_text(text: str, files: Sequence[str]) -> None:
         raise Refused(413, "text", "the text is larger than 1 MiB", "put it into a file")
 
 
-def _result(done: Future[T], refusal: tuple[int, str] = (409, "refused")) -> T:
+def _result(done: Promise[T], refusal: tuple[int, str] = (409, "refused")) -> T:
     """Return what a session's thread has for us; its errors become Refused."""
+    if not done.wait(_WAIT_S):
+        raise Refused(503, "busy", "the session does not answer", "try again")
     try:
-        return done.result(_WAIT_S)
+        return done.value()
     except Refused:
         raise
     except OdekError as error:
         status, code = refusal
         raise Refused.because(error, status=status, code=code) from error
-    except FutureTimeout as error:
-        raise Refused(503, "busy", "the session does not answer", "try again") from error
 
 
 def _busy() -> Refused:

@@ -7,9 +7,7 @@ answer questions, and look at the view. A session that has had nothing to do for
 from __future__ import annotations
 
 import queue
-import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -42,6 +40,7 @@ from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts
 from odek.web.errors import Refused
 from odek.web.place import Place, Serving, require_ours, require_unchanged
+from odek.web.promise import Promise
 
 T = TypeVar("T")
 _SHORT = 13  # characters of an id: the date and a few digits
@@ -82,9 +81,9 @@ class LiveSession:
 
     # from any thread
 
-    def submit(self, job: Callable[[], T]) -> Future[T] | None:
+    def submit(self, job: Callable[[], T]) -> Promise[T] | None:
         """Let `job` happen in the session's thread; None when that is about to end."""
-        done: Future[T] = Future()
+        done: Promise[T] = Promise()
 
         def carry_out() -> None:
             try:
@@ -92,9 +91,9 @@ class LiveSession:
             except (Exception, Cancelled) as error:
                 if not isinstance(error, (OdekError, Cancelled)):
                     self._show_bug(error)
-                done.set_exception(error)
+                done.fail(error)
             else:
-                done.set_result(result)
+                done.keep(result)
 
         with self.place.log.lock:
             if self._closing:
@@ -102,12 +101,12 @@ class LiveSession:
             self._jobs.put(carry_out)
         return done
 
-    def start_turn(self, text: str, uploads: Sequence[str]) -> Future[int] | None:
-        """Begin a turn; the future has its number when the task is on the disk, or why it does not begin.
+    def start_turn(self, text: str, uploads: Sequence[str]) -> Promise[int] | None:
+        """Begin a turn; the promise has its number when the task is on the disk, or why it does not begin.
 
         The caller has made the session busy.
         """
-        accepted: Future[int] = Future()
+        accepted: Promise[int] = Promise()
         with self.place.log.lock:
             if self._closing:
                 return None
@@ -295,7 +294,7 @@ class LiveSession:
             self._closing, self.ended_because = True, "idle"
             return True
 
-    def _do_turn(self, text: str, uploads: tuple[str, ...], accepted: Future[int]) -> None:
+    def _do_turn(self, text: str, uploads: tuple[str, ...], accepted: Promise[int]) -> None:
         conversation: Conversation | None = None
         try:
             conversation, token = self._accept(text, uploads), CancelToken()
@@ -304,13 +303,13 @@ class LiveSession:
                 self._token, self._turn = token, conversation.turns
                 if self._closing:  # the server stops
                     token.cancel()
-            accepted.set_result(conversation.turns)
+            accepted.keep(conversation.turns)
             with use_watch(OutputWatch(self._show_output)):
                 conversation.work(text, cancel=token)
         except Exception as error:
-            if not accepted.done():
+            if not accepted.is_kept:
                 self._withdraw()
-                accepted.set_exception(error)
+                accepted.fail(error)
             elif not isinstance(error, OdekError):  # the turn has ended as failed; the server lives (R-132)
                 self._show_bug(error)
         except Cancelled:
@@ -394,5 +393,7 @@ class LiveSession:
                 self._serving.log(f"{self.short}: session has ended ({self.ended_because})")
 
     def _show_bug(self, error: Exception) -> None:
+        import traceback  # most servers have no bug to show
+
         shown = "".join(traceback.format_exception(error)) if self._serving.debug else type(error).__name__
         self._serving.log(f"{self.short}: a bug: {shown}")

@@ -73,3 +73,10 @@ def test_a_run_on_the_host_loads_nothing_that_it_does_not_use(tmp_path: Path) ->
     )
     assert [name for name in loaded if name.startswith(unused)] == []
     assert loaded & {"ssl", "http", "email", "html", "hashlib", "difflib", "tempfile", "shutil", "platform"} == set()
+
+
+def test_a_server_loads_no_logging_of_the_library() -> None:
+    """R-253: nor what brings it along."""
+    script = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\nimport odek.cli.serving; print(*sys.modules)"
+    done = subprocess.run((sys.executable, "-I", "-S", "-c", script), capture_output=True, text=True, check=True)
+    assert not {"logging", "concurrent.futures", "traceback", "asyncio"} & set(done.stdout.split())
