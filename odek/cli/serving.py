@@ -93,7 +93,6 @@ class _Serving:
     def run(self, stack: ExitStack) -> int:
         """Prepare, then serve until a signal comes. Raises Interrupted, and OdekError before there is a server."""
         runtime, console = self.runtime, self.console
-        runtime.new_model(self.config.settings)  # a missing key costs no look at Docker
         prepared = prepare_serving(self.config, runtime)
         if prepared.servers is not None:
             stack.callback(prepared.servers.close)

@@ -46,7 +46,7 @@ class Prepared:
 
 
 def prepare_serving(config: Config, runtime: Runtime) -> Prepared:
-    """Prepare, ask what the project's request needs, and start, prove and remove one container.
+    """Prepare, ask what the project's request needs, and start, prove and remove one container (R-123).
 
     So what can fail fails here. `runtime` is that of the terminal. Raises OdekError; nothing is left then.
     """
@@ -58,10 +58,13 @@ def prepare_serving(config: Config, runtime: Runtime) -> Prepared:
     if not decision.sandboxed:
         if not settings.suppress_sandbox_warning:
             runtime.emit(WarningIssued(f"shell commands run ON THIS HOST, without a sandbox ({decision.origin})"))
+        runtime.new_model(settings)
         servers, states = try_servers(config, runtime, None)
         return Prepared(sandboxes=None, expected=None, grant="none", servers=servers, server_states=states)
     with runtime.waiting("starting"):
-        prepared = prepare_sandbox(plan_sandbox(config, runtime, attachments=True))
+        plan = plan_sandbox(config, runtime, attachments=True)
+        runtime.new_model(settings)  # a missing key costs no look at Docker
+        prepared = prepare_sandbox(plan)
         grant = _GRANTS.get(prepared.plan.approval_state(), "once")
         sandboxes = PreparedSandboxes(prepared, hint=AGAIN)
         trial = sandboxes.start(runtime)

@@ -191,6 +191,8 @@ def test_examples_of_the_document_work(on_host: Odek, tmp_path: Path) -> None:
         ((), {"ODEK_SANDBOX": "1", "DOCKER_HOST": "unix:///nowhere/docker.sock"}, 1, "docker"),
         ((), {"ODEK_REQUIRE_SANDBOX": "1"}, 1, "ODEK_REQUIRE_SANDBOX forbids it"),
         (("--provider", "openai"), {}, 1, "there is no key"),
+        (("--provider", "openai", "--sandbox"), {"DOCKER_HOST": "unix:///nowhere/docker.sock"}, 1, "there is no key"),
+        (("--provider", "openai", "--sandbox", "--require", "no-such"), {}, 2, '"no-such"'),
     ],
 )
 def test_what_can_fail_fails_at_the_start(

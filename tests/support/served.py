@@ -93,7 +93,7 @@ class Served:
             person=None,
             random_hex=random_hex,
         )
-        self.prepared = prepare_serving(config, runtime)
+        self.prepared = prepare_serving(config, replace(runtime, new_model=lambda _: ScriptedModel(())))
 
         def runtime_for(emit: Sink, person: Person) -> Runtime:
             return replace(runtime, emit=emit, person=person)
