@@ -31,6 +31,7 @@ attempt 'talk to the Docker daemon' 'ls /var/run/docker.sock'"""
 
 _REFUSED = ("open a", "write outside", "run a program", "become root", "mount", "end the", "talk to")
 _PASSAGE = "s/[^a-z0-9]/-/g"
+_IF_DENIED = "You said no, so it did not run, and the demo ends here. Start it again to see what comes after a yes."
 _MENDED = "s/[^a-z0-9][^a-z0-9]*/-/g"
 
 
@@ -70,6 +71,7 @@ def render_recording() -> str:
                 "in /tmp, to root, to the sandbox's own processes, or to the Docker daemon."
             ),
             "expect": [*(f"refused  {attempt}" for attempt in _REFUSED), "exit code: 0"],
+            "if_denied": _IF_DENIED,
         },
     ]
     return "".join(json.dumps(line) + "\n" for line in lines)
@@ -77,4 +79,9 @@ def render_recording() -> str:
 
 def _step(text: str, call: tuple[str, dict[str, object]], *, expect: tuple[str, ...] = ()) -> dict[str, object]:
     name, arguments = call
-    return {"content": text, "tool_calls": [{"name": name, "arguments": arguments}], "expect": list(expect)}
+    step: dict[str, object] = {
+        "content": text,
+        "tool_calls": [{"name": name, "arguments": arguments}],
+        "expect": list(expect),
+    }
+    return {**step, "if_denied": _IF_DENIED} if expect else step  # before the first call nothing can be denied

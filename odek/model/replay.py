@@ -9,12 +9,13 @@ Every further line is one reply of the model; each key may be left out:
     {"content": "I look first.",
      "tool_calls": [{"name": "shell", "arguments": {"command": "ls"}, "id": "call_1"}],
      "usage": {"input_tokens": 900, "output_tokens": 20, "cached_tokens": 0},
-     "stop": "tool_calls", "reasoning": "", "expect": ["exit code 0"]}
+     "stop": "tool_calls", "reasoning": "", "expect": ["exit code 0"], "if_denied": ""}
 
 (on one line). `arguments` is an object, or text that is passed on unchanged. `expect` lists
 texts that must occur in what came in since the reply before, that is in the tool results and the
 user's words: a recording that no longer fits what really happens stops the run instead of
-playing on. Empty lines are skipped; unknown keys are refused.
+playing on. `if_denied` is what the model says instead, as its last words, where that is so because
+the person said no to an operation. Empty lines are skipped; unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ from odek.text import truncate, visible
 
 FORMAT = 1
 _HEADER_KEYS = frozenset({"odek_replay", "title"})
-_REPLY_KEYS = frozenset({"content", "tool_calls", "usage", "stop", "reasoning", "expect"})
+_REPLY_KEYS = frozenset({"content", "tool_calls", "usage", "stop", "reasoning", "expect", "if_denied"})
 _CALL_KEYS = frozenset({"name", "arguments", "id"})
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cached_tokens")
+_DENIED = '{"error":"operation denied'
 _SHOWN = 400
 _FORMAT_HINT = "see odek/model/replay.py, or record one with --record FILE"
 
@@ -49,6 +51,8 @@ class RecordedReply:
     reply: Reply
     expect: tuple[str, ...]
     """texts that must have come in before"""
+    if_denied: str = ""
+    """the last words where they did not, for a person said no; "": the run stops"""
     line: int
     """line number in the file, from 1"""
 
@@ -81,12 +85,15 @@ class ReplayModel:
                 f'the recording "{_shown(self._origin)}" has run out after {count}',
                 hint="the run asked the model more often than when it was recorded; record it again",
             )
-        recorded = self._replies[self._next]
-        self._check(recorded, arrived_text(messages))
-        self._next += 1
-        if recorded.reply.message.content:
-            on_text(recorded.reply.message.content)
-        return recorded.reply
+        recorded, arrived = self._replies[self._next], arrived_text(messages)
+        if recorded.if_denied and _DENIED in arrived:
+            self._next, reply = len(self._replies), _last_words(recorded.if_denied)
+        else:
+            self._check(recorded, arrived)
+            self._next, reply = self._next + 1, recorded.reply
+        if reply.message.content:
+            on_text(reply.message.content)
+        return reply
 
     def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:  # noqa: ARG002
         """Do nothing: a recorded reply is there at once, and is counted when it is asked for."""
@@ -256,7 +263,11 @@ def _parse_reply(entry: dict[str, Any], place: _Place) -> RecordedReply:
     stop = place.text_of(entry, "stop", "tool_calls" if calls else "stop")
     reply = Reply(message=message, usage=_parse_usage(entry.get("usage", {}), place), stop=stop)
     expect = tuple(place.list_of(entry, "expect", str, "texts"))
-    return RecordedReply(reply=reply, expect=expect, line=place.line)
+    return RecordedReply(reply=reply, expect=expect, if_denied=place.text_of(entry, "if_denied"), line=place.line)
+
+
+def _last_words(text: str) -> Reply:
+    return Reply(message=Message(role="assistant", content=text), usage=Usage(), stop="stop")
 
 
 def _parse_call(entry: dict[str, Any], place: _Place, number: int) -> ToolCall:

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from fakes.model import ScriptedModel, call_reply, text_reply
 
 from odek.app.model import replay_path
 from odek.cancel import CancelToken, use_token
+from odek.demo.recording import render_recording
 from odek.errors import Cancelled
 from odek.model.errors import ModelError, ModelUnreachable
 from odek.model.replay import RecordedReply, RecordingModel, ReplayModel, arrived_text, load_replay
 from odek.model.types import Message, Reply, ToolCall, Usage
+from odek.tools.registry import render_json
 
 HEADER = '{"odek_replay": 1}\n'
 ASK = (Message(role="user", content="go"),)
@@ -165,6 +168,31 @@ def test_expected_texts_are_looked_for_in_what_came_in_since_the_last_reply() ->
     error = caught.value
     assert error.message == 'the recording no longer fits what happens ("demo.jsonl", line 2): expected "hello"'
     assert error.detail == "what came instead: exit code 1\\x1b[2J"
+
+
+def test_no_to_an_operation_ends_the_recording_calmly() -> None:
+    """R-87: with words that it has for that; without them, or where nothing was denied, the run stops as ever."""
+    denied = Message(role="tool", content=render_json({"error": "operation denied by user: rm"}), tool_call_id="c")
+    steps = '{"content": "done", "expect": ["0 failed"], "if_denied": "As you say."}\n{"content": "more"}\n'
+    model, said = replay(HEADER + steps), list[str]()
+    reply = model.complete((denied,), (), said.append)
+    assert (reply.message.content, reply.message.tool_calls, said) == ("As you say.", (), ["As you say."])
+    assert_error(lambda: model.complete(ASK, (), nothing), "has run out")
+    assert_error(lambda: replay(HEADER + steps).complete(ASK, (), nothing), 'expected "0 failed"')
+    no_words = replay(HEADER + '{"expect": ["0 failed"]}\n')
+    assert_error(lambda: no_words.complete((denied,), (), nothing), 'expected "0 failed"')
+
+
+def test_demo_has_last_words_for_each_call() -> None:
+    steps = load_replay(render_recording(), "demo")
+    asks = [before for before, _ in pairwise(steps) if before.reply.message.tool_calls]
+    assert [bool(step.if_denied) for step in steps] == [False] + [True] * len(asks)
+
+
+def assert_error(act: Callable[[], object], words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        act()
+    assert words in caught.value.message
 
 
 def test_before_the_first_reply_everything_is_new() -> None:
