@@ -23,8 +23,7 @@ class View:
         """without their numbers"""
         self.turn: dict[str, object] | None = None
         """the one under way"""
-        self.partial = ""
-        """what the model has written of its present reply"""
+        self._partial: list[str] = []
         self.running: list[dict[str, object]] = []
         self.tasks: dict[str, dict[str, object]] = {}
         """sub-agents of the turn, by their names"""
@@ -39,16 +38,21 @@ class View:
         self._base = 0
         """how many entries there were before the turn"""
 
+    @property
+    def partial(self) -> str:
+        """what the model has written of its present reply"""
+        return "".join(self._partial)
+
     def begin(self, messages: Sequence[Message], usage: Mapping[str, object]) -> None:
         """Show the conversation as it is stored."""
         self.entries = entries_of(messages, {}, self._redact)
         self.usage = usage
-        self.turn, self.partial, self.running = None, "", []
+        self.turn, self._partial, self.running = None, [], []
 
     def end_turn(self, messages: Sequence[Message]) -> None:
         """Show the turn as it is stored; `messages` are those since it began."""
         self.entries[self._base :] = entries_of(messages, self._failed, self._redact)
-        self.turn, self.partial, self.running, self.tasks = None, "", [], {}
+        self.turn, self._partial, self.running, self.tasks = None, [], [], {}
         self._base = len(self.entries)
 
     def undo_turn(self) -> None:
@@ -68,9 +72,9 @@ class View:
                 text = self._redact(str(event["text"]))
                 self.entries.append({"kind": "user", "text": text, "files": event["files"]})
             case "model_asked" | "text_voided":
-                self.partial = ""
+                self._partial = []
             case "text":
-                self.partial += str(event["text"])
+                self._partial.append(str(event["text"]))  # joined when it is asked for: a reply may have 100,000 pieces
             case "model_replied":
                 self._replied(event)
             case "tool_started":
@@ -87,7 +91,7 @@ class View:
                 self.usage = usage
 
     def _replied(self, event: Mapping[str, object]) -> None:
-        self.partial = ""
+        self._partial = []
         content, usage = str(event["content"]), event["usage"]
         if content.strip():
             self.entries.append({"kind": "assistant", "text": self._redact(content)})

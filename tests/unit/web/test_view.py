@@ -1,0 +1,18 @@
+"""What a page sees of a session, derived from its events."""
+
+from __future__ import annotations
+
+from odek.web.view import View
+
+
+def test_a_reply_in_very_many_pieces_costs_what_its_text_does() -> None:
+    """R-131, P-17: joining at each piece would copy gigabytes here, and hold up the whole server for minutes."""
+    view = View(str)
+    for _ in range(200_000):
+        view.take({"event": "text", "text": "abc "})
+    assert view.partial == "abc " * 200_000
+    view.take({"event": "model_asked"})
+    view.take({"event": "text", "text": "again"})
+    assert view.partial == "again"
+    view.take({"event": "model_replied", "content": "again", "usage": None})
+    assert (view.partial, view.entries) == ("", [{"kind": "assistant", "text": "again"}])
