@@ -48,7 +48,7 @@ class Attachment:
     name: str
     """as the user wrote it"""
     source: str
-    """what labels its content: "ctx:NAME", "resource:@NAME" """
+    """what labels its content: "ctx:NAME", "image:NAME", "upload:NAME", "resource:@NAME" """
     path: str
     """absolute, links resolved; "" for what came by stdin"""
     relative: str

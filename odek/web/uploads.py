@@ -163,7 +163,7 @@ class Uploads:
             upload = replace(upload, folder=session_id, stored=stored, waits=False)
             self._uploads[upload_id] = upload
         path = os.path.realpath(target.path(upload.stored))
-        return Attachment(name=upload.stored, source=f"ctx:{upload.stored}", path=path, relative="", data=data)
+        return Attachment(name=upload.stored, source=f"upload:{upload.stored}", path=path, relative="", data=data)
 
     def _remove(self, upload: _Upload) -> None:
         with suppress(StateFileError, OSError):

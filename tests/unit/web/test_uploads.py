@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fakes import pictures
 from fakes.homes import operator_home
 from fakes.layering import bare_host
 from support.odek_process import Odek
@@ -88,13 +89,21 @@ def test_upload_waits_and_then_belongs_to_the_session(setting: Setting) -> None:
     taken = setting.uploads.take([ids[0], ids[1], ids[0]], SESSION)
     where = os.path.realpath(setting.folder / SESSION)
     assert taken == (
-        Attachment(name="a.txt", source="ctx:a.txt", path=f"{where}/a.txt", relative="", data=b"one"),
-        Attachment(name="a-2.txt", source="ctx:a-2.txt", path=f"{where}/a-2.txt", relative="", data=b"two"),
+        Attachment(name="a.txt", source="upload:a.txt", path=f"{where}/a.txt", relative="", data=b"one"),
+        Attachment(name="a-2.txt", source="upload:a-2.txt", path=f"{where}/a-2.txt", relative="", data=b"two"),
     )
     assert setting.files() == {f"b1/{ids[2]}": b"", f"{SESSION}/a.txt": b"one", f"{SESSION}/a-2.txt": b"two"}
     for path in setting.folder.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     assert setting.uploads.take(ids[:1], SESSION) == taken[:1]
+
+
+def test_picture_is_shown_to_the_model_and_other_files_are_for_the_tools(setting: Setting) -> None:
+    """R-143: by its bytes, whatever its name says; a damaged one is a file."""
+    picture = pictures.png(3, 2)
+    sent = {"a.png": picture, "shot": picture, "b.png": b"text", "c.png": picture[:12]}
+    taken = setting.uploads.take([setting.keep(name, data) for name, data in sent.items()], SESSION)
+    assert [file.name for file in taken if file.is_image] == ["a.png", "shot"]
 
 
 def test_message_that_failed_can_be_sent_again(setting: Setting) -> None:
