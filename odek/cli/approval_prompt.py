@@ -36,8 +36,8 @@ CONSEQUENCE = (
 )
 
 _SERVER_CONSEQUENCE = (
-    "\nIts program runs in the sandbox for the whole session, with the files and networks of\n"
-    "the commands there. Its tools are shown before the model gets them.\n\n"
+    "\nIts program runs in the sandbox for the whole session, with the files and\n"
+    "networks of the commands there. Its tools are shown before the model gets them.\n\n"
     "Approve? [y = once / t = trust this server / N]"
 )
 _TOOLS_CONSEQUENCE = (

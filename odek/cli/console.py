@@ -142,7 +142,7 @@ class ConsoleRenderer:
         if self._tasks.take_shown(event.call.id) and not self._verbose:
             lines, hidden = (), 0  # a line for each has said it
         if hidden:
-            self._terminal.line(style(f"  │ … {hidden} more lines above", "dim"))
+            self._terminal.line(style(f"  │ … {plural(hidden, 'more line')} above", "dim"))
         for line in lines:
             self._terminal.line(style("  │ ", "dim") + style(line, *_line_style(line)))
         _, began = self._calls.pop(event.call.id, ("", self._started))

@@ -26,7 +26,7 @@ COMMANDS = {
     "demo": ("odek.cli.commands.demo", "see the agent fix a failing test in a real sandbox; needs no key"),
     "config": ("odek.cli.commands.config", "show the settings in force, or their schema"),
     "models": ("odek.cli.commands.models", "list the models that the server has"),
-    "setup": ("odek.cli.commands.setup", "choose a model and write the settings for it; asks before each step"),
+    "setup": ("odek.cli.commands.setup", "choose a model and write its settings; asks before each step"),
     "doctor": ("odek.cli.commands.doctor", "check settings, model, network and sandbox, and say what to fix"),
     "init": ("odek.cli.commands.init", "write a settings file to start from"),
     "sandbox": ("odek.cli.commands.sandbox", "manage the containers and images of the sandbox"),
@@ -133,7 +133,7 @@ def _overview() -> str:
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
     return f"""\
-odek: an agent for the terminal whose shell commands run in a hardened Docker container
+odek: an agent for the terminal whose shell commands run in a hardened container
 
 Usage: odek COMMAND [OPTION…] [ARGUMENT…]
 
@@ -144,7 +144,7 @@ Usage: odek COMMAND [OPTION…] [ARGUMENT…]
 Examples:
   odek demo
   odek run "find out why the tests fail and fix it"
-  odek run --sandbox-image python:3.12-slim --sandbox-network bridge "update the dependencies"
+  odek run --sandbox-image node:22 --sandbox-network bridge "run npm update"
 """
 
 

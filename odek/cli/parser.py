@@ -68,7 +68,11 @@ class CommandParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help, as wide as the terminal."""
-        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        import shutil
+        import textwrap
+
+        self.formatter_class = argparse.RawDescriptionHelpFormatter  # which leaves the examples as they are
+        self.description = textwrap.fill(self.description or "", shutil.get_terminal_size().columns - 2)
         return super().format_help()
 
     def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse calls it

@@ -22,8 +22,9 @@ def warn_refused(agent: Agent, terminal: Terminal) -> None:
     """Warn in one line of what was refused in the turn that ended."""
     if agent.refused:
         classes = ", ".join(f"{visible(name)} {count}" for name, count in agent.refused)
-        count = sum(count for _, count in agent.refused)
-        terminal.warn(f"{plural(count, 'operation')} refused, by class: {classes}")
+        # one operation can be of several classes: their sum is the number of operations where there is one class only
+        what = plural(agent.refused[0][1], "operation") if len(agent.refused) == 1 else "operations"
+        terminal.warn(f"{what} refused, by class: {classes}")
 
 
 def exit_code(agent: Agent, *, fail_on_refused: bool) -> int:

@@ -11,10 +11,10 @@ file is one line in the list and hides no other (B46).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from odek.errors import StateFileError, UsageError
+from odek.errors import StateFileError, StateFileInUse, UsageError
 from odek.model.types import Usage
 from odek.session.codec import Parsed, Redact, encode_file, parse_ends, parse_file
 from odek.session.files import SessionFolder
@@ -234,7 +234,12 @@ class SessionStore:
 
         Removing a lock lets two holders in, but only when no session is left to hold: ids do not return.
         """
-        with self._folder.locked(session_id, wait_s=_LOCK_WAIT_S):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._folder.locked(session_id, wait_s=_LOCK_WAIT_S))
+            except StateFileInUse as error:
+                hint = "wait for it to end, then try again; if it is `odek serve`, close the session in its page"
+                raise StateFileInUse(error.message, hint=hint, holder=error.holder) from error
             try:
                 yield
             finally:

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 PROFILE = CommandProfile(command="mcp", never_on_host=True, surface="a program; the answer is plain text")
 _ENTRY = """\
 An entry for the configuration of a client:
-  {"mcpServers": {"odek": {"command": "odek", "args": ["mcp", "--workdir", "/src/app"]}}}
-docs/MCP.md has it for the usual clients, and says how to see stderr and how to try it by hand."""
+  {"mcpServers": {"odek": {"command": "odek",
+    "args": ["mcp", "--workdir", "/src/app"]}}}
+docs/MCP.md has it for the usual clients, and says how to see stderr and how to
+try it by hand."""
 _LISTS_S = 1.2
 """for answers that need no sandbox, after the last line of the client"""
 _CALLS_S = 0.8
@@ -49,7 +51,7 @@ def parser() -> CommandParser:
         usage="[OPTION…]",
         examples=(
             "odek mcp --workdir /src/app 2>/tmp/odek-mcp.log",
-            "odek mcp --workdir /src/app --sandbox-image python:3.12-slim --sandbox-network bridge",
+            "odek mcp --workdir /src/app --sandbox-image node:22 --sandbox-network bridge",
         ),
     )
     made.epilog = f"{made.epilog}\n\n{_ENTRY}"

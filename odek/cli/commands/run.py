@@ -31,8 +31,8 @@ def parser() -> CommandParser:
             'odek run "find out why the tests fail and fix it"',
             'odek run --session "draft the release notes"',
             'odek run --ctx notes.txt,/etc/hosts "compare these with @config.yml"',
-            'odek run --sandbox-image python:3.12-slim --sandbox-network bridge "update the dependencies"',
-            'odek run --base-url http://127.0.0.1:8080/v1 --model local "explain this project"',
+            'odek run --sandbox-image node:22 --sandbox-network bridge "run npm update"',
+            'odek run --base-url http://127.0.0.1:8080/v1 -m local "explain this project"',
             'git diff | odek run "review this"',
         ),
     )

@@ -24,7 +24,7 @@ def parser() -> CommandParser:
         examples=(
             "odek sandbox build",
             "odek sandbox build --no-cache",
-            f"{SWITCH}=1 odek sandbox build   # RUN steps get the network; later runs need it no more",
+            f"{SWITCH}=1 odek sandbox build   # RUN steps get the network",
         ),
     )
     made.add_argument("--no-cache", action="store_true", help="run every step again")

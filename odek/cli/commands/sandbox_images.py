@@ -83,7 +83,7 @@ def load_parser() -> CommandParser:
     made = CommandParser(
         "sandbox image load",
         "take in an image from a file; every digest in it is computed again, and the image must be the expected one",
-        usage="FILE [--id sha256:… | --image NAME@sha256:…] [--json]",
+        usage="FILE [--id sha256:… | --image NAME@sha256:…]",
         examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
     )
     made.add_argument("file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote")

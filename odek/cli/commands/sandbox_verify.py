@@ -41,7 +41,7 @@ def parser() -> CommandParser:
         usage="[--json] [--limits] [OPTION of run…]",
         examples=(
             "odek sandbox verify",
-            "odek sandbox verify --limits --sandbox-memory 256m --sandbox-cpus 0.5 --sandbox-pids-limit 128",
+            "odek sandbox verify --limits --sandbox-memory 256m --sandbox-cpus 0.5",
         ),
     )
     made.add_argument("--limits", action="store_true", help="reach the limits as well, which takes seconds")

@@ -16,7 +16,7 @@ def parser() -> CommandParser:
     made = CommandParser(
         "serve",
         COMMANDS["serve"][1],
-        usage="[--addr HOST:PORT] [--hosts NAME,…] [--open] [--json] [OPTION…]",
+        usage="[--addr HOST:PORT] [--open] [OPTION…]",
         examples=(
             "odek serve --open",
             "odek serve --addr 127.0.0.1:8080 --sandbox-image python:3.12-slim",

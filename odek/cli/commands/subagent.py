@@ -30,8 +30,8 @@ def parser() -> CommandParser:
         COMMANDS["subagent"][1],
         usage="[OPTION…] <TASK.json",
         examples=(
-            """echo '{"goal": "list what is unsafe in src", "readonly": true, "network": "none"}' | odek subagent""",
-            """echo '{"goal": "update the changelog", "max_risk": "local_write"}' | odek subagent --json""",
+            """echo '{"goal": "list unsafe code", "network": "none"}' | odek subagent""",
+            """echo '{"goal": "fix typos", "max_risk": "local_write"}' | odek subagent --json""",
         ),
     )
     made.add_settings(of="run", without=("ctx", "image"))

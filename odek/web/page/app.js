@@ -1808,7 +1808,7 @@ function showHelp() {
     h(
       "p.explain",
       null,
-      "Questions are answered with their buttons alone: Tab leads there from the message, no bare key says yes.",
+      "Questions are answered with their buttons alone: Shift+Tab leads there from the message, no bare key says yes.",
     ),
     plainButton("Close", () => help.close()),
   );

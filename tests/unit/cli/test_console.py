@@ -165,13 +165,16 @@ def test_fence_in_the_output_hides_nothing_but_itself() -> None:
     )
 
 
-@pytest.mark.parametrize(("verbose", "shown"), [(False, 8), (True, 20)])
-def test_long_output_is_shown_by_its_end(verbose: bool, shown: int) -> None:
-    text = "\n".join(f"line {number}" for number in range(20))
+@pytest.mark.parametrize(
+    ("lines_of_output", "verbose", "heading"), [(20, False, "12 more lines"), (9, False, "1 more line"), (20, True, "")]
+)
+def test_long_output_is_shown_by_its_end(lines_of_output: int, verbose: bool, heading: str) -> None:
+    text = "\n".join(f"line {number}" for number in range(lines_of_output))
     _, stderr = told((ToolFinished(call=CALL, text=text, failed=False),), verbose=verbose)
     lines = stderr.splitlines()
-    hidden = [f"  │ … {20 - shown} more lines above"] if shown < 20 else []
-    assert lines[:-1] == [*hidden, *(f"  │ line {number}" for number in range(20 - shown, 20))]
+    hidden = [f"  │ … {heading} above"] if heading else []
+    first = lines_of_output - 8 if heading else 0
+    assert lines[:-1] == [*hidden, *(f"  │ line {number}" for number in range(first, lines_of_output))]
 
 
 def test_failure_is_told_in_its_sentences() -> None:

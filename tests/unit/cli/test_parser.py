@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 
 import pytest
 
+from odek.cli.main import COMMANDS as PROGRAM
 from odek.cli.parser import CommandParser
 from odek.config.settings import BY_KEY, OPTIONS, flag_options
 from odek.errors import UsageError
@@ -129,6 +131,16 @@ def test_help_names_every_flag(command: str, capsys: pytest.CaptureFixture[str])
         flags_of(command, "--help")
     words = capsys.readouterr().out.replace(",", " ").split()
     assert (ended.value.code, {option.flag for option in flag_options(command)} - set(words)) == (0, set())
+
+
+@pytest.mark.parametrize("command", PROGRAM)
+def test_help_fits_a_terminal_of_80_columns(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-80: of each command and each of its actions, examples and all."""
+    monkeypatch.setenv("COLUMNS", "80")
+    module = importlib.import_module(PROGRAM[command][0])
+    actions = getattr(module, "ACTIONS", {})
+    for made in [action.parser() for action in actions.values()] or [module.parser()]:
+        assert [line for line in made.format_help().splitlines() if len(line) > 80] == []
 
 
 def test_percent_signs_in_help_are_harmless() -> None:
