@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odek.agent.loop import Agent
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
@@ -21,10 +23,14 @@ def add_fail_on_refused(parser: CommandParser) -> None:
 def warn_refused(agent: Agent, terminal: Terminal) -> None:
     """Warn in one line of what was refused in the turn that ended."""
     if agent.refused:
-        classes = ", ".join(f"{visible(name)} {count}" for name, count in agent.refused)
-        # one operation can be of several classes: their sum is the number of operations where there is one class only
-        what = plural(agent.refused[0][1], "operation") if len(agent.refused) == 1 else "operations"
-        terminal.warn(f"{what} refused, by class: {classes}")
+        terminal.warn(describe_refused(agent.refused))
+
+
+def describe_refused(refused: Sequence[tuple[str, int]]) -> str:
+    """Return what was refused, by class. One operation can be of several classes: then there is no sum."""
+    classes = ", ".join(f"{visible(name)} {count}" for name, count in refused)
+    what = plural(refused[0][1], "operation") if len(refused) == 1 else "operations"
+    return f"{what} refused, by class: {classes}"
 
 
 def exit_code(agent: Agent, *, fail_on_refused: bool) -> int:

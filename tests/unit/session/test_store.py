@@ -227,6 +227,7 @@ def test_session_in_use_is_left_alone_by_everybody_else(sessions: Sessions) -> N
             with pytest.raises(StateFileError) as caught:
                 attempt()
             assert caught.value.message == busy
+            assert "`odek serve`" in caught.value.hint
         kept = Unreadable(name=session_id, reason=busy)
         assert sessions.store.cleanup(plan) == Cleaned(deleted=(), kept=(kept,))
         assert len(sessions.store.list().sessions) == 1
