@@ -37,7 +37,7 @@ from odek.delegate.crew import Crew, Ending, Job, Line
 from odek.delegate.outcome import TaskOutcome, judge, render_outcomes
 from odek.delegate.rights import Rights, concurrency, narrow, writes
 from odek.delegate.written import RecordingExecutor
-from odek.errors import StateFileError
+from odek.errors import OdekError, StateFileError
 from odek.events import (
     Event,
     RequestStarted,
@@ -250,8 +250,13 @@ class _Hands:
         executor: Executor = HostExecutor(cwd=runtime.host.cwd, env=runtime.host.env)
         facts: ContainerFacts | None = None
         if task.rights.sandbox is not None:
-            container = start_child(task.rights.sandbox, runtime)
-            require_closed(container, parent.settings, runtime)
+            try:
+                container = start_child(task.rights.sandbox, runtime)
+                require_closed(container, parent.settings, runtime)
+            except OdekError as error:
+                words = "".join(f"; Docker says: {line}" for line in error.detail.splitlines()[-1:])
+                runtime.emit(WarningIssued(f"it got no sandbox: {error.message}{words}", hint=error.hint))
+                raise
             stack.callback(close_container, container, runtime.emit)
             for file in external(parent.attachments):
                 container.attach(file.placed_name, file.data)

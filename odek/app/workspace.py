@@ -34,6 +34,7 @@ from odek.app.isolation import (
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
 from odek.app.tool_names import validate_tool_names
+from odek.errors import OdekError
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
 from odek.host import Host
@@ -383,7 +384,12 @@ def _fall_back_or_raise(error: SandboxError, policy: FallbackPolicy, void: Seque
     )
     if void:
         emit(WarningIssued(f"without the sandbox these do not apply: {', '.join(void)}"))
-    for line in error.detail.splitlines()[-1:]:
+    quote_docker(error, emit, lines=1)
+
+
+def quote_docker(error: OdekError, emit: Sink, *, lines: int = 3) -> None:
+    """Show the last of what Docker has said, where only the message of `error` is shown otherwise."""
+    for line in error.detail.splitlines()[-lines:]:
         emit(Notice(f"Docker says: {line}"))
 
 

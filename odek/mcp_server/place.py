@@ -15,9 +15,9 @@ from odek.app.isolation import CommandProfile, decide_sandbox
 from odek.app.prepared_sandboxes import PreparedSandboxes
 from odek.app.runtime import Runtime
 from odek.app.sandbox import plan_sandbox, prepare_sandbox
-from odek.app.workspace import Workspace, open_workspace
+from odek.app.workspace import Workspace, open_workspace, quote_docker
 from odek.cancel import CancelToken
-from odek.errors import UsageError
+from odek.errors import OdekError, UsageError
 from odek.mcp_server.background import Background
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.errors import SandboxLost
@@ -142,8 +142,10 @@ class Place:
                 preparing = self._prepare()
             start = preparing.wait().start if preparing is not None else None
             workspace = open_workspace(self.profile, self.config, self.runtime, start=start)
-        except BaseException:
+        except BaseException as error:
             self._failed_s = self._clock()
+            if isinstance(error, OdekError):  # the client gets the message and the hint
+                quote_docker(error, self.runtime.emit)
             raise
         if workspace.facts is not None and workspace.facts != self._facts:
             self._facts = workspace.facts

@@ -20,6 +20,7 @@ from odek.app.conversation import Conversation, prepare_conversation
 from odek.app.isolation import CommandProfile
 from odek.app.runtime import Runtime
 from odek.app.stored_sessions import ResumedSession, resume_session
+from odek.app.workspace import quote_docker
 from odek.cancel import CancelToken, use_token
 from odek.errors import Cancelled, OdekError, StateFileInUse
 from odek.events import (
@@ -249,6 +250,8 @@ class LiveSession:
         except OdekError as error:
             self._not_started = error
             self._emit(SandboxState("closed", error.message))
+            quote_docker(error, self._emit)
+            self._serving.log(f"{self.short}: no sandbox: {error.message}")
             raise
 
     def _emit(self, event: Event) -> None:

@@ -394,7 +394,9 @@ def test_daemon_that_goes_away_fails_the_task_and_never_runs_on_the_host(
     shim.mkdir()
     broken = tmp_path / "broken"
     client = docker_engine.client
-    (shim / "docker").write_text(f'#!/bin/sh\n[ "$1" = run ] && [ -e {broken} ] && exit 125\nexec {client} "$@"\n')
+    (shim / "docker").write_text(
+        f'#!/bin/sh\n[ "$1" = run ] && [ -e {broken} ] && echo gone >&2 && exit 125\nexec {client} "$@"\n'
+    )
     (shim / "docker").chmod(0o755)
 
     def breaks(_: ServedRequest) -> Any:
@@ -407,6 +409,9 @@ def test_daemon_that_goes_away_fails_the_task_and_never_runs_on_the_host(
         server.assert_all_used()
     assert (outcome.code, mark.exists()) == (0, False), outcome.stderr
     assert "task 1 of 1: failed" in results_of(server)[0]
+    said = 'warning: task 1: it got no sandbox: Docker did not start the sandbox from image "'
+    assert said in outcome.stderr
+    assert '"; Docker says: gone\n' in outcome.stderr
 
 
 def test_required_probes_hold_for_the_containers_of_sub_agents(sandboxed: Odek) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from fakes.docker import FakeDocker
 from fakes.layering import make_host, make_layers
+from fakes.notices import Notes
 from fakes.runtimes import fake_runtime, script_start, spec_of
 
 from odek.app.config import config_of
@@ -23,6 +25,7 @@ from odek.mcp_server.server import ToolCall
 from odek.mcp_server.service import HOST_INSTRUCTIONS, INSTRUCTIONS
 from odek.mcp_server.tools import Tools, result_of
 from odek.sandbox.docker import ClientMissing, Docker
+from odek.sandbox.errors import SandboxError
 from odek.tools.registry import ToolResult, failure
 
 PROFILE = CommandProfile(command="mcp", never_on_host=True)
@@ -222,3 +225,16 @@ def test_the_cause_comes_first(outcome: ToolResult, text: str, failed: bool | No
     result = result_of(outcome)
     assert result["content"] == [{"type": "text", "text": text}]
     assert result.get("isError") is failed
+
+
+def test_what_docker_said_of_a_start_that_failed_is_on_stderr(tmp_path: Path) -> None:
+    """R-171, R-172: the client gets the message and the hint, which refers to Docker's words; once for each try."""
+    place = make_place(tmp_path, FakeDocker())
+    docker = FakeDocker().on("run", code=125, stderr="no space left on device")
+    notes = Notes()
+    host = replace(place.runtime.host, uid=os.getuid())
+    place.runtime = replace(place.runtime, host=host, docker=script_start(docker, spec_of(host)), emit=notes)
+    for _ in range(2):
+        with pytest.raises(SandboxError, match="did not start the sandbox"):
+            place.workspace()
+    assert [note for note in notes.notes if "Docker says" in note] == ["Docker says: no space left on device"]
