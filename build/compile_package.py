@@ -1,19 +1,23 @@
 """What each interpreter that odek is compiled for runs: the package as members of the archive.
 
 Reads lines "NAME PATH" (name in the archive, file) from the standard input; argv is where to write, and the
-file of texts to share, if there is one. Writes four parts, each after its length in 8 bytes, little-endian:
+file of texts to share, if there is one. Writes five parts, each after its length in 8 bytes, little-endian:
 
-    texts       marshalled: a tuple of the texts in the code, those that stand there most often first
+    texts       marshalled: (texts in the code of `base`, further texts in that of `run` and `later`), in each those
+                that stand there most often first
     start       marshalled: (code of odekload, {module: (is it a package, code, {})}), all that `odek version` imports
-    run         marshalled: (texts, {data file: content}, further texts, {module: (is it a package, code, methods)}),
-                the data files that `odek run` reads
+    base        marshalled: (its texts, (), {}, texts that this interpreter alone has, {module: (is it a package, code,
+                methods)})
+    run         the same with other modules, after the further texts and {data file: content}, those that `odek run`
+                reads
     later       the same with other modules
 
-With a file of texts, `run` and `later` begin with the same bytes whichever interpreter wrote them, for texts and data
-stand first there and what comes after refers to them: zipapp.py keeps that beginning once for all. `run` holds what
-`odek run` imports before its first request without a sandbox, `later` what it imports with one, or after that: to make
-objects of compiled code takes time, and a sandboxed run has it while it waits for Docker. What else odek has, and a
-start with ODEK_DEBUG, is compiled from the sources.
+With a file of texts, these three begin with the same bytes whichever interpreter wrote them, and `run` and `later` go
+on with the same bytes, for texts and data stand first there and what comes after refers to them: zipapp.py keeps these
+beginnings once for all. `base` holds what every command imports that reads settings, and what else `odek mcp` does
+before it answers; `run` what `odek run` imports before its first request without a sandbox, `later` what it imports
+with one, or after that: to make objects of compiled code takes time, and a sandboxed run has it while it waits for
+Docker. What else odek has, and a start with ODEK_DEBUG, is compiled from the sources.
 
 The methods are those that dataclasses would write as text and compile at every start, half of the time
 that importing odek takes: {siphash of the text: code}. To get at them, the package is imported here.
@@ -42,13 +46,20 @@ from typing import Any, TypeVar
 
 Node = TypeVar("Node", ast.Module, ast.ClassDef, ast.FunctionDef)
 Modules = dict[str, tuple[bool, CodeType, dict[bytes, CodeType]]]
+Known = tuple[tuple[str, ...], tuple[str, ...]]
+"""texts in the code of `base`, further ones in that of `run` and `later`"""
 
 START = ("odek.cli.main",)
 """all that `odek version` imports"""
-RUN = (
+BASE = (
     "odek.cli.terminal",
     "odek.host",
     "odek.cli.signals",
+    "odek.cli.parser",
+    "odek.cli.commands.mcp",  # some clients wait for a second and a half only
+)
+"""what every command imports that reads settings, and what else `odek mcp` does before it answers `initialize`"""
+RUN = (
     "odek.cli.commands.run",
     "odek.agent.loop",
     "odek.app.tools",
@@ -56,7 +67,7 @@ RUN = (
     "odek.model.openai",
     "odek.model.profiles",
 )
-"""what `odek run` imports before its first request, in this order"""
+"""what else `odek run` imports before its first request, in this order"""
 LATER = (
     "odek.app.docker_client",
     "odek.app.environment",
@@ -65,7 +76,6 @@ LATER = (
     "odek.danger.host.rule",
     "odek.app.danger",
     "odek.cli.commands.continue_",
-    "odek.cli.commands.mcp",  # some clients wait for a second and a half only
 )
 """what else `odek run` and `continue` import; a person at a `repl` does not feel 20 ms"""
 NOT_DATA_OF_RUN = ("odek/web/", "odek/sandbox/probes.sh")
@@ -140,9 +150,9 @@ class Methods:
 class Texts:
     """One object for all equal texts: marshal writes an object once, and refers to it from then on."""
 
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self.table = {text: sys.intern(text) for text in known}
-        self.known = tuple(self.table.values())
+    def __init__(self, known: Known) -> None:
+        self.known: Known = tuple(tuple(map(sys.intern, texts)) for texts in known)  # type: ignore[assignment]
+        self.table = {text: text for texts in self.known for text in texts}
 
     def further(self, codes: Iterator[CodeType]) -> tuple[str, ...]:
         """Return the texts that are not among the known ones, the most frequent first, and know them."""
@@ -220,8 +230,8 @@ def import_all(names: list[str]) -> list[str]:
     return [name for name in sys.modules if name not in before and name.split(".")[0] == "odek"]
 
 
-def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Return texts, start, run and later. Imports what is packed."""
+def pack(files: dict[str, tuple[str, bytes]], known: Known) -> tuple[bytes, ...]:
+    """Return texts, start, base, run and later. Imports what is packed."""
     methods = Methods()
     dataclasses.exec = methods.exec  # type: ignore[attr-defined]
     named = {module_name(name): content for name, (_, content) in files.items() if name.endswith(".py")}
@@ -244,19 +254,19 @@ def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[b
         for name, (_, content) in files.items()
         if not name.endswith(".py") and not name.startswith(NOT_DATA_OF_RUN)
     }
-    all_further: tuple[str, ...] = ()
+    found: list[tuple[str, ...]] = []
     parts = []
-    for names in (RUN, LATER):
+    for names, beginning in ((BASE, ((), {})), (RUN, (texts.known[1], data)), (LATER, (texts.known[1], data))):
         modules = compiled(import_all([name for name in names if name in sources]))
-        further = texts.further(code for _, code, found in modules.values() for code in (code, *found.values()))
+        found.append(texts.further(code for _, code, made in modules.values() for code in (code, *made.values())))
         unified = {
-            name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in found.items()})
-            for name, (is_package, code, found) in modules.items()
+            name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in made.items()})
+            for name, (is_package, code, made) in modules.items()
         }
-        parts.append((texts.known, data, all_further + further, unified))
-        all_further += further
+        parts.append((texts.known[0], *beginning, sum(found, ()), unified))
+    of_base, *others = found
     return (
-        marshal.dumps(texts.known + all_further, 2),
+        marshal.dumps((texts.known[0] + of_base, sum(others, texts.known[1])), 2),
         marshal.dumps((compile_module(sources["odekload"][1]), start)),
         *map(marshal.dumps, parts),
     )
@@ -265,7 +275,7 @@ def pack(files: dict[str, tuple[str, bytes]], known: tuple[str, ...]) -> tuple[b
 if __name__ == "__main__":
     found = read_files(sys.stdin.read())
     sys.path.insert(0, found["odek/__init__.py"][0][: -len("/odek/__init__.py")])
-    shared: tuple[str, ...] = ()
+    shared: Known = ((), ())
     if sys.argv[2:]:
         with open(sys.argv[2], "rb") as given:
             shared = marshal.load(given)  # noqa: S302 – of this very program

@@ -4,9 +4,11 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
 
     __main__.py, odek….py           what runs first: the files of boot/
     compiled/<magic number>         for one minor version of Python: compiled code of what every start needs
-    compiled/<magic number>.run     … of what `odek run` needs until its first request, without its beginning,
-    compiled/<magic number>.later   … of what it needs for a sandbox and for its commands, without the same beginning,
-    compiled/texts                  which is the same for all: texts in the code, and data files (compile_package.py)
+    compiled/<magic number>.base    … of what every command needs that reads settings, and `odek mcp` until it answers,
+    compiled/<magic number>.run     … of what else `odek run` needs until its first request,
+    compiled/<magic number>.later   … and for a sandbox and its commands, these three without their beginnings,
+    compiled/texts.base             which are the same for all: texts in the code of `base`,
+    compiled/texts                  and, after these, further texts and data files for the others (compile_package.py)
     source.tar.gz                   data files, and sources without comments and docstrings, line for line: for what
                                     is not compiled, for a start with ODEK_DEBUG, for a Python that is not listed
 
@@ -58,7 +60,8 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 GZIP = 31  # a form of zlib: without time and name
-LZMA = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 1 << 21, "pb": 0}]  # odekload.py knows the size
+LZMA = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "pb": 0}]
+"""odekload.py knows the size"""
 LONGEST_NAME = 100  # of a file in the simplest form of a tar archive
 
 
@@ -78,15 +81,17 @@ class Compiled:
     """the texts in it, marshalled: what another interpreter is given to share"""
     start: bytes
     """what `odek version` needs, marshalled"""
-    run: bytes
-    """what `odek run` needs until its first request, marshalled; nothing when it is to come from the sources"""
+    base: bytes
+    """what every command needs that reads settings, marshalled; nothing when it is to come from the sources"""
+    run: bytes = b""
+    """what else `odek run` needs until its first request"""
     later: bytes = b""
     """what else it needs"""
 
     @property
     def parts(self) -> tuple[tuple[str, bytes], ...]:
         """by name, what shares its beginning"""
-        return ("run", self.run), ("later", self.later)
+        return ("base", self.base), ("run", self.run), ("later", self.later)
 
 
 def find_package(folder: Path) -> dict[str, Path]:
@@ -128,8 +133,8 @@ def compile_package(python: str, files: Mapping[str, Path], texts: bytes = b"") 
         magic, version, implementation = done.stdout.decode().split()
         if implementation != "cpython" or version not in VERSIONS:
             raise BuildError(f"{python} is {implementation} {version}; supported: {', '.join(VERSIONS)}")
-        own, start, run, later = split_parts(target.read_bytes())
-        return Compiled(magic=magic, version=version, texts=own, start=start, run=run, later=later)
+        own, start, base, run, later = split_parts(target.read_bytes())
+        return Compiled(magic=magic, version=version, texts=own, start=start, base=base, run=run, later=later)
 
 
 def split_parts(written: bytes) -> Iterator[bytes]:
@@ -186,9 +191,16 @@ def compiled_members(compiled: Sequence[Compiled]) -> dict[str, bytes]:
     """Return the members that hold compiled code; what all the parts for `odek run` begin with stands in one."""
     members = {f"compiled/{one.magic}": deflate(one.start) for one in compiled}
     parts = {f"{one.magic}.{name}": part for one in compiled for name, part in one.parts if part}
-    same = os.path.commonprefix(list(parts.values()))  # noqa: RUF071 – bytes, not paths
-    members.update({f"compiled/{name}": squeeze(name, part[len(same) :]) for name, part in parts.items()})
-    return {**members, "compiled/texts": deflate(same)} if same else members
+    others = [part for name, part in parts.items() if not name.endswith(".base")]
+    of_all = os.path.commonprefix(list(parts.values()))  # noqa: RUF071 – bytes, not paths
+    of_others = os.path.commonprefix(others)  # noqa: RUF071
+    for name, part in parts.items():
+        same = of_all if name.endswith(".base") else of_others
+        members[f"compiled/{name}"] = squeeze(name, part[len(same) :])
+    if parts:
+        members["compiled/texts.base"] = deflate(of_all)
+        members["compiled/texts"] = deflate(of_others[len(of_all) :])
+    return members
 
 
 def zip_archive(members: Mapping[str, bytes], *, prefix: bytes) -> bytes:
@@ -282,7 +294,7 @@ def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes,
     package = find_package(source)
     boot = {path.name: path for path in (HERE / "boot").glob("*.py")}
     compiled = compile_all(pythons, {**package, "odekload.py": boot["odekload.py"]}, strict=strict)
-    members = {name: path.read_bytes() for name, path in boot.items()}
+    members = {name: strip_prose(path.read_text("utf-8")).encode() for name, path in boot.items()}
     members["source.tar.gz"] = deflate(tar_archive(package), GZIP)
     members.update(compiled_members(compiled))
     return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled

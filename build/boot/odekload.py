@@ -81,8 +81,9 @@ class Loader:
         self.data: dict[str, bytes] = {}
         """name in the archive → content, as far as it has been read"""
         self.texts = b""
-        self.later = b""
-        """what was compiled of modules that few starts need at once, until one of them is wanted"""
+        """what was compiled begins with these"""
+        self.parts: list[tuple[str, bytes]] = []
+        """name and content of what was compiled and was not wanted yet, in the order in which starts want it"""
         self.packed = b""
         """the sources, once they have been read"""
         self.sources: dict[str, bytes] = {}
@@ -120,8 +121,8 @@ class Loader:
 
     def get_data(self, path: str) -> bytes:
         """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""
-        self.read()
         name = path[len(self.file) + 1 :]
+        self.has(name)
         content = self.data.get(name) or self.read_sources().get(name)
         if content is None or not path.startswith(self.file + "/"):
             raise OSError(2, "no such data file in odek", path)
@@ -156,40 +157,44 @@ class Loader:
             packed = self.archive.get_data(self.file + "/source.tar.gz")
             compiled = self.file + "/compiled/"
             try:
-                run = self.archive.get_data(compiled + self.magic + ".run")
+                base = self.archive.get_data(compiled + self.magic + ".base")
             except OSError:  # for this Python no more was compiled than what every start needs
                 pass
             else:
-                self.texts = self.archive.get_data(compiled + "texts")
-                self.later = self.archive.get_data(compiled + self.magic + ".later")
-                self.data = self.add(zlib.decompress(run, -15))
+                names = ("texts", self.magic + ".run", self.magic + ".later")
+                self.parts = [
+                    ("texts.base", self.archive.get_data(compiled + "texts.base")),
+                    (self.magic + ".base", base),
+                    *((name, self.archive.get_data(compiled + name)) for name in names),
+                ]
             self.packed = packed
 
-    def add(self, part: bytes) -> dict[str, bytes]:
-        """Know the modules of a part, and return the data files. The texts that the code refers to, and these, come
-        first."""
-        _, data, _, modules = marshal.loads(zlib.decompress(self.texts, -15) + part)
+    def add(self, name: str, content: bytes) -> None:
+        """Know the modules and data files of a part. The texts that the code refers to come before it."""
+        if name.endswith(".later"):
+            try:
+                from _lzma import LZMADecompressor
+            except ImportError:  # a Python that was built without it compiles these from the sources
+                return
+            filters = [{"id": 0x21, "dict_size": 1 << 21}]
+            part = LZMADecompressor(format=3, filters=filters).decompress(content)
+        else:
+            part = zlib.decompress(content, -15)
+        if name.startswith("texts"):
+            self.texts += part
+            return
+        _, _, data, _, modules = marshal.loads(self.texts + part)
         self.modules = {**self.modules, **modules}
-        return data  # type: ignore[no-any-return]
+        self.data = {**self.data, **data}
 
     def has(self, name: str) -> bool:
-        """Return whether a module was compiled, and have it read."""
+        """Return whether a module was compiled; that, or a data file that stands with these, is known from now on."""
         if name not in self.modules:
             self.read()
-        if name not in self.modules:
             with self.lock:
-                if self.later:
-                    self.add_later()
-                    self.later = b""
+                while self.parts and name not in self.modules and name not in self.data:
+                    self.add(*self.parts.pop(0))
         return name in self.modules
-
-    def add_later(self) -> None:
-        try:
-            from _lzma import LZMADecompressor
-        except ImportError:  # a Python that was built without it compiles these from the sources
-            return
-        filters = [{"id": 0x21, "dict_size": 1 << 21}]
-        self.add(LZMADecompressor(format=3, filters=filters).decompress(self.later))
 
     def read_sources(self) -> dict[str, bytes]:
         self.read()

@@ -52,6 +52,13 @@ def main(argv):
         import odek.later
         print(odek.later.WORD)
         return 0
+    if argv == ["parts"]:
+        kept = [[name.partition(".")[2] for name, _ in sys.meta_path[0].parts]]
+        for name in ("odek.agent.loop", "odek.app.sandbox"):
+            __import__(name)
+            kept.append([name.partition(".")[2] for name, _ in sys.meta_path[0].parts])
+        print(json.dumps(kept))
+        return 0
     if argv == ["records"]:
         texts = []
         sys.addaudithook(lambda event, values: texts.append(values[0]) if event == "compile" else None)
@@ -95,6 +102,10 @@ def main(argv):
 """,
     # one of the modules that `odek run` imports: with all that it imports, it is compiled
     "odek/host.py": "import odek.facts, odek.records, odek.trimmed",
+    "odek/agent/__init__.py": "",
+    "odek/agent/loop.py": "def turn():\n    return 'of a run alone'\n",
+    "odek/app/__init__.py": "",
+    "odek/app/sandbox.py": "",
     "odek/facts.py": """
 import os, pkgutil, sys
 import subprocess, argparse, urllib.request
@@ -277,9 +288,11 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
             "odekload.py",
             "source.tar.gz",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
+            f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.base",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.later",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.run",
             "compiled/texts",
+            "compiled/texts.base",
         ]
     )
     assert {(member.date_time, member.external_attr >> 16, member.create_system) for member in members} == {
@@ -341,7 +354,7 @@ CONVERSATIONS = {
 def compiled_ahead(builder: ModuleType) -> set[str]:
     package = builder.find_package(ROOT)
     compiled = builder.compile_package(PYTHON, {**package, "odekload.py": ROOT / "build" / "boot" / "odekload.py"})
-    start, *parts = marshal.loads(compiled.start)[1], *(marshal.loads(part)[3] for _, part in compiled.parts)
+    start, *parts = marshal.loads(compiled.start)[1], *(marshal.loads(part)[4] for _, part in compiled.parts)
     assert sum(map(len, (start, *parts))) == len({name for part in (start, *parts) for name in part})
     return {name for part in (start, *parts) for name in part}
 
@@ -488,7 +501,7 @@ def test_for_a_python_that_only_starts_are_compiled_for_the_sources_do_the_rest(
     builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
 ) -> None:
     _, (compiled,) = builder.build(source, [PYTHON], strict=True)
-    members = builder.compiled_members([replace(compiled, run=b"", later=b"")])
+    members = builder.compiled_members([replace(compiled, base=b"", run=b"", later=b"")])
     assert list(members) == [f"compiled/{importlib.util.MAGIC_NUMBER.hex()}"]
     sources = builder.deflate(builder.tar_archive(builder.find_package(source)), builder.GZIP)
     boot = {path.name: path.read_bytes() for path in (ROOT / "build" / "boot").glob("*.py")}
@@ -506,10 +519,18 @@ def test_texts_in_the_code_are_kept_once_for_all_pythons(builder: ModuleType, so
     files = {**builder.find_package(source), "odekload.py": ROOT / "build" / "boot" / "odekload.py"}
     alone = builder.compile_package(PYTHON, files)
     one, other = (replace(builder.compile_package(PYTHON, files, alone.texts), later=b"") for _ in range(2))
-    members = builder.compiled_members([one, replace(other, magic="x", run=one.run + b"more")])
-    texts = zlib.decompress(members["compiled/texts"], -15)
-    assert b"north" in texts
-    assert zlib.decompress(members["compiled/x.run"], -15) == b"more"
+    changed = replace(other, magic="x", base=one.base + b"less", run=one.run + b"more")
+    found = {name: zlib.decompress(member, -15) for name, member in builder.compiled_members([one, changed]).items()}
+    assert [b"north" in found[f"compiled/{name}"] for name in ("texts.base", "texts")] == [True, False]
+    assert [b"of a run alone" in found[f"compiled/{name}"] for name in ("texts.base", "texts")] == [False, True]
+    assert found["compiled/x.run"] == b"more"
+    assert (found["compiled/x.base"][-4:], b"north" in found["compiled/x.base"]) == (b"less", False)
+
+
+def test_a_start_unpacks_no_more_than_it_wants(built: Path, bin_folder: Path, tmp_path: Path) -> None:
+    """R-171: a command that reads settings, and `odek mcp` until it answers, need not make the code of a run."""
+    done = start(built, "parts", path=bin_folder, cwd=tmp_path)
+    assert json.loads(done.stdout) == [["", "run", "later"], ["later"], []]
 
 
 def test_data_classes_are_compiled_at_build_time_and_behave_the_same(
