@@ -9,12 +9,10 @@ mark for something left out is a secret as well. What is not found: a part that 
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from urllib.parse import quote
 
 from odek.patterns import pattern
 from odek.secret_names import is_secret_name, names_a_place
@@ -202,6 +200,8 @@ def secrets_in(env: Mapping[str, str]) -> dict[str, str]:
 
 def _forms(secret: str) -> Iterator[str]:
     """Yield what `secret` looks like in the output of a program."""
+    from urllib.parse import quote  # here, for commands that redact nothing
+
     secret = secret.strip()
     if len(secret) < MIN_LENGTH:
         return
@@ -228,6 +228,8 @@ def _base64_forms(data: bytes) -> Iterator[str]:
     There are three, by where in the text it begins; the characters at both ends, which its
     neighbours have a share in, are left off.
     """
+    import base64  # as above
+
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + data).decode().rstrip("=")
         whole = (before + len(data)) * 8 // 6

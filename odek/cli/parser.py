@@ -15,6 +15,8 @@ from odek.config.settings import flag_options
 from odek.errors import UsageError
 from odek.text import truncate, visible
 
+argparse._ = str  # type: ignore[attr-defined]
+"""English, as all of odek's words are; to look for a translation takes a millisecond"""
 _HEADINGS = {
     "model": "model",
     "limits": "limits of a task",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
 
 Provider = Literal["openai", "anthropic"]
 
@@ -55,8 +54,7 @@ def choose_provider(provider: str, base_url: str) -> Provider:
     """Return `provider` when it is named, else what `base_url` looks like."""
     if provider in KNOWN:
         return KNOWN[provider].api
-    host = _host(base_url)
-    path = urlsplit(base_url).path.rstrip("/") if host else ""
+    host, path = _split(base_url)
     speaks = host == _ANTHROPIC_HOST or path.endswith(_ANTHROPIC_PATHS)
     return "anthropic" if speaks else "openai"
 
@@ -72,7 +70,7 @@ def foreign_key_variables(provider: Provider, base_url: str) -> tuple[str, ...]:
     The servers of a known provider get its own. Any other server of the OpenAI kind that the operator names gets
     DeepSeek's or OpenAI's, any other of Anthropic's kind Anthropic's.
     """
-    host = _host(base_url)
+    host, _ = _split(base_url)
     owned = [known.variable for known in KNOWN.values() if _is_of(host, known.domain) and known.api == provider]
     allowed = owned or (["ANTHROPIC_API_KEY"] if provider == "anthropic" else _ANYWHERE)
     return tuple(known.variable for known in KNOWN.values() if known.variable and known.variable not in allowed)
@@ -92,8 +90,13 @@ def _is_of(host: str, domain: str) -> bool:
     return bool(domain) and (host == domain or host.endswith(f".{domain}"))
 
 
-def _host(base_url: str) -> str:
+def _split(base_url: str) -> tuple[str, str]:
+    """Return host and path, both "" where there is no host."""
+    from urllib.parse import urlsplit  # not for a start that finds no key of another program
+
     try:
-        return (urlsplit(base_url).hostname or "").lower()
+        parts = urlsplit(base_url)
+        host = (parts.hostname or "").lower()
     except ValueError:  # refused, with words, where the address is used
-        return ""
+        return "", ""
+    return host, parts.path.rstrip("/") if host else ""

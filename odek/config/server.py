@@ -20,10 +20,12 @@ from odek.config.layers import Environment, Layer, Value, parse_fallbacks
 from odek.config.options import GLOBAL_FILE, Source
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, address_of, choose_provider, foreign_key_variables
 from odek.config.provider_entries import ProviderEntry
-from odek.config.settings import BY_KEY
+from odek.config.settings import BY_KEY, OPTIONS
 from odek.config.values import expand
 from odek.errors import ConfigError
 from odek.text import truncate, visible
+
+_OF_OTHERS = frozenset(name for option in OPTIONS for name in option.fallback_env)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ def settle_server(layers: Sequence[Layer], environment: Environment) -> tuple[La
     belongs to is spoken. Raises ConfigError as `choose_server` does.
     """
     layers = _without_foreign_key(choose_server(layers, environment.env))
+    if _OF_OTHERS.isdisjoint(environment.env):  # nothing depends on the API
+        return (parse_fallbacks(environment.env, environment.secrets, ()), *layers)
     entry, base_url = entries_of(layers).get(_named(layers)), _address(layers)
     provider = entry.api if entry else choose_provider(_named(layers), base_url)
     foreign = foreign_key_variables(provider, base_url)

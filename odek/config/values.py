@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar, cast
-from urllib.parse import urlsplit
 
 from odek.errors import ConfigError
 from odek.patterns import pattern
@@ -306,6 +305,8 @@ def check_characters(text: str, origin: str) -> None:
 
 def shown_url(url: str) -> str:
     """Return `url` without what may be a secret in it: user, password, query, fragment."""
+    from urllib.parse import urlsplit  # few commands show one
+
     try:
         parts = urlsplit(url)
     except ValueError:  # such as a broken IPv6 address, in which nothing can be separated

@@ -19,13 +19,15 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from typing import TYPE_CHECKING, Any
 
 from odek import safefile
 from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 DEFAULT_CONTEXT = "default"
 CONFIG_FILE = "config.json"
@@ -113,6 +115,8 @@ def check_address(text: str, *, origin: str) -> None:
 
 
 def _host_problem(scheme: str, rest: str) -> str:
+    from urllib.parse import urlsplit  # only where an address was set
+
     try:
         parts = urlsplit(f"{scheme}://{rest}")
         host, port = parts.hostname or "", parts.port

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from odek import safefile
 from odek.safefile import is_inside
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.mounts import KERNEL_KINDS, MountPoint, kind_at
 from odek.sandbox_grammar import parse_volume
 from odek.text import visible
 
 if TYPE_CHECKING:
+    from odek.sandbox.mounts import MountPoint
     from odek.sandbox.spec import Mount
 
 # Folders whose content is the machine, not a project: programs that everybody runs, sockets, state.
@@ -229,6 +229,8 @@ def require_own_files(
     An approval of "./rootfs" does not show that all of the machine is mounted there; the operator may say so.
     `here` are the mounts of this process, `below` those in `workdir`. Raises SandboxConfigError.
     """
+    from odek.sandbox.mounts import KERNEL_KINDS, kind_at  # for volumes alone
+
     for volume in volumes:
         kind = kind_at(volume.source, here)
         crosses = any(is_inside(volume.source, os.path.join(workdir, path)) for path in below)

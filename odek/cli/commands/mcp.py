@@ -15,7 +15,6 @@ from odek.app.config import load
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.shareable import require_shareable
 from odek.cli.main import COMMANDS
-from odek.cli.parser import CommandParser
 from odek.cli.streams import BROKEN_PIPE_CODE
 from odek.cli.terminal import Terminal
 from odek.errors import EXIT_OK, Interrupted, OdekError, UsageError
@@ -27,6 +26,7 @@ from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.app.config import Config
+    from odek.cli.parser import CommandParser
     from odek.mcp_server.tools import Tools
 
 PROFILE = CommandProfile(command="mcp", never_on_host=True, surface="a program; the answer is plain text")
@@ -45,6 +45,8 @@ _WRITTEN_S = 0.4
 
 def parser() -> CommandParser:
     """Return the parser of `odek mcp`."""
+    from odek.cli.parser import CommandParser
+
     made = CommandParser(
         "mcp",
         COMMANDS["mcp"][1],
@@ -67,17 +69,16 @@ def parser() -> CommandParser:
 
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Serve one client until its input ends."""
-    reader = parser()
-    parsed = reader.read_flags(arguments)
+    workdir, agent, flags = _read(arguments)
     output = _keep_stdout()
-    if parsed.workdir is not None:
-        host = _enter(parsed.workdir)
-    config = load(host, reader.flags(parsed), terminal)
+    if workdir is not None:
+        host = _enter(workdir)
+    config = load(host, flags, terminal)
     settings = config.settings
     decision = decide_sandbox(PROFILE, settings)
     require_permitted(decision, settings)
     if decision.sandboxed:
-        _require_workspace(host, named=parsed.workdir is not None)
+        _require_workspace(host, named=workdir is not None)
     else:
         terminal.warn(f"commands of the client run ON THIS HOST, without a sandbox ({visible(decision.origin)})")
     if settings.tools_enabled or settings.tools_disabled:
@@ -87,7 +88,16 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             terminal.warn(warning)
     if host.stdin_is_terminal:
         terminal.note("waits for the lines of an MCP client (docs/MCP.md); Ctrl-D ends it")
-    return _serve(config, host, terminal, output, sandboxed=decision.sandboxed, agent=parsed.agent)
+    return _serve(config, host, terminal, output, sandboxed=decision.sandboxed, agent=agent)
+
+
+def _read(arguments: list[str]) -> tuple[str | None, bool, dict[str, object]]:
+    """Return the folder to enter, whether tasks are taken, and what the line says of the settings, by key."""
+    if not arguments:  # to make the parser takes longer than to read the settings
+        return None, False, {}
+    reader = parser()
+    parsed = reader.read_flags(arguments)
+    return parsed.workdir, parsed.agent, reader.flags(parsed)
 
 
 def _keep_stdout() -> int:
