@@ -66,9 +66,9 @@ class Piped(Running):
 
         A line that was not written whole is the last one: stdin is closed then.
         """
-        if not self._hold_stdin or self._stdin_refused:
-            raise BrokenPipeError("the child takes no more input")
         assert self._child.stdin is not None
+        if not self._hold_stdin or self._stdin_refused or self._child.stdin.closed:
+            raise BrokenPipeError("the child takes no more input")
         self._pending = memoryview(line + b"\n")
         self._selector.register(self._child.stdin, selectors.EVENT_WRITE, "stdin")
         try:
@@ -144,7 +144,7 @@ class Piped(Running):
         time.sleep(timeout_s)  # there is nothing to read; `wait` would take the zombie away
 
     def _reads_stdout(self) -> bool:
-        return any(key.data == "stdout" for key in self._selector.get_map().values())
+        return any(key.data == "stdout" for key in self._watched())
 
     def _has_line(self) -> bool:
         found = self._received.find(b"\n", self._scanned) >= 0

@@ -144,7 +144,7 @@ class Running:
         A cancel of this thread's token is raised (cancel.py).
         """
         current_token().raise_if_cancelled()
-        if not self._selector.get_map():
+        if not self._watched():
             self._await_exit(min(max(timeout_s, 0), _SLICE_S))
             return
         for key, _ in self._selector.select(min(max(timeout_s, 0), _SLICE_S)):
@@ -177,7 +177,7 @@ class Running:
         stdin = self._child.stdin
         if stdin is None or stdin.closed:
             return
-        if any(key.fileobj is stdin for key in self._selector.get_map().values()):
+        if any(key.fileobj is stdin for key in self._watched()):
             self._selector.unregister(stdin)
         self._close_stdin()
 
@@ -250,7 +250,11 @@ class Running:
             self._close_stdin()
 
     def _readers(self) -> bool:
-        return any(key.data != "stdin" for key in self._selector.get_map().values())
+        return any(key.data != "stdin" for key in self._watched())
+
+    def _watched(self) -> list[selectors.SelectorKey]:
+        """Return the pipes from or to which something may still go; none of a child that was closed."""
+        return list((self._selector.get_map() or {}).values())  # None after its close
 
     def _await_exit(self, timeout_s: float) -> None:
         try:

@@ -184,6 +184,18 @@ def test_what_a_child_started_ends_with_it(sh: Callable[..., Piped], *, goes_fir
         assert time.monotonic() < deadline
 
 
+def test_child_that_was_closed_has_finished(sh: Callable[..., Piped]) -> None:
+    """R-109: whoever asks after its close gets the answers of a child that has ended."""
+    child = sh("sleep 1000 & exit 3")
+    child.close()
+    child.pump(0)
+    assert (child.finished, child.exited, child.receive_line(timeout_s=LONG_S)) == (True, True, None)
+    with pytest.raises(BrokenPipeError):
+        child.send_line(b"more", timeout_s=LONG_S)
+    child.release()
+    assert child.end() in (3, -signal.SIGKILL)
+
+
 def test_program_that_is_missing_is_said() -> None:
     with pytest.raises(ExecutableMissing):
         Piped(("/nonexistent/server",), env=ENV)
