@@ -137,7 +137,14 @@ class Connection:
 
     def list_tools(self, *, deadline: float) -> Listing:
         """Return all tools, page by page. Raises as `open` does."""
-        self.list_changed = False
+        changed, self.list_changed = self.list_changed, False  # what changes meanwhile is read the next time
+        try:
+            return self._all_pages(deadline)
+        except Cancelled:
+            self.list_changed |= changed
+            raise
+
+    def _all_pages(self, deadline: float) -> Listing:
         tools: list[Mapping[str, Any]] = []
         size = 0
         cursor: str | None = None

@@ -379,6 +379,11 @@ def test_changes_are_seen_between_turns() -> None:
     peer.put({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     connection.poll()
     assert connection.list_changed
+    token = CancelToken()
+    token.cancel()
+    with use_token(token), pytest.raises(Cancelled):  # Ctrl-C meanwhile: the next turn looks again
+        connection.list_tools(deadline=99)
+    assert connection.list_changed
     connection.list_tools(deadline=99)
     assert not connection.list_changed
 
