@@ -40,6 +40,8 @@ class TurnEnded:
     message: str = ""
     """what ended it, where there is no answer"""
     hint: str = ""
+    detail: str = ""
+    """what others said of it, such as the model's server"""
     code: str = ""
     """"bug" when odek is at fault"""
     usage: Usage = field(default_factory=Usage)
@@ -315,7 +317,8 @@ def _turn_fields(event: TurnStarted | TurnEnded) -> dict[str, Any]:
     if isinstance(event, TurnStarted):
         fields = {"turn": event.turn, "text": event.text, "files": list(event.files), "at": event.at}
         return {"event": "turn_started", **fields}
-    error = {"message": event.message, "hint": event.hint, **({"code": event.code} if event.code else {})}
+    more = {name: text for name, text in (("detail", event.detail), ("code", event.code)) if text}
+    error = {"message": event.message, "hint": event.hint, **more}
     return {
         "event": "turn_ended",
         "turn": event.turn,

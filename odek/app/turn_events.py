@@ -32,7 +32,7 @@ def shown_turn(
         ended = replace(ended, status="answered", message="", code="")
     except OdekError as error:
         status: TurnStatus = "budget" if isinstance(error, BudgetExhausted) else "failed"
-        ended = replace(ended, status=status, message=error.message, hint=error.hint, code="")
+        ended = replace(ended, status=status, message=error.message, hint=error.hint, detail=error.detail, code="")
         raise
     except Cancelled as cause:
         status = "interrupted" if isinstance(cause, Interrupted) else "cancelled"

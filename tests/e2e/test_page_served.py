@@ -49,6 +49,7 @@ def test_a_whole_job_by_keyboard(odek: Odek, docker_engine: Engine, base_image: 
                 break
         page.key(" ")
         page.wait_for("document.querySelector('#dock').hidden")
+        assert page.evaluate("document.activeElement.id") == "text"  # the focus is not lost with the button
         page.wait_for("document.querySelector('#log .prose strong')?.innerText === 'Done'", timeout_s=60)
         page.wait_for("!document.querySelector('#stop').offsetParent")
         assert (odek.cwd / "greet.txt").read_text() == "Good day\n"

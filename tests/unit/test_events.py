@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from odek.app.turn_events import shown_turn
+from odek.errors import OdekError
 from odek.events import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -129,6 +131,21 @@ def test_to_json_gives_each_event_its_object(event: Event, expected: dict[str, A
     """R-81: events for machines."""
     assert to_json(event) == expected
     assert json.loads(json.dumps(to_json(event))) == expected
+
+
+def test_end_of_a_turn_carries_what_others_said_of_it() -> None:
+    """R-129: what the model's server answered is no less needed in a page than in a terminal."""
+    seen: list[Event] = []
+
+    def used() -> tuple[Usage, Usage]:
+        return Usage(), Usage()
+
+    with (
+        pytest.raises(OdekError),
+        shown_turn(TurnStarted(turn=1, text="t", files=(), at=""), seen.append, used, clock=lambda: 0.0),
+    ):
+        raise OdekError("it answered 500", detail="the GPU is on fire")
+    assert to_json(seen[-1])["error"] == {"message": "it answered 500", "hint": "", "detail": "the GPU is on fire"}
 
 
 def test_what_happens_in_a_sub_agent_carries_its_task() -> None:

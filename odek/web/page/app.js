@@ -616,6 +616,7 @@ const EVENTS = {
     }
     append(view, endingElement(view, event));
     if (event.session_usage) view.snapshot.usage = event.session_usage;
+    if (event.turn) view.snapshot.turns = Math.max(event.turn, view.snapshot.turns || 0);
     if (event.context) showMeters(view, event.context);
     say(event.status === "answered" ? "The answer is complete" : `The turn ended: ${event.status}`);
     notifyOf(event.status === "answered" ? "has answered" : `ended: ${event.status}`);
@@ -644,6 +645,7 @@ function endingElement(view, { status, error, usage, seconds: took }) {
     "div.ending.failed",
     { role: "alert" },
     h("p", null, h("strong", null, words), ": ", ...ticked(sentence(error))),
+    error.detail ? h("p.detail", null, visible(String(error.detail))) : null,
     error.hint ? h("p", null, ticked(error.hint)) : null,
     h("p.meta", null, facts.join(" · ")),
   );

@@ -964,6 +964,8 @@ export function approvalElement(card, onAnswer) {
   const answer = async (name, confirm) => {
     if (busy) return;
     busy = true;
+    const pressed = buttons.find((button) => button === document.activeElement);
+    pressed && element.focus(); // a disabled button loses the focus, and the page with it
     buttons.forEach((button) => (button.disabled = true));
     status.textContent = "sending the answer …";
     const problem = await onAnswer(name, confirm);
@@ -971,6 +973,7 @@ export function approvalElement(card, onAnswer) {
     busy = false;
     buttons.forEach((button) => (button.disabled = false));
     update();
+    if (document.activeElement === element) pressed?.focus();
     status.textContent = problem;
   };
   const word = card.hasty
@@ -998,7 +1001,7 @@ export function approvalElement(card, onAnswer) {
   const footer = h("footer", null, buttons, status);
   const element = h(
     "article.approval" + (card.host ? ".on-host" : ""),
-    { "aria-label": `${title}: ${visible(String(card.place ?? ""))}`, "data-id": card.id },
+    { tabindex: "-1", "aria-label": `${title}: ${visible(String(card.place ?? ""))}`, "data-id": card.id },
     h("header", null, icon("question"), h("h3", null, title), from ? h("span.chip", null, from) : null),
     from && card.from.goal ? h("p.goal", null, `for: ${oneLine(String(card.from.goal))}`) : null,
     h(
