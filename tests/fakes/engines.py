@@ -57,10 +57,13 @@ def podman_inspect(inspected: dict[str, Any]) -> dict[str, Any]:
     """Return what podman 4.3 shows of a container of which Docker shows `inspected`."""
     shown: dict[str, Any] = json.loads(json.dumps(inspected))
     shown["Image"] = shown["Image"].removeprefix("sha256:")
+    for unknown in ("MaskedPaths", "ReadonlyPaths", "CgroupnsMode", "DeviceRequests", "DeviceCgroupRules"):
+        del shown["HostConfig"][unknown]
     shown["EffectiveCaps"] = shown["BoundingCaps"] = None
     capabilities = "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE NET_RAW SETFCAP SETGID"
     shown["HostConfig"] |= {
         "CapAdd": [], "CapDrop": [f"CAP_{name}" for name in capabilities.split()], "IpcMode": "shareable",
-        "PidMode": "private", "Tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,mode=1777,rprivate,tmpcopyup"},
+        "PidMode": "private", "UTSMode": "private",
+        "Tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,mode=1777,rprivate,tmpcopyup"},
     }  # fmt: skip
     return shown

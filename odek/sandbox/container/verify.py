@@ -81,6 +81,7 @@ def inspect_mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce
             ("CPU limit", host.get("NanoCpus") or 0, spec.limits.nano_cpus or 0),
             ("process namespace", host.get("PidMode") or "", ""),
             ("memory namespace", host.get("IpcMode"), "private"),
+            *_unasked(host),
         ),
         *_security_option(host, spec),
         *_resolver(host, spec),
@@ -101,6 +102,24 @@ def _differences(*rows: tuple[str, object, object]) -> Iterator[str]:
             yield f"{what}: asked for {wanted!r}, found {found!r}"
 
 
+def _unasked(host: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
+    """Yield rows of what odek never asks for, and a client's or an engine's own settings can add."""
+    for what, key in (
+        ("added groups", "GroupAdd"),
+        ("rules for devices", "DeviceCgroupRules"),
+        ("devices of drivers", "DeviceRequests"),
+        ("published ports", "PortBindings"),
+        ("all ports published", "PublishAllPorts"),
+    ):
+        yield what, host.get(key) or None, None
+    for what, key in (
+        ("host name namespace", "UTSMode"),
+        ("user namespace", "UsernsMode"),
+        ("control group namespace", "CgroupnsMode"),
+    ):
+        yield what, host.get(key) or "private", "private"
+
+
 def _security_option(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
     options = [truncate(str(option), _SHOWN) for option in _list(host, "SecurityOpt")]
     if not any(
@@ -111,6 +130,9 @@ def _security_option(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str
         yield f"a protection is switched off: {options!r}"
     # podman shows which file it was given, and not what it has made of it
     named = f"seccomp={spec.seccomp_file}" if spec.engine.podman else ""
+    for key in ("MaskedPaths", "ReadonlyPaths"):  # podman and old engines do not show them
+        if key in host and not host[key]:
+            yield f"files of the kernel are not covered: {key} is empty"
     if spec.seccomp_file and not any(
         is_own_profile(str(option)) or option == named for option in _list(host, "SecurityOpt")
     ):

@@ -33,6 +33,8 @@ def test_container_as_asked_for_has_no_mismatch() -> None:
         ({"EffectiveCaps": ""}, {}, "dropped capabilities"),
         ({}, {"PidMode": "host"}, "process namespace"),
         ({}, {"IpcMode": "host"}, "memory namespace"),
+        ({}, {"UTSMode": "host"}, "host name namespace"),
+        ({}, {"GroupAdd": ["0"]}, "added groups"),
         ({}, {"PidsLimit": 0}, "process limit"),
         ({"Image": "0" * 64}, {}, "image"),
         ({"Image": None}, {}, "image"),
