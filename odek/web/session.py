@@ -160,7 +160,7 @@ class LiveSession:
         conversation = self._conversation
         conversation.undo()
         with self.place.log.lock:
-            self.place.view.undo_turn()
+            self.place.view.keep(conversation.history)
             self.place.log.renew()
         return {"turns": conversation.turns}
 

@@ -55,10 +55,9 @@ class View:
         self.turn, self._partial, self.running, self.tasks = None, [], [], {}
         self._base = len(self.entries)
 
-    def undo_turn(self) -> None:
-        """Take the last turn back."""
-        users = [place for place, entry in enumerate(self.entries) if entry["kind"] == "user"]
-        del self.entries[users[-1] if users else 0 :]
+    def keep(self, messages: Sequence[Message]) -> None:
+        """Show no more than `messages`, which the conversation began with; what is known of their calls stays."""
+        del self.entries[len(entries_of(messages, {})) :]
 
     def take(self, event: Mapping[str, object]) -> None:
         """Change with one event, in the form of `--json`."""

@@ -341,7 +341,7 @@ def test_failed_turn_says_why_and_the_session_lives(served: Served) -> None:
 
 def test_undo_takes_the_last_turn_back(served: Served) -> None:
     """R-131: the page is made to look again; on the disk as well; nothing to undo is 409."""
-    model = served.script(text_reply("one"), text_reply("two"), text_reply("three"))
+    model = served.script(text_reply("one"), text_reply("two"), text_reply("three"), text_reply("four"))
     live = served.open()
     session, _ = served.finish("a")
     served.finish("b", session)
@@ -352,6 +352,9 @@ def test_undo_takes_the_last_turn_back(served: Served) -> None:
     _, snapshot = served.finish("c", session)
     assert [entry["text"] for entry in snapshot["entries"]] == ["a", "one", "c", "three"]
     assert [message.content for message in model.requests[-1].messages[1:]] == ["a", "one", "c"]
+    served.finish("[odek] not a note", session)  # a message of the user's like any other
+    live.undo(session)
+    assert [entry["text"] for entry in live.snapshot(session)["entries"]] == ["a", "one", "c", "three"]  # type: ignore[union-attr]
     live.undo(session)
     live.sandbox(session, "close")
     served.when(session, lambda found: not found["live"])
