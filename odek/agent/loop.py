@@ -65,6 +65,8 @@ _FILTERED = (
 )
 _REPLY_CUT = f"{ODEK_NOTE} The reply was cut off here: the turn ended before it was complete."
 NO_REPLY = f"{ODEK_NOTE} The turn ended before there was a reply."
+IN_PLACE_OF_REPLIES = frozenset((_REPLY_CUT, NO_REPLY))
+"""whole messages of odek in the model's name; a model can begin its own in the same way"""
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from odek.agent.context_window import ODEK_NOTE
+from odek.agent.loop import IN_PLACE_OF_REPLIES
 from odek.app.tools import TOOLS
 from odek.model.types import Message, ToolCall
 from odek.patterns import pattern
@@ -38,7 +39,7 @@ def _entries(message: Message, failed: Mapping[str, bool], redact: Callable[[str
                 return [{"kind": "note", "text": text}]
             return [{"kind": "user", "text": redact(text), "files": files}]
         case "assistant":
-            kind = "note" if message.content.startswith(ODEK_NOTE) else "assistant"
+            kind = "note" if message.content in IN_PLACE_OF_REPLIES else "assistant"
             said: list[Entry] = [{"kind": kind, "text": redact(message.content)}] if message.content.strip() else []
             return [*said, *(call_entry(call, redact) for call in message.tool_calls)]
         case "tool":
