@@ -103,6 +103,11 @@ _HELD = (
     "the output was still held open after the command had ended, probably by a background process; "
     "what it prints later is lost unless it is redirected to a file"
 )
+_KILLED = 128 + 9
+_SWEPT = (
+    "it was probably killed when another command had to be stopped, and everything in the sandbox with it; look before "
+    "it is run again"
+)
 _UNKNOWN_END = "how the command ended is not known: the connection to it was lost"
 _UNKNOWN_RUN = (
     "whether the command ran is not known: its shell was killed, or the connection to it was lost; "
@@ -172,6 +177,10 @@ class Commands:
         self._marks: list[str] = []
         self._pipe_marks: dict[str, None] = {}
         """of programs that are talked to: they live for as long as the session, whatever else is stopped"""
+        self._stopping: set[str] = set()
+        """marks of what is being stopped at present, in any thread"""
+        self._swept_s = float("-inf")
+        """when a stop has last ended everything in the container"""
         self._spares = Spares(self._start, most=spares, clock=life.clock)
         if first is not None:
             self._marks.append(first.streams.mark)
@@ -368,6 +377,8 @@ class Commands:
                 notes = (*notes, _UNKNOWN_END)
             elif has_run is None:
                 notes = (*notes, _UNKNOWN_RUN)
+        if code == _KILLED and (self._stopping or self._swept_s >= job.started):
+            notes = (*notes, _SWEPT)
         result = CommandResult(
             output=streams.stdout,
             code=code if ended else None,
@@ -404,6 +415,18 @@ class Commands:
         `clients` are those at work, that of the call first. `spare_orphans`: what carries no mark and
         has lost its parent may be of a later call.
         """
+        self._stopping.add(call.mark)
+        try:
+            code = self._stopped(call, clients, spare_orphans=spare_orphans)
+        finally:
+            self._stopping.discard(call.mark)
+        if code == 0:
+            return "the command and everything it had started was stopped"
+        self._swept_s = self._life.clock()
+        return "the command was stopped, and with it everything else that was running in the sandbox"
+
+    def _stopped(self, call: ExecStreams, clients: Sequence[Client], *, spare_orphans: bool) -> int:
+        """Stop a call, or everything; return the status of the script that did it. Raises SandboxLost."""
         known = dict.fromkeys((*self._pipe_marks, *self._marks[-_KNOWN_MARKS:]))
         marks = " ".join(mark for mark in known if mark != call.mark)
         arguments = (call.mark, marks, call.started, *(("1",) if spare_orphans else ()))
@@ -417,9 +440,7 @@ class Commands:
                     hint="start again; what the command had written is in the working directory",
                     detail=docker_output(stopped),
                 )
-        if stopped.code == 0:
-            return "the command and everything it had started was stopped"
-        return "the command was stopped, and with it everything else that was running in the sandbox"
+        return stopped.code
 
     def _has_stopped(self, stopped: Completed, clients: Sequence[Client]) -> bool:
         """Return whether a stop of the first of `clients` did what it says.

@@ -208,6 +208,25 @@ def test_stop_says_what_it_came_to(codes: tuple[int, ...], note: str) -> None:
     assert box.run("b(){ b|b& };b", timeout_s=1).notes == (note,)
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_command_that_the_stop_of_another_has_killed_is_told(code: int) -> None:
+    """R-40, R-178: calls run side by side, and a status of 137 alone would look like one of its own."""
+    box = Box()
+    box.docker.on("exec", has=COUNTERS, stdout="memory=0\nprocesses=0\n", code=FORKED)
+    box.docker.on("exec", has=scripts.STOP, code=code, react=box.docker.end_commands)
+
+    def killed_meanwhile(client: FakePending) -> None:
+        box.docker.on("exec", hang=True)
+        box.container.run("b(){ b|b& };b", timeout_s=1)
+        answer(status=137)(client)
+
+    box.docker.on("exec", react=killed_meanwhile, times=1)
+    told = box.container.run("make", timeout_s=60).notes
+    assert [note[:71] for note in told] == (
+        ["it was probably killed when another command had to be stopped, and ever"] if code else []
+    )
+
+
 @pytest.mark.parametrize("answers", [{"code": 1, "stdout": "OCI runtime exec failed: \x1b[2J\r\n"}, {"hang": True}])
 def test_command_that_cannot_be_stopped_costs_the_sandbox(answers: dict[str, Any]) -> None:
     """R-40, R-42, B01: it never claims a kill that did not happen."""
