@@ -26,7 +26,7 @@ def images_of(attachments: Sequence[Attachment], settings: Settings) -> tuple[Im
     if entry is not None and entry.images is False:
         raise UsageError(
             f"{visible(model.full_name)} takes no images (~/.odek/config.json: providers.{model.server})",
-            hint="choose another model, or leave the image to the tools: --ctx, or its name without @ if it is in the project",
+            hint="choose another model, or leave the image to the tools: --ctx, or a file of the project without @",
         )
     if len(images) > MOST_IMAGES:
         raise UsageError(f"{len(images)} images are more than one message can have", hint=f"give at most {MOST_IMAGES}")
