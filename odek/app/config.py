@@ -14,15 +14,17 @@ from odek.config.server import settle_server
 from odek.config.settings import BY_KEY, OPTIONS, Settings
 from odek.config.sources import SECRETS_FILE, SecretFile, read_operator_config, read_project_config, read_secrets
 from odek.config.values import variables_in
-from odek.errors import OdekError
+from odek.errors import OdekError, UsageError
 from odek.host import Host
 from odek.redact import Redactor, secrets_in
 from odek.secret_names import is_secret_name
+from odek.text import truncate, visible
 
 # Settings may be in secrets.env as well; the name of a model there is not a secret.
 _PLAIN = frozenset(
     name for option in OPTIONS if not option.kind.is_secret for name in (*option.env, *option.fallback_env)
 )
+_MODEL_NAME_LENGTH = 128
 _NO_VARIABLES = Environment({}, SecretFile(values={}))
 
 
@@ -65,6 +67,12 @@ class Config:
         """
         layer = Layer(source=Source.FLAG, origin=origin, values=_model(name, origin), chosen=True, server=server)
         return self.with_layer(layer, below_flags=True)
+
+
+def require_model_name(name: str) -> None:
+    """Raise UsageError for what cannot be the name of a model; whether there is one is known when it is asked."""
+    if not name or len(name) > _MODEL_NAME_LENGTH or not name.isprintable() or " " in name:
+        raise UsageError(f'"{truncate(visible(name), 60)}" is not a name of a model')
 
 
 def _model(name: str, origin: str) -> dict[str, Value]:

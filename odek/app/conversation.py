@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from odek.agent.untrusted import wrap_untrusted
 from odek.app.attachments import Attachment, external, render_task
 from odek.app.budget import budget_of
-from odek.app.config import Config, redactor_of
+from odek.app.config import Config, redactor_of, require_model_name
 from odek.app.cost import pricing
 from odek.app.images import images_of
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
@@ -33,7 +33,7 @@ from odek.model.images import Image
 from odek.model.types import Message, Usage
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
-from odek.text import truncate, visible
+from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.agent.loop import Agent
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from odek.session.transcript import Summary
     from odek.tools.registry import ToolResult
     from odek.tools.workspace import Workspace as ToolWorkspace
-
-_NAME_LENGTH = 128
 
 
 def open_conversation(
@@ -271,8 +269,7 @@ class Conversation:
 
     def set_model(self, name: str) -> None:
         """Ask the model called `name`, or PROVIDER/NAME, from now on. Raises OdekError when there is no such client."""
-        if len(name) > _NAME_LENGTH or not name.isprintable() or " " in name:
-            raise UsageError(f'"{truncate(visible(name), 60)}" is not a name of a model')
+        require_model_name(name)
         config = self._config.with_model(name, origin="/model")
         price, model = pricing(config, self._runtime.emit), self._runtime.new_model(config.settings)
         self._config = config

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TypeVar
 
 from odek import __version__
+from odek.app.config import require_model_name
 from odek.errors import Interrupted, OdekError, StateFileError, StateFileInUse
 from odek.session.groups import history
 from odek.session.transcript import Transcript
@@ -204,9 +205,8 @@ class LiveSessions:
         """Ask another model from the next turn on."""
         if self._live(session_id) is None:
             self._require(session_id)
-            if not name or len(name) > 128 or not name.isprintable() or " " in name:
-                raise Refused(422, "model", "that is not the name of a model")
             try:
+                require_model_name(name)
                 config = self._serving.config.with_model(name, origin="the page")
                 self._serving.runtime.new_model(config.settings)
             except OdekError as error:

@@ -370,12 +370,14 @@ def test_another_model_from_the_next_turn_on(served: Served) -> None:
     session, _ = served.finish("a")
     changed = served.script(text_reply("two"))
     assert live.set_model(session, "other") == {"model": "other"}
-    assert refusal(lambda: live.set_model(session, "no such name")) == (422, "model")
+    for name in ("no such name", "", "m" * 129, "m\n"):
+        assert refusal(lambda name=name: live.set_model(session, name)) == (422, "model")  # type: ignore[misc]
     _, snapshot = served.finish("b", session)
     assert (snapshot["model"], len(changed.requests)) == ("other", 1)
     live.sandbox(session, "close")
     served.when(session, lambda found: not found["live"])
-    assert refusal(lambda: live.set_model(session, "")) == (422, "model")
+    for name in ("no such name", "", "m" * 129, "m\n"):
+        assert refusal(lambda name=name: live.set_model(session, name)) == (422, "model")  # type: ignore[misc]
     served.script()
     assert live.set_model(session, "third") == {"model": "third"}
     served.script(text_reply("three"))
