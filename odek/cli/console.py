@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
@@ -30,7 +31,6 @@ from odek.events import (
     TurnEnded,
     TurnStarted,
     WarningIssued,
-    ignore,
     to_json,
 )
 from odek.patterns import pattern
@@ -323,12 +323,18 @@ def print_notice(terminal: Terminal, event: Event, *, as_json: bool = False) -> 
             terminal.note(event.line)
 
 
+def print_warnings_of_tasks(terminal: Terminal, event: Event) -> None:
+    """Show, where nothing is to be shown of the work, the warnings of sub-agents' places: their parent's are shown."""
+    if isinstance(event, TaskEvent) and isinstance(event.event, WarningIssued):
+        terminal.warn(f"task {event.task.rpartition('/')[2]}: {event.event.text}", event.event.hint)
+
+
 def choose_sink(settings: Settings, terminal: Terminal) -> Sink:
     """Return the sink for the agent's events in a run."""
     if settings.json:
         return JsonSink(terminal)
     if settings.interaction_mode == "off":
-        return ignore
+        return partial(print_warnings_of_tasks, terminal)
     return ConsoleRenderer(terminal, verbose=settings.interaction_mode == "verbose")
 
 

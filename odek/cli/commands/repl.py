@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 
 from odek import __version__
 from odek.app.config import load, redactor_of
@@ -10,7 +11,7 @@ from odek.app.conversation import open_conversation
 from odek.app.isolation import CommandProfile
 from odek.app.model import ModelNames
 from odek.app.stored_sessions import find_session, open_store, resume_session
-from odek.cli.console import StreamingRenderer, print_session_header
+from odek.cli.console import StreamingRenderer, print_session_header, print_warnings_of_tasks
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_reader
@@ -20,7 +21,6 @@ from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
 from odek.errors import KeyMissing
-from odek.events import ignore
 from odek.host import Host
 from odek.state import StateFolder
 
@@ -76,7 +76,14 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
             sandboxed = recorder.transcript.header.sandbox
             print_session_header(settings, terminal, recorder.id, turn=resumed.turn, sandboxed=sandboxed)
         conversation = stack.enter_context(
-            open_conversation(profile, config, runtime, sink=renderer or ignore, store=store, resumed=resumed)
+            open_conversation(
+                profile,
+                config,
+                runtime,
+                sink=renderer or partial(print_warnings_of_tasks, terminal),
+                store=store,
+                resumed=resumed,
+            )
         )
         log = InputHistory(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
         lines = _lines(log, host, terminal, ModelNames(lambda: conversation.config, host))

@@ -13,7 +13,15 @@ import pytest
 from fakes.layering import make_layers
 from fakes.terminals import Screen
 
-from odek.cli.console import ConsoleRenderer, JsonSink, StreamingRenderer, preview, print_notice, print_session_event
+from odek.cli.console import (
+    ConsoleRenderer,
+    JsonSink,
+    StreamingRenderer,
+    choose_sink,
+    preview,
+    print_notice,
+    print_session_event,
+)
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
 from odek.events import (
@@ -300,6 +308,17 @@ def test_first_event_says_where_commands_run(kept: str | None, because: str, eve
     settings = resolve(make_layers(flags={"json": True}))
     print_session_event(settings, Terminal(stdout, io.StringIO()), kept, turn=2, on_host_because=because)
     assert stdout.getvalue() == f'{{"event": "session", {event}}}\n'
+
+
+def test_with_the_progress_off_a_task_without_its_sandbox_is_no_secret() -> None:
+    """R-81, R-223: what the parent's place warns of is shown by itself; that of a sub-agent comes as an event."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    sink = choose_sink(resolve(make_layers(flags={"interaction_mode": "off"})), Terminal(stdout, stderr))
+    for event in (*story(), TaskEvent(task="c/2", event=WarningIssued("it got no sandbox: x\x1b[2K", hint="y"))):
+        sink(event)
+    assert (stdout.getvalue(), "\x1b" in stderr.getvalue()) == ("", False)
+    assert stderr.getvalue().startswith("odek: warning: task 2: it got no sandbox: x")
+    assert stderr.getvalue().endswith("odek: hint: y\n")
 
 
 def test_story_for_machines() -> None:
