@@ -31,7 +31,8 @@ comments and docstrings 170,000, local variables without names 40,000. LZMA for 
 take 7 ms more at each start, where zlib takes 3.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
-PATH it is; from the sources alone, 3.
+PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 4.4,
+of which the standard library takes 1.3 and odek's own modules 1.1.
 """
 
 from __future__ import annotations

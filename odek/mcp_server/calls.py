@@ -1,19 +1,21 @@
-"""Calls at work: eight workers, a short queue, progress, and cancelling (R-178).
+"""Calls at work: eight at a time, a short queue, progress, and cancelling (R-178).
 
 A call is answered once, or not at all when it was cancelled: whatever ends it takes it out of the table under the
-lock, and only who took it out may send something for it.
+lock, and only who took it out may send something for it. One that waits for a person is not at work: another takes
+its place, and once it is answered it goes on as soon as fewer than eight are at work, before those in the queue.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any
 
-from odek.cancel import POLL_S, CancelToken, use_token
+from odek.cancel import POLL_S, CancelToken, current_token, use_token
 from odek.errors import Cancelled
 from odek.mcp.messages import INTERNAL_ERROR, Id, Json, Request, RpcError, failure, notification, result
 
@@ -74,7 +76,16 @@ class Calls:
         self._known: dict[tuple[bool, Id], Call] = {}
         self._waiting: deque[Call] = deque()
         self._threads: list[Thread] = []
+        self._started = 0
+        """workers"""
         self._idle = 0
+        """of these without a call"""
+        self._at_work = 0
+        """calls"""
+        self._suspended = 0
+        """calls that wait for a person"""
+        self._answered = 0
+        """of these, calls that could go on"""
         self._ticker: Thread | None = None
         self._ends = False
 
@@ -89,8 +100,7 @@ class Calls:
                 return False
             self._known[key_of(call.request.id)] = call
             self._waiting.append(call)
-            if len(self._waiting) > self._idle and len(self._threads) < self._workers:
-                self._start(self._work)
+            self._add_worker()
             if call.progress_token is not None and self._ticker is None:
                 self._ticker = self._start(self._tick)
             self._changed.notify_all()
@@ -106,6 +116,25 @@ class Calls:
                 self._waiting.remove(call)
             call.reply(None)
         call.token.cancel()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Let another call take the place of this thread's one, which waits for a person within the block."""
+        with self._changed:
+            self._at_work -= 1
+            self._suspended += 1
+            self._add_worker()
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._answered += 1
+                while self._at_work >= self._workers and not current_token().cancelled:
+                    self._changed.wait(POLL_S)
+                self._answered -= 1
+                self._suspended -= 1
+                self._at_work += 1
 
     def drain(self, patience_s: float) -> None:
         """Wait until there is no call any more, `patience_s` at most."""
@@ -128,6 +157,12 @@ class Calls:
         for thread in self._threads:
             thread.join(max(deadline - self._clock(), 0))
 
+    def _add_worker(self) -> None:
+        """Start a worker if a call waits for one and may have it."""
+        if len(self._waiting) > self._idle and self._started < self._workers + self._suspended:
+            self._started += 1
+            self._start(self._work)
+
     def _start(self, work: Callable[[], None]) -> Thread:
         thread = Thread(target=work, daemon=True)
         self._threads.append(thread)
@@ -138,14 +173,18 @@ class Calls:
         while True:
             with self._changed:
                 self._idle += 1
-                while not self._waiting:
+                while not self._waiting or self._at_work + self._answered >= self._workers:
                     if self._ends:
                         return
                     self._changed.wait()
                 self._idle -= 1
+                self._at_work += 1
                 call = self._waiting.popleft()
                 call.started_s = call.told_s = self._clock()
             self._do(call)
+            with self._changed:
+                self._at_work -= 1
+                self._changed.notify_all()
 
     def _do(self, call: Call) -> None:
         id = call.request.id  # noqa: A001 - the protocol's word

@@ -176,7 +176,7 @@ class Server:
             name = f"odek-{self._asked}"
             self._questions[name] = None
         self.send(request(name, method, params))
-        with self._answered:
+        with self._calls.suspended(), self._answered:
             try:
                 while self._questions[name] is None and time.monotonic() < deadline:
                     self._answered.wait(POLL_S)

@@ -434,6 +434,52 @@ def test_a_question_is_answered_by_its_id_or_not_in_time() -> None:
     assert cancelled["params"]["requestId"] == "odek-2"
 
 
+def test_questions_without_an_answer_hold_up_nobody() -> None:
+    """R-178, W-32: as many as may be at work wait for a person; others are served, and no more than two at a time."""
+    client = Client(workers=2, queue_length=6)
+    client.initialize(capabilities={"elicitation": {}})
+    for id in (1, 2, 3):  # noqa: A001
+        client.send("tools/call", {"name": "asks", "arguments": {"seconds": LONG_S}}, id=id)
+    client.wait_for(lambda message: message.get("id") == "odek-3")
+    for id in (4, 5, 6):  # noqa: A001
+        client.send("tools/call", {"name": "hold", "arguments": {"text": str(id)}}, id=id)
+    wait_until(lambda: len(client.service.calls) == 5)
+    client.send("tools/call", {"name": "echo"}, id=7)
+    for name in ("odek-1", "odek-2"):
+        client.raw(json.dumps({"jsonrpc": "2.0", "id": name, "result": {}}).encode())
+    client.notify("notifications/cancelled", {"requestId": 4})
+    wait_until(lambda: client.service.ended == ["4"])
+    client.answer(1)  # before those in the queue, and the second one after it
+    client.answer(2)
+    wait_until(lambda: len(client.service.calls) == 6)
+    client.notify("notifications/cancelled", {"requestId": 3})
+    client.service.release.set()
+    for id, text in ((5, "held"), (6, "held"), (7, "")):  # noqa: A001
+        assert client.answer(id)["result"] == text_result(text)
+    client.server.close(LONG_S)
+    assert [call.arguments.get("text") for call in client.service.calls][3:] == ["4", "5", "6", None]
+    assert client.logged == []
+
+
+def test_a_call_that_was_answered_goes_on_only_when_there_is_room() -> None:
+    """R-178: what waits for a person beyond it does not count, and what goes on does."""
+    client = Client(workers=1, queue_length=6)
+    client.initialize(capabilities={"elicitation": {}})
+    client.send("tools/call", {"name": "asks", "arguments": {"seconds": LONG_S}}, id=1)
+    client.wait_for(lambda message: message.get("id") == "odek-1")
+    client.send("tools/call", {"name": "hold"}, id=2)
+    client.send("tools/call", {"name": "echo"}, id=3)
+    wait_until(lambda: len(client.service.calls) == 2)
+    client.raw(b'{"jsonrpc": "2.0", "id": "odek-1", "result": {}}')
+    assert client.ask("tools/list", id=4)["result"] == {"tools": [TOOL]}
+    assert [message["id"] for message in client.sent()] == ["init", "odek-1", 4]
+    client.service.release.set()
+    client.answer(3)
+    answered = [message["id"] for message in client.sent()]
+    assert answered.index(1) < answered.index(3)
+    assert 2 in answered
+
+
 def test_who_listens_hears_of_another_list_of_tools() -> None:
     """R-173, R-176: acknowledged for tools alone; legacy clients always hear of it."""
     client = Client()
