@@ -148,11 +148,15 @@ class _Serving:
         )
 
     def _on_login(self, opener: Opener, live: LiveSessions) -> Callable[[], None]:
+        due = self.is_demo
+
         def on_login() -> None:
+            nonlocal due
             opener.done()
-            if self.is_demo:
+            if due:  # once, however many browsers come: the recording fits only a project that it has not changed
                 try:
-                    live.create(TASK, (), "demo")  # under this id once, however many browsers come
+                    live.create(TASK, (), "demo")  # at the same time: under one id
+                    due = False
                 except Refused as refused:
                     self.console.note(refused.message)
 
