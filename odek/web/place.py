@@ -86,7 +86,7 @@ class Place:
     @property
     def is_unused(self) -> bool:
         """whether nothing would be missed with it"""
-        return not (self.live or self.busy or self.log.has_readers)
+        return not (self.live or self.busy or self.model or self.log.has_readers)
 
     @property
     def state(self) -> str:

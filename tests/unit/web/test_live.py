@@ -380,6 +380,8 @@ def test_another_model_from_the_next_turn_on(served: Served) -> None:
         assert refusal(lambda name=name: live.set_model(session, name)) == (422, "model")  # type: ignore[misc]
     served.script()
     assert live.set_model(session, "third") == {"model": "third"}
+    for number in range(70):  # looking at many others does not forget it
+        assert refusal(lambda number=number: live.snapshot(f"other-{number}")) == (404, "unknown")  # type: ignore[misc]
     served.script(text_reply("three"))
     assert served.finish("c", session)[1]["model"] == "third"
 
