@@ -61,7 +61,9 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 GZIP = 31  # a form of zlib: without time and name
-LZMA = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "pb": 0}]
+LZMA = [  # odekload.py knows the size
+    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "lp": 0, "pb": 0}
+]
 """odekload.py knows the size"""
 LONGEST_NAME = 100  # of a file in the simplest form of a tar archive
 
