@@ -14,7 +14,7 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
 
 Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
 the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
-compiles in a clean environment with a fixed hash seed. All but boot/ is deflated, by the zlib of the
+compiles in a clean environment with a fixed hash seed. All but the rest of boot/ is deflated, by the zlib of the
 interpreter at work: "the same interpreters" includes it. Its version is printed with the hash.
 
 Why it is as it is: bytes, when odek had 31,800 lines of 1.31 MB. The limit is LARGEST: no start on a supported
@@ -298,6 +298,7 @@ def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes,
     boot = {path.name: path for path in (HERE / "boot").glob("*.py")}
     compiled = compile_all(pythons, {**package, "odekload.py": boot["odekload.py"]}, strict=strict)
     members = {name: strip_prose(path.read_text("utf-8")).encode() for name, path in boot.items()}
+    members["odekload.py"] = deflate(members["odekload.py"])
     members["source.tar.gz"] = deflate(tar_archive(package), GZIP)
     members.update(compiled_members(compiled))
     return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled

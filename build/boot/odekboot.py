@@ -34,7 +34,7 @@ def start(archive):
             raise OSError
         code, modules = marshal.loads(zlib.decompress(archive.get_data(file + "/compiled/" + magic), -15))
     except OSError:  # a Python that nothing was compiled for: the sources in the archive serve
-        code, magic = archive.get_data(file + "/odekload.py"), ""
+        code, magic = zlib.decompress(archive.get_data(file + "/odekload.py"), -15), ""
     scope = {"__name__": "odekload"}
     exec(code, scope)
     scope["install"](file, archive, modules, magic)

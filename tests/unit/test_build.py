@@ -505,6 +505,7 @@ def test_for_a_python_that_only_starts_are_compiled_for_the_sources_do_the_rest(
     assert list(members) == [f"compiled/{importlib.util.MAGIC_NUMBER.hex()}"]
     sources = builder.deflate(builder.tar_archive(builder.find_package(source)), builder.GZIP)
     boot = {path.name: path.read_bytes() for path in (ROOT / "build" / "boot").glob("*.py")}
+    boot["odekload.py"] = builder.deflate(boot["odekload.py"])
     content = builder.zip_archive(
         {**boot, **members, "source.tar.gz": sources}, prefix=(ROOT / "build" / "launcher.sh").read_bytes()
     )
