@@ -584,8 +584,9 @@ def test_python_without_lzma_compiles_what_it_cannot_read(tmp_path: Path) -> Non
     file = str(tmp_path / "odek")
     subprocess.run([PYTHON, ZIPAPP, "--python", PYTHON, "--output", file], check=True, capture_output=True)
     script = (
-        "import sys, zipimport\nfile, magic = sys.argv[1:]\nsys.path.insert(0, file)\nimport odekload\n"
-        "odekload.install(file, zipimport.zipimporter(file), {}, magic)\n"
+        "import sys, zipimport, zlib\nfile, magic = sys.argv[1:]\narchive, scope = zipimport.zipimporter(file), {}\n"
+        "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
+        "scope['install'](file, archive, {}, magic)\n"
         "sys.addaudithook(lambda event, values: event == 'compile' and print(values[1]))\n"
         "import odek.danger.classify"
     )
