@@ -63,11 +63,12 @@ def open_conversation(
     """Begin a conversation, or go on with `resumed`; `attachments` are in each of its containers.
 
     With a `store` it is kept, from its first turn on. The model is made before the workspace: a missing key must cost
-    no container (F-20). `first` is what will be sent first: where nothing is kept, no file is given and no server adds
-    tools, the model is asked while the container starts (R-251). Raises OdekError; nothing is left then.
+    no container (F-20). `first` is what will be sent first: where nothing is kept, no file is given, no server adds
+    tools and nothing is to be verified, the model is asked while the container starts (R-251). Raises OdekError; nothing is left then.
     """
     conversation = Conversation(profile, config, runtime, sink=sink, attachments=attachments, store=store)
-    is_asked_ahead = not (store or resumed or attachments or config.settings.mcp_servers)
+    settings = config.settings
+    is_asked_ahead = not (store or resumed or attachments or settings.mcp_servers or settings.verification_asked_by)
     try:
         conversation._take_up(resumed)
         conversation._open_workspace(conversation._history, first if is_asked_ahead else None)

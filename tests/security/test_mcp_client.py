@@ -168,7 +168,7 @@ def test_a_projects_server_starts_after_an_approval_and_not_after_a_change(proje
     """W-36, P-31, P-32, P-33, R-192: never because the folder was opened or its sandbox approved; no is the default;
     what has changed is another one.
 
-    S-20 An MCP server of a project starts only after you approved exactly its command, arguments and variables,
+    S-22 An MCP server of a project starts only after you approved exactly its command, arguments and variables,
     in the sandbox and never on the host; its tools are offered only after you approved exactly what the model
     gets of them. Your own servers are in the sandbox unless your file says otherwise; one on the host gets none
     of your keys, nothing of the project as its program or its folder, and each call of it is asked about.

@@ -1,4 +1,4 @@
-"""S-21, who may ask: the whole table of names, origins and credentials, on every route."""
+"""S-23, who may ask: the whole table of names, origins and credentials, on every route."""
 
 from __future__ import annotations
 
