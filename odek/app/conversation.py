@@ -64,7 +64,8 @@ def open_conversation(
 
     With a `store` it is kept, from its first turn on. The model is made before the workspace: a missing key must cost
     no container (F-20). `first` is what will be sent first: where nothing is kept, no file is given, no server adds
-    tools and nothing is to be verified, the model is asked while the container starts (R-251). Raises OdekError; nothing is left then.
+    tools and nothing is to be verified, the model is asked while the container starts (R-251). Raises OdekError;
+    nothing is left then.
     """
     conversation = Conversation(profile, config, runtime, sink=sink, attachments=attachments, store=store)
     settings = config.settings

@@ -138,18 +138,18 @@ def test_run_that_requires_it_starts_only_in_a_sandbox_that_was_found_closed(san
 def test_run_that_requires_it_stops_where_a_protection_is_missing(
     sandboxed: Odek, docker_engine: Engine, tmp_path: Path
 ) -> None:
-    """One that no start looks at: control groups of its own."""
+    """One that no start looks at: the limit of core dumps."""
     weak = tmp_path / "bin" / "docker"
     weak.parent.mkdir()
     weak.write_text(
-        '#!/bin/sh\nfor word; do\n  shift\n  [ "$before" = --cgroupns ] && word=host\n'
-        f'  before=$word\n  set -- "$@" "$word"\ndone\nexec {docker_engine.client} "$@"\n'
+        '#!/bin/sh\nfor word; do\n  shift\n  [ "$word" = core=0 ] && word=core=-1\n'
+        f'  set -- "$@" "$word"\ndone\nexec {docker_engine.client} "$@"\n'
     )
     weak.chmod(0o755)
     env = {"PATH": f"{weak.parent}:{os.environ['PATH']}", "ODEK_REQUIRE_VERIFIED": "1"}
     done = run_verified(sandboxed, env=env)
     assert (done.code, done.stdout) == (1, "")
-    assert "the sandbox is open: cgroup.namespace (ODEK_REQUIRE_VERIFIED)" in done.stderr
+    assert "the sandbox is open: limits.core (ODEK_REQUIRE_VERIFIED)" in done.stderr
     assert "ON THIS HOST" not in done.stderr
     shown = sandboxed.run("sandbox", "verify", env=env)
-    assert (shown.code, "OPEN cgroup.namespace" in shown.stdout) == (1, True)
+    assert (shown.code, "OPEN limits.core" in shown.stdout) == (1, True)
