@@ -77,7 +77,8 @@ def test_reply_to_what_was_planned_has_no_effect_in_what_was_proved(
     odek: Odek, docker_engine: Engine, base_image: str, tmp_path: Path
 ) -> None:
     """S-20, R-251: the planned name is taken, so the model is asked again, and only its second reply counts."""
-    taken = {"argv": ["run"], "times": 1, "code": 125, "stderr": "the container name is already in use", "delay_s": 1}
+    words = "the container name is already in use"
+    taken = {"argv": ["run"], "times": 1, "code": 125, "stderr": words, "delay_s": 1, "unread": True}
     program = FakeDockerProgram(tmp_path / "bin", [taken, {"argv": [], "real": docker_engine.client}])
     steps = calls(("shell", {"command": "touch planned"})), calls(("shell", {"command": "touch proved"})), text("done")
     with ModelServer(*steps) as server:
