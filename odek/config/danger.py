@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from odek.config.values import Kind
+from odek.config.values import Kind, require_known_keys, require_object
 from odek.errors import ConfigError
 from odek.strict_json import described, kind_of
-from odek.text import visible
 
 CLASSES = (
     "safe", "local_write", "install", "network_egress", "code_execution", "system_write", "unknown", "destructive",
@@ -59,15 +58,15 @@ class PolicyKind(Kind[DangerSettings]):
 
 def parse_dangerous(value: object, origin: str) -> DangerSettings:
     """Return the policy that `value` describes. Raises ConfigError with the path of what is wrong."""
-    document = _object(value, origin)
-    _check_names(document, (*FIELDS, NESTED), origin)
+    document = require_object(value, origin)
+    require_known_keys(document, (*FIELDS, NESTED), origin)
     nested = document.get(NESTED)
     return _policy(document, origin, None if nested is None else _parse_nested(nested, f"{origin}.{NESTED}"))
 
 
 def _parse_nested(value: object, origin: str) -> DangerSettings:
-    document = _object(value, origin)
-    _check_names(document, FIELDS, origin)
+    document = require_object(value, origin)
+    require_known_keys(document, FIELDS, origin)
     return _policy(document, origin, None)
 
 
@@ -90,8 +89,8 @@ def _policy(document: dict[str, object], origin: str, sandboxed: DangerSettings 
 def _classes(value: object, origin: str) -> tuple[tuple[str, Action], ...]:
     if value is None:
         return ()
-    document = _object(value, origin)
-    _check_names(document, CLASSES, origin)
+    document = require_object(value, origin)
+    require_known_keys(document, CLASSES, origin)
     classes = tuple(
         (name, cast("Action", _word(word, ACTIONS, f"{origin}.{name}"))) for name, word in sorted(document.items())
     )
@@ -117,18 +116,6 @@ def _word(value: object, words: tuple[str, ...], origin: str) -> str:
     if not isinstance(value, str) or value not in words:
         raise ConfigError(f"{origin} is {described(value)}", hint=f"use {' or '.join(words)}")
     return value
-
-
-def _object(value: object, origin: str) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{origin} must be an object, not {kind_of(value)}", hint=f"correct {origin}")
-    return value
-
-
-def _check_names(document: dict[str, object], known: tuple[str, ...], origin: str) -> None:
-    for name in document:
-        if name not in known:
-            raise ConfigError(f'unknown key "{visible(name)}" in {origin}', hint=f"use {' or '.join(known)}")
 
 
 def _shown_policy(policy: DangerSettings) -> dict[str, object]:

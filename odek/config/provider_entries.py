@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from odek.config.provider import KNOWN, Provider, choose_provider
-from odek.config.values import Kind, check_characters, check_references, shown_url
+from odek.config.values import (
+    Kind,
+    check_characters,
+    check_references,
+    require_known_keys,
+    require_object,
+    shown_url,
+)
 from odek.errors import ConfigError
 from odek.patterns import pattern
 from odek.secret_names import is_secret_name
@@ -123,7 +130,7 @@ class ProvidersKind(Kind[tuple[ProviderEntry, ...]]):
 def parse_providers(value: object, origin: str) -> tuple[ProviderEntry, ...]:
     """Return the providers that `value` describes. Raises ConfigError with the path of what is wrong."""
     entries = []
-    for name, raw in _object(value, origin).items():
+    for name, raw in require_object(value, origin).items():
         if not NAME.fullmatch(name):
             raise ConfigError(
                 f"{quoted(name)} is not a name of a provider ({origin})", hint="use letters, digits and . _ -"
@@ -136,8 +143,8 @@ def parse_providers(value: object, origin: str) -> tuple[ProviderEntry, ...]:
 
 
 def _entry(name: str, raw: object, origin: str) -> ProviderEntry:
-    document = _object(raw, origin)
-    _check_names(document, FIELDS, origin)
+    document = require_object(raw, origin)
+    require_known_keys(document, FIELDS, origin)
     base_url = _text(document, "base_url", origin) or (KNOWN[name].base_url if name in KNOWN else "")
     if not base_url:
         raise ConfigError(
@@ -187,12 +194,12 @@ def _dialect(document: dict[str, object], origin: str) -> Literal["openai", "ant
 def _models(value: object, origin: str) -> Iterator[ModelEntry]:
     if value is None:
         return
-    for name, raw in _object(value, origin).items():
+    for name, raw in require_object(value, origin).items():
         if not _MODEL.fullmatch(name):
             raise ConfigError(f"{quoted(name)} is not a name of a model ({origin})", hint="use the server's own name")
         where = f"{origin}.{name}"
-        document = _object(raw, where)
-        _check_names(document, MODEL_FIELDS, where)
+        document = require_object(raw, where)
+        require_known_keys(document, MODEL_FIELDS, where)
         yield ModelEntry(
             name=name, window=_window(document, where), prices=_prices(document, where), images=_images(document, where)
         )
@@ -232,18 +239,6 @@ def _price(value: object, origin: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _DEAREST:
         raise ConfigError(f"{origin} is {described(value)}", hint="give the USD that a million tokens cost")
     return float(value)
-
-
-def _object(value: object, origin: str) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{origin} must be an object, not {kind_of(value)}", hint=f"correct {origin}")
-    return value
-
-
-def _check_names(document: dict[str, object], known: tuple[str, ...], origin: str) -> None:
-    for name in document:
-        if name not in known:
-            raise ConfigError(f"unknown key {quoted(name)} in {origin}", hint=f"use {', '.join(known)}")
 
 
 def _text(document: dict[str, object], key: str, origin: str, *, secret: bool = False) -> str:

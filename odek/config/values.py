@@ -424,3 +424,17 @@ def _name(match: re.Match[str], origin: str) -> str | None:
         f'"{visible(truncate(match[0], _SHOWN_CHARS))}" names no variable ({origin})',
         hint="write ${NAME}, or $$ for a dollar sign",
     )
+
+
+def require_object(value: object, origin: str) -> dict[str, object]:
+    """Return `value` if it is a JSON object. Raises ConfigError."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{origin} must be an object, not {kind_of(value)}", hint=f"correct {origin}")
+    return value
+
+
+def require_known_keys(document: Mapping[str, object], known: tuple[str, ...], origin: str) -> None:
+    """Raise ConfigError for a key that is not among `known`."""
+    for name in document:
+        if name not in known:
+            raise ConfigError(f'unknown key "{visible(name)}" in {origin}', hint=f"use {' or '.join(known)}")
