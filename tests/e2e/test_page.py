@@ -527,6 +527,20 @@ def test_an_event_of_a_later_version_hurts_nothing(page: Page, server: PageServe
     page.wait_for("document.querySelector('.approval')?.innerText.includes('perhaps')")
 
 
+def test_what_is_typed_into_nothing_begins_a_message(page: Page, server: PageServer) -> None:
+    """R-156: nothing typed is lost, also where no field has the focus; keys with a meaning keep it."""
+    opened(page, server)
+    page.evaluate("document.activeElement.blur(); 1")
+    page.key("?", modifiers=8)
+    page.wait_for("document.querySelector('#help').open")
+    page.key("Escape")
+    page.wait_for("!document.querySelector('#help').open")
+    page.evaluate("document.activeElement.blur(); 1")
+    for letter in "why":
+        page.key(letter)
+    assert page.evaluate("[document.activeElement.id, document.activeElement.value]") == ["text", "why"]
+
+
 def test_the_keyboard_leads_everywhere(page: Page, server: PageServer) -> None:
     """R-159, W-23: Tab goes through all controls in order; Escape closes a sheet and answers nothing."""
     opened(

@@ -1830,6 +1830,8 @@ document.addEventListener("keydown", (event) => {
     else if (event.key === "/") {
       event.preventDefault();
       $("text").focus();
+    } else if (event.key.length === 1 && event.key !== " " && document.activeElement === document.body) {
+      $("text").focus(); // what is typed into nothing begins a message
     }
   }
 });
