@@ -10,7 +10,7 @@ from typing import Any, cast
 from odek.config.layers import Layer, Value, explain_unknown_key
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, ProjectRule, Resolved, Source
 from odek.config.provider import address_of
-from odek.config.settings import BY_KEY, OPTIONS, Settings
+from odek.config.settings import BY_KEY, OPTIONS, RESERVED, Settings
 from odek.config.values import Pair
 from odek.errors import ConfigError
 
@@ -187,7 +187,8 @@ def _layer_warnings(layers: Sequence[Layer]) -> tuple[str, ...]:
 
 
 def _forbidden(key: str, origin: str) -> str:
-    places = BY_KEY[key].places if key in BY_KEY else f"{GLOBAL_FILE} (reserved)"
+    reserved = " (reserved)" if key in RESERVED else ""
+    places = BY_KEY[key].places if key in BY_KEY else f"{GLOBAL_FILE}{reserved}"
     return f'"{key}" in {origin} is ignored: a project may not set it; it belongs in {places}'
 
 

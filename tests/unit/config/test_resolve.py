@@ -225,13 +225,14 @@ def test_operators_own_layers_may_raise_a_limit_again() -> None:
             ],
         ),
         (
-            {"api_key": "sk-evil", "dangerous": {"action": "allow"}, "telegram": {}},
+            {"api_key": "sk-evil", "dangerous": {"action": "allow"}, "telegram": {}, "serve": {"addr": "0.0.0.0:1"}},
             [
                 '"api_key" in ./odek.json is ignored: a project may not set it; '
                 "it belongs in ~/.odek/config.json or ODEK_API_KEY",
                 '"dangerous" in ./odek.json is ignored: a project may not set it; it belongs in ~/.odek/config.json',
                 '"telegram" in ./odek.json is ignored: a project may not set it; '
                 "it belongs in ~/.odek/config.json (reserved)",
+                '"serve" in ./odek.json is ignored: a project may not set it; it belongs in ~/.odek/config.json',
             ],
         ),
         ({"BASE_URL": "x"}, ['unknown key "BASE_URL" in ./odek.json is ignored; did you mean "base_url"?']),
