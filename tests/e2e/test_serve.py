@@ -273,7 +273,7 @@ def test_a_signal_ends_it_in_order(on_host: Odek, number: signal.Signals) -> Non
 
 def command_of(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return ""
 
