@@ -9,6 +9,8 @@ import pytest
 from odek.approval.display import WIDTH, command_rows, field, fold, readable, value
 from odek.text import visible
 
+pytestmark = pytest.mark.once  # no Python can make a difference
+
 
 @pytest.mark.parametrize(
     ("text", "shown"),

@@ -7,6 +7,8 @@ import pytest
 from odek.danger.classify import classify
 from odek.danger.paths import Place
 
+pytestmark = pytest.mark.once  # no Python can make a difference
+
 PROJECT = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")
 
 

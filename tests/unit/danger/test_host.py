@@ -16,6 +16,8 @@ from odek.danger.policy import HOST_TABLE, Decision, Policy, PolicyContext, deci
 from odek.danger.risk import NotUnderstood
 from odek.host_executor.look import HostLook
 
+pytestmark = pytest.mark.once  # no Python can make a difference
+
 HOST = Place(home="/home/user", cwd="/home/user/project", workspace="/home/user/project")
 
 

@@ -17,6 +17,8 @@ from odek.sandbox.spec import Limits, Mount, SandboxSpec
 from odek.tools.arguments import ArgumentError
 from odek.tools.delegate import CLASSES
 
+pytestmark = pytest.mark.once  # no Python can make a difference
+
 FRONT = Network(name="front", id="a" * 64, internal=False, compose_project="app")
 BACK = Network(name="back", id="b" * 64, internal=True, compose_project="app")
 TOOLS = ("read_file", "write_file", "delegate_tasks", "server__do", "shell")
