@@ -22,7 +22,7 @@ from odek.packaged import read_packaged
 from odek.sandbox.argv import run_argv
 from odek.sandbox.container.container import Container
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.probes import CALLS, HIT, INSIDE, OUTSIDE, Circumstances, Verdict, read_verdicts, render_script
+from odek.sandbox.probes import CALLS, HIT, INSIDE, OUTSIDE, Circumstances, Verdict, count, read_verdicts, render_script
 from odek.sandbox.spec import Mount, SandboxSpec
 from odek.state import StateFolder
 from odek.text import plural, truncate, visible
@@ -73,7 +73,8 @@ def require_verified(container: Container, settings: Settings, runtime: Runtime,
     if find_objection(known, settings.required_probes):
         verdicts = attack(container, hit_limits=False)
         known = store.add(key, verdicts)
-        runtime.emit(Notice(f"the sandbox was attacked: {plural(len(verdicts), 'probe')}, none open"))
+        opened = count(verdicts)["OPEN"]
+        runtime.emit(Notice(f"the sandbox was attacked: {plural(len(verdicts), 'probe')}, {opened or 'none'} open"))
     objection = find_objection(known, settings.required_probes)
     if objection:
         raise SandboxConfigError(

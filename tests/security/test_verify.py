@@ -151,5 +151,6 @@ def test_run_that_requires_it_stops_where_a_protection_is_missing(
     assert (done.code, done.stdout) == (1, "")
     assert "the sandbox is open: limits.core (ODEK_REQUIRE_VERIFIED)" in done.stderr
     assert "ON THIS HOST" not in done.stderr
+    assert ", 1 open" in done.stderr
     shown = sandboxed.run("sandbox", "verify", env=env)
     assert (shown.code, "OPEN limits.core" in shown.stdout) == (1, True)
