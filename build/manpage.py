@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from odek import __version__  # noqa: E402 - the source beside this file, wherever this is started
 from odek.cli.command_docs import CommandDoc, Flag, read_command_docs  # noqa: E402
-from odek.cli.repl import COMMANDS as SLASH_COMMANDS  # noqa: E402
+from odek.cli.slash import COMMANDS as SLASH_COMMANDS  # noqa: E402
 
 EXIT_CODES = (
     ("0", "the task is done; the answer is on standard output"),
@@ -92,7 +92,7 @@ def _roff(text: str) -> str:
 
 def render_parts(pages: Sequence[CommandDoc]) -> dict[str, str]:
     """Return what stands between the marks of docs/CLI.md, by their names."""
-    slash = "".join(f"| `{name}` | {text} |\n" for name, text in SLASH_COMMANDS.items())
+    slash = "".join(f"| `{' '.join((row.name, row.argument)).strip()}` | {row.help} |\n" for row in SLASH_COMMANDS)
     return {
         "commands": f"\n{render_markdown(pages)}\n",
         "codes": render_exit_codes(),

@@ -211,17 +211,12 @@ class InputHistory:
             self._warn(f"what you type is not remembered: {error.message}")
 
 
-def complete(
-    word: str, line: str, *, commands: Sequence[str], models: Callable[[str], Sequence[str]], cwd: str
-) -> tuple[str, ...]:
-    """Return the completions of `word`, sorted; `line` stands before it. `models` are asked after `/model`."""
-    if line.split() == ["/model"]:
-        return tuple(sorted(name for name in models(word) if name.startswith(word)))
-    if word.startswith("/"):
-        return tuple(sorted(command for command in commands if command.startswith(word)))
-    if word.startswith("@"):
-        return complete_path(word[1:], cwd=cwd)
-    return ()
+def complete(word: str, line: str, *, command: Callable[[str, str], Sequence[str] | None], cwd: str) -> tuple[str, ...]:
+    """Return the completions of `word`; `line` stands before it. `command` is asked first; None: it knows nothing."""
+    found = command(word, line)
+    if found is not None:
+        return tuple(found)
+    return complete_path(word[1:], cwd=cwd) if word.startswith("@") else ()
 
 
 def complete_path(beginning: str, *, cwd: str) -> tuple[str, ...]:

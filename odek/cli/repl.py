@@ -7,35 +7,18 @@ started on request, in a container or not at all (R-42).
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from odek.app.conversation import Conversation
 from odek.cli import signals
 from odek.cli.console import StreamingRenderer
 from odek.cli.prompt_input import LineReader
+from odek.cli.slash import ENDS, PLACE_LOST, PLACE_ON_HOST, SlashContext, find_command
 from odek.cli.task import read_attachments
-from odek.cli.terminal import Terminal
-from odek.config.values import shown_url
 from odek.errors import EXIT_ERROR, EXIT_OK, EXIT_SIGNAL_BASE, Interrupted, OdekError, UsageError
-from odek.host import Host
-from odek.model.types import Usage
 from odek.sandbox.errors import SandboxLost
-from odek.text import plural, render_usd, truncate, visible
+from odek.text import plural, visible
 
-_HOST = "commands run ON THIS HOST, without a sandbox"
-_LOST = "the sandbox is gone: /sandbox restart begins a new one"
-
-
-COMMANDS: Mapping[str, str] = {
-    "/help": "this list",
-    "/info": "the session: its id, model, turns and folder",
-    "/model": "the model; /model NAME or PROVIDER/NAME continues with another one",
-    "/sandbox": "where commands run; /sandbox restart begins with a new container",
-    "/cost": "the tokens that were used, and what they cost",
-    "/undo": "take the last turn back; files stay as they are",
-    "/exit": "leave; the session can be continued (also /quit and Ctrl-D)",
-}
-_ENDS = ("/exit", "/quit")
 _TURN_CANCELLED = "the turn was cancelled; what was done so far stays in the conversation"
 
 
@@ -45,18 +28,17 @@ class Repl:
     def __init__(
         self,
         *,
-        conversation: Conversation,
+        slash: SlashContext,
         lines: LineReader,
-        host: Host,
-        terminal: Terminal,
         renderer: StreamingRenderer | None,
         remember: Callable[[str], None],
     ) -> None:
         """`renderer` shows text as it arrives; None: answers are printed whole. `remember` keeps what was typed."""
-        self._conversation = conversation
+        self._slash = slash
+        self._conversation = slash.conversation
         self._lines = lines
-        self._host = host
-        self._terminal = terminal
+        self._host = slash.host
+        self._terminal = slash.terminal
         self._renderer = renderer
         self._remember = remember
         self._failed = False
@@ -81,7 +63,7 @@ class Repl:
                 self._terminal.note("Ctrl-C once more leaves, and so does Ctrl-D")
                 continue
             leaving = False
-            if entry is None or entry.strip() in _ENDS:
+            if entry is None or entry.strip() in ENDS:
                 break
             if entry.strip():
                 self._answer(entry)
@@ -130,33 +112,8 @@ class Repl:
             self._terminal.answer(answer)
         self._conversation.require_saved()
 
-    def _command(self, word: str, rest: str) -> None:
-        conversation = self._conversation
-        match word, rest:
-            case "/help", "":
-                self._terminal.line(render_help(COMMANDS))
-            case "/info", "":
-                self._terminal.line(render_info(conversation, self._host.cwd))
-            case "/cost", "":
-                self._terminal.line(render_cost(conversation))
-            case "/model", "":
-                self._terminal.line(visible(conversation.settings.model.full_name))
-            case "/model", name:
-                conversation.set_model(name)
-                model = conversation.settings.model
-                place = f" ({shown_url(model.base_url)})" if model.chosen_server else ""
-                self._terminal.note(f"the model is {visible(model.full_name)}{place} from now on")
-            case "/sandbox", "":
-                self._terminal.line(render_place(conversation))
-            case "/sandbox", "restart":
-                conversation.restart()
-            case "/undo", "":
-                conversation.undo()
-                self._terminal.note("the last turn is taken back; the files are as it left them")
-            case _:
-                raise UsageError(
-                    f'"{truncate(visible(f"{word} {rest}".strip()), 60)}" is not a command', hint="/help lists them"
-                )
+    def _command(self, word: str, argument: str) -> None:
+        find_command(self._slash.commands, word, argument).handle(self._slash, argument)
 
     def _require_ctrl_c(self, interruption: Interrupted) -> None:
         """Raise `interruption` again unless it is a person's Ctrl-C."""
@@ -178,81 +135,11 @@ class Repl:
 def render_status(conversation: Conversation) -> str:
     """Return the line before a prompt: where commands run, which model answers, how far it has come."""
     facts = conversation.workspace.facts
-    place = _LOST if conversation.lost else f"sandbox {facts.name} · network {facts.network}" if facts else _HOST
+    place = (
+        PLACE_LOST
+        if conversation.lost
+        else f"sandbox {facts.name} · network {facts.network}"
+        if facts
+        else PLACE_ON_HOST
+    )
     return f"── {place} · {visible(conversation.settings.model.full_name)} · {plural(conversation.turns, 'turn')}"
-
-
-def render_place(conversation: Conversation) -> str:
-    """Return all that is known of the place."""
-    facts = conversation.workspace.facts
-    if conversation.lost:
-        return _LOST
-    if facts is None:
-        return f"{_HOST}: {visible(conversation.workspace.executor.workspace)}"
-    rows = (
-        ("container", facts.name),
-        ("image", f"{facts.image} ({facts.image_id[:19]})"),
-        ("user", facts.user),
-        ("network", facts.network + (" (internet reachable)" if facts.internet else " (no internet)")),
-        ("attached", ", ".join(network.name for network in facts.networks)),
-        ("workspace", "read-only" if facts.readonly else "writable" if facts.workspace_writable else "only readable"),
-        ("processes", f"at most {facts.pids_limit}"),
-    )
-    return _table(rows)
-
-
-def render_info(conversation: Conversation, cwd: str) -> str:
-    """Return what the conversation is."""
-    model, summary, facts = conversation.settings.model, conversation.summary, conversation.workspace.facts
-    rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
-    rows += [("model", model.full_name), ("server", shown_url(model.base_url))]
-    if summary:
-        rows += [
-            ("turns", str(summary.state.turns)),
-            ("task", summary.header.task),
-            ("created", summary.header.created_at),
-        ]
-    place = _LOST if conversation.lost else f"sandbox {facts.name}" if facts else _HOST
-    rows += [("folder", cwd), ("place", place)]
-    return _table(rows)
-
-
-def render_cost(conversation: Conversation) -> str:
-    """Return the tokens of the whole session, as the provider counted them, and what those of known price cost."""
-    summary = conversation.summary
-    if summary is None:
-        return "nothing was sent yet"
-    usage = summary.state.usage
-    rows = (
-        ("model", conversation.settings.model.full_name),
-        ("turns", str(summary.state.turns)),
-        ("tokens in", f"{usage.input_tokens} ({usage.cached_tokens} of them cached)"),
-        ("tokens out", str(usage.output_tokens)),
-        ("cost", _cost(usage)),
-    )
-    return _table(rows)
-
-
-def _cost(usage: Usage) -> str:
-    if usage.known_cost_usd is None:
-        return "not known: providers in ~/.odek/config.json can hold the model's prices"
-    unknown = usage.input_tokens + usage.output_tokens - usage.priced_tokens
-    return render_usd(usage.cost_usd) + (f", and {unknown} tokens whose price is not known" if unknown else "")
-
-
-def render_help(commands: Mapping[str, str]) -> str:
-    """Return the list of commands, and what else can be typed."""
-    return "\n".join(
-        (
-            _table(tuple(commands.items())),
-            "",
-            "Anything else is a task. @FILE in it attaches a file, the tab key completes its",
-            "name; a backslash at the end of a line continues it in the next. Ctrl-C cancels",
-            "a turn, twice leaves.",
-        )
-    )
-
-
-def _table(rows: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"  {name.ljust(width)}  {visible(value)}" for name, value in rows if value)

@@ -15,9 +15,10 @@ from odek.cli.console import StreamingRenderer, print_session_header, print_warn
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_reader
-from odek.cli.repl import COMMANDS as SLASH_COMMANDS
 from odek.cli.repl import Repl
 from odek.cli.runtime import terminal_runtime
+from odek.cli.slash import COMMANDS as SLASH_COMMANDS
+from odek.cli.slash import SlashContext, complete_command
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
 from odek.errors import KeyMissing
@@ -86,14 +87,19 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
             )
         )
         log = InputHistory(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
-        lines = _lines(log, host, terminal, ModelNames(lambda: conversation.config, host))
+        slash = SlashContext(
+            conversation=conversation,
+            terminal=terminal,
+            host=host,
+            commands=SLASH_COMMANDS,
+            models=ModelNames(lambda: conversation.config, host),
+        )
+        lines = _lines(log, slash)
         if lines.interactive:
             terminal.line(f"odek {__version__}; /help lists the commands")
         return Repl(
-            conversation=conversation,
+            slash=slash,
             lines=lines,
-            host=host,
-            terminal=terminal,
             renderer=renderer,
             remember=log.add if lines.interactive else lambda _: None,
         ).run()
@@ -106,12 +112,12 @@ def _renderer_for(settings: Settings, host: Host, terminal: Terminal) -> Streami
     return StreamingRenderer(terminal, verbose=settings.interaction_mode == "verbose", streams=host.stdout_is_terminal)
 
 
-def _lines(log: InputHistory, host: Host, terminal: Terminal, models: ModelNames) -> LineReader:
-    commands = tuple(SLASH_COMMANDS)
+def _lines(log: InputHistory, slash: SlashContext) -> LineReader:
+    host = slash.host
     return open_line_reader(
         log.read,
-        lambda word, line: complete(word, line, commands=commands, models=models, cwd=host.cwd),
+        lambda word, line: complete(word, line, command=partial(complete_command, slash), cwd=host.cwd),
         at_terminal=host.stdin_is_terminal,
         edited=host.stdin_is_terminal and host.stdout_is_terminal,
-        ask=terminal.ask,
+        ask=slash.terminal.ask,
     )

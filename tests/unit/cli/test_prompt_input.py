@@ -70,25 +70,22 @@ def test_history_that_cannot_be_trusted_is_told_once_and_left_alone(tmp_path: Pa
     assert warnings == [f'what you type is not remembered: "{path}" is open to other users (mode 0644)']
 
 
-def test_tab_offers_commands_and_files(tmp_path: Path) -> None:
+def test_tab_asks_for_a_command_first_and_offers_files(tmp_path: Path) -> None:
     (tmp_path / "src" / "deep").mkdir(parents=True)
     for name in ("src/main.py", "src/made up.py", "src/m\x1b[2J", "setup.py", ".hidden", "we\udcffird"):
         (tmp_path / name).touch()
 
     def offered(word: str, line: str = "") -> tuple[str, ...]:
-        known = ("work/qwen3", "work/glm", "groq/")
-        return complete(word, line, commands=("/model", "/help"), models=lambda _: known, cwd=str(tmp_path))
+        command = {("/", ""): ("/help",), ("@s", "/give "): ("@spoon",)}
+        return complete(word, line, command=lambda *typed: command.get(typed), cwd=str(tmp_path))
 
-    assert offered("/") == ("/help", "/model")
-    assert offered("/m") == ("/model",)
+    assert offered("/") == ("/help",)
+    assert offered("@s", "/give ") == ("@spoon",)
     assert offered("@s") == ("@setup.py", "@src/")
     assert offered("@src/m") == ("@src/main.py",)
     assert offered("@src/") == ("@src/deep/", "@src/main.py")
     assert offered("@.h") == ("@.hidden",)
     assert offered("@") == ("@setup.py", "@src/")
-    assert offered("wo", "/model ") == ("work/glm", "work/qwen3")
-    assert offered("", "/model ") == ("groq/", "work/glm", "work/qwen3")
-    assert offered("wo", "") == offered("wo", "say /model ") == ()
     assert offered("@nowhere/x") == offered("@/etc/pass") == offered("@../") == offered("s") == ()
 
 

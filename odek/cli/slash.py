@@ -1,0 +1,214 @@
+"""The slash commands of the conversation at a prompt: one table, of which `/help`, completion and docs/CLI.md are made.
+
+A new command is one row of COMMANDS and its handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odek.app.conversation import Conversation
+from odek.cli.terminal import Terminal
+from odek.config.values import shown_url
+from odek.errors import UsageError
+from odek.host import Host
+from odek.model.types import Usage
+from odek.text import render_usd, truncate, visible
+
+ENDS = ("/exit", "/quit")
+PLACE_ON_HOST = "commands run ON THIS HOST, without a sandbox"
+PLACE_LOST = "the sandbox is gone: /sandbox restart begins a new one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlashContext:
+    """What a slash command works with."""
+
+    conversation: Conversation
+    terminal: Terminal
+    host: Host
+    commands: Sequence[SlashCommand]
+    """all that can be called"""
+    models: Callable[[str], Sequence[str]]
+    """the names of models that begin with a text; may ask servers"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlashCommand:
+    """One row of the table."""
+
+    name: str
+    """with its slash"""
+    help: str
+    """one line, for the list"""
+    handle: Callable[[SlashContext, str], None]
+    """carries it out; gets the argument, without blanks around it. Raises OdekError"""
+    argument: str = ""
+    """how the argument is written, in brackets where it may be left out; "": there is none, and one is refused"""
+    choices: Callable[[SlashContext, str], Sequence[str]] | None = None
+    """arguments that begin with a text, for completion"""
+
+
+def find_command(commands: Sequence[SlashCommand], word: str, argument: str) -> SlashCommand:
+    """Return the row of `word`. Raises UsageError: there is none, or not with this `argument`."""
+    found = next((command for command in commands if command.name == word), None)
+    if found is None or (argument and not found.argument) or (not argument and found.argument[:1] not in ("", "[")):
+        said = truncate(visible(f"{word} {argument}".strip()), 60)
+        raise UsageError(f'"{said}" is not a command', hint="/help lists them")
+    return found
+
+
+def complete_command(context: SlashContext, word: str, line: str) -> Sequence[str] | None:
+    """Return the completions of `word`, a command or the argument of the one in `line`; None: it is neither."""
+    words = line.split()
+    if not words:
+        names = (*(command.name for command in context.commands), *ENDS)
+        return sorted({name for name in names if name.startswith(word)}) if word.startswith("/") else None
+    found = next((command for command in context.commands if [command.name] == words), None)
+    if found is None or found.choices is None:
+        return None
+    return sorted(choice for choice in found.choices(context, word) if choice.startswith(word))
+
+
+def render_place(conversation: Conversation) -> str:
+    """Return all that is known of the place."""
+    facts = conversation.workspace.facts
+    if conversation.lost:
+        return PLACE_LOST
+    if facts is None:
+        return f"{PLACE_ON_HOST}: {visible(conversation.workspace.executor.workspace)}"
+    rows = (
+        ("container", facts.name),
+        ("image", f"{facts.image} ({facts.image_id[:19]})"),
+        ("user", facts.user),
+        ("network", facts.network + (" (internet reachable)" if facts.internet else " (no internet)")),
+        ("attached", ", ".join(network.name for network in facts.networks)),
+        ("workspace", "read-only" if facts.readonly else "writable" if facts.workspace_writable else "only readable"),
+        ("processes", f"at most {facts.pids_limit}"),
+    )
+    return _table(rows)
+
+
+def render_info(conversation: Conversation, cwd: str) -> str:
+    """Return what the conversation is."""
+    model, summary, facts = conversation.settings.model, conversation.summary, conversation.workspace.facts
+    rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
+    rows += [("model", model.full_name), ("server", shown_url(model.base_url))]
+    if summary:
+        rows += [
+            ("turns", str(summary.state.turns)),
+            ("task", summary.header.task),
+            ("created", summary.header.created_at),
+        ]
+    place = PLACE_LOST if conversation.lost else f"sandbox {facts.name}" if facts else PLACE_ON_HOST
+    rows += [("folder", cwd), ("place", place)]
+    return _table(rows)
+
+
+def render_cost(conversation: Conversation) -> str:
+    """Return the tokens of the whole session, as the provider counted them, and what those of known price cost."""
+    summary = conversation.summary
+    if summary is None:
+        return "nothing was sent yet"
+    usage = summary.state.usage
+    rows = (
+        ("model", conversation.settings.model.full_name),
+        ("turns", str(summary.state.turns)),
+        ("tokens in", f"{usage.input_tokens} ({usage.cached_tokens} of them cached)"),
+        ("tokens out", str(usage.output_tokens)),
+        ("cost", _cost(usage)),
+    )
+    return _table(rows)
+
+
+def _cost(usage: Usage) -> str:
+    if usage.known_cost_usd is None:
+        return "not known: providers in ~/.odek/config.json can hold the model's prices"
+    unknown = usage.input_tokens + usage.output_tokens - usage.priced_tokens
+    return render_usd(usage.cost_usd) + (f", and {unknown} tokens whose price is not known" if unknown else "")
+
+
+def render_help(commands: Sequence[SlashCommand]) -> str:
+    """Return the list of commands, and what else can be typed."""
+    return "\n".join(
+        (
+            _table([(f"{command.name} {command.argument}".strip(), command.help) for command in commands]),
+            "",
+            "Anything else is a task. @FILE in it attaches a file, the tab key completes its",
+            "name; a backslash at the end of a line continues it in the next. Ctrl-C cancels",
+            "a turn, twice leaves.",
+        )
+    )
+
+
+def _table(rows: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name.ljust(width)}  {visible(value)}" for name, value in rows if value)
+
+
+def _help(context: SlashContext, _: str) -> None:
+    context.terminal.line(render_help(context.commands))
+
+
+def _info(context: SlashContext, _: str) -> None:
+    context.terminal.line(render_info(context.conversation, context.host.cwd))
+
+
+def _model(context: SlashContext, name: str) -> None:
+    conversation = context.conversation
+    if not name:
+        context.terminal.line(visible(conversation.settings.model.full_name))
+        return
+    conversation.set_model(name)
+    model = conversation.settings.model
+    place = f" ({shown_url(model.base_url)})" if model.chosen_server else ""
+    context.terminal.note(f"the model is {visible(model.full_name)}{place} from now on")
+
+
+def _sandbox(context: SlashContext, action: str) -> None:
+    if action not in ("", "restart"):
+        raise UsageError(
+            f'"/sandbox {truncate(visible(action), 60)}" is not a command', hint="/sandbox, or /sandbox restart"
+        )
+    if action:
+        context.conversation.restart()
+    else:
+        context.terminal.line(render_place(context.conversation))
+
+
+def _show_cost(context: SlashContext, _: str) -> None:
+    context.terminal.line(render_cost(context.conversation))
+
+
+def _undo(context: SlashContext, _: str) -> None:
+    context.conversation.undo()
+    context.terminal.note("the last turn is taken back; the files are as it left them")
+
+
+def _leave(_: SlashContext, __: str) -> None:
+    """Do nothing: the loop ends before it calls this."""
+
+
+COMMANDS = (
+    SlashCommand(name="/help", help="this list", handle=_help),
+    SlashCommand(name="/info", help="the session: its id, model, turns and folder", handle=_info),
+    SlashCommand(
+        name="/model",
+        argument="[NAME]",
+        help="the model; NAME or PROVIDER/NAME: go on with another",
+        handle=_model,
+        choices=lambda context, beginning: context.models(beginning),
+    ),
+    SlashCommand(
+        name="/sandbox",
+        argument="[restart]",
+        help="where commands run; restart begins with a new container",
+        handle=_sandbox,
+        choices=lambda _, __: ("restart",),
+    ),
+    SlashCommand(name="/cost", help="the tokens that were used, and what they cost", handle=_show_cost),
+    SlashCommand(name="/undo", help="take the last turn back; files stay as they are", handle=_undo),
+    SlashCommand(name="/exit", help="leave, as /quit and Ctrl-D do; the session stays", handle=_leave),
+)
+"""in the order of the list"""
