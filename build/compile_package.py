@@ -6,14 +6,13 @@ file of texts to share, if there is one. Writes five parts, each after its lengt
     texts       marshalled: (texts in the code of `base`, further texts in that of `run` and `later`), in each those
                 that stand there most often first
     start       marshalled: (code of odekload, {module: (is it a package, code, {})}), all that `odek version` imports
-    base        marshalled: (its texts, (), {}, texts that this interpreter alone has, {module: (is it a package, code,
+    base        marshalled: (its texts, (), texts that this interpreter alone has, {module: (is it a package, code,
                 methods)})
-    run         the same with other modules, after the further texts and {data file: content}, those that `odek run`
-                reads
+    run         the same with other modules, after the further texts
     later       the same with other modules
 
 With a file of texts, these three begin with the same bytes whichever interpreter wrote them, and `run` and `later` go
-on with the same bytes, for texts and data stand first there and what comes after refers to them: zipapp.py keeps these
+on with the same bytes, for texts stand first there and what comes after refers to them: zipapp.py keeps these
 beginnings once for all. `base` holds what every command imports that reads settings, and what else `odek mcp` does
 before it answers; `run` what `odek run` imports before its first request without a sandbox, `later` what it imports
 with one, or after that: to make objects of compiled code takes time, and a sandboxed run has it while it waits for
@@ -78,8 +77,6 @@ LATER = (
     "odek.cli.commands.continue_",
 )
 """what else `odek run` and `continue` import; a person at a `repl` does not feel 20 ms"""
-NOT_DATA_OF_RUN = ("odek/web/", "odek/sandbox/probes.sh")
-"""data files of other commands"""
 KEY_LENGTH = 4
 """bytes of a method's key: all the texts that come to be looked up are known here, or made of names"""
 # what dataclasses looks for in the text of an annotation
@@ -249,21 +246,16 @@ def pack(files: dict[str, tuple[str, bytes]], known: Known) -> tuple[bytes, ...]
 
     start = compiled(import_all([name for name in START if name in sources]))
     texts = Texts(known)
-    data = {
-        name: content
-        for name, (_, content) in files.items()
-        if not name.endswith(".py") and not name.startswith(NOT_DATA_OF_RUN)
-    }
     found: list[tuple[str, ...]] = []
     parts = []
-    for names, beginning in ((BASE, ((), {})), (RUN, (texts.known[1], data)), (LATER, (texts.known[1], data))):
+    for names, further in ((BASE, ()), (RUN, texts.known[1]), (LATER, texts.known[1])):
         modules = compiled(import_all([name for name in names if name in sources]))
         found.append(texts.further(code for _, code, made in modules.values() for code in (code, *made.values())))
         unified = {
             name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in made.items()})
             for name, (is_package, code, made) in modules.items()
         }
-        parts.append((texts.known[0], *beginning, sum(found, ()), unified))
+        parts.append((texts.known[0], further, sum(found, ()), unified))
     of_base, *others = found
     return (
         marshal.dumps((texts.known[0] + of_base, sum(others, texts.known[1])), 2),

@@ -8,9 +8,11 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
     compiled/<magic number>.run     … of what else `odek run` needs until its first request,
     compiled/<magic number>.later   … and for a sandbox and its commands, these three without their beginnings,
     compiled/texts.base             which are the same for all: texts in the code of `base`,
-    compiled/texts                  and, after these, further texts and data files for the others (compile_package.py)
-    source.tar.gz                   data files, and sources without comments and docstrings, line for line: for what
-                                    is not compiled, for a start with ODEK_DEBUG, for a Python that is not listed
+    compiled/texts                  and, after these, further texts for the others (compile_package.py)
+    data.tar.gz                     the data files that `odek run` reads
+    source.tar.gz                   other data files, and sources without comments and docstrings, line for line,
+                                    indented by one: for what is not compiled, for a start with ODEK_DEBUG, for a
+                                    Python that is not listed
 
 Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
 the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
@@ -27,8 +29,8 @@ Python compiles what `odek run` needs (D-27).
     the sources alone, compiled at each start                                     390,000
 
 With 57,000 lines, LZMA for what is not needed before the first request saved 265,000 bytes, sources without
-comments and docstrings 170,000, local variables without names 40,000. LZMA for the rest would save as much again, and
-take 7 ms more at each start, where zlib takes 3.
+comments and docstrings 170,000, local variables without names 40,000, data files kept once and sources indented by
+one 48,000. LZMA for the rest would save as much again, and take 7 ms more at each start, where zlib takes 3.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
 PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 4.4,
@@ -61,6 +63,8 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 GZIP = 31  # a form of zlib: without time and name
+OF_OTHER_COMMANDS = ("odek/web/", "odek/sandbox/probes.sh")
+"""data files that `odek run` does not read"""
 LZMA = [  # odekload.py knows the size
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "lp": 0, "pb": 0}
 ]
@@ -253,10 +257,30 @@ def strip_prose(source: str) -> str:
                 lines[part.lineno - 1] = f'{indent}"."'  # without any docstring, dataclass would make one up
             elif len(prose) == len(body) and not isinstance(node, ast.Module):
                 lines[part.lineno - 1] = f"{indent}0"
-    stripped = "\n".join(lines)
+    stripped = indent_by_one("\n".join(lines))
     if ast.dump(without_prose(ast.parse(stripped))) != ast.dump(without_prose(tree)):
         raise BuildError("a source that means something else without its comments and docstrings")
     return stripped
+
+
+def indent_by_one(source: str) -> str:
+    """Return a module's source with one blank for each level. Lines within a text stay as they are."""
+    lines = source.split("\n")
+    depth = 0
+    within_text = set()
+    depths = {}
+    begun = []  # rows in which f-strings begin, which are several tokens from Python 3.12 on
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind = tokenize.tok_name[token.type]
+        depth += {"INDENT": 1, "DEDENT": -1}.get(kind, 0)
+        depths[token.start[0]] = depth
+        if kind == "FSTRING_START":
+            begun.append(token.start[0])
+        within_text.update(range((begun.pop() if kind == "FSTRING_END" else token.start[0]) + 1, token.end[0] + 1))
+    for row in depths.keys() - within_text:
+        if lines[row - 1 : row] not in ([], [""]):
+            lines[row - 1] = " " * depths[row] + lines[row - 1].lstrip(" ")
+    return "\n".join(lines)
 
 
 def without_prose(tree: ast.Module) -> ast.Module:
@@ -271,6 +295,16 @@ def without_prose(tree: ast.Module) -> ast.Module:
 def is_prose(statement: ast.stmt) -> bool:
     """Whether `statement` is a text or a number that nothing uses."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def source_members(package: Mapping[str, Path]) -> dict[str, bytes]:
+    """Return the members that hold the package's files (name in the archive → path)."""
+    data = {name for name in package if not name.endswith(".py") and not name.startswith(OF_OTHER_COMMANDS)}
+    parts = {"data": data, "source": package.keys() - data}
+    return {
+        f"{part}.tar.gz": deflate(tar_archive({name: package[name] for name in names}), GZIP)
+        for part, names in parts.items()
+    }
 
 
 def tar_archive(files: Mapping[str, Path]) -> bytes:
@@ -299,8 +333,7 @@ def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes,
     compiled = compile_all(pythons, {**package, "odekload.py": boot["odekload.py"]}, strict=strict)
     members = {name: strip_prose(path.read_text("utf-8")).encode() for name, path in boot.items()}
     members["odekload.py"] = deflate(members["odekload.py"])
-    members["source.tar.gz"] = deflate(tar_archive(package), GZIP)
-    members.update(compiled_members(compiled))
+    members.update(source_members(package) | compiled_members(compiled))
     return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled
 
 

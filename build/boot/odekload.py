@@ -79,13 +79,13 @@ class Loader:
         self.modules = modules
         """what was compiled, as far as it has been read"""
         self.data: dict[str, bytes] = {}
-        """name in the archive → content, as far as it has been read"""
+        """name in the archive → content, of the data files that `odek run` reads, once one was wanted"""
         self.texts = b""
         """what was compiled begins with these"""
         self.parts: list[tuple[str, bytes]] = []
         """name and content of what was compiled and was not wanted yet, in the order in which starts want it"""
-        self.packed = b""
-        """the sources, once they have been read"""
+        self.packed = [b"", b""]
+        """the data files that `odek run` reads, and the sources with the other ones, once they have been read"""
         self.sources: dict[str, bytes] = {}
         """name in the archive → content, once one of them was wanted"""
         self.methods: dict[bytes, CodeType] = {}
@@ -122,7 +122,8 @@ class Loader:
     def get_data(self, path: str) -> bytes:
         """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""
         name = path[len(self.file) + 1 :]
-        self.has(name)
+        self.read()
+        self.data = self.data or read_tar(zlib.decompress(self.packed[0], _GZIP))
         content = self.data.get(name) or self.read_sources().get(name)
         if content is None or not path.startswith(self.file + "/"):
             raise OSError(2, "no such data file in odek", path)
@@ -151,10 +152,10 @@ class Loader:
     def read(self) -> None:
         """Read what the first member of the archive does not hold, once."""
         with self.lock:
-            if self.packed:
+            if self.packed[1]:
                 return
             sys.modules.setdefault("inspect", LateInspect("inspect"))
-            packed = self.archive.get_data(self.file + "/source.tar.gz")
+            packed = [self.archive.get_data(self.file + "/" + name) for name in ("data.tar.gz", "source.tar.gz")]
             compiled = self.file + "/compiled/"
             try:
                 base = self.archive.get_data(compiled + self.magic + ".base")
@@ -170,7 +171,7 @@ class Loader:
             self.packed = packed
 
     def add(self, name: str, content: bytes) -> None:
-        """Know the modules and data files of a part. The texts that the code refers to come before it."""
+        """Know the modules of a part. The texts that the code refers to come before it."""
         if name.endswith(".later"):
             try:
                 from _lzma import LZMADecompressor
@@ -183,23 +184,22 @@ class Loader:
         if name.startswith("texts"):
             self.texts += part
             return
-        _, _, data, _, modules = marshal.loads(self.texts + part)
+        *_, modules = marshal.loads(self.texts + part)
         self.modules = {**self.modules, **modules}
-        self.data = {**self.data, **data}
 
     def has(self, name: str) -> bool:
-        """Return whether a module was compiled; that, or a data file that stands with these, is known from now on."""
+        """Return whether a module was compiled; if so, it is known from now on."""
         if name not in self.modules:
             self.read()
             with self.lock:
-                while self.parts and name not in self.modules and name not in self.data:
+                while self.parts and name not in self.modules:
                     self.add(*self.parts.pop(0))
         return name in self.modules
 
     def read_sources(self) -> dict[str, bytes]:
         self.read()
         if not self.sources:
-            self.sources = read_tar(zlib.decompress(self.packed, _GZIP))
+            self.sources = read_tar(zlib.decompress(self.packed[1], _GZIP))
         return self.sources
 
     def place(self, name: str) -> str:

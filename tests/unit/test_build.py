@@ -286,6 +286,7 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
             "odekagain.py",
             "odekboot.py",
             "odekload.py",
+            "data.tar.gz",
             "source.tar.gz",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.base",
@@ -298,11 +299,15 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
     assert {(member.date_time, member.external_attr >> 16, member.create_system) for member in members} == {
         ((1980, 1, 1, 0, 0, 0), 0o100644, 3)
     }
-    with tarfile.open(fileobj=io.BytesIO(archive.read("source.tar.gz")), mode="r:gz") as sources:
-        entries = sources.getmembers()
-        assert [entry.name for entry in entries] == sorted(STAND_IN)
-        assert {(entry.mtime, entry.mode, entry.uid, entry.uname) for entry in entries} == {(0, 0o644, 0, "")}
-        read = {entry.name: file.read().decode() for entry in entries if (file := sources.extractfile(entry))}
+    read = {}
+    for name in ("data.tar.gz", "source.tar.gz"):
+        with tarfile.open(fileobj=io.BytesIO(archive.read(name)), mode="r:gz") as sources:
+            entries = sources.getmembers()
+            modules = [entry.name for entry in entries if entry.name.endswith(".py")]
+            assert (modules != []) == (name == "source.tar.gz")
+            assert [entry.name for entry in entries] == sorted(entry.name for entry in entries)
+            assert {(entry.mtime, entry.mode, entry.uid, entry.uname) for entry in entries} == {(0, 0o644, 0, "")}
+            read.update({entry.name: file.read().decode() for entry in entries if (file := sources.extractfile(entry))})
     assert read == {
         name: builder.strip_prose(text) if name.endswith(".py") else text for name, text in STAND_IN.items()
     }
@@ -313,13 +318,21 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
     [
         ('"""What\nit is."""\n\nfrom __future__ import annotations\n', "\n\n\nfrom __future__ import annotations\n"),
         ("A = '#'  # ä comment\n# another\nB = 1\n", "A = '#'\n\nB = 1\n"),
-        ('def f():\n    """Do\n    nothing."""\n', "def f():\n    0\n\n"),
-        ('def f():\n    """Return 1."""\n    return 1\n', "def f():\n\n    return 1\n"),
+        ('def f():\n    """Do\n    nothing."""\n', "def f():\n 0\n\n"),
+        ('def f():\n    """Return 1."""\n    return 1\n', "def f():\n\n return 1\n"),
         ('def f(): "nothing"\n', "def f(): 0\n"),
-        ('class Color:\n    red: str\n    """of blood"""\n    ...\n', "class Color:\n    red: str\n\n\n"),
-        ('class Color:\n    """Red."""\n    red: str\n', 'class Color:\n    "."\n    red: str\n'),
-        ('if True:\n    "nothing"\nelse:\n    x = f"#{1}"\n', 'if True:\n    0\nelse:\n    x = f"#{1}"\n'),
+        ('class Color:\n    red: str\n    """of blood"""\n    ...\n', "class Color:\n red: str\n\n\n"),
+        ('class Color:\n    """Red."""\n    red: str\n', 'class Color:\n "."\n red: str\n'),
+        ('if True:\n    "nothing"\nelse:\n    x = f"#{1}"\n', 'if True:\n 0\nelse:\n x = f"#{1}"\n'),
         ("x = 1  # no line break", "x = 1"),
+        (
+            "if x:\n    def f():\n        y(\n            1,\n        )\n    z\nelse:\n    if z:\n        a\nb\n",
+            "if x:\n def f():\n  y(\n  1,\n  )\n z\nelse:\n if z:\n  a\nb\n",
+        ),
+        (
+            'if x:\n    y = """\n    a\n    """ + f"""\n    {\n        z\n    }\n    """; a\n    b\n',
+            'if x:\n y = """\n    a\n    """ + f"""\n    {\n        z\n    }\n    """; a\n b\n',
+        ),
     ],
 )
 def test_sources_are_stripped_of_prose_line_for_line(builder: ModuleType, source: str, stripped: str) -> None:
@@ -354,7 +367,7 @@ CONVERSATIONS = {
 def compiled_ahead(builder: ModuleType) -> set[str]:
     package = builder.find_package(ROOT)
     compiled = builder.compile_package(PYTHON, {**package, "odekload.py": ROOT / "build" / "boot" / "odekload.py"})
-    start, *parts = marshal.loads(compiled.start)[1], *(marshal.loads(part)[4] for _, part in compiled.parts)
+    start, *parts = marshal.loads(compiled.start)[1], *(marshal.loads(part)[3] for _, part in compiled.parts)
     assert sum(map(len, (start, *parts))) == len({name for part in (start, *parts) for name in part})
     return {name for part in (start, *parts) for name in part}
 
@@ -503,12 +516,10 @@ def test_for_a_python_that_only_starts_are_compiled_for_the_sources_do_the_rest(
     _, (compiled,) = builder.build(source, [PYTHON], strict=True)
     members = builder.compiled_members([replace(compiled, base=b"", run=b"", later=b"")])
     assert list(members) == [f"compiled/{importlib.util.MAGIC_NUMBER.hex()}"]
-    sources = builder.deflate(builder.tar_archive(builder.find_package(source)), builder.GZIP)
+    sources = builder.source_members(builder.find_package(source))
     boot = {path.name: path.read_bytes() for path in (ROOT / "build" / "boot").glob("*.py")}
     boot["odekload.py"] = builder.deflate(boot["odekload.py"])
-    content = builder.zip_archive(
-        {**boot, **members, "source.tar.gz": sources}, prefix=(ROOT / "build" / "launcher.sh").read_bytes()
-    )
+    content = builder.zip_archive({**boot, **members, **sources}, prefix=(ROOT / "build" / "launcher.sh").read_bytes())
     builder.write_executable(tmp_path / "odek", content)
     done = start(tmp_path / "odek", "compiled", path=bin_folder, cwd=tmp_path)
     assert json.loads(done.stdout) == ["odek/facts.py", "odek/data/__init__.py", "odek/later.py"]
