@@ -22,13 +22,14 @@ from odek.app.images import images_of
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.prompt import ask_ahead, read_parts
 from odek.app.runtime import Runtime
+from odek.app.session_writer import SessionWriter
 from odek.app.turn_events import shown_turn, turn_started
 from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace, servers_for
 from odek.approval.operation import Operation
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
 from odek.errors import StateFileError, UsageError
-from odek.events import Event, Notice, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
+from odek.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
 from odek.model.images import Image
 from odek.model.types import Message, Usage
 from odek.sandbox.errors import SandboxLost
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from odek.app.shared_servers import SharedServers
     from odek.app.stored_sessions import ResumedSession
     from odek.sandbox.container.facts import ContainerFacts
-    from odek.session.receipts import Receipt
     from odek.session.recorder import Recorder
     from odek.session.store import SessionStore
     from odek.session.transcript import Summary
@@ -133,9 +133,7 @@ class Conversation:
         self._trusted: TrustByBoundary = {}
         """what the person said once holds in the next container, too, if its boundary is the same"""
         self._servers: SharedServers | None = None
-        self._recorder: Recorder | None = None
-        self._failure: StateFileError | None = None
-        self._receipts_fail = False
+        self._writer = SessionWriter(runtime.emit)
         self._cwd = runtime.host.cwd
         """the folder that the session is of"""
         self._images: tuple[Image, ...] = ()
@@ -169,6 +167,10 @@ class Conversation:
                 self.workspace.close()
 
     @property
+    def _recorder(self) -> Recorder | None:
+        return self._writer.recorder
+
+    @property
     def config(self) -> Config:
         return self._config
 
@@ -184,7 +186,7 @@ class Conversation:
     @property
     def turns(self) -> int:
         """how many turns are stored"""
-        return self._recorder.stored.turns if self._recorder else 0
+        return self._writer.turns
 
     @property
     def summary(self) -> Summary | None:
@@ -304,8 +306,7 @@ class Conversation:
 
     def require_saved(self) -> None:
         """Raise StateFileError when something could not be stored."""
-        if self._failure is not None:
-            raise self._failure
+        self._writer.require_saved()
 
     def _take_up(self, resumed: ResumedSession | None) -> None:
         if resumed is not None:
@@ -459,40 +460,17 @@ class Conversation:
                 self._sink(notice)
 
     def _keep(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._session.callback(self._note_saved)
+        self._writer.recorder = recorder
+        self._session.callback(self._writer.note_saved, self._profile.command)
         self._keep_receipts()
 
     def _keep_receipts(self) -> None:
         """Let what is executed in the workspace be noted with the session, as soon as there are both."""
-        if self._recorder is not None and hasattr(self, "workspace"):
-            self.workspace.receipts.keep = partial(self._keep_receipt, self._recorder)
-
-    def _keep_receipt(self, recorder: Recorder, receipt: Receipt) -> None:
-        try:
-            recorder.add_receipt(receipt)
-        except StateFileError as error:  # what it is of has happened; the next one is tried again
-            if not self._receipts_fail:
-                self._runtime.emit(WarningIssued(f"what was executed is not recorded: {error.message}"))
-            self._receipts_fail = True
-
-    def _note_saved(self) -> None:
-        """Show, at the end, whether the session is saved and how to go on with it."""
-        session_id = visible(self.session_id or "")
-        words = f"repl --id {session_id}" if self._profile.command == "repl" else f"continue --id {session_id} TASK"
-        saved = "session saved" if self._failure is None else "session saved in part"
-        self._runtime.emit(Notice(f"{saved}; go on with: odek {words}"))
+        if hasattr(self, "workspace"):
+            self.workspace.receipts.keep = self._writer.receipt_keeper
 
     def _save(self) -> None:
-        if self._recorder is None:
-            return
-        try:
-            if hasattr(self, "agent"):
-                self._recorder.record(self.agent.messages, self.agent.usage)
-            else:
-                self._recorder.record(self._history, Usage())
-            self._failure = None
-        except StateFileError as error:
-            if self._failure is None:
-                self._runtime.emit(WarningIssued(f"this step is not saved: {error.message}"))
-            self._failure = error
+        if hasattr(self, "agent"):
+            self._writer.save(self.agent.messages, self.agent.usage)
+        else:
+            self._writer.save(self._history, Usage())

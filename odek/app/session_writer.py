@@ -1,0 +1,69 @@
+"""What a conversation stores of itself: a disk that is full ends no turn, and is named once (R-85)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from odek.errors import StateFileError
+from odek.events import Notice, Sink, WarningIssued
+from odek.model.types import Message, Usage
+from odek.text import visible
+
+if TYPE_CHECKING:
+    from odek.session.receipts import Receipt
+    from odek.session.recorder import Recorder
+
+
+class SessionWriter:
+    """Stores one conversation, where it is kept; each step tries again what an earlier one could not store."""
+
+    def __init__(self, emit: Sink) -> None:
+        self.recorder: Recorder | None = None
+        """None: nothing is kept, or nothing was said yet"""
+        self._emit = emit
+        self._failure: StateFileError | None = None
+        self._receipts_fail = False
+
+    @property
+    def turns(self) -> int:
+        """how many turns are stored"""
+        return self.recorder.stored.turns if self.recorder else 0
+
+    def save(self, messages: Sequence[Message], usage: Usage) -> None:
+        """Store what is new in `messages`, the whole conversation; `usage` is that of the turn so far."""
+        if self.recorder is None:
+            return
+        try:
+            self.recorder.record(messages, usage)
+            self._failure = None
+        except StateFileError as error:
+            if self._failure is None:
+                self._emit(WarningIssued(f"this step is not saved: {error.message}"))
+            self._failure = error
+
+    def require_saved(self) -> None:
+        """Raise StateFileError when something could not be stored."""
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def receipt_keeper(self) -> Callable[[Receipt], None] | None:
+        """keeps what was executed, in any thread; None: there is no session for it"""
+        return self._keep_receipt if self.recorder else None
+
+    def _keep_receipt(self, receipt: Receipt) -> None:
+        assert self.recorder is not None
+        try:
+            self.recorder.add_receipt(receipt)
+        except StateFileError as error:  # what it is of has happened; the next one is tried again
+            if not self._receipts_fail:
+                self._emit(WarningIssued(f"what was executed is not recorded: {error.message}"))
+            self._receipts_fail = True
+
+    def note_saved(self, command: str) -> None:
+        """Show whether the session is saved, and how to go on with it after `command`."""
+        session_id = visible(self.recorder.id if self.recorder else "")
+        words = f"repl --id {session_id}" if command == "repl" else f"continue --id {session_id} TASK"
+        saved = "session saved" if self._failure is None else "session saved in part"
+        self._emit(Notice(f"{saved}; go on with: odek {words}"))
