@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from odek.model.transport import Limits
 
 REPLAY_PREFIX = "replay:"
+_ALL_MODELS = "*"
+"""the name under which a server's list is remembered, beside what was learned of each model"""
+_MOST_REMEMBERED = 500
 _OWN_SERVER_S = 1800.0  # measured: SmolLM2-135M on one busy core takes 100 s for the first request, of 3 700 tokens
 
 
@@ -63,6 +66,20 @@ def list_models(settings: Settings, host: Host, *, notify: Callable[[str], None]
     return ModelList(names=client.models(), address=client.address)
 
 
+def remember_models(names: tuple[str, ...], settings: Settings, host: Host) -> None:
+    """Keep what the server has listed, for the completion of a shell."""
+    memory = _memory(settings.model.base_url, _ALL_MODELS, host)
+    if memory is not None:
+        memory.keep({"models": names[:_MOST_REMEMBERED]})
+
+
+def remembered_models(settings: Settings, host: Host) -> tuple[str, ...]:
+    """Return what the server listed when it was asked last, as far as that is a few days ago; it is not asked."""
+    memory = _memory(settings.model.base_url, _ALL_MODELS, host)
+    names = memory.recall().get("models") if memory is not None else None
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
 def look_for_models(base_url: str, host: Host) -> tuple[str, ...] | None:
     """Return what a server on this machine lists, None when none that has a model answers at `base_url`."""
     from odek.model.http import HttpModel
@@ -81,9 +98,12 @@ class ModelNames:
     A server is asked once, when its names are wanted, and for some seconds at most; what it does not say is silence.
     """
 
-    def __init__(self, config: Callable[[], Config], host: Host) -> None:
+    def __init__(
+        self, config: Callable[[], Config], host: Host, *, ask: Callable[[Settings], tuple[str, ...]] | None = None
+    ) -> None:
+        """`ask` returns the names of the server in force, which is asked for them unless it is given."""
         self._config = config
-        self._host = host
+        self._ask = ask or (lambda settings: list_models(settings, host, notify=lambda _: None).names)
         self._listed: dict[str, tuple[str, ...]] = {}
 
     def __call__(self, beginning: str) -> tuple[str, ...]:
@@ -105,7 +125,7 @@ class ModelNames:
             address = settings.model.base_url
             if address not in self._listed:
                 self._listed[address] = ()
-                self._listed[address] = list_models(settings, self._host, notify=lambda _: None).names
+                self._listed[address] = self._ask(settings)
         except OdekError:
             return ()
         return self._listed[address]

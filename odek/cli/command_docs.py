@@ -49,6 +49,8 @@ class CommandDoc:
     examples: tuple[str, ...]
     actions: tuple[str, ...]
     """words that may follow"""
+    repeats: bool = False
+    """whether the last argument may be given more than once"""
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -82,18 +84,16 @@ def read_command_docs() -> tuple[CommandDoc, ...]:
 
 def _page(words: tuple[str, ...], summary: str, parser: CommandParser) -> CommandDoc:
     prefix = " ".join(("odek", *words))
+    positional = [each for each in parser._actions if not each.option_strings and each.help is not HIDDEN]
     return CommandDoc(
         words=words,
         summary=summary,
         usage=(parser.usage or "").removeprefix(prefix).strip(),
-        arguments=tuple(
-            (str(action.metavar or action.dest), _help(action))
-            for action in parser._actions
-            if not action.option_strings and action.help is not HIDDEN
-        ),
+        arguments=tuple((str(action.metavar or action.dest), _help(action)) for action in positional),
         groups=tuple(_groups(parser)),
         examples=parser.examples,
         actions=parser.actions,
+        repeats=bool(positional) and positional[-1].nargs in ("*", "+"),
     )
 
 

@@ -37,6 +37,8 @@ COMMANDS = {
     "version": ("odek.cli.commands.version", "print the version"),
 }
 """name → module, one line for the list of commands"""
+_HIDDEN = {"__complete": "odek.cli.commands.complete"}
+"""name → module, of what scripts call"""
 
 _ERROR_CODE = 1
 _USAGE_CODE = 2
@@ -56,18 +58,18 @@ def main(arguments: list[str]) -> int:
         from odek import __version__
 
         return write_stdout(f"odek {__version__}\n")
-    if name not in COMMANDS:
+    if name not in COMMANDS and name not in _HIDDEN:
         return _unknown_command(name)
     try:
-        return _guarded(name, arguments[1:])
+        return _guarded(_HIDDEN.get(name) or COMMANDS[name][0], arguments[1:])
     except ModuleNotFoundError as error:
         if not _is_of_python(error):
             raise
         return _incomplete_python(error)
 
 
-def _guarded(name: str, arguments: list[str]) -> int:
-    """Run a command; the one place where its errors end."""
+def _guarded(module: str, arguments: list[str]) -> int:
+    """Run the command of `module`; the one place where its errors end."""
     # what is imported stays until the end: to look through it for garbage again and again, and once
     # more at exit, would take a tenth of a short run (scripts/bench)
     gc.disable()
@@ -85,7 +87,7 @@ def _guarded(name: str, arguments: list[str]) -> int:
         terminal.configure(
             env=host.env, is_terminal=host.stderr_is_terminal, plain=lambda: _wants_no_color(host, arguments)
         )
-        command = import_module(COMMANDS[name][0])
+        command = import_module(module)
         gc.freeze()
         gc.enable()
         code: int = command.main(arguments, host, terminal)

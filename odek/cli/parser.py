@@ -140,7 +140,7 @@ def _add_flag(group: argparse._ArgumentGroup, option: Option[Any], command: str)
             help_off = (option.off_help or text).replace("%", "%%")
             group.add_argument(off, dest=option.key, action="store_false", default=argparse.SUPPRESS, help=help_off)
         return
-    if option.kind.choices:
+    if option.kind.choices and not all(choice in text for choice in option.kind.choices):
         text += f" ({', '.join(option.kind.choices)})"
     action = "append" if option.kind.is_list else "store"
     group.add_argument(

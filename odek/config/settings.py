@@ -101,7 +101,7 @@ class ModelSettings(OptionGroup):
 
     model = Option(
         "model", Text(), "The model to talk to, or PROVIDER/NAME for one of another provider",
-        default="deepseek-v4-flash", env=("ODEK_MODEL",), flag="--model", short="-m", metavar="NAME", group="model",
+        default="deepseek-v4-flash", env=("ODEK_MODEL",), flag="--model", short="-m", metavar="MODEL", group="model",
         project=ProjectRule.ALLOWED, expands=True,
     )  # fmt: skip
     base_url = Option(
@@ -112,7 +112,7 @@ class ModelSettings(OptionGroup):
     provider_name = Option(
         "provider", ProviderName(tuple(KNOWN)),
         "Who serves the model: brings the address, unless base_url is set, and the API", default="",
-        env=("ODEK_PROVIDER",), flag="--provider", metavar="NAME", commands=_ASKING, group="model",
+        env=("ODEK_PROVIDER",), flag="--provider", metavar="PROVIDER", commands=_ASKING, group="model",
     )  # fmt: skip
     """"" when none is named"""
     providers = Option(
@@ -254,14 +254,14 @@ class SandboxSettings(OptionGroup):
     )  # fmt: skip
     """checked where an image is chosen: with the sandbox off, a bad reference stops nothing (D-25)"""
     network = _sandbox(
-        "sandbox_network", Parsed[NetworkMode](parse_network_mode),
+        "sandbox_network", Parsed[NetworkMode](parse_network_mode, choices=("none", "bridge")),
         "none, or bridge for access to the internet (and to this host)", flag="--sandbox-network", metavar="MODE",
         default="none", expands=True, lenient="ODEK_SANDBOX_NETWORK_LENIENT",
     )  # fmt: skip
     networks = _sandbox(
         "sandbox_networks", Texts(parse_network_names),
         "Existing Docker networks to attach; none drops those of weaker settings",
-        flag="--sandbox-networks", metavar="NAME,…", default=(), expands=True, off_word="none",
+        flag="--sandbox-networks", metavar="NETWORK,…", default=(), expands=True, off_word="none",
     )  # fmt: skip
     compose_project = _sandbox(
         "sandbox_compose_project", Text(parse=parse_compose_project),
@@ -355,11 +355,11 @@ class Settings(OptionGroup):
     )  # fmt: skip
     tools_enabled = Option[tuple[str, ...] | None](
         "tools.enabled", Texts(), "The only tools the model gets; unset: all, none: no tools", default=None,
-        env=("ODEK_TOOLS_ENABLED",), flag="--tool", metavar="NAME", group="tools", off_word="none",
+        env=("ODEK_TOOLS_ENABLED",), flag="--tool", metavar="TOOL", group="tools", off_word="none",
     )  # fmt: skip
     tools_disabled = Option(
         "tools.disabled", Texts(), "Tools the model does not get, gathered from every layer", default=(),
-        env=("ODEK_TOOLS_DISABLED",), flag="--no-tool", metavar="NAME", group="tools", project=ProjectRule.ALLOWED,
+        env=("ODEK_TOOLS_DISABLED",), flag="--no-tool", metavar="TOOL", group="tools", project=ProjectRule.ALLOWED,
         merge="union",
     )  # fmt: skip
     max_tool_parallel = Option(
@@ -387,7 +387,7 @@ class Settings(OptionGroup):
     )
     required_probes = Option(
         "require", Texts(), "Probes of odek sandbox verify that must have found the sandbox closed", default=(),
-        flag="--require", metavar="ID,…", commands=(*_TASKS, "serve"), group="sandbox", in_file=False,
+        flag="--require", metavar="PROBE,…", commands=(*_TASKS, "serve"), group="sandbox", in_file=False,
     )  # fmt: skip
     approve_project_sandbox = _operator_switch(
         "approve_project_sandbox", "Approve what a project asks of the sandbox, for automation"

@@ -150,8 +150,10 @@ class Parsed(Kind[T_co]):
     name = "str"
     schema: Mapping[str, object] = {"type": "string"}
 
-    def __init__(self, parse: Callable[[str, str], T_co]) -> None:
+    def __init__(self, parse: Callable[[str, str], T_co], *, choices: tuple[str, ...] = ()) -> None:
+        """`choices` are all that `parse` takes, where these are few."""
         self._parse = parse
+        self.choices = choices
 
     def from_json(self, raw: object, origin: str) -> T_co | None:
         if raw is None:

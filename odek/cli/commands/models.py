@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from odek.app.config import load
-from odek.app.model import list_models
+from odek.app.model import list_models, remember_models
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
@@ -33,6 +33,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     parsed = reader.read_flags(arguments)
     settings = load(host, reader.flags(parsed), terminal).settings
     listed = list_models(settings, host, notify=terminal.warn)
+    remember_models(listed.names, settings, host)
     current = settings.model.model
     if parsed.json:
         known = current if current in listed.names else None

@@ -48,10 +48,10 @@ def rm_parser() -> CommandParser:
     made = CommandParser(
         "sandbox rm",
         "remove containers of odek's by name or ID",
-        usage="[--force] NAME…",
+        usage="[--force] CONTAINER…",
         examples=("odek sandbox rm odek-4242-1",),
     )
-    made.add_argument("names", nargs="*", metavar="NAME", help="as `odek sandbox ls` shows them")
+    made.add_argument("names", nargs="*", metavar="CONTAINER", help="as `odek sandbox ls` shows them")
     made.add_argument("--force", "-f", action="store_true", help="also one that an odek at work uses")
     return made
 

@@ -10,17 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from odek.cli.command_docs import CommandDoc, read_command_docs
-from odek.cli.completion import SHELLS, render_completion, words_after
+from odek.app import candidates
+from odek.cli.command_docs import CommandDoc, Flag, read_command_docs
+from odek.cli.completion import KINDS, SHELLS, render_completion, words_after
 from odek.cli.main import COMMANDS
 from odek.config.settings import flag_options
 
 PAGES = read_command_docs()
 DRIVERS = {
     # each prints what it would offer for the words in "$@", the last of which is being typed
-    "bash": 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _odek; printf "%s\\n" "${COMPREPLY[@]}"',
+    "bash": (
+        'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}\n'
+        '_odek; printf "%s\\n" "${COMPREPLY[@]}"'
+    ),
     "zsh": (
-        'compdef() { }; compadd() { print -l -- "${@[2,-1]}" }; _files() { print files }\n'
+        'compdef() { }; compset() { }; compadd() { print -l -- "${@[2,-1]}" }; _files() { print files }\n'
         '_describe() { local n=${@[-1]}; print -l -- "${(@P)n%%:*}" }\n'
         'source "$1"; shift; words=("$@"); CURRENT=$#; _odek'
     ),
@@ -75,7 +79,7 @@ def test_script_names_every_option(shell: str) -> None:
         key = {
             "bash": rf"^ +{key}\)",
             "zsh": rf"^ +\({key}\)",
-            "fish": re.escape("'__odek_at '\\''" + " ".join(each.words) + "'\\'''"),
+            "fish": re.escape("'__odek_at '\\''" + " ".join(each.words) + "'\\''"),
         }[shell]
         part = [line for line in text.splitlines() if re.search(key, line)]
         assert part, each.words
@@ -99,6 +103,10 @@ def test_shell_offers_commands_and_actions(words: Sequence[str], script: tuple[s
         (("run", "-q", "--no-sand"), ["--no-sandbox"]),
         (("continue", "--no-sand"), []),
         (("run", "--thinking", "l"), ["low"]),
+        (("run", "--sandbox-network", ""), ["bridge", "none"]),
+        (("repl", "--no-tool", "shell", "--sandbox-network", "b"), ["bridge"]),
+        (("run", "--max-iter", ""), []),
+        (("session", "cleanup", ""), []),
         (("run", "--model", "m", "task", "--ses"), ["--session"]),
         (("session", "list", "--al"), ["--all"]),
         (("sandbox", "image", "save", "--im"), ["--image"]),
@@ -106,3 +114,31 @@ def test_shell_offers_commands_and_actions(words: Sequence[str], script: tuple[s
 )
 def test_shell_offers_options_and_values(words: Sequence[str], found: list[str], script: tuple[str, Path]) -> None:
     assert offered(*script, *words) == found
+
+
+def test_each_kind_of_values_has_a_source() -> None:
+    """R-300: what the scripts ask for is what odek can find."""
+    assert sorted(KINDS.values()) == sorted(candidates.KINDS)
+
+
+def test_new_command_is_completed_without_a_line_of_its_own(tmp_path: Path) -> None:
+    """R-300: by the placeholders in its help alone; the same option may mean something else in another command."""
+    flag = Flag(names=("--model",), metavar="CONTAINER", help="what else", choices=())
+    new = CommandDoc(
+        words=("new", "thing"), summary="do", usage="", arguments=(("ID", "a session"), ("FILE", "a file")),
+        groups=(("options", (flag,)),), examples=(), actions=(), repeats=True,
+    )  # fmt: skip
+    for shell in SHELLS:
+        script = tmp_path / shell
+        script.write_text(render_completion(shell, (*PAGES, new)).replace("command odek", "_fake"))
+        fakes = {
+            "bash": '_fake() { printf "%s\\n" "$*"; }',
+            "zsh": '_fake() { print -r -- "$*" }',
+            "fish": "function _fake; echo $argv; end",
+        }
+        script.write_text(script.read_text() + fakes[shell] + "\n")
+        asked = [offered(shell, script, *words) for words in (("new", "thing", ""), ("new", "thing", "--model", ""))]
+        assert [[line.replace("\\ ", " ").split()[1] for line in each] for each in asked] == [
+            ["sessions"],
+            ["containers"],
+        ], shell
