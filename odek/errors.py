@@ -20,6 +20,10 @@ class OdekError(Exception):
     """An ending that the user can understand and act on."""
 
     exit_code = EXIT_ERROR
+    source = "odek"
+    """which part of a run it comes from, for programs that read --json"""
+    code = "failed"
+    """what happened, in a word that stays the same when the message is improved"""
 
     def __init__(self, message: str, *, hint: str = "", detail: str = "") -> None:
         super().__init__(message)
@@ -33,22 +37,32 @@ class UsageError(OdekError):
     """Flags or arguments that make no sense, alone or together."""
 
     exit_code = EXIT_USAGE
+    source = "command line"
+    code = "usage"
 
 
 class ConfigError(OdekError):
     """A setting that cannot be read, parsed or accepted; the message names its origin."""
 
+    source = code = "settings"
+
 
 class KeyMissing(ConfigError):
     """The model's server wants a key, and none is set."""
+
+    code = "key_missing"
 
 
 class StateFileError(OdekError):
     """A file below ~/.odek that cannot be trusted, read or written."""
 
+    source = code = "state"
+
 
 class StateFileInUse(StateFileError):
     """A file whose lock another process holds."""
+
+    code = "in_use"
 
     def __init__(self, message: str, *, hint: str, holder: str) -> None:
         super().__init__(message, hint=hint)
@@ -59,6 +73,8 @@ class StateFileInUse(StateFileError):
 class ApprovalDenied(OdekError):
     """The operator said no, or there is no one to ask."""
 
+    source, code = "approval", "not_approved"
+
 
 class FileAccessDenied(OdekError):
     """A file that a tool may not, or cannot, read or write; the model gets the message, the run goes on."""
@@ -66,6 +82,8 @@ class FileAccessDenied(OdekError):
 
 class ExecutableMissing(OdekError):
     """A program that is not there, or may not be executed."""
+
+    source, code = "host", "program_missing"
 
 
 class SpawnFailed(ExecutableMissing):
@@ -79,10 +97,19 @@ class BudgetExhausted(OdekError):
     """A task has used up what it was given: time, tool calls or tokens; `detail` is what it came to."""
 
     exit_code = EXIT_BUDGET
+    source, code = "limits", "budget"
 
 
 class IterationLimitReached(OdekError):
     """The model was asked as often as it may be, without an answer; `detail` is what it came to."""
+
+    source, code = "limits", "max_iterations"
+
+
+class NoAnswer(OdekError):
+    """The model has ended its work without an answer that can be used; `detail` is what it said."""
+
+    source, code = "model", "no_answer"
 
 
 class Cancelled(BaseException):

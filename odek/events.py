@@ -272,9 +272,8 @@ def to_json(event: Event) -> dict[str, Any]:
             return _task_fields(event)
         case Finished():
             usage = usage_fields(event.usage)
-            refused = [{"class": name, "count": count} for name, count in event.refused]
-            fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage, "refused": refused}
-            fields["cost_usd"] = _rounded(event.usage.known_cost_usd)
+            fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage}
+            fields |= {"refused": refused_fields(event.refused), "cost_usd": cost_field(event.usage)}
             return {"event": "finished", **fields}
 
 
@@ -355,8 +354,14 @@ def _call_fields(call: ToolCall) -> dict[str, str]:
     return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _rounded(cost_usd: float | None) -> float | None:
-    return None if cost_usd is None else round(cost_usd, 6)
+def cost_field(usage: Usage) -> float | None:
+    """Return what `usage` cost in USD, None where no price is known."""
+    return None if usage.known_cost_usd is None else round(usage.known_cost_usd, 6)
+
+
+def refused_fields(refused: tuple[tuple[str, int], ...]) -> list[dict[str, Any]]:
+    """Return classes of danger, and how many operations of each were refused, as JSON values."""
+    return [{"class": name, "count": count} for name, count in refused]
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:

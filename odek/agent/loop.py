@@ -16,7 +16,7 @@ from odek.agent.budget import NO_BUDGET, Budget, Meter, Spending, exceeded_limit
 from odek.agent.calls import CallRunner
 from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
 from odek.cancel import CancelToken, current_token, time_limit, use_token
-from odek.errors import BudgetExhausted, IterationLimitReached, OdekError, TimeLimitReached
+from odek.errors import BudgetExhausted, IterationLimitReached, NoAnswer, OdekError, TimeLimitReached
 from odek.events import (
     Finished,
     ModelReplied,
@@ -250,13 +250,13 @@ class Agent:
         self._arrived = self._arrived + text if text else ""
         self._sink(TextDelta(text=text) if text else TextVoided())
 
-    def _filtered(self, reply: Reply) -> OdekError:
+    def _filtered(self, reply: Reply) -> NoAnswer:
         """Return the error for a reply that a filter of the provider stopped; its text so far is kept.
 
         Its calls are not run: what they should have come after may be missing.
         """
         self._arrived = reply.message.content
-        return OdekError(
+        return NoAnswer(
             f'the provider stopped the answer (finish reason "{visible(reply.stop)}"); it is not complete',
             hint="say the task in other words, or use another model",
             detail=reply.message.content.strip(),
@@ -364,13 +364,13 @@ def _or_estimate(reply: Reply, view: Sequence[Message], tools: Sequence[ToolSpec
     )
 
 
-def _no_answer(reply: Reply) -> OdekError:
+def _no_answer(reply: Reply) -> NoAnswer:
     reason = f' (it stopped with "{visible(reply.stop)}")' if reply.stop else ""
-    return OdekError(f"the model gave an empty answer twice{reason}", hint="run the task again, or with another model")
+    return NoAnswer(f"the model gave an empty answer twice{reason}", hint="run the task again, or with another model")
 
 
-def _too_long(error: ModelError) -> OdekError:
-    return OdekError(
+def _too_long(error: ModelError) -> NoAnswer:
+    return NoAnswer(
         "the conversation is too long for the model, and nothing more of it can be left out",
         hint="use a model with a larger window, or start a local server with a larger context; "
         "long text in the task belongs into a file",

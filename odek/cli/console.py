@@ -29,7 +29,6 @@ from odek.events import (
     ToolFinished,
     ToolStarted,
     TurnEnded,
-    TurnStarted,
     WarningIssued,
     to_json,
 )
@@ -161,9 +160,9 @@ class ConsoleRenderer:
         tokens = f" · {usage.input_tokens} tokens in, {usage.output_tokens} out" if usage.input_tokens else ""
         cost = f" · {render_usd(usage.cost_usd)}" if usage.known_cost_usd is not None else ""
         rounds = f"{event.iterations} model call{'s' if event.iterations != 1 else ''}"
-        self._terminal.line(
-            self._terminal.style(f"── {rounds}{tokens}{cost} · {self._now() - self._started:.1f} s", "dim")
-        )
+        refused = f" · refused: {', '.join(f'{visible(name)} {count}' for name, count in event.refused)}"
+        more = f"{tokens}{cost}{refused if event.refused else ''}"
+        self._terminal.line(self._terminal.style(f"── {rounds}{more} · {self._now() - self._started:.1f} s", "dim"))
 
 
 class TaskLines:
@@ -288,25 +287,18 @@ class StreamingRenderer(ConsoleRenderer):
 
 
 class JsonSink:
-    """A sink of events for machines: one JSON object a line, on stdout; the answer is the last one."""
+    """A sink of events for machines: one JSON object a line, on stdout; the answer is left to the LastEvent."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._in_turn = False
-        self._answer: Finished | None = None
-        """kept back until the turn has ended"""
+        self._last = terminal.last_event
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Finished) and self._in_turn:
-            self._answer = event
+        if self._last is not None and isinstance(event, Finished):
+            self._last.finished = event
             return
-        self._in_turn = isinstance(event, TurnStarted) or (self._in_turn and not isinstance(event, TurnEnded))
-        self._print(event)
-        if self._answer is not None and not self._in_turn:
-            self._print(self._answer)
-            self._answer = None
-
-    def _print(self, event: Event) -> None:
+        if self._last is not None and isinstance(event, TurnEnded):
+            self._last.usage = event.usage
         self._terminal.answer(json.dumps(to_json(event)))
 
 

@@ -13,6 +13,8 @@ from odek.cli.streams import BROKEN_PIPE_CODE, reopen_closed_streams, write_stdo
 
 TYPE_CHECKING = False  # typing alone takes longer to import than the answer to `odek version`
 if TYPE_CHECKING:
+    from odek.cli.terminal import Terminal
+    from odek.errors import Interrupted
     from odek.host import Host
 
 COMMANDS = {
@@ -76,12 +78,14 @@ def _guarded(module: str, arguments: list[str]) -> int:
     from importlib import import_module
 
     from odek.cli import signals
+    from odek.cli.last_event import LastEvent, is_wanted
     from odek.cli.terminal import Terminal
     from odek.errors import Interrupted, OdekError
     from odek.host import Host
 
     signals.install()
     terminal = Terminal(sys.stdout, sys.stderr)
+    terminal.last_event = LastEvent(terminal) if is_wanted(arguments) else None
     try:
         host = Host.capture()
         terminal.configure(
@@ -91,13 +95,14 @@ def _guarded(module: str, arguments: list[str]) -> int:
         gc.freeze()
         gc.enable()
         code: int = command.main(arguments, host, terminal)
+        if terminal.last_event is not None:
+            terminal.last_event.succeed()
         return code
     except OdekError as error:
         terminal.error(error)
-        return error.exit_code
+        return terminal.last_event.fail(error) if terminal.last_event is not None else error.exit_code
     except Interrupted as interruption:
-        terminal.interrupted(interruption.signal_number)
-        return interruption.exit_code
+        return _interrupted(interruption, terminal)
     except BrokenPipeError:
         terminal.abandon_output()
         return BROKEN_PIPE_CODE
@@ -106,9 +111,14 @@ def _guarded(module: str, arguments: list[str]) -> int:
             raise
         if isinstance(error, RuntimeError) and isinstance(error.__cause__, Interrupted):
             # where a signal finds a class being made, Python up to 3.11 wraps what is raised (__set_name__)
-            terminal.interrupted(error.__cause__.signal_number)
-            return error.__cause__.exit_code
-        return terminal.bug(error, debug="ODEK_DEBUG" in terminal.env, code=_BUG_CODE)
+            return _interrupted(error.__cause__, terminal)
+        terminal.bug(error, debug="ODEK_DEBUG" in terminal.env, code=_BUG_CODE)
+        return terminal.last_event.crash(error, _BUG_CODE) if terminal.last_event is not None else _BUG_CODE
+
+
+def _interrupted(interruption: Interrupted, terminal: Terminal) -> int:
+    terminal.interrupted(interruption.signal_number)
+    return terminal.last_event.interrupt(interruption) if terminal.last_event is not None else interruption.exit_code
 
 
 def _wants_no_color(host: Host, arguments: list[str]) -> bool:

@@ -22,6 +22,8 @@ def add_fail_on_refused(parser: CommandParser) -> None:
 
 def warn_refused(agent: Agent, terminal: Terminal) -> None:
     """Warn in one line of what was refused in the turn that ended."""
+    if terminal.last_event is not None:
+        terminal.last_event.refused = agent.refused
     if agent.refused:
         terminal.warn(describe_refused(agent.refused))
 

@@ -168,6 +168,7 @@ class _Serving:
         terminal.note("sessions of this folder are served; Ctrl-C ends")
         event = {"event": "serving", "url": url, "addr": address, "pid": self.host.pid}
         terminal.answer(json.dumps(event) if self.config.settings.json else url)
+        terminal.last_event = None  # a signal is how this ends well
         if self.opens:
             opener.open(url)
 

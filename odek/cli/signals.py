@@ -10,10 +10,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
+from typing import NoReturn
 
 from odek.cancel import UNHEARD_S, CancelToken, use_token
 from odek.errors import EXIT_BUDGET, EXIT_SIGNAL_BASE, Interrupted
@@ -28,6 +29,9 @@ _SAME_KEYPRESS_S = 0.5 if getattr(sys, "frozen", False) else _TWINS_S
 # Every wait of a turn looks at its token within a fraction of a second. What does not, such as a write into a
 # pipe without a reader, must not make odek immune to a SIGTERM.
 _UNHEARD_S = 5.0
+
+last_words: Callable[[str, int], None] | None = None
+"""called with a signal's name and an exit code, before this process ends at once"""
 
 _turn: CancelToken | None = None
 """cancels the turn that is under way"""
@@ -110,7 +114,7 @@ def _leave_unheard(_number: int, _frame: FrameType | None) -> None:
 
 def _leave_at_limit() -> None:
     """End this process at once, from any thread: its time is up, and the turn hangs where it does not hear that."""
-    os._exit(EXIT_BUDGET)
+    _end("", EXIT_BUDGET)
 
 
 def _leave(number: int) -> None:
@@ -122,7 +126,15 @@ def _leave(number: int) -> None:
             os.write(2, f"\nodek: stopped at once by {signal.Signals(number).name}\n".encode())
     except OSError:
         pass  # the terminal is gone
-    os._exit(EXIT_SIGNAL_BASE + number)
+    _end(signal.Signals(number).name, EXIT_SIGNAL_BASE + number)
+
+
+def _end(name: str, code: int) -> NoReturn:
+    try:
+        if last_words is not None:
+            last_words(name, code)
+    finally:
+        os._exit(code)
 
 
 class Resumed(Exception):

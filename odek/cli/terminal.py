@@ -19,6 +19,7 @@ from odek.errors import OdekError
 from odek.text import visible, visible_lines, visible_prose
 
 if TYPE_CHECKING:
+    from odek.cli.last_event import LastEvent
     from odek.cli.spinner import Spinner
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -44,6 +45,8 @@ class Terminal:
         self.env: Mapping[str, str] = {}
         self.asked_s = 0.0
         """seconds that all questions together waited for an answer"""
+        self.last_event: LastEvent | None = None
+        """with --json: what its last line will say"""
         for stream in (stdout, stderr):
             if hasattr(stream, "reconfigure"):  # LANG=C: degrade instead of failing (B47)
                 stream.reconfigure(errors="backslashreplace", newline="\n")
@@ -92,6 +95,10 @@ class Terminal:
     def answer_columns(self) -> int:
         """width of the terminal on stdout; 0: stdout is not a terminal"""
         return _columns_of(self._stdout)
+
+    @property
+    def stdout_descriptor(self) -> int:
+        return self._stdout.fileno()
 
     @property
     def columns(self) -> int:

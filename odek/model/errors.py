@@ -13,6 +13,8 @@ from odek.model.sense import is_loading, is_overflow, may_be_overflow
 class ModelError(OdekError):
     """The model gave no reply."""
 
+    source = code = "model"
+
     def __init__(
         self,
         message: str,
@@ -64,13 +66,19 @@ class ModelError(OdekError):
 class ModelUnreachable(ModelError):
     """No connection, no answer in time, or a server that is out of order."""
 
+    code = "model_unreachable"
+
 
 class ModelRejected(ModelError):
     """The server understood and said no: key, quota, unknown model, too long a conversation."""
 
+    code = "model_rejected"
+
 
 class ModelProtocolError(ModelError):
     """What came back is not a complete response."""
+
+    code = "model_protocol"
 
 
 class EmptyResponse(ModelProtocolError):

@@ -223,7 +223,7 @@ def test_subagent_never_falls_back_and_asks_nobody(odek: Odek) -> None:
 
 
 def test_subagent_in_its_sandbox(odek: Odek, base_image: str) -> None:
-    """R-230, R-222: what the task gives up is taken away; the last line of --json is the result; exit codes."""
+    """R-230, R-222: what the task gives up is taken away; the last lines of --json are result and error."""
     look = calls(("shell", {"command": "touch /workspace/x; ls -d /proc/1; hostname"}))
     run = {"ODEK_SANDBOX_IMAGE": base_image}
     outcome, _ = subagent(odek, {"goal": "look", "readonly": True}, look, text("seen"), flags=("--json",), **run)
@@ -238,7 +238,8 @@ def test_subagent_in_its_sandbox(odek: Odek, base_image: str) -> None:
     assert "Read-only file system" in made["result"]
     hang = calls(("shell", {"command": "sleep 60"}), content="on my way")
     outcome, _ = subagent(odek, {"goal": "look", "timeout": 4}, hang, flags=("--json",), **run)
-    result = json.loads(outcome.stdout.splitlines()[-1])
+    result, error = map(json.loads, outcome.stdout.splitlines()[-2:])
     assert (outcome.code, result["status"], result["answer"], result["last_words"]) == (4, "timeout", None, "on my way")
+    assert (error["event"], error["code"], error["exit_code"]) == ("error", "no_answer", 4), "R-290"
     outcome, asked = subagent(odek, {"goal": "look", "networks": ["mine"]}, **run)
     assert (outcome.code, asked) == (2, 0)

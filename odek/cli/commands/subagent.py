@@ -15,7 +15,7 @@ from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
 from odek.delegate.brief import MAX_BRIEF_BYTES, Brief, parse_brief
-from odek.errors import EXIT_BUDGET, OdekError, UsageError
+from odek.errors import EXIT_BUDGET, NoAnswer, UsageError
 from odek.host import Host
 from odek.tools.arguments import ArgumentError
 
@@ -52,11 +52,13 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         outcome = do_task(PROFILE, config, runtime, brief, sink=choose_sink(config.settings, terminal))
     if config.settings.json:
         terminal.answer(json.dumps(result_json(outcome)))
+        if terminal.last_event is not None:
+            terminal.last_event.usage = outcome.usage
     elif outcome.status == "done":
         terminal.answer(outcome.said)
     if outcome.status == "done":
         return 0
-    error = OdekError(f"the task has no answer: {outcome.reason}", detail=outcome.said)
+    error = NoAnswer(f"the task has no answer: {outcome.reason}", detail=outcome.said)
     if outcome.status in ("timeout", "budget"):
         error.exit_code = EXIT_BUDGET
     raise error

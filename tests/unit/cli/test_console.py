@@ -7,7 +7,9 @@ import itertools
 import json
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes.layering import make_layers
@@ -22,8 +24,10 @@ from odek.cli.console import (
     print_notice,
     print_session_event,
 )
+from odek.cli.last_event import LastEvent
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
+from odek.errors import Interrupted, StateFileError
 from odek.events import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -266,6 +270,7 @@ TASK_STARTED, TASK_ENDED = (
     TaskStarted(task="c/1", of=1, goal="g", facts=None),
     TaskEnded(task="c/1", status="done", usage=Usage(), seconds=1.0, files=()),
 )
+ERROR_FIELDS = ["message", "hint", "detail", "source", "code", "exit_code", "answer", "usage", "cost_usd", "refused"]
 QUESTION = {"id": "a-1", "text": "ls\x1b[2K"}
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "CLI.md"
 
@@ -288,7 +293,8 @@ def test_every_event_is_documented_with_its_fields() -> None:
     questions = {"approval_asked": ["approval"], "approval_settled": ["id", "answer", "how"]}
     turns = {"turn_started": list(to_json(STARTED))[1:], "turn_ended": list(to_json(ENDED))[1:]}
     tasks = {"task_started": list(to_json(TASK_STARTED))[1:], "task_ended": list(to_json(TASK_ENDED))[1:]}
-    assert documented == {"session": ["id", "turn", "place", "reason"], **turns, **sent, **questions, **tasks}
+    own = {"session": ["id", "turn", "place", "reason"], "error": ERROR_FIELDS}
+    assert documented == {**own, **turns, **sent, **questions, **tasks}
     (call,) = json.loads(LINES[4])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table
     usage = ", ".join(f"`{key}`" for key in json.loads(USAGE))
@@ -335,14 +341,45 @@ def test_story_for_machines() -> None:
     assert (stdout.getvalue().isascii(), stderr.getvalue()) == (True, "")
 
 
-def test_answer_is_the_last_line_of_a_turn() -> None:
-    """R-81, R-129: a program that reads to the end finds the answer there."""
+def last_events(*, end: Callable[[LastEvent], object]) -> list[dict[str, Any]]:
+    """Return what is printed of a turn with an answer whose command then ends by `end`."""
     stdout = io.StringIO()
-    renderer = JsonSink(Terminal(stdout, io.StringIO()))
+    terminal = Terminal(stdout, io.StringIO())
+    terminal.last_event = LastEvent(terminal)
+    renderer = JsonSink(terminal)
     for event in (STARTED, Finished(answer="a", usage=Usage(), iterations=1), Notice("n"), ENDED, Notice("later")):
         renderer(event)
-    kinds = [json.loads(line)["event"] for line in stdout.getvalue().splitlines()]
-    assert kinds == ["turn_started", "notice", "turn_ended", "finished", "notice"]
+    end(terminal.last_event)
+    return [json.loads(line) for line in stdout.getvalue().splitlines()]
+
+
+def test_answer_is_the_last_line() -> None:
+    """R-81, R-129: a program that reads to the end finds the answer there."""
+    kinds = [event["event"] for event in last_events(end=LastEvent.succeed)]
+    assert kinds == ["turn_started", "notice", "turn_ended", "notice", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (lambda last: last.fail(StateFileError("m", hint="h", detail="d")), ("m", "h", "d", "state", "state", 1)),
+        (lambda last: last.interrupt(Interrupted(2)), ("stopped by SIGINT", "", "", "signal", "SIGINT", 130)),
+        (lambda last: last.crash(KeyError("x"), 3), ("internal error: KeyError: 'x'", "", "", "odek", "bug", 3)),
+    ],
+)
+def test_an_error_behind_an_answer_carries_it_and_there_is_one_last_line(
+    end: Callable[[LastEvent], int], expected: tuple[object, ...]
+) -> None:
+    """R-290, C13: what comes after the last line is not printed."""
+
+    def twice(last: LastEvent) -> None:
+        assert (end(last), end(last)) == (expected[-1], expected[-1])
+
+    (*before, error) = last_events(end=twice)
+    assert [event["event"] for event in before] == ["turn_started", "notice", "turn_ended", "notice"]
+    assert list(error) == ["event", *ERROR_FIELDS]
+    assert tuple(error[key] for key in ERROR_FIELDS[:6]) == expected
+    assert (error["answer"], error["usage"]["input_tokens"], error["refused"]) == ("a", 0, [])
 
 
 def test_questions_are_lines_of_json_and_notices_are_not() -> None:
