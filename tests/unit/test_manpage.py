@@ -90,6 +90,7 @@ def test_document_describes_every_event() -> None:
     described = {kind: set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", fields))) for kind, fields in rows}
     del described["event"]  # the head of the table
     assert described.pop("session") == {"id", "turn", "place", "reason"}
+    assert {"message", "hint", "source", "code", "exit_code"} <= described.pop("error")  # all: test_console
     assert described == {str(fields.pop("event")): set(fields) for fields in map(to_json, events)}
 
 
