@@ -12,13 +12,12 @@ import select
 from collections.abc import Sequence
 from contextlib import suppress
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odek.cli import signals
 from odek.errors import BudgetExhausted, Interrupted, OdekError
 
 if TYPE_CHECKING:
-    from odek.cli.terminal import Terminal
     from odek.events import Finished
     from odek.model.types import Usage
 
@@ -28,10 +27,18 @@ def is_wanted(arguments: Sequence[str]) -> bool:
     return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
+class Output(Protocol):
+    """Where the line is printed: a Terminal."""
+
+    @property
+    def stdout_descriptor(self) -> int: ...
+    def answer(self, text: str) -> None: ...
+
+
 class LastEvent:
     """Keeps what a run came to until the command is over."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Output) -> None:
         self._terminal = terminal
         self._is_printed = False
         signals.last_words = self._end_at_once
