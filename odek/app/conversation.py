@@ -7,17 +7,17 @@ did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from odek.agent.untrusted import wrap_untrusted
-from odek.app.attachments import Attachment, external, render_task
+from odek.app.attachments import Attachment, external
 from odek.app.budget import budget_of
-from odek.app.config import Config, redactor_of, require_model_name
+from odek.app.config import Config, require_model_name
 from odek.app.cost import pricing
+from odek.app.given_files import may_give, may_give_unasked, with_files
 from odek.app.images import images_of
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.prompt import ask_ahead, read_parts
@@ -25,16 +25,13 @@ from odek.app.runtime import Runtime
 from odek.app.session_writer import SessionWriter
 from odek.app.turn_events import shown_turn, turn_started
 from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace, servers_for
-from odek.approval.operation import Operation
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
 from odek.errors import StateFileError, UsageError
-from odek.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted, WarningIssued
+from odek.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted
 from odek.model.images import Image
 from odek.model.types import Message, Usage
 from odek.sandbox.errors import SandboxLost
-from odek.sandbox_grammar import ATTACHMENTS, WORKSPACE
-from odek.text import visible
 
 if TYPE_CHECKING:
     from odek.agent.loop import Agent
@@ -215,8 +212,9 @@ class Conversation:
         with use_token(cancel or current_token()):
             self.workspace.prepare_turn()
             self.begin_session(text)
-            in_sandbox = self.workspace.facts is not None
-            whole = self._render(text, files, may_give=self._may_give, sandboxed=in_sandbox)
+            gate, emit = self.workspace.tools.gate, self._runtime.emit
+            given = [file for file in files if may_give(file, gate, emit)]
+            whole = self._render(text, given, sandboxed=self.workspace.facts is not None)
             self._begin_turn(files)
             with self._shown_turn(text, files):
                 return self._run(whole)
@@ -228,8 +226,8 @@ class Conversation:
         then nothing is begun.
         """
         self.begin_session(text)
-        in_sandbox = decide_sandbox(self._profile, self.settings).sandboxed
-        whole = self._render(text, files, may_give=self._may_give_unasked, sandboxed=in_sandbox)
+        given = [file for file in files if may_give_unasked(file, self.settings, self._expected, self._runtime)]
+        whole = self._render(text, given, sandboxed=decide_sandbox(self._profile, self.settings).sandboxed)
         self._begin_turn(files)
         if self._recorder is not None:
             self._recorder.record((*self.history, Message(role="user", content=whole, images=self._images)), Usage())
@@ -410,45 +408,11 @@ class Conversation:
         )
         return self._delegation.run(parent, at.call_id, arguments)
 
-    def _render(
-        self, text: str, files: Sequence[Attachment], *, may_give: Callable[[Attachment], bool], sandboxed: bool
-    ) -> str:
-        """Return `text` as the model gets it: the files before it, each where the tools find it.
-
-        A file that the text refers to is asked about as `read_file` would: the text may be of another origin (F15).
-        """
-        given = [file for file in files if may_give(file)]
-        if given:
-            text = render_task(
-                text,
-                given,
-                workspace=WORKSPACE if sandboxed else self._runtime.host.cwd,
-                folder=ATTACHMENTS if sandboxed else None,
-                wrap=partial(wrap_untrusted, nonce=partial(self._runtime.random_hex, 8)),
-                redact=redactor_of(self._config, self._runtime.host),
-            )
+    def _render(self, text: str, given: Sequence[Attachment], *, sandboxed: bool) -> str:
+        """Return `text` as the model gets it; its images are in `_images`."""
         self._images = images_of(given, self.settings)
         gone, self._gone = self._gone, ()
-        return f"[no longer in the sandbox: {', '.join(gone)}]\n\n{text}" if gone else text
-
-    def _may_give(self, file: Attachment) -> bool:
-        gate = self.workspace.tools.gate
-        refusal = gate.check(Operation(kind="read", subject=file.relative)) if gate and file.referenced else None
-        if refusal is not None:
-            self._warn_not_attached(file, refusal.splitlines()[0], hint="--ctx attaches whatever it names")
-        return refusal is None
-
-    def _may_give_unasked(self, file: Attachment) -> bool:
-        """Return whether `read_file` would read the file without a question; there may be no place of work yet."""
-        from odek.app.tools import reads_unasked
-
-        allowed = not file.referenced or reads_unasked(self.settings, self._expected, self._runtime, file.relative)
-        if not allowed:
-            self._warn_not_attached(file, "reading it takes a yes", hint="ask for it, and the model asks you")
-        return allowed
-
-    def _warn_not_attached(self, file: Attachment, why: str, *, hint: str) -> None:
-        self._runtime.emit(WarningIssued(f'"@{visible(file.name)}" is not attached: {why}', hint=hint))
+        return with_files(text, given, gone, self._config, self._runtime, sandboxed=sandboxed)
 
     def _take(self, event: Event) -> None:
         """Save what was done so far, then pass the event on."""
