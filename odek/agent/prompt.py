@@ -32,6 +32,13 @@ _RULES = """\
 call for, stop and ask.
 - A refused command is an answer. Do not look for a way around the refusal; say what you would have needed."""
 
+_PLANNING = """\
+# You are making a plan
+Nothing is changed now: the workspace is read-only and you have no tool that writes. Read, search and run whatever the \
+plan needs to stand on facts. Your last message is the plan: the steps in their order, for each the files that it \
+changes and how, then how the result is checked, then what you could not find out. Do not ask whether to go on: the \
+user is asked, and you are then given what it takes to carry the plan out."""
+
 _PROJECT_INTRODUCTION = """\
 # Project Instructions
 The project describes its conventions in AGENTS.md, below. Follow them where they say how code is laid out, built, \
@@ -61,8 +68,9 @@ def system_prompt(
     facts: PromptFacts,
     environment_block: str,
     nonce: Callable[[], str],
+    planning: bool = False,
 ) -> str:
-    """Return the content of the system message.
+    """Return the content of the system message; `planning`: the agent only makes a plan.
 
     `identity` replaces odek's own description of itself, nothing else. `project_instructions` is
     the text of AGENTS.md. `environment_block` is rendered elsewhere and ends the prompt unchanged;
@@ -77,6 +85,7 @@ def system_prompt(
     if project_instructions and project_instructions.strip():
         notes = wrap_untrusted(project_instructions, source="AGENTS.md", nonce=nonce)
         parts.append(f"{_PROJECT_INTRODUCTION}\n{notes}")
+    parts.append(_PLANNING if planning else "")
     parts.append(environment_block)
     return "\n\n".join(part for part in parts if part)
 

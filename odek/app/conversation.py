@@ -20,6 +20,7 @@ from odek.app.cost import pricing
 from odek.app.given_files import may_give, may_give_unasked, with_files
 from odek.app.images import images_of
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
+from odek.app.planning import planned
 from odek.app.prompt import ask_ahead, read_parts
 from odek.app.runtime import Runtime
 from odek.app.session_writer import SessionWriter
@@ -122,7 +123,9 @@ class Conversation:
         start: StartSandbox | None = None,
     ) -> None:
         self._profile = profile
-        self._config = config
+        self._unplanned = config
+        """the settings of turns that do the work"""
+        self._config = planned(config) if profile.planning else config
         self._runtime = runtime
         self._sink = sink
         self._attachments = tuple(attachments)
@@ -272,9 +275,10 @@ class Conversation:
     def set_model(self, name: str) -> None:
         """Ask the model called `name`, or PROVIDER/NAME, from now on. Raises OdekError when there is no such client."""
         require_model_name(name)
-        config = self._config.with_model(name, origin="/model")
+        unplanned = self._unplanned.with_model(name, origin="/model")
+        config = planned(unplanned) if self.planning else unplanned
         price, model = pricing(config, self._runtime.emit), self._runtime.new_model(config.settings)
-        self._config = config
+        self._unplanned, self._config = unplanned, config
         if hasattr(self, "agent"):
             self._model = self.agent.model = model
             self._price = self.agent.price = price
@@ -294,6 +298,27 @@ class Conversation:
             self.workspace.close()
         self._profile = replace(self._profile, pinned=True)
         self._open_workspace(self.history)
+
+    @property
+    def planning(self) -> bool:
+        """whether turns only plan"""
+        return self._profile.planning
+
+    def set_planning(self, planning: bool) -> None:
+        """Let turns only plan, or do the work, from now on, in a new container; what the person trusts ends with this.
+
+        Raises OdekError: UsageError when nothing has changed, otherwise there is no container until `restart`.
+        """
+        if planning == self.planning:
+            return
+        if self.workspace.facts is None:
+            raise UsageError(
+                "commands run on this host, and only a sandbox is read-only", hint="/exit, then `odek repl --plan`"
+            )
+        self._profile = replace(self._profile, planning=planning)
+        self._config = planned(self._unplanned) if planning else self._unplanned
+        self._trusted.clear()
+        self.restart()
 
     def end_workspace(self) -> None:
         """End the container, and what the person trusts in it; the next `work` makes another."""
@@ -367,7 +392,7 @@ class Conversation:
         self._price = pricing(self._config, self._runtime.emit)
         self._model = self._runtime.new_model(self.settings)
         self._servers = self._servers or servers_for(self._config)
-        parts = read_parts(self._config, self._runtime, surface=self._profile.surface)
+        parts = read_parts(self._config, self._runtime, surface=self._profile.surface, planning=self.planning)
         self._instructions = parts.instructions
         self.workspace = open_workspace(
             self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
@@ -425,7 +450,7 @@ class Conversation:
 
     def _keep(self, recorder: Recorder) -> None:
         self._writer.recorder = recorder
-        self._session.callback(self._writer.note_saved, self._profile.command)
+        self._session.callback(lambda: self._writer.note_saved(self._profile.command, planning=self.planning))
         self._keep_receipts()
 
     def _keep_receipts(self) -> None:

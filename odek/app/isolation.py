@@ -26,6 +26,8 @@ class CommandProfile:
     """no fall back to the host, whatever the cause: `serve`"""
     pinned: bool | None = None
     """whether the session that goes on was begun in a sandbox (R-2); None: it begins here"""
+    planning: bool = False
+    """turns only plan: read-only, and without tools that write (R-281)"""
     surface: str = "a terminal; the answer is printed as plain text"
 
 
@@ -137,7 +139,9 @@ def require_readonly_kept(decision: SandboxDecision, *, readonly_origin: str) ->
         raise UsageError(
             f"read-only was asked for ({readonly_origin}), and commands would run without a sandbox "
             f"({decision.origin}), which cannot keep it",
-            hint="drop the opt-out, or set ODEK_SANDBOX_READONLY=0 to give this run write access to the folder",
+            hint="drop the opt-out, or leave out --plan"
+            if readonly_origin == "--plan"
+            else "drop the opt-out, or set ODEK_SANDBOX_READONLY=0 to give this run write access to the folder",
         )
 
 

@@ -17,7 +17,7 @@ import odek
 from odek import cancel
 from odek.app.config import Config
 from odek.app.mcp_approval import ServerGate
-from odek.app.mcp_tools import RunningServer, make_tools, read_offers
+from odek.app.mcp_tools import READ_ONLY, RunningServer, make_tools, read_offers
 from odek.app.runtime import Runtime
 from odek.app.shared_servers import SharedServers, StartedServer, end_all
 from odek.cancel import CancelToken
@@ -76,6 +76,8 @@ class ToolServers:
     redact: Redactor
     shared: SharedServers
     """kept by the caller, for the next workspace"""
+    planning: bool = False
+    """nothing on this host is started, and tools are offered that their author calls read-only (R-281)"""
     _place: str = ""
     _starts: list[tuple[McpServer, StartedServer]] = field(default_factory=list)
     _reported: set[str] = field(default_factory=set)
@@ -178,6 +180,11 @@ class ToolServers:
         """Return the servers of which a tool could be offered."""
         enabled = self.config.settings.tools_enabled
         servers: tuple[McpServer, ...] = self.config.settings.mcp_servers
+        if self.planning:
+            self._left_out |= {
+                server.name: "it runs on this host, and turns only plan" for server in servers if server.on_host
+            }
+            servers = tuple(server for server in servers if not server.on_host)
         if enabled is None:
             return list(servers)
         return [server for server in servers if any(name.startswith(f"{server.name}__") for name in enabled)]
@@ -249,6 +256,8 @@ class ToolServers:
         offers, warnings = read_offers(listing.tools, settings, self.redact)
         for warning in (*warnings[:8], *([listing.cut] if listing.cut else ())):
             self.runtime.emit(WarningIssued(f"MCP server {settings.name}: {warning}"))
+        if self.planning:
+            offers = [offer for offer in offers if READ_ONLY in offer.tool.claims]
         if settings.by_project and offers:
             approved = self._gate().approved_tools(settings, [offer.tool for offer in offers])
             offers = [offer for offer in offers if offer.tool.digest in approved]

@@ -24,8 +24,9 @@ from odek.tools.workspace import Workspace
 
 DESCRIPTION_CHARACTERS = 1024
 MAX_NAME = 256
+READ_ONLY = "read-only"
 _CLAIMS = (
-    ("readOnlyHint", True, "read-only"),
+    ("readOnlyHint", True, READ_ONLY),
     ("destructiveHint", False, "not destructive"),
     ("openWorldHint", False, "closed world"),
 )

@@ -38,6 +38,8 @@ class PromptParts:
     nonce: Callable[[], str]
     """as for `wrap_untrusted`; two renderings that are to be compared take the same one"""
     redact: Callable[[str], str] = str
+    planning: bool = False
+    """whether the agent only makes a plan"""
 
     def render(self, environment_block: str, advice: tuple[str, ...], *, cwd: str, sandboxed: bool) -> str:
         """Return the prompt for a place of work."""
@@ -55,6 +57,7 @@ class PromptParts:
                 facts=facts,
                 environment_block=environment_block,
                 nonce=self.nonce,
+                planning=self.planning,
             )
         )
 
@@ -64,7 +67,7 @@ class PromptParts:
         return self.render(block, advice, cwd=cwd, sandboxed=place.facts is not None)
 
 
-def read_parts(config: Config, runtime: Runtime, *, surface: str) -> PromptParts:
+def read_parts(config: Config, runtime: Runtime, *, surface: str, planning: bool = False) -> PromptParts:
     """Return the parts that are known before there is a place; each rendering of them takes the same nonce.
 
     Raises ConfigError as `redactor_of` does.
@@ -72,7 +75,12 @@ def read_parts(config: Config, runtime: Runtime, *, surface: str) -> PromptParts
     instructions, nonce = project_instructions(config.settings, runtime), runtime.random_hex(8)
     redact = redactor_of(config, runtime.host)
     return PromptParts(
-        settings=config.settings, surface=surface, instructions=instructions, nonce=lambda: nonce, redact=redact
+        settings=config.settings,
+        surface=surface,
+        instructions=instructions,
+        nonce=lambda: nonce,
+        redact=redact,
+        planning=planning,
     )
 
 

@@ -61,9 +61,10 @@ class SessionWriter:
                 self._emit(WarningIssued(f"what was executed is not recorded: {error.message}"))
             self._receipts_fail = True
 
-    def note_saved(self, command: str) -> None:
-        """Show whether the session is saved, and how to go on with it after `command`."""
+    def note_saved(self, command: str, *, planning: bool) -> None:
+        """Show whether the session is saved, and how to go on with it after `command`, which has made a plan or not."""
         session_id = visible(self.recorder.id if self.recorder else "")
-        words = f"repl --id {session_id}" if command == "repl" else f"continue --id {session_id} TASK"
+        task = '"carry out the plan"' if planning else "TASK"
+        words = f"repl --id {session_id}" if command == "repl" else f"continue --id {session_id} {task}"
         saved = "session saved" if self._failure is None else "session saved in part"
         self._emit(Notice(f"{saved}; go on with: odek {words}"))

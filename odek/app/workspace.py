@@ -235,7 +235,7 @@ def open_workspace(
     redact = redactor_of(config, runtime.host)
     opened_s = runtime.clock()
     with ExitStack() as stack, runtime.waiting("starting"):
-        tool_servers = _servers_on_host(config, runtime, redact, servers, stack) if servers else None
+        tool_servers = _servers_on_host(profile, config, runtime, redact, servers, stack) if servers else None
         files = external(attachments)
         place = _open_place(profile, config, decision, runtime, stack, files, start, narrow, on_planned)
         workspace = Workspace(
@@ -343,12 +343,17 @@ def _open_place(
 
 
 def _servers_on_host(
-    config: Config, runtime: Runtime, redact: Redactor, shared: SharedServers, stack: ExitStack
+    profile: CommandProfile,
+    config: Config,
+    runtime: Runtime,
+    redact: Redactor,
+    shared: SharedServers,
+    stack: ExitStack,
 ) -> ToolServers:
     """Return the MCP servers, those of this host started: while Docker makes the container ready."""
     from odek.app.mcp_servers import ToolServers  # most runs have none
 
-    servers = ToolServers(config=config, runtime=runtime, redact=redact, shared=shared)
+    servers = ToolServers(config=config, runtime=runtime, redact=redact, shared=shared, planning=profile.planning)
     stack.callback(servers.close)
     servers.start_on_host()
     return servers

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from odek.app.conversation import Conversation
 from odek.cli import signals
 from odek.cli.console import StreamingRenderer
+from odek.cli.plan import ask_to_go_on
 from odek.cli.prompt_input import LineReader
 from odek.cli.slash import ENDS, PLACE_LOST, PLACE_ON_HOST, SlashContext, find_command
 from odek.cli.task import read_attachments
@@ -105,6 +106,12 @@ class Repl:
             self._show_error(error)
 
     def _turn(self, entry: str) -> None:
+        self._send(entry)
+        task = ask_to_go_on(self._conversation, self._terminal) if self._lines.interactive else ""
+        if task:
+            self._send(task)
+
+    def _send(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
         answer = self._conversation.send(entry, files=attachments)
         self._end_line()
@@ -113,7 +120,9 @@ class Repl:
         self._conversation.require_saved()
 
     def _command(self, word: str, argument: str) -> None:
-        find_command(self._slash.commands, word, argument).handle(self._slash, argument)
+        task = find_command(self._slash.commands, word, argument).handle(self._slash, argument)
+        if task:
+            self._turn(task)
 
     def _require_ctrl_c(self, interruption: Interrupted) -> None:
         """Raise `interruption` again unless it is a person's Ctrl-C."""
@@ -135,11 +144,7 @@ class Repl:
 def render_status(conversation: Conversation) -> str:
     """Return the line before a prompt: where commands run, which model answers, how far it has come."""
     facts = conversation.workspace.facts
-    place = (
-        PLACE_LOST
-        if conversation.lost
-        else f"sandbox {facts.name} · network {facts.network}"
-        if facts
-        else PLACE_ON_HOST
-    )
+    place = f"sandbox {facts.name} · network {facts.network}" if facts else PLACE_ON_HOST
+    place = PLACE_LOST if conversation.lost else place
+    place = f"plan only · {place}" if conversation.planning else place
     return f"── {place} · {visible(conversation.settings.model.full_name)} · {plural(conversation.turns, 'turn')}"

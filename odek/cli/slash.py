@@ -42,8 +42,9 @@ class SlashCommand:
     """with its slash"""
     help: str
     """one line, for the list"""
-    handle: Callable[[SlashContext, str], None]
-    """carries it out; gets the argument, without blanks around it. Raises OdekError"""
+    handle: Callable[[SlashContext, str], str | None]
+    """carries it out; gets the argument, without blanks around it, and returns what the model is to do, if anything.
+    Raises OdekError"""
     argument: str = ""
     """how the argument is written, in brackets where it may be left out; "": there is none, and one is refused"""
     choices: Callable[[SlashContext, str], Sequence[str]] | None = None
@@ -177,6 +178,16 @@ def _sandbox(context: SlashContext, action: str) -> None:
         context.terminal.line(render_place(context.conversation))
 
 
+def _plan(context: SlashContext, argument: str) -> str:
+    conversation = context.conversation
+    conversation.set_planning(argument != "off")
+    if argument in ("", "off"):
+        words = "turns only plan" if conversation.planning else "turns do the work"
+        context.terminal.note(f"{words} from now on{', and /plan off ends that' if conversation.planning else ''}")
+        return ""
+    return argument
+
+
 def _show_cost(context: SlashContext, _: str) -> None:
     context.terminal.line(render_cost(context.conversation))
 
@@ -206,6 +217,13 @@ COMMANDS = (
         help="where commands run; restart begins with a new container",
         handle=_sandbox,
         choices=lambda _, __: ("restart",),
+    ),
+    SlashCommand(
+        name="/plan",
+        argument="[TASK]",
+        help="only plan, and change nothing; /plan off ends that",
+        handle=_plan,
+        choices=lambda _, __: ("off",),
     ),
     SlashCommand(name="/cost", help="the tokens that were used, and what they cost", handle=_show_cost),
     SlashCommand(name="/undo", help="take the last turn back; files stay as they are", handle=_undo),

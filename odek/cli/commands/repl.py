@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 from odek import __version__
@@ -45,6 +46,7 @@ def parser() -> CommandParser:
     made.add_argument(
         "--here", action="store_true", help="with --id: let its sandbox have this folder instead of its own"
     )
+    made.add_argument("--plan", action="store_true", help="only plan, read-only; /plan off ends that")
     made.add_settings()
     return made
 
@@ -78,7 +80,7 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
             print_session_header(settings, terminal, recorder.id, turn=resumed.turn, sandboxed=sandboxed)
         conversation = stack.enter_context(
             open_conversation(
-                profile,
+                replace(profile, planning=parsed.plan),
                 config,
                 runtime,
                 sink=renderer or partial(print_warnings_of_tasks, terminal),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 from odek.app.config import load, redactor_of
-from odek.app.conversation import open_conversation
+from odek.app.conversation import Conversation, open_conversation
 from odek.app.isolation import CommandProfile
 from odek.cli import signals
 from odek.cli.console import choose_sink, print_session_event, print_session_header
@@ -33,11 +34,15 @@ def parser() -> CommandParser:
             'odek run --ctx notes.txt,/etc/hosts "compare these with @config.yml"',
             'odek run --sandbox-image node:22 --sandbox-network bridge "run npm update"',
             'odek run --base-url http://127.0.0.1:8080/v1 -m local "explain this project"',
+            'odek run --plan "split the module and keep its tests"',
             'git diff | odek run "review this"',
         ),
     )
     made.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin, @FILE attaches FILE")
     made.add_argument("--session", action="store_true", help="keep the conversation, for `odek continue`")
+    made.add_argument(
+        "--plan", action="store_true", help="change nothing and answer with a plan; the session is kept to carry it out"
+    )
     add_fail_on_refused(made)
     made.add_settings()
     return made
@@ -64,19 +69,25 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = config.settings
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     store = None
-    if parsed.session:
+    if parsed.session or parsed.plan:
         from odek.app.stored_sessions import open_store  # most runs keep nothing
 
         store = open_store(host, redactor_of(config, host), warn=terminal.warn)
     runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
     with (
         open_conversation(
-            PROFILE, config, runtime, sink=sink, attachments=attachments, store=store, first=task
+            replace(PROFILE, planning=parsed.plan),
+            config,
+            runtime,
+            sink=sink,
+            attachments=attachments,
+            store=store,
+            first=task,
         ) as conversation,
         ExitStack() as stack,
     ):
         conversation.begin_session(task)
-        stack.callback(warn_refused, conversation.agent, terminal)
+        stack.callback(lambda: warn_refused(conversation.agent, terminal))
         session_id = conversation.session_id
         if session_id:
             print_session_header(settings, terminal, session_id)
@@ -85,5 +96,17 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
             answer = conversation.send(task, files=attachments)
         if not settings.json:
             terminal.answer(answer)
+        if parsed.plan and host.stdout_is_terminal and not settings.json:
+            _go_on(conversation, terminal)
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)
+
+
+def _go_on(conversation: Conversation, terminal: Terminal) -> None:
+    """Carry out the plan, if the person at the terminal wants that."""
+    from odek.cli.plan import ask_to_go_on  # few runs plan
+
+    with signals.turn():
+        task = ask_to_go_on(conversation, terminal)
+        if task:
+            terminal.answer(conversation.send(task))
