@@ -172,6 +172,10 @@ class Executor(Protocol):
     workspace: str
     """the workspace as commands see it: "/workspace" in the sandbox, the working directory on the host"""
 
+    def expect(self, count: int) -> None:
+        """Get ready for so many commands and file accesses, in place of what was expected before."""
+        ...
+
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run a shell command to its end or its limit; on a cancel of this thread's token, stop it and re-raise."""
         ...

@@ -30,7 +30,7 @@ from odek.events import (
 from odek.model.errors import ModelError
 from odek.model.images import Image
 from odek.model.pairing import error_result, group_spans, interrupted_result, tool_result
-from odek.model.types import Message, Model, Reply, Thought, ToolCall, ToolSpec, Usage
+from odek.model.types import CallBegun, Message, Model, Reply, Thought, ToolCall, ToolSpec, Usage
 from odek.model.written import written_call
 from odek.text import plural, truncate, visible
 
@@ -113,6 +113,8 @@ class Agent:
         self._refused_before: Mapping[str, int] = dict(self._refused)
         self._arrived = ""
         """the text of the reply that is being written"""
+        self._begun: tuple[CallBegun, ...] = ()
+        """the calls of it"""
         self._runner = CallRunner(tools, sink, parallel=parallel_calls)
         self._window = ContextWindow(lambda size: self.model.window(size))
         self._started = now()
@@ -239,15 +241,26 @@ class Agent:
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
         self._arrived = ""
+        self._expect()
         reply = self.model.complete(view, tools, self._take_text)
         self._arrived = ""
         return reply
 
+    def _expect(self, *more: CallBegun) -> None:
+        """Note what has begun of the calls of a reply; nothing: a reply begins."""
+        self._begun = (*self._begun, *more) if more else ()
+        self._tools.expect(self._begun)
+
     def _take_text(self, text: str) -> None:
+        if isinstance(text, CallBegun):
+            self._expect(text)
+            return
         if isinstance(text, Thought):
             self._sink(ThinkingDelta(text=str(text)))
             return
         self._arrived = self._arrived + text if text else ""
+        if not text:
+            self._expect()
         self._sink(TextDelta(text=text) if text else TextVoided())
 
     def _filtered(self, reply: Reply) -> NoAnswer:

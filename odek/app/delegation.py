@@ -260,7 +260,7 @@ class _Hands:
             stack.callback(close_container, container, runtime.emit)
             for file in external(parent.attachments):
                 container.attach(file.placed_name, file.data)
-            container.expect_commands()
+            container.expect(1)
             executor, facts = container, container.facts
         place = replace(
             within,

@@ -134,6 +134,7 @@ def _tool(name: str, running: RunningServer, offer: Offer, nonce: str) -> Tool:
         parameters=offer.schema,
         run=partial(_run, name, running, offer),
         operations=partial(_operations, name, settings, offer),
+        expected="",
         title_arguments=tuple(offer.schema["properties"]),
         is_foreign=True,
     )

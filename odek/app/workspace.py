@@ -337,7 +337,7 @@ def _open_place(
     stack.callback(close_container, container, emit)
     for file in files:
         container.attach(file.placed_name, file.data)
-    container.expect_commands()
+    container.expect(1)
     emit(SandboxStarted(startup_line(container.facts), facts_json(container.facts)))
     return _Place(executor=container, facts=container.facts)
 

@@ -16,6 +16,10 @@ class RecordingExecutor:
         self._written = written
         self.workspace = executor.workspace
 
+    def expect(self, count: int) -> None:
+        """See Executor."""
+        self._executor.expect(count)
+
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """See Executor."""
         return self._executor.run(command, timeout_s=timeout_s)

@@ -121,6 +121,9 @@ class HostExecutor:
         self._background: list[Running] = []
         self._watcher: Running | None = None
 
+    def expect(self, count: int) -> None:
+        """See `executor.Executor.expect`: a shell of this host is there at once."""
+
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with /bin/sh; see `executor.Executor.run`. Raises ExecutableMissing."""
         watch = current_watch()

@@ -15,8 +15,8 @@ from odek.model.http_errors import raise_for_error, raise_for_silence
 from odek.model.json_fields import arguments_text, mapping, string
 from odek.model.provider import StreamAccumulator
 from odek.model.sense import words_of
-from odek.model.tool_call_stream import NewId, distinct_calls
-from odek.model.types import Message, Reply, ToolCall, Usage
+from odek.model.tool_call_stream import JsonBalance, NewId, distinct_calls
+from odek.model.types import CallBegun, Message, Reply, ToolCall, Usage
 from odek.model.unicode_repair import SurrogateJoiner, valid_text
 from odek.model.wire import make_reply
 
@@ -41,6 +41,8 @@ class _Block:
     text: SurrogateJoiner = field(default_factory=SurrogateJoiner)
     """text, or thinking"""
     arguments: str = ""
+    extent: JsonBalance = field(default_factory=JsonBalance)
+    """of the arguments"""
     given: object = None
     """arguments that came with the start of the block"""
     signature: str = ""
@@ -99,13 +101,18 @@ class AnthropicAccumulator(StreamAccumulator):
         )
         self._blocks.append(block)
         self._open[index if isinstance(index, int) else None] = block
+        if block.kind == "tool_use":
+            self._begun.append(CallBegun(block.name))
         return self._add_text(block, string(raw.get("text")) or string(raw.get("thinking")))
 
     def _extend(self, index: object, delta: dict[str, Any]) -> str:
         block = self._open.get(index if isinstance(index, int) else None)
         if block is None:
             raise ModelProtocolError("the model's server sent part of a block that had not begun", retryable=True)
-        block.arguments += string(delta.get("partial_json"))
+        before, arguments = block.extent.objects, string(delta.get("partial_json"))
+        block.arguments += arguments
+        block.extent.feed(arguments)
+        self._begun += [CallBegun(block.name, is_object=True)] * (block.extent.objects - before)
         block.signature += string(delta.get("signature"))
         return self._add_text(block, string(delta.get("text")) or string(delta.get("thinking")))
 

@@ -34,7 +34,7 @@ from odek.model.provider import ProviderApi, RequestOptions
 from odek.model.request_ahead import RequestAhead
 from odek.model.response import read_response
 from odek.model.transport import DEFAULT_LIMITS, HttpExchange, Limits, Route, read_tls_context
-from odek.model.types import Message, Reply, ToolSpec
+from odek.model.types import CallBegun, Message, Reply, ToolSpec
 from odek.model.wire import encode_body, encode_id
 from odek.text import truncate, visible
 
@@ -343,7 +343,7 @@ class _VoidableText:
 
     def __call__(self, text: str) -> None:
         if text:
-            self._anything = True
+            self._anything |= not isinstance(text, CallBegun)
             self._on_text(text)
 
     def void(self) -> None:

@@ -95,7 +95,7 @@ class OpenAiAccumulator(StreamAccumulator):
         self._split = ThinkingSplit()
         self._reasoning = ReasoningFields()
         self._extras = Extras()
-        self._calls = CallAccumulator()
+        self._calls = CallAccumulator(self._begun.append)
         self._usage = Usage()
 
     def _take(self, chunk: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from odek.model.errors import ModelError, ModelProtocolError
 from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, raise_for_error
 from odek.model.json_fields import is_object
 from odek.model.tool_call_stream import NewId
-from odek.model.types import Message, Reply, ToolCall, ToolSpec
+from odek.model.types import CallBegun, Message, Reply, ToolCall, ToolSpec
 from odek.patterns import pattern
 
 _BAD_REQUEST = (400, 422)
@@ -58,6 +58,7 @@ class StreamAccumulator(ABC):
     def __init__(self, new_id: NewId) -> None:
         self._new_id = new_id
         self._thought = ""
+        self._begun: list[CallBegun] = []
         self._stop = ""
         """why the model stopped, "" as long as it has not said so"""
         self._done = False
@@ -86,6 +87,12 @@ class StreamAccumulator(ABC):
     def take_thought(self) -> str:
         """Return the thinking that has come since the last call."""
         fresh, self._thought = self._thought, ""
+        return fresh
+
+    def take_begun(self) -> tuple[CallBegun, ...]:
+        """Return what has begun of calls since the last call."""
+        fresh = tuple(self._begun)
+        self._begun.clear()
         return fresh
 
     @abstractmethod

@@ -104,6 +104,8 @@ def _take(event: SseEvent, accumulator: StreamAccumulator, on_text: OnText) -> b
             on_text(Thought(thought))
         if text:
             on_text(text)
+        for begun in accumulator.take_begun():
+            on_text(begun)
     return accumulator.ended
 
 

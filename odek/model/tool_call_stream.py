@@ -15,7 +15,7 @@ from typing import Any
 
 from odek.model.extras import Extras
 from odek.model.json_fields import arguments_text, mapping, string
-from odek.model.types import ToolCall
+from odek.model.types import CallBegun, ToolCall
 
 NewId = Callable[[], str]
 _CALL_FIELDS = frozenset({"index", "id", "type", "function"})
@@ -23,16 +23,18 @@ _FUNCTION_FIELDS = frozenset({"name", "arguments"})
 _FUNCTION_CALL_INDEX = -1  # the old `function_call` field, of which there is one a reply
 
 
-class _JsonBalance:
+class JsonBalance:
     """Follows JSON text far enough to know where its object ends; every character is seen once."""
 
-    __slots__ = ("_depth", "_escaped", "_in_string", "_opened")
+    __slots__ = ("_depth", "_escaped", "_in_string", "_opened", "objects")
 
     def __init__(self) -> None:
         self._depth = 0
         self._in_string = False
         self._escaped = False
         self._opened = False
+        self.objects = 0
+        """those in a list or object of the outermost one that have begun"""
 
     @property
     def complete(self) -> bool:
@@ -45,6 +47,7 @@ class _JsonBalance:
             elif character == '"':
                 self._in_string = True
             elif character in "{[":
+                self.objects += self._depth == 2 and character == "{"
                 self._depth += 1
                 self._opened = True
             elif character in "}]":
@@ -81,7 +84,7 @@ class _PartialCall:
     id: str
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    extent: _JsonBalance = field(default_factory=_JsonBalance)
+    extent: JsonBalance = field(default_factory=JsonBalance)
     extras: Extras = field(default_factory=Extras)
     has_arguments: bool = False
     maybe_duplicate: bool = False
@@ -95,7 +98,9 @@ class _PartialCall:
 class CallAccumulator:
     """The tool calls of one reply, fed fragment by fragment."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_begun: Callable[[CallBegun], None] = lambda _: None) -> None:
+        """`on_begun` gets what begins, by the name that is known then."""
+        self._on_begun = on_begun
         self._calls: list[_PartialCall] = []
         self._by_index: dict[int, _PartialCall] = {}
 
@@ -113,7 +118,10 @@ class CallAccumulator:
             return
         if call is None or _begins_another(call, fragment):
             call = self._open(fragment, previous=call)
+        before = call.extent.objects
         _extend(call, fragment)
+        for _ in range(call.extent.objects - before):
+            self._on_begun(CallBegun(call.name, is_object=True))
 
     def finish(self, new_id: NewId) -> tuple[ToolCall, ...]:
         """Return the calls in the order in which they began, each with an id of its own."""
@@ -150,6 +158,7 @@ class CallAccumulator:
         self._calls.append(call)
         if fragment.index is not None:
             self._by_index[fragment.index] = call
+        self._on_begun(CallBegun(fragment.name))
         return call
 
 
@@ -242,7 +251,7 @@ def _extend(call: _PartialCall, fragment: _Fragment) -> None:
     if call.extent.complete and fragment.has_arguments and call.text.strip() == "{}":
         # a placeholder that some adapters send ahead of the real arguments
         call.pieces.clear()
-        call.extent = _JsonBalance()
+        call.extent = JsonBalance()
     call.pieces.append(fragment.arguments)
     call.extent.feed(fragment.arguments)
     if fragment.has_arguments:

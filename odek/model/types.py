@@ -90,6 +90,19 @@ class Thought(str):
     __slots__ = ()
 
 
+class CallBegun(str):
+    """The name of a tool: a call of it begins to arrive, or, in its arguments, one more object of a list."""
+
+    __slots__ = ("is_object",)
+
+    def __new__(cls, name: str, *, is_object: bool = False) -> CallBegun:
+        begun = super().__new__(cls, name)
+        begun.is_object = is_object
+        return begun
+
+    is_object: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """One answer of the model: text, tool calls, or both."""
@@ -104,7 +117,8 @@ class Model(Protocol):
     """Something that answers a conversation."""
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
-        """Return the next reply; `on_text` gets the text piece by piece as it arrives, and thinking as a Thought.
+        """Return the next reply; `on_text` gets the text piece by piece as it arrives, thinking as a Thought, and
+        what is known early of calls as a CallBegun.
 
         It gets "" when an attempt failed in the middle: the text starts over. Raises ModelError.
         """

@@ -28,5 +28,6 @@ CONFIG_VIEW = Tool(
     # Some servers refuse a tool without any argument, others one without the list of them (B117).
     parameters=record({"part": string("one key of the object, to see it alone; all unless given")}),
     run=_config_view,
+    expected="",
     title_arguments=(),
 )

@@ -55,6 +55,7 @@ DELEGATE_TASKS = Tool(
         required=("tasks",),
     ),
     run=_absent,
+    expected="",
     title_arguments=("description",),
     strict=f"a task has {', '.join(TASK['properties'])}",
 )

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied, OdekError
-from odek.model.types import ToolCall, ToolSpec
+from odek.model.types import CallBegun, ToolCall, ToolSpec
 from odek.text import plural, truncate, visible
 from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
 from odek.tools.workspace import Gate, Workspace, localized
@@ -58,6 +58,8 @@ class Tool:
     """the place of the refused operation, and the refusal → the error for the model"""
     parallel: bool = False
     """whether calls of one reply may run at the same time, in other threads"""
+    expected: Literal["call", "object", ""] = "call"
+    """what takes a run or a file access at once: a call, each object in a list of its arguments, or nothing"""
     title_arguments: tuple[str, ...] = ("path",)
     """arguments that say what a call is about, the first that is there"""
     advice: str = ""
@@ -165,6 +167,14 @@ class Toolbox:
     def advice(self) -> tuple[str, ...]:
         """lines for the system prompt"""
         return advice_of(tuple(self._tools.values()))
+
+    def expect(self, begun: Sequence[CallBegun]) -> None:
+        """Have the executor get ready for the calls of a reply, as far as it has arrived."""
+        own = [(self._tools.get(each), each) for each in begun]
+        kinds = ["object" if each.is_object else "call" for tool, each in own]
+        self._workspace.executor.expect(
+            sum(tool is not None and tool.expected == kind for (tool, _), kind in zip(own, kinds, strict=True))
+        )
 
     def prepare(self, calls: Sequence[ToolCall]) -> tuple[PreparedCall, ...]:
         """Check the `calls` of a reply, and ask one question about what several of them need (R-72)."""

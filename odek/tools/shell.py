@@ -228,6 +228,7 @@ PARALLEL_SHELL = Tool(
     ),
     run=_run_parallel,
     operations=_parallel_operations,
+    expected="object",
     explain_refusal=_explain_refusal,
     title_arguments=(),
 )

@@ -27,6 +27,10 @@ class UnsecretExecutor:
         self._found = found
         self.workspace = executor.workspace
 
+    def expect(self, count: int) -> None:
+        """See Executor."""
+        self._executor.expect(count)
+
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """See Executor."""
         return self._result(self._executor.run(command, timeout_s=timeout_s))

@@ -55,6 +55,8 @@ class FakeExecutor:
         self._entries = dict(entries or {})
         self._links = dict(links or {})
         self._count = count
+        self.expected: list[int] = []
+        """what it was to get ready for, in order"""
         self.reads: list[tuple[str, ...]] = []
         """paths of each `read_many`"""
         self.guarded: list[str] = []
@@ -64,6 +66,9 @@ class FakeExecutor:
         self.runs: list[tuple[str, float]] = []
         """commands with their `timeout_s`, in order"""
         self._commands = dict(commands or {})
+
+    def expect(self, count: int) -> None:
+        self.expected.append(count)
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         assert command in self._commands, f"unscripted command: {command!r}"

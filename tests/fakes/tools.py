@@ -10,7 +10,7 @@ from fakes.executor import FakeExecutor
 from fakes.gates import FakeGate
 
 from odek.executor import Executor
-from odek.model.types import ToolCall, ToolSpec
+from odek.model.types import CallBegun, ToolCall, ToolSpec
 from odek.tools.registry import PreparedCall, Tool, Toolbox, ToolResult
 from odek.tools.workspace import Gate, Workspace
 
@@ -56,8 +56,13 @@ class FakeToolbox:
         self.specs = specs
         self.log: list[str] = []
         """"prepared ID ID …" and "asked ID" """
+        self.expected: list[tuple[CallBegun, ...]] = []
+        """what had begun of calls, each time that was said"""
         self._work = work
         self._parallel = parallel
+
+    def expect(self, begun: Sequence[CallBegun]) -> None:
+        self.expected.append(tuple(begun))
 
     def prepare(self, calls: Sequence[ToolCall]) -> tuple[PreparedCall, ...]:
         self.log.append(f"prepared {' '.join(call.id for call in calls)}")

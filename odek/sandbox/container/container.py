@@ -84,9 +84,9 @@ class Container:
         home = (("HOME", facts.home),) if facts.home != dict(spec.env).get("HOME", DEFAULT_HOME) else ()
         self._prelude = _exports((*spec.env, *home))
 
-    def expect_commands(self) -> None:
-        """Start an exec that waits for the first command, so that this one is quick."""
-        self._commands.fill_spares()
+    def expect(self, count: int) -> None:
+        """See executor.Executor: execs are started that wait for them, and those beyond the usual few ended."""
+        self._commands.expect(count)
 
     def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """Run `command` with `sh` in /workspace.

@@ -271,9 +271,9 @@ class Commands:
             done = replace(child.completed(), stderr=streams.stderr)
             self._life.require_running("" if streams.began else docker_output(done))
 
-    def fill_spares(self) -> None:
-        """Start an exec that waits for the next text."""
-        self._spares.fill()
+    def expect(self, texts: int) -> None:
+        """Have an exec wait for each of so many texts, as far as there may be; see Spares.expect."""
+        self._spares.expect(texts)
 
     def drop_spares(self) -> None:
         """End the execs that wait."""

@@ -9,7 +9,7 @@ without having got anything, and the text goes to an exec of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
 
@@ -17,7 +17,9 @@ from odek.errors import ExecutableMissing
 from odek.sandbox.container.exec_stream import ExecStreams
 from odek.sandbox.docker import DockerProcess
 
-MOST = 4  # that wait at the same time: about 5 MB of memory each
+USUAL = 4  # that wait at the same time at most: about 5 MB of memory each
+MOST = 16  # with those for calls of a reply that is arriving
+_PROCESSES_EACH = 16  # of the container's process limit
 _ANSWER_S = 1.0  # takes a millisecond; longer than a busy machine ever lets one wait
 
 
@@ -29,11 +31,16 @@ class WaitingExec:
     streams: ExecStreams
 
 
+def room_for_spares(pids: int) -> int:
+    """Return how many may wait in a container with that process limit; below 64 each process counts."""
+    return min(MOST, pids // _PROCESSES_EACH) // USUAL * USUAL
+
+
 class Spares:
     """The execs that wait. May be used by several threads."""
 
     def __init__(self, start: Callable[[], WaitingExec], *, most: int, clock: Callable[[], float]) -> None:
-        """`start` starts one; `most` may wait at the same time, none with 0."""
+        """`start` starts one; `most` may wait at the same time, also where more are expected; none with 0."""
         self._start = start
         self._most = most
         self._clock = clock
@@ -42,7 +49,9 @@ class Spares:
         self._at_work = 0
         """how many texts are at work"""
         self._wanted = 1
-        """as many as were at work at the same time, at most `most`"""
+        """as many as were at work at the same time"""
+        self._expected = 0
+        """texts that are on their way"""
 
     def add(self, spare: WaitingExec) -> None:
         """Take over one that was started already."""
@@ -53,6 +62,7 @@ class Spares:
         """Return one that waits for a text, None when there is none."""
         while True:
             with self._lock:
+                self._expected = max(self._expected - 1, 0)
                 if not self._waiting:
                     return None
                 spare = self._waiting.pop(0)
@@ -75,19 +85,28 @@ class Spares:
         finally:
             with self._lock:
                 self._at_work -= texts
-        self.fill()
+        self._fill()
 
-    def fill(self) -> None:
-        """Start what is missing, unless a text is at work, which needs the engine more.
+    def expect(self, texts: int) -> None:
+        """Have one wait for each of `texts` that are on their way, and no more than usual when that are fewer."""
+        with self._lock:
+            self._expected = texts
+        self._fill()
+
+    def _fill(self) -> None:
+        """Start what is missing, unless a text is at work, which needs the engine more; end what is too much.
 
         An engine that cannot start one will say so for the next command.
         """
         with self._lock:
-            try:
-                while not self._at_work and len(self._waiting) < min(self._wanted, self._most):
+            room = min(max(min(self._wanted, USUAL), self._expected), self._most)
+            surplus = self._waiting[room:]
+            del self._waiting[room:]
+            with suppress(ExecutableMissing):
+                while not self._at_work and len(self._waiting) < room:
                     self._waiting.append(self._start())
-            except ExecutableMissing:
-                pass
+        for spare in surplus:
+            spare.process.close()
 
     def close(self) -> None:
         """End all of them, and start no more."""
@@ -99,6 +118,7 @@ class Spares:
         """End all of them: they cannot be relied upon any more."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
+            self._expected = 0
         for spare in waiting:
             spare.process.close()
 

@@ -31,7 +31,7 @@ from odek.sandbox.container.exec_stream import ExecStreams
 from odek.sandbox.container.failure_reasons import explain_no_start
 from odek.sandbox.container.mount_probe import NonceFile
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
-from odek.sandbox.container.spares import MOST, WaitingExec
+from odek.sandbox.container.spares import WaitingExec, room_for_spares
 from odek.sandbox.container.verify import verify_container
 from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
 from odek.sandbox.errors import SandboxLost
@@ -51,7 +51,6 @@ PATIENCE_S = 15.0
 START_TIMEOUT_S = 60.0
 _STILL_THERE_S = 3.0
 _LEASE_GRACE_S = 1.0
-_PIDS_FOR_SPARES = 64  # below, each process counts
 _SUFFIX_DIGITS = 6
 _LEASE_BYTES = 1 << 16
 _SWEEP_TIMEOUT_S = 5.0  # a start does not wait for other users' leftovers
@@ -88,7 +87,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     nonce = world.new_nonce()
     marker = NonceFile(spec.workdir, world.new_nonce(), identity=spec.workdir_id)
     lease: DockerProcess | None = None
-    spares = MOST if spec.limits.pids >= _PIDS_FOR_SPARES else 0
+    spares = room_for_spares(spec.limits.pids)
     first: list[WaitingExec] = []
     require_apart(spec.image_volumes)
     if spec.image_volumes and not spec.engine.podman:

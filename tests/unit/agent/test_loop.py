@@ -22,13 +22,14 @@ from odek.events import (
     ModelReplied,
     RequestStarted,
     TextDelta,
+    TextVoided,
     ToolFinished,
     ToolStarted,
     WarningIssued,
 )
 from odek.model.errors import ModelError, ModelRejected
 from odek.model.pairing import interrupted_result
-from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
+from odek.model.types import CallBegun, Message, Reply, ToolCall, ToolSpec, Usage
 from odek.tools.registry import ToolResult
 
 SPECS = (ToolSpec(name="echo", description="", parameters={"type": "object", "properties": {}}),)
@@ -118,6 +119,27 @@ def test_run_answers_every_call_in_the_order_of_the_calls() -> None:
     b = bench(reply, says("done"), outcomes={"y": ToolResult(text="second"), "x": ToolResult(text="first")})
     b.agent.run("task")
     assert b.requests[1][0] == (SYSTEM, TASK, reply.message, result("x", "first"), result("y", "second"))
+
+
+class Streaming(ScriptedModel):
+    """Says what begins of calls before each reply, and starts over once."""
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
+        for piece in ("hm", CallBegun("echo"), "", CallBegun("echo"), CallBegun("other", is_object=True)):
+            on_text(piece)
+        return super().complete(messages, tools, on_text)
+
+
+def test_tools_hear_what_begins_of_calls_and_nobody_else() -> None:
+    """R-255: all of a reply each time; nothing at its beginning, and when it starts over."""
+    b = bench(says("done"))
+    b.agent.model = Streaming([says("done")])
+    assert b.agent.run("task") == "done"
+    assert isinstance(tools := b.agent._tools, Tools)
+    assert tools.expected == [(), ("echo",), (), ("echo",), ("echo", "other")]
+    shown = [event for event in b.events if isinstance(event, (TextDelta, TextVoided))]
+    assert shown == [TextDelta(text="hm"), TextVoided(), TextDelta(text="done")]
+    assert b.agent.messages == [SYSTEM, TASK, says("done").message]
 
 
 def test_run_tells_everything_that_happens_in_order() -> None:

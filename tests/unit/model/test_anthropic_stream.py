@@ -46,6 +46,23 @@ def fail(*chunks: object) -> ModelError:
     return caught.value
 
 
+def test_what_begins_is_said_as_it_begins() -> None:
+    """R-255: each call, and each object in a list of its arguments."""
+    assembler = AnthropicAccumulator(new_id())
+    said: list[list[tuple[str, bool]]] = []
+    for chunk in (
+        begin(0, type="tool_use", id="toolu_1", name="parallel_shell", input={}),
+        more(0, type="input_json_delta", partial_json='{"commands":[{"command":"a {[{"},'),
+        more(0, type="input_json_delta", partial_json='{"command":"b"}]}'),
+        begin(1, type="text", text="x"),
+        begin(2, type="tool_use", id="toolu_2", name="shell", input={}),
+    ):
+        assembler.feed(chunk)
+        said.append([(begun, begun.is_object) for begun in assembler.take_begun()])
+    each = [("parallel_shell", True)]
+    assert said == [[("parallel_shell", False)], each, each, [], [("shell", False)]]
+
+
 def test_text_and_calls_and_usage() -> None:
     """Input read from and written to a cache is input too."""
     usage = {"input_tokens": 7, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100, "output_tokens": 1}

@@ -34,7 +34,7 @@ from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, Mod
 from odek.model.http import Effects, HttpModel
 from odek.model.provider import RequestOptions
 from odek.model.transport import Limits
-from odek.model.types import Message, Reply, ToolCall, ToolSpec, Usage
+from odek.model.types import CallBegun, Message, Reply, ToolCall, ToolSpec, Usage
 
 A = '{"command":"echo A"}'
 B = '{"command":"echo B"}'
@@ -59,6 +59,7 @@ class Call:
         self.notices: list[str] = []
         self.waits: list[float] = []
         self.shown: list[str] = []
+        self.begun: list[str] = []
         numbers = itertools.count(1)
         options = {key: settings.pop(key) for key in OPTION_KEYS & settings.keys()}
         effects = {key: settings.pop(key) for key in EFFECT_KEYS & settings.keys()}
@@ -83,7 +84,10 @@ class Call:
         self.model = HttpModel(**(given | settings))
 
     def run(self, messages: tuple[Message, ...] = ASK) -> Reply:
-        return self.model.complete(messages, (SHELL,), self.shown.append)
+        return self.model.complete(messages, (SHELL,), self._take)
+
+    def _take(self, piece: str) -> None:
+        (self.begun if isinstance(piece, CallBegun) else self.shown).append(piece)
 
     def fail(self) -> ModelError:
         with pytest.raises(ModelError) as caught:
@@ -119,7 +123,7 @@ def test_streamed_reply_and_its_request() -> None:
         usage=Usage(input_tokens=7, output_tokens=3, cached_tokens=5),
         stop="tool_calls",
     )
-    assert ("".join(call.shown), call.notices, call.waits) == ("wait", [], [])
+    assert ("".join(call.shown), call.begun, call.notices, call.waits) == ("wait", ["shell", "shell"], [], [])
     (request,) = server.requests
     assert (request.method, request.path) == ("POST", "/v1/chat/completions")
     assert request.json == {

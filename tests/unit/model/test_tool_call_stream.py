@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odek.model.tool_call_stream import CallAccumulator, parse_calls
-from odek.model.types import ToolCall
+from odek.model.types import CallBegun, ToolCall
 
 A = '{"command":"echo A"}'
 B = '{"command":"echo B"}'
@@ -265,3 +265,20 @@ def test_whole_message_gives_each_entry_as_a_call(message: dict[str, Any], expec
     calls = parse_calls(message, counter())
     assert [(call.id, call.arguments) for call in calls] == expected
     assert {call.name for call in calls} <= {"shell"}
+
+
+def test_what_begins_is_said_as_it_begins() -> None:
+    """R-255: each call, and each object in a list of its arguments, whatever its texts hold."""
+    said: list[tuple[str, bool]] = []
+    assembly = CallAccumulator(lambda begun: said.append((begun, begun.is_object)))
+    text = json.dumps(
+        {"commands": [{"command": 'echo {"a": [{'}, {"command": "b", "env": {"x": {}}}], "x": {"y": [{}]}}
+    )
+    assembly.feed(part("", name="parallel_shell", index=0, id="a"))
+    for at, character in enumerate(text):
+        assembly.feed(part(character, index=0))
+        assert len(said) == 1 + (at >= text.index("{", 1)) + (at >= text.index('{"command": "b"')), text[:at]
+    assembly.feed(part(A, name="shell", index=1, id="b"))
+    assembly.feed(part(A, name="shell", index=1, id="b"))
+    assert said == [("parallel_shell", False), *[("parallel_shell", True)] * 2, ("shell", False)]
+    assert not isinstance(assembly.finish(counter())[1].name, CallBegun)

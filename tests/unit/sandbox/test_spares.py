@@ -16,7 +16,7 @@ from odek.executor import CommandRequest, CommandResult
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.failure_reasons import COUNTERS, FORKED
-from odek.sandbox.container.spares import MOST
+from odek.sandbox.container.spares import MOST, USUAL, room_for_spares
 
 RUNS = '[{"State": {"Running": true}}]'
 
@@ -70,7 +70,7 @@ class Box:
 
 def test_command_goes_to_the_exec_that_waits_and_another_one_is_started() -> None:
     box = Box()
-    box.container.expect_commands()
+    box.container.expect(1)
     (spare,) = box.waiting
     result = box.run("echo secret")
     assert (result.output.data, result.code) == (b"by a spare\n", 0)
@@ -85,28 +85,63 @@ def test_command_goes_to_the_exec_that_waits_and_another_one_is_started() -> Non
 
 def test_without_spares_each_text_has_an_exec_of_its_own() -> None:
     box = Box(most=0)
-    box.container.expect_commands()
+    box.container.expect(1)
     assert box.run().output.data == b"by an exec of its own\n"
     assert (len(box.docker.called("exec")), box.waiting) == (1, [])
 
 
 def test_file_goes_to_a_spare_as_well() -> None:
     box = Box()
-    box.container.expect_commands()
+    box.container.expect(1)
     assert box.container.read("f", limit_bytes=100) == b"by a spare\n"
 
 
 def test_as_many_wait_as_there_were_texts_at_once_but_not_more_than_four() -> None:
     box = Box()
-    box.container.expect_commands()
+    box.container.expect(1)
     many = [CommandRequest(command="true", timeout_s=5)] * 3
     results = box.container.run_many(many)
     assert [result.output.data for result in results] == [b"by a spare\n", *[b"by an exec of its own\n"] * 2]
     assert len(box.waiting) == 3
     box.container.run_many(many * 3)
-    assert len(box.waiting) == MOST
+    assert len(box.waiting) == USUAL
     box.run()
-    assert len(box.waiting) == MOST
+    assert len(box.waiting) == USUAL
+
+
+def test_each_text_that_is_on_its_way_finds_one_that_waits() -> None:
+    """R-255: also where they run one after the other; a reply of fewer ends those that are too much."""
+    box = Box()
+    for texts in range(1, 7):
+        box.container.expect(texts)
+        assert len(box.waiting) == texts
+    for left in range(5, 0, -1):
+        assert box.run().output.data == b"by a spare\n"
+        assert len(box.waiting) == left
+    box.container.expect(3)
+    box.container.expect(0)
+    assert len(box.waiting) == 1
+    box.container.close()
+    box.docker.assert_no_client_left()
+
+
+@pytest.mark.parametrize(
+    ("pids", "most"), [(16, 0), (63, 0), (64, 4), (127, 4), (128, 8), (200, 12), (256, 16), (4096, 16)]
+)
+def test_how_many_may_wait_depends_on_the_process_limit(pids: int, most: int) -> None:
+    """R-255."""
+    box = Box(most=room_for_spares(pids))
+    box.container.expect(100)
+    assert len(box.waiting) == most
+
+
+def test_no_more_are_expected_where_those_that_waited_were_ended() -> None:
+    """R-255: they took room that a command had needed."""
+    box = Box()
+    box.container.expect(5)
+    box.container._commands.drop_spares()
+    box.run()
+    assert len(box.waiting) == 1
 
 
 def dead(client: FakePending) -> None:
@@ -126,7 +161,7 @@ def dies_when_asked(client: FakePending) -> None:
 def test_spare_that_does_not_answer_gets_no_text(spare: Callable[[FakePending], None]) -> None:
     """E9: the text goes to an exec of its own, and was given to nothing else before."""
     box = Box(spare)
-    box.container.expect_commands()
+    box.container.expect(1)
     (useless,) = [client for client in box.docker.clients if client.args[0] == "exec"]
     assert box.run().output.data == b"by an exec of its own\n"
     assert (useless.stdin, useless.closed) == (None, True)
@@ -155,7 +190,7 @@ def ends_with(code: int, out: bytes = b"", err: bytes = b"") -> Callable[[FakePe
 def test_text_that_a_spare_has_not_begun_runs_once_in_an_exec_of_its_own(spare: Callable[[FakePending], None]) -> None:
     """E1: what it printed is nothing of the text's."""
     box = Box(spare)
-    box.container.expect_commands()
+    box.container.expect(1)
     result = box.run()
     assert (result.output.data, result.code, result.notes) == (b"by an exec of its own\n", 0, ())
 
@@ -181,7 +216,7 @@ def test_text_that_a_spare_may_have_begun_is_not_run_again(
 ) -> None:
     """E1: exactly once, or not known and said so."""
     box = Box(spare)
-    box.container.expect_commands()
+    box.container.expect(1)
     result = box.run()
     assert (result.output.data in (b"half", b""), result.code) == (True, code)
     assert bool(result.notes) is (code is None)
@@ -205,7 +240,7 @@ def test_interrupt_while_a_spare_is_asked_leaves_none_behind() -> None:
         client.hang = True
 
     box = Box(interrupts)
-    box.container.expect_commands()
+    box.container.expect(1)
     with pytest.raises(Interrupted):
         box.run()
     box.docker.assert_no_client_left("run")
@@ -215,7 +250,7 @@ def test_engine_that_starts_no_spare_is_the_next_commands_matter() -> None:
     box = Box()
     box.docker._rules.clear()
     box.docker.on("exec", raises=ExecutableMissing("cannot run docker"))
-    box.container.expect_commands()
+    box.container.expect(1)
     with pytest.raises(ExecutableMissing):
         box.run()
 
@@ -223,9 +258,9 @@ def test_engine_that_starts_no_spare_is_the_next_commands_matter() -> None:
 def test_close_ends_those_that_wait_and_starts_no_more() -> None:
     """R-38."""
     box = Box()
-    box.container.expect_commands()
+    box.container.expect(1)
     box.container.close()
-    box.container.expect_commands()
+    box.container.expect(1)
     box.docker.assert_no_client_left()
 
 

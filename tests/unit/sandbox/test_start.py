@@ -783,7 +783,7 @@ def test_an_exec_waits_for_the_first_command_while_the_container_is_checked(scen
     assert begun == ["inspect", "wait", "check"]
     (waiting,) = (client for client in docker.clients if scripts.RUN in client.args)
     assert not waiting.closed
-    container.expect_commands()
+    container.expect(1)
     assert len(docker.called("exec")) == 2
 
 

@@ -12,7 +12,10 @@ from fakes.tools import carry_out, workspace
 
 from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied, Interrupted, OdekError, StateFileError
-from odek.model.types import ToolCall
+from odek.model.types import CallBegun, ToolCall
+from odek.tools.batch import BATCH_READ
+from odek.tools.config_view import CONFIG_VIEW
+from odek.tools.delegate import DELEGATE_TASKS
 from odek.tools.files import READ_FILE, WRITE_FILE
 from odek.tools.registry import Arguments, Tool, Toolbox, ToolResult, failure, render_json
 from odek.tools.search import SEARCH_FILES
@@ -53,6 +56,22 @@ def test_call_gives_the_tool_its_arguments_and_returns_its_result() -> None:
     probe = Probe(ToolResult(text="r", failed=True))
     assert carry_out(toolbox(probe), call()) == ToolResult(text="r", failed=True)
     assert probe.seen == [{"text": "x"}]
+
+
+def test_executor_gets_ready_for_what_a_reply_begins_to_ask_for() -> None:
+    """R-255: one of each call, of each command that runs at the same time, nothing of what runs nowhere."""
+    executor = FakeExecutor()
+    foreign = replace(SHELL, name="theirs", expected="", is_foreign=True)
+    tools = Toolbox(
+        [SHELL, READ_FILE, PARALLEL_SHELL, BATCH_READ, CONFIG_VIEW, DELEGATE_TASKS, foreign], workspace(executor)
+    )
+    begun = [CallBegun(name) for name in ("shell", "read_file", "config_view", "theirs", "unknown", "delegate_tasks")]
+    tools.expect(begun)
+    for name in ("parallel_shell", "batch_read", "delegate_tasks"):
+        begun += [CallBegun(name), *[CallBegun(name, is_object=True)] * 3]
+    tools.expect(begun)
+    tools.expect(())
+    assert executor.expected == [2, 2 + 3 + 1, 0]
 
 
 def test_call_names_the_tools_when_there_is_no_such_tool() -> None:
