@@ -16,6 +16,12 @@ WINDOW_TOKENS = 200_000  # of today's large models: a session of 10 000 messages
 _CALLS_AT_ONCE = 32
 LOOK = {"name": "file_info", "arguments": '{"path": "."}'}
 COMMAND = {"name": "shell", "arguments": '{"command": "true"}'}
+OUT_COMMAND = "yes 0123456789abcde | head -c 10000000"
+OUT = {"name": "shell", "arguments": json.dumps({"command": OUT_COMMAND})}
+IN_BYTES = 1_000_000
+IN = {"name": "write_file", "arguments": json.dumps({"path": "in", "content": "0123456789abcd\n" * (IN_BYTES // 15)})}
+READ_NAME, READ_BYTES = "read-this", 4000
+READ = {"name": "read_file", "arguments": json.dumps({"path": READ_NAME})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,8 @@ class ModelServer:
     """what each of these calls is"""
     thinks_s: float = 0.0
     """what an answer takes"""
+    gap_s: float = 0.0
+    """what each further call of an answer takes, which is then streamed"""
     pid: int = 0
     answered_s: float = 0.0
     http: ThreadingHTTPServer = field(init=False)
@@ -94,10 +102,15 @@ class ModelServer:
             self.requests[-1], spares=len(clients), spares_mb=sum(private_mb(pid) for pid in clients)
         )
 
-    def answer(self) -> bytes:
-        """Return the next answer."""
+    def answer(self) -> bytes | list[bytes]:
+        """Return the next answer: whole, or the events of a stream."""
         calls = self.replies.pop(0) if self.replies else 0
         entries = [{"id": f"call_{number}", "type": "function", "function": self.call} for number in range(calls)]
+        if calls > 1 and self.gap_s:
+            deltas = [{"delta": {"tool_calls": [{"index": at, **entry}]}} for at, entry in enumerate(entries)]
+            chunks = [json.dumps({"choices": [{"index": 0, **each}]}) for each in deltas]
+            chunks.append(json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}))
+            return [f"data: {chunk}\n\n".encode() for chunk in (*chunks, "[DONE]")]
         message = {"role": "assistant", "content": "" if calls else "done", "tool_calls": entries}
         return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
 
@@ -110,9 +123,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         answer = self.owner.answer()
         time.sleep(self.owner.thinks_s)
+        if isinstance(answer, bytes):
+            self.owner.note_spares()
+            self.owner.answered_s = time.perf_counter()
+            self._send(answer)
+        else:
+            self._stream(answer)
+
+    def _stream(self, pieces: list[bytes]) -> None:
+        *calls, end, done = pieces
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for piece in calls:
+            self.wfile.write(piece)
+            time.sleep(self.owner.gap_s)
         self.owner.note_spares()
         self.owner.answered_s = time.perf_counter()
-        self._send(answer)
+        self.wfile.write(end + done)
 
     def do_GET(self) -> None:
         self._send(json.dumps({"data": [{"id": "m", "context_length": WINDOW_TOKENS}]}).encode())
