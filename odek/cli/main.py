@@ -42,6 +42,11 @@ COMMANDS = {
 _HIDDEN = {"__complete": "odek.cli.commands.complete"}
 """name → module, of what scripts call"""
 
+_EXAMPLES = (
+    "odek demo",
+    'odek run "find out why the tests fail and fix it"',
+    'odek run --sandbox-image node:22 --sandbox-network bridge "run npm update"',
+)
 _ERROR_CODE = 1
 _USAGE_CODE = 2
 _BUG_CODE = 3
@@ -55,13 +60,17 @@ def main(arguments: list[str]) -> int:
     if name == "help" and arguments[1:]:
         return main([*arguments[1:], "--help"])
     if name in ("", "help", "--help", "-h"):
-        return write_stdout(_overview(), code=0 if name else _USAGE_CODE)
+        from odek.cli.help import help_columns
+
+        return write_stdout(render_overview(help_columns()), code=0 if name else _USAGE_CODE)
     if name in ("version", "--version", "-V") and len(arguments) == 1:
         from odek import __version__
 
         return write_stdout(f"odek {__version__}\n")
     if name not in COMMANDS and name not in _HIDDEN:
-        return _unknown_command(name)
+        from odek.cli.other_commands import is_task
+
+        return main(["run", *arguments]) if is_task(name) else _unknown_command(arguments)
     try:
         return _guarded(_HIDDEN.get(name) or COMMANDS[name][0], arguments[1:])
     except ModuleNotFoundError as error:
@@ -141,31 +150,33 @@ def _incomplete_python(error: ModuleNotFoundError) -> int:
     return _ERROR_CODE
 
 
-def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
-    return f"""\
-odek: an agent for the terminal whose shell commands run in a hardened container
+def render_overview(columns: int) -> str:
+    """Return what `odek --help` prints."""
+    from odek.cli.help import list_of_terms, wrap, wrap_example
 
-Usage: odek COMMAND [OPTION…] [ARGUMENT…]
+    lines = (
+        wrap("odek: an agent for the terminal whose shell commands run in a hardened container", columns),
+        "",
+        wrap("Usage: odek COMMAND [OPTION…] [ARGUMENT…]", columns),
+        "",
+        *list_of_terms([(name, summary) for name, (_, summary) in COMMANDS.items()], columns),
+        "",
+        wrap("`odek COMMAND --help` explains a command and its options.", columns),
+        "",
+        "Examples:",
+        *(wrap_example(f"  {example}", columns) for example in _EXAMPLES),
+        "",
+    )
+    return "\n".join(lines)
 
-{commands}
 
-`odek COMMAND --help` explains a command and its options.
-
-Examples:
-  odek demo
-  odek run "find out why the tests fail and fix it"
-  odek run --sandbox-image node:22 --sandbox-network bridge "run npm update"
-"""
-
-
-def _unknown_command(name: str) -> int:
-    import difflib
-
+def _unknown_command(line: list[str]) -> int:
+    from odek.cli.other_commands import hint_for
+    from odek.config.settings import flag_options
     from odek.text import truncate, visible
 
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else "`odek --help` lists the commands"
-    sys.stderr.write(f'odek: error: unknown command "{truncate(visible(name), 60)}"\nodek: hint: {hint}\n')
+    options = [flag for option in flag_options("run") for flag in (option.flag, option.short, option.off_flag) if flag]
+    hint = hint_for(line, COMMANDS, options)
+    what = "option before a command" if line[0].startswith("-") else "command"
+    sys.stderr.write(f'odek: error: unknown {what} "{truncate(visible(line[0]), 60)}"\nodek: hint: {hint}\n')
     return _USAGE_CODE

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from odek.cli.streams import write_stdout
 from odek.config.options import Option
-from odek.config.settings import flag_options
+from odek.config.settings import OPTIONS, flag_options
 from odek.errors import UsageError
 from odek.text import truncate, visible
 
@@ -49,42 +49,54 @@ class CommandParser(argparse.ArgumentParser):
             prog=f"odek {command}",
             usage=f"odek {command} {usage}".rstrip(),
             description=summary[:1].upper() + summary[1:] + ".",
-            epilog="\n".join(("Examples:", *(f"  {example}" for example in examples))) if examples else None,
             # one is made for each argument; to ask for the width of the terminal would load what archives need
             formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=80),
             allow_abbrev=False,
         )
+        self.color = False
+        """Python 3.14 would colour the help, in a way that no setting of odek switches off"""
         self.command = command
         self.examples = examples
         self.actions = actions
         self.keys: tuple[str, ...] = ()
 
     def error(self, message: str) -> NoReturn:
-        names = [flag[2:] for flag in self._option_string_actions if flag.startswith("--")]
+        names = [flag for flag in self._option_string_actions if flag.startswith("--")]
         unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split(" ")[0]
-        import difflib  # needed only here
-
-        near = difflib.get_close_matches(unknown.lstrip("-"), names, n=1) if unknown != message else []
-        hint = f"did you mean --{near[0]}?" if near else f"`odek {self.command} --help` lists the options"
-        raise UsageError(truncate(visible(message), 300), hint=hint)
+        hint = _hint_for_option(unknown, names, self.command) if unknown != message else ""
+        raise UsageError(
+            truncate(visible(message), 300), hint=hint or f"`odek {self.command} --help` lists the options"
+        )
 
     def format_help(self) -> str:
-        """Return the help, as wide as the terminal."""
-        import shutil
-        import textwrap
+        """Return the help, as wide as the terminal; 80 columns where there is none."""
+        from odek.cli.help import help_columns
 
-        self.formatter_class = argparse.RawDescriptionHelpFormatter  # which leaves the examples as they are
-        self.description = textwrap.fill(self.description or "", shutil.get_terminal_size().columns - 2)
-        return super().format_help()
+        return self.render_help(help_columns())
+
+    def render_help(self, columns: int) -> str:
+        """Return the help in lines of at most `columns`, as far as examples allow."""
+        from odek.cli.help import wrap, wrap_example
+
+        self.formatter_class = lambda prog: _HelpFormatter(prog, width=columns, max_help_position=min(26, columns // 3))
+        usage, summary, notes = self.usage, self.description, self.epilog
+        examples = (wrap_example(f"  {example}", columns) for example in self.examples)
+        self.usage = wrap(usage or "", columns - len("usage: "), indent=" " * 8)
+        self.description = wrap(summary or "", columns)
+        self.epilog = "\n".join((*(("Examples:", *examples) if self.examples else ()), *((notes,) if notes else ())))
+        text = super().format_help()
+        self.usage, self.description, self.epilog = usage, summary, notes
+        return text
 
     def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse calls it
         """Print the help and end; argparse itself would leave with 0 when nothing could be printed."""
         raise SystemExit(write_stdout(self.format_help()))
 
-    def add_settings(self, *, of: str = "", without: tuple[str, ...] = ()) -> None:
+    def add_settings(self, *, of: str = "", without: tuple[str, ...] = (), used: tuple[str, ...] = ()) -> None:
         """Add the flags of the settings of this command, or of another one, grouped as the table groups them.
 
-        `without`: keys of settings that mean nothing here.
+        `without`: keys of settings that mean nothing here. `used`: keys of those that count here, or a group and a
+        star; the others are taken, so that a command line of the other command fits, and not shown.
         """
         command = of or self.command
         options = [option for option in flag_options(command) if option.key not in without]
@@ -93,7 +105,9 @@ class CommandParser(argparse.ArgumentParser):
             heading = _HEADINGS[option.group]
             if heading not in groups:
                 groups[heading] = self.add_argument_group(heading)
-            _add_flag(groups[heading], option, command)
+            _add_flag(
+                groups[heading], option, command, shown=not used or f"{option.group}*" in used or option.key in used
+            )
         self.keys = tuple(option.key for option in options)
 
     def reword(self, flag: str, text: str) -> None:
@@ -124,23 +138,48 @@ class CommandParser(argparse.ArgumentParser):
         return {key: value for key, value in vars(parsed).items() if key in self.keys}
 
 
+def _hint_for_option(unknown: str, names: list[str], command: str) -> str:
+    """Return what to do instead of giving `unknown`, which `command` does not take; "" for nothing."""
+    key = unknown.lstrip("-").replace("-", "_")
+    for option in OPTIONS if unknown.startswith("--") else ():
+        if key == option.key.replace(".", "_"):
+            where = f"set {'it in ' if option.in_file else ''}{option.places}"
+            return f"did you mean {option.flag}?" if option.flag else f'"{option.key}" has no flag; {where}'
+        if unknown in (option.flag, option.off_flag):
+            takes = [each for each in ("run", "repl", "serve") if each in option.commands]
+            return f"`odek {takes[0]}` takes {unknown}, `odek {command}` does not" if takes else ""
+    import difflib  # needed only here
+
+    near = difflib.get_close_matches(unknown.lstrip("-"), [name[2:] for name in names], n=1)
+    return f"did you mean --{near[0]}?" if near else ""
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Breaks lines at blanks alone: an option with hyphens stays whole."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        from odek.cli.help import wrap
+
+        return wrap(text, width).split("\n")
+
+
 class _Refusal(argparse.Action):
     def __call__(self, *_: object, **__: object) -> NoReturn:
         message, hint = self.const
         raise UsageError(message, hint=hint)
 
 
-def _add_flag(group: argparse._ArgumentGroup, option: Option[Any], command: str) -> None:
+def _add_flag(group: argparse._ArgumentGroup, option: Option[Any], command: str, *, shown: bool) -> None:
     names = [name for name in (option.short, option.flag) if name]
-    text = option.help.replace("%", "%%")
+    text = option.help.replace("%", "%%") if shown else HIDDEN
     if option.is_switch:
         group.add_argument(*names, dest=option.key, action="store_true", default=argparse.SUPPRESS, help=text)
         off = option.off_flag_for(command)
         if off:
-            help_off = (option.off_help or text).replace("%", "%%")
+            help_off = (option.off_help or text).replace("%", "%%") if shown else HIDDEN
             group.add_argument(off, dest=option.key, action="store_false", default=argparse.SUPPRESS, help=help_off)
         return
-    if option.kind.choices and not all(choice in text for choice in option.kind.choices):
+    if shown and option.kind.choices and not all(choice in text for choice in option.kind.choices):
         text += f" ({', '.join(option.kind.choices)})"
     action = "append" if option.kind.is_list else "store"
     group.add_argument(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import cast
 
+from odek.cli.help import help_columns, list_of_terms, wrap
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
@@ -45,26 +46,52 @@ def run_subcommand(
         words = name.split()
         if arguments[start : start + len(words)] == words:
             return action.run([*arguments[:start], *arguments[start + len(words) :]], host, terminal)
-    if {"--help", "-h"} & set(arguments) or arguments == ["help"]:
-        terminal.answer(_overview(command, actions))
+    group = [word for word in arguments if not word.startswith("-")]
+    if group[-1:] == ["help"]:
+        group, arguments = group[:-1], [*arguments, "--help"]
+    inside = {name: action for name, action in actions.items() if name.split()[: len(group)] == group}
+    if inside and {"--help", "-h"} & set(arguments):
+        terminal.answer(render_actions(" ".join((command, *group)), inside, skip=len(group), columns=help_columns()))
         return 0
     given = truncate(visible(" ".join(arguments)), 60)
+    if inside:
+        where, rest = " ".join((command, *group)), ", ".join(_rest(name, len(group)) for name in inside)
+        raise UsageError(
+            f"say what to do: odek {where} ACTION", hint=f"one of: {rest}; `odek {where} --help` explains them"
+        )
+    if given:
+        from odek.cli.other_commands import near_action  # a failing line alone
+
+        near = near_action(arguments[start] if start < len(arguments) else "", actions)
+        if near:
+            raise UsageError(
+                f'"{given}" is not an action of odek {command}',
+                hint=f"did you mean `odek {command} {near}`? `odek {command} --help` lists all",
+            )
     raise UsageError(
-        f'"{given}" is not an action of odek {command}' if given else f"say what to do: odek {command} ACTION",
+        f'"{given}" is not an action of odek {command}',
         hint=f"one of: {', '.join(actions)}; `odek {command} --help` explains them",
     )
 
 
-def _overview(command: str, actions: Mapping[str, Subcommand]) -> str:
-    width = max(map(len, actions))
+def _rest(name: str, skip: int) -> str:
+    """Return the words of an action that follow those which were given."""
+    return " ".join(name.split()[skip:])
+
+
+def render_actions(command: str, actions: Mapping[str, Subcommand], *, skip: int, columns: int) -> str:
+    """Return what `odek COMMAND --help` prints; of each action the first `skip` words are in `command`."""
+    words = command.split()
+    what = COMMANDS[words[0]][1].capitalize() if len(words) == 1 else f"Actions of odek {command}"
+    listed = [(_rest(name, skip), action.summary) for name, action in actions.items()]
     return "\n".join(
         (
-            f"usage: odek {command} ACTION [OPTION…]",
+            wrap(f"usage: odek {command} ACTION [OPTION…]", columns),
             "",
-            f"{COMMANDS[command][1].capitalize()}.",
+            wrap(f"{what}.", columns),
             "",
-            *(f"  {name:<{width}}  {action.summary}" for name, action in actions.items()),
+            *list_of_terms(listed, columns),
             "",
-            f"`odek {command} ACTION --help` explains an action and its options.",
+            wrap(f"`odek {command} ACTION --help` explains an action and its options.", columns),
         )
     )

@@ -164,7 +164,7 @@ def test_image_is_saved_and_loaded_by_file(odek: Odek, docker_engine: Engine, ba
     [
         ((), "say what to do: odek sandbox ACTION"),
         (("bild",), '"bild" is not an action of odek sandbox'),
-        (("image",), '"image" is not an action of odek sandbox'),
+        (("image",), "say what to do: odek sandbox image ACTION"),
         (("build", "x"), "unrecognized arguments: x"),
         (("image", "save"), "name one file"),
         (("image", "save", "a", "b"), "name one file"),

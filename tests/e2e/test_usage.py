@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.odek_process import Odek, program_kind
+from support.recordings import write_recording
 
 from odek.cli.main import COMMANDS
 from odek.config.options import ProjectRule
@@ -31,24 +32,41 @@ def docker_log(odek: Odek, tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return log, {"PATH": f"{shim}:{os.environ['PATH']}"}
 
 
+def test_task_in_quotes_is_a_run(odek: Odek, tmp_path: Path) -> None:
+    """C8, R-301: with its options, as after the command."""
+    recording = write_recording(tmp_path / "recording", answer="fixed")
+    done = odek.run("fix it", "--no-sandbox", "--base-url", recording)
+    assert (done.code, done.stdout) == (0, "fixed\n")
+
+
+def test_actions_of_a_group_have_a_help_of_their_own(odek: Odek) -> None:
+    """C11."""
+    shown = odek.run("sandbox", "image", "--help").stdout
+    assert shown.startswith("usage: odek sandbox image ACTION")
+    assert ("  save " in shown, "prune" in shown) == (True, False)
+    assert odek.run("help", "sandbox", "image").stdout == shown
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
         (("rnu", "x"), 'unknown command "rnu"', 'did you mean "run"?'),
         (("\x1b[2J",), 'unknown command "\\x1b[2J"', "`odek --help` lists the commands"),
+        (("login",), 'unknown command "login"', "`odek setup`"),
+        (("sandbox", "image"), "say what to do: odek sandbox image ACTION", "one of: bootstrap, save, load"),
         (("run",), "no task provided", 'say what to do: odek run "explain this project"'),
         (("run", " \n"), "no task provided", 'say what to do: odek run "explain this project"'),
         (("run", "--sandbox-netwrok", "none", "x"), "unrecognized arguments: --sandbox-netwrok", "--sandbox-network?"),
         (("run", "x", "--no-sand"), "unrecognized arguments: --no-sand", "did you mean --no-sandbox?"),
         (("run", "--sandbox-net=none", "x"), "unrecognized arguments: --sandbox-net=none", "did you mean"),
-        (("run", "--sandbox-env", "A=1", "x"), "unrecognized arguments: --sandbox-env", "did you mean"),
+        (("run", "--sandbox-env", "A=1", "x"), "unrecognized arguments: --sandbox-env", "has no flag; set it in"),
         (("run", "--sandbox-memory"), "argument --sandbox-memory: expected one argument", "`odek run --help`"),
         (("run", "--sandbox=no", "x"), "argument --sandbox: ignored explicit argument 'no'", "`odek run --help`"),
         (("config",), "say what to do: odek config ACTION", CONFIG_HINT),
-        (("config", "veiw"), '"veiw" is not an action of odek config', CONFIG_HINT),
+        (("config", "veiw"), '"veiw" is not an action of odek config', "did you mean `odek config view`?"),
         (("session",), "say what to do: odek session ACTION", SESSION_HINT),
-        (("session", "lst"), '"lst" is not an action of odek session', SESSION_HINT),
+        (("session", "lst"), '"lst" is not an action of odek session', "did you mean `odek session list`?"),
         (("session", "trim", "1"), "the following arguments are required: N", "`odek session trim --help`"),
         (("session", "delete"), "the following arguments are required: ID", "`odek session delete --help`"),
         (("run", "-"), "the task on stdin is empty", "find out why the command before the pipe prints nothing"),

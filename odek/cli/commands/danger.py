@@ -20,6 +20,7 @@ from odek.errors import UsageError
 from odek.host import Host
 from odek.text import visible
 
+_USED = ("sandbox", "sandbox_network", "sandbox_networks", "sandbox_compose_project", "json", "no_color")
 _MEANINGS: dict[Action, str] = {"allow": "allowed", "prompt": "asked about", "deny": "refused"}
 
 
@@ -41,7 +42,7 @@ def describe_parser() -> CommandParser:
         metavar="COMMAND",
         help="the command, as one word; - reads a JSON string from each line of stdin",
     )
-    made.add_settings(of="run")
+    made.add_settings(of="run", used=_USED)
     made.reword("--json", "The explanation as one line of JSON")
     return made
 

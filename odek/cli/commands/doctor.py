@@ -26,7 +26,7 @@ def parser() -> CommandParser:
         usage="[--json] [OPTION of run…]",
         examples=("odek doctor", "odek doctor --model work/qwen3", "odek sandbox doctor"),
     )
-    made.add_settings(of="run")
+    made.add_settings(of="run", used=("sandbox*", "model", "base_url", "provider", "json", "no_color"))
     return made
 
 

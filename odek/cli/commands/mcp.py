@@ -31,10 +31,14 @@ if TYPE_CHECKING:
 
 PROFILE = CommandProfile(command="mcp", never_on_host=True, surface="a program; the answer is plain text")
 _ENTRY = """\
-An entry for the configuration of a client:
-  {"mcpServers": {"odek": {"command": "odek",
-    "args": ["mcp", "--workdir", "/src/app"]}}}
-docs/MCP.md has it for the usual clients, and says how to see stderr and how to
+
+An entry for the settings of a client:
+  {"mcpServers": {"odek": {
+    "command": "odek",
+    "args": ["mcp",
+             "--workdir", "/src/app"]}}}
+docs/MCP.md has it for the usual
+clients, and how to see stderr and to
 try it by hand."""
 _LISTS_S = 1.2
 """for answers that need no sandbox, after the last line of the client"""
@@ -56,7 +60,7 @@ def parser() -> CommandParser:
             "odek mcp --workdir /src/app --sandbox-image node:22 --sandbox-network bridge",
         ),
     )
-    made.epilog = f"{made.epilog}\n\n{_ENTRY}"
+    made.epilog = _ENTRY
     made.add_argument("--workdir", metavar="DIR", help="the folder to work in; clients often start servers elsewhere")
     made.add_argument(
         "--agent",

@@ -50,7 +50,7 @@ def parser() -> CommandParser:
         usage="[--json] [OPTION of run…]",
         examples=("odek sandbox doctor", "odek sandbox doctor --sandbox-image python:3.12-slim"),
     )
-    made.add_settings(of="run")
+    made.add_settings(of="run", used=("sandbox*", "json", "no_color"))
     return made
 
 

@@ -159,7 +159,7 @@ def parser() -> CommandParser:
         ),
     )
     made.add_argument("task", nargs="*", metavar="TASK", help="ignored, so that a command line of run fits")
-    made.add_settings(of="run")
+    made.add_settings(of="run", used=("sandbox*", "json", "ctx", "no_color"))
     made.reword("--json", "The explanation as JSON")
     return made
 

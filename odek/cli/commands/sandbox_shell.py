@@ -22,7 +22,7 @@ def parser() -> CommandParser:
         usage="[OPTION of run…] [-- COMMAND…]",
         examples=("odek sandbox shell", "odek sandbox shell --sandbox-image python:3.12-slim -- python3 --version"),
     )
-    made.add_settings(of="run")
+    made.add_settings(of="run", used=("sandbox*", "no_color"))
     return made
 
 

@@ -45,7 +45,7 @@ def parser() -> CommandParser:
         ),
     )
     made.add_argument("--limits", action="store_true", help="reach the limits as well, which takes seconds")
-    made.add_settings(of="run")
+    made.add_settings(of="run", used=("sandbox*", "json", "no_color"))
     return made
 
 

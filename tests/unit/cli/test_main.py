@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -11,6 +12,7 @@ from support.odek_process import ROOT
 
 from odek import __version__
 from odek.cli.main import COMMANDS, main
+from odek.cli.other_commands import is_task
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -41,12 +43,60 @@ def test_overview(arguments: list[str], code: int, capsys: pytest.CaptureFixture
         ("zzz", 'unknown command "zzz"', "`odek --help` lists the commands"),
         ("\x1b[2J\u202e\n", 'unknown command "\\x1b[2J\\u202e\\n"', "`odek --help` lists the commands"),
         ("x" * 1000, f'unknown command "{"x" * 59}…"', "`odek --help` lists the commands"),
-        ("--json", 'unknown command "--json"', "`odek --help` lists the commands"),
+        ("--json", 'unknown option before a command "--json"', 'options follow the command: odek run --json … "…"'),
+        ("--zzzzz", 'unknown option before a command "--zzzzz"', "`odek --help` lists the commands"),
     ],
 )
 def test_unknown_command(name: str, error: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     """R-80, R-64."""
     assert (main([name]), capsys.readouterr()) == (2, ("", f"odek: error: {error}\nodek: hint: {hint}\n"))
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("-p fix", "odek run"), ("--print fix", "odek run"), ("exec fix", "odek run"), ("ask why", "odek run"),
+        ("chat", "odek repl"), ("interactive", "odek repl"), ("resume", "odek continue"),
+        ("--continue", "odek continue"),
+        ("-r 20260715", "odek continue"), ("sessions", "odek session list"), ("login", "odek setup"),
+        ("auth", "odek setup"), ("logout", "~/.odek/secrets.env"), ("update", "the new release"),
+        ("upgrade", "the new release"), ("uninstall", "remove it"), ("model", "odek models"), ("-v", "odek version"),
+        ("settings", "odek config view"), ("status", "odek doctor"), ("shell", "odek sandbox shell"),
+        ("ps", "odek sandbox ls"), ("verify", "odek sandbox verify"), ("explain", "odek danger explain"),
+        ("web", "odek serve"), ("/exit", "odek repl"), ("--model m task", "odek run --model"),
+        ("--modell m task", "odek run --model"), ("-m m task", "odek run -m"),
+        ("--no-sandbox fix", "odek run --no-sandbox"),
+        ("fix the tests", "odek run"), ("RUN fix", '"run"'), ("doctr", '"doctor"'), ("session ls", "odek session list"),
+        ("session lst", "odek session list"), ("sandbox list", "odek sandbox ls"),
+        ("config show", "odek config view"), ("approvals ls", "odek approvals list"),
+    ],
+)  # fmt: skip
+def test_command_of_another_tool_is_answered_with_the_one_of_odek(
+    line: str, wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C8, R-301: in one line, with status 2; nothing is carried out."""
+    code, (out, err) = main(line.split()), capsys.readouterr()
+    (error, hint) = err.splitlines()
+    assert (code, out, error.startswith("odek: error: "), wanted in hint) == (2, "", True, True), hint
+
+
+@pytest.mark.parametrize("word", ["rm", "kill", "stop", "clean", "reset", "purge"])
+def test_hint_names_nothing_that_destroys(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """R-301."""
+    assert main([word]) == 2
+    assert not re.search("rm|delete|prune|revoke|cleanup|trim", capsys.readouterr().err.partition("hint:")[2])
+
+
+@pytest.mark.parametrize(
+    ("task", "is_one"),
+    [
+        ("fix it", True), ("rm -rf /", True), ("why?\n", False), ("-p fix it", False), ("--model x", False),
+        ("fix\u00a0it", True), (" ", False), ("fix", False),
+    ],
+)  # fmt: skip
+def test_task_in_quotes_is_run(task: str, is_one: bool) -> None:
+    """C8, R-301: a task for the model, which is all that runs it; an option in the quotes makes it none."""
+    assert is_task(task) is is_one
 
 
 _INTERRUPTED = """

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 
 import pytest
 
+from odek.cli.commands import sandbox_explain, sandbox_shell
+from odek.cli.commands.danger import describe_parser
+from odek.cli.help import wrap, wrap_example
 from odek.cli.main import COMMANDS as PROGRAM
+from odek.cli.main import render_overview
 from odek.cli.parser import CommandParser
+from odek.cli.subcommands import render_actions
 from odek.config.settings import BY_KEY, OPTIONS, flag_options
 from odek.errors import UsageError
 
@@ -90,6 +96,23 @@ def test_flags_and_words_may_be_mixed(arguments: str, task: list[str], flags: di
         (("--no-sand",), "unrecognized arguments: --no-sand", "did you mean --no-sandbox?"),
         (("--mod", "m"), "unrecognized arguments: --mod m", "did you mean --model?"),
         (("--foo",), "unrecognized arguments: --foo", HELP),
+        (
+            ("--sandbox-env", "A=1"),
+            "unrecognized arguments: --sandbox-env A=1",
+            '"sandbox_env" has no flag; set it in ~/.odek/config.json',
+        ),
+        (
+            ("--sandbox-volumes=.:/x",),
+            "unrecognized arguments: --sandbox-volumes=.:/x",
+            '"sandbox_volumes" has no flag; set it in ~/.odek/config.json',
+        ),
+        (
+            ("--require-sandbox",),
+            "unrecognized arguments: --require-sandbox",
+            '"require_sandbox" has no flag; set ODEK_REQUIRE_SANDBOX',
+        ),
+        (("--tools-enabled", "x"), "unrecognized arguments: --tools-enabled x", "did you mean --tool?"),
+        (("--addr", "x:1"), "unrecognized arguments: --addr x:1", "`odek serve` takes --addr, `odek run` does not"),
         (("--zzz",), "unrecognized arguments: --zzz", HELP),
         (("--model",), "argument -m/--model: expected one argument", HELP),
         (
@@ -133,14 +156,64 @@ def test_help_names_every_flag(command: str, capsys: pytest.CaptureFixture[str])
     assert (ended.value.code, {option.flag for option in flag_options(command)} - set(words)) == (0, set())
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize("command", PROGRAM)
-def test_help_fits_a_terminal_of_80_columns(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-80: of each command and each of its actions, examples and all."""
-    monkeypatch.setenv("COLUMNS", "80")
+def test_help_fits_the_terminal(command: str, columns: int) -> None:
+    """R-80, C10, R-302: of each command and action; only what is in quotes in an example is longer than a line."""
     module = importlib.import_module(PROGRAM[command][0])
     actions = getattr(module, "ACTIONS", {})
-    for made in [action.parser() for action in actions.values()] or [module.parser()]:
-        assert [line for line in made.format_help().splitlines() if len(line) > 80] == []
+    pages = [made.render_help(columns) for made in (*(action.parser() for action in actions.values()),)]
+    pages += (
+        [render_actions(command, actions, skip=0, columns=columns)]
+        if actions
+        else [module.parser().render_help(columns)]
+    )
+    long = [line.strip().removesuffix(" \\") for page in pages for line in page.splitlines() if len(line) > columns]
+    assert [line for line in long if line[0] not in "\"'>#"] == []
+    assert columns < 80 or long == []
+    if columns == 200:  # nothing is broken that need not be
+        assert not [line for page in pages for line in page.splitlines() if line.endswith(" \\")]
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_overview_fits_the_terminal(columns: int) -> None:
+    """R-302."""
+    long = [line for line in render_overview(columns).splitlines() if len(line) > columns]
+    assert [line for line in long if line.strip()[0] != '"'] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("  odek run x", "  odek run x"),
+        ("  odek run --model m --json task", "  odek run --model m \\\n    --json task"),
+        ("  odek run 'a b  c d e f g h i j k l'", "  odek run \\\n    'a b  c d e f g h i j k l'"),
+        ("  odek completion # a long comment", "  odek completion \\\n    # a long comment"),
+    ],
+)
+def test_example_is_broken_where_the_shell_goes_on(line: str, broken: str) -> None:
+    """R-302."""
+    assert wrap_example(line, 24) == broken
+
+
+def test_words_stay_whole() -> None:
+    """R-302: options have hyphens, and are not broken there."""
+    assert wrap("set --sandbox-network here", 12) == "set\n--sandbox-network\nhere"
+
+
+def test_help_says_what_the_command_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    """C11: of a command that asks no model, none of its options; a line of `odek run` is taken all the same."""
+    used = {
+        "danger explain": describe_parser(),
+        "sandbox explain": sandbox_explain.parser(),
+        "sandbox shell": sandbox_shell.parser(),
+    }
+    for name, made in used.items():
+        text = made.format_help()
+        assert not re.search("--model|--temperature|--max-iter|--system|--tool", text), name
+        assert "--sandbox-network" in text
+        made.parse_args(["--model", "m", "--max-iter", "3"])
+    assert "--sandbox-memory" not in used["danger explain"].format_help()
 
 
 def test_percent_signs_in_help_are_harmless() -> None:
