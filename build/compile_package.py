@@ -5,9 +5,8 @@ file of texts to share, if there is one. Writes five parts, each after its lengt
 
     texts       marshalled: (texts in the code of `base`, further texts in that of `run` and `later`), in each those
                 that stand there most often first
-    start       marshalled: (code of odekload, {module: (is it a package, code, {})}), all that `odek version` imports
-    base        marshalled: (its texts, (), texts that this interpreter alone has, {module: (is it a package, code,
-                methods)})
+    start       marshalled: (code of odekload, {module: (is it a package, code)}), all that `odek version` imports
+    base        marshalled: (its texts, (), texts that this interpreter alone has, {module: (is it a package, code)})
     run         the same with other modules, after the further texts
     later       the same with other modules
 
@@ -18,8 +17,8 @@ before it answers; `run` what `odek run` imports before its first request withou
 with one, or after that: to make objects of compiled code takes time, and a sandboxed run has it while it waits for
 Docker. What else odek has, and a start with ODEK_DEBUG, is compiled from the sources.
 
-The methods are those that dataclasses would write as text and compile at every start, half of the time
-that importing odek takes: {siphash of the text: code}. To get at them, the package is imported here.
+Data classes are written out as plain ones, and `typing` is left out (write_classes.py): what both do at run time was
+half of the time that importing odek took. To learn what imports what, the package is imported here.
 
 Left out of the code, as nothing asks for it: docstrings, annotations, what stands under `if TYPE_CHECKING`,
 the table of lines (ODEK_DEBUG has them: it takes the sources), qualified names of functions, names of local variables
@@ -29,11 +28,8 @@ the table of lines (ODEK_DEBUG has them: it takes the sources), qualified names 
 from __future__ import annotations
 import __future__
 
-import _imp
 import ast
-import builtins
 import collections
-import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -43,8 +39,10 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, TypeVar
 
+from write_classes import LITE, lighten
+
 Node = TypeVar("Node", ast.Module, ast.ClassDef, ast.FunctionDef)
-Modules = dict[str, tuple[bool, CodeType, dict[bytes, CodeType]]]
+Modules = dict[str, tuple[bool, CodeType]]
 Known = tuple[tuple[str, ...], tuple[str, ...]]
 """texts in the code of `base`, further ones in that of `run` and `later`"""
 
@@ -77,8 +75,6 @@ LATER = (
     "odek.cli.commands.continue_",
 )
 """what else `odek run` and `continue` import; a person at a `repl` does not feel 20 ms"""
-KEY_LENGTH = 4
-"""bytes of a method's key: all the texts that come to be looked up are known here, or made of names"""
 # what dataclasses looks for in the text of an annotation
 MEANT = ("ClassVar", "InitVar", "KW_ONLY")
 
@@ -129,19 +125,6 @@ class Trim(ast.NodeTransformer):
             node.body = [put, *rest] if instead or not rest else rest
         self.generic_visit(node)
         return node
-
-
-class Methods:
-    """Stands in for the `exec` of dataclasses, and keeps what it compiles, by module."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, dict[bytes, CodeType]] = {}
-
-    def exec(self, text: str, scope: dict[str, Any], *more: dict[str, Any]) -> None:
-        code = compile(text, "<string>", "exec", dont_inherit=True)
-        key = _imp.source_hash(0, text.encode())[:KEY_LENGTH]
-        self.found.setdefault(scope["__name__"], {})[key] = code
-        builtins.exec(code, scope, *more)  # noqa: S102 – as dataclasses would
 
 
 class Texts:
@@ -198,7 +181,8 @@ def shorten(code: CodeType) -> CodeType:
 def compile_module(content: bytes) -> CodeType:
     """Return the code of a module."""
     flags = __future__.annotations.compiler_flag
-    code: CodeType = compile(Trim().visit(ast.parse(content)), "", "exec", flags, dont_inherit=True)
+    tree = Trim().visit(lighten(ast.parse(content)))
+    code: CodeType = compile(tree, "", "exec", flags, dont_inherit=True)
     return shorten(code)
 
 
@@ -229,20 +213,11 @@ def import_all(names: list[str]) -> list[str]:
 
 def pack(files: dict[str, tuple[str, bytes]], known: Known) -> tuple[bytes, ...]:
     """Return texts, start, base, run and later. Imports what is packed."""
-    methods = Methods()
-    dataclasses.exec = methods.exec  # type: ignore[attr-defined]
     named = {module_name(name): content for name, (_, content) in files.items() if name.endswith(".py")}
     sources = {module: (is_package, content) for (module, is_package), content in named.items()}
 
     def compiled(names: list[str]) -> Modules:
-        return {
-            name: (
-                sources[name][0],
-                compile_module(sources[name][1]),
-                {key: shorten(code) for key, code in methods.found.get(name, {}).items()},
-            )
-            for name in names
-        }
+        return {name: (sources[name][0], compile_module(sources[name][1])) for name in names}
 
     start = compiled(import_all([name for name in START if name in sources]))
     texts = Texts(known)
@@ -250,11 +225,10 @@ def pack(files: dict[str, tuple[str, bytes]], known: Known) -> tuple[bytes, ...]
     parts = []
     for names, further in ((BASE, ()), (RUN, texts.known[1]), (LATER, texts.known[1])):
         modules = compiled(import_all([name for name in names if name in sources]))
-        found.append(texts.further(code for _, code, made in modules.values() for code in (code, *made.values())))
-        unified = {
-            name: (is_package, texts.unify(code), {key: texts.unify(method) for key, method in made.items()})
-            for name, (is_package, code, made) in modules.items()
-        }
+        if names is BASE:
+            modules.update(compiled([LITE]))
+        found.append(texts.further(code for _, code in modules.values()))
+        unified = {name: (is_package, texts.unify(code)) for name, (is_package, code) in modules.items()}
         parts.append((texts.known[0], further, sum(found, ()), unified))
     of_base, *others = found
     return (

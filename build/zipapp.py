@@ -30,11 +30,12 @@ Python compiles what `odek run` needs (D-27).
 
 With 57,000 lines, LZMA for what is not needed before the first request saved 265,000 bytes, sources without
 comments and docstrings 170,000, local variables without names 40,000, data files kept once and sources indented by
-one 48,000. LZMA for the rest would save as much again, and take 7 ms more at each start, where zlib takes 3.
+one 48,000, data classes whose methods are shared (write_classes.py) 197,000. LZMA for the rest would save as much
+again, and take 7 ms more at each start, where zlib takes 3.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
-PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 4.4,
-of which the standard library takes 1.3 and odek's own modules 1.1.
+PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 3.7,
+of which the standard library takes 1.0 and odek's own modules 0.7.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ from pathlib import Path
 from artifact import DIST, ROOT, ZIP_NAME, write_executable
 
 HERE = Path(__file__).resolve().parent
+BOOT = HERE / "boot"
+LOADER = "odekload.py"
+LITE = "odeklite.py"  # for compiled code alone
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
@@ -115,16 +119,17 @@ def find_package(folder: Path) -> dict[str, Path]:
 
 
 def compile_package(python: str, files: Mapping[str, Path], texts: bytes = b"") -> Compiled:
-    """Compile `files` (name in the archive → path) with the interpreter `python`. Raises BuildError.
+    """Compile the package `files` (name in the archive → path) with the interpreter `python`. Raises BuildError.
 
     With `texts`, what comes out for `odek run` begins with the same bytes for every interpreter.
     """
     with tempfile.TemporaryDirectory() as scratch:
         target, shared = Path(scratch, "compiled"), Path(scratch, "texts")
         shared.write_bytes(texts)
+        files = {**files, **{name: BOOT / name for name in (LOADER, LITE)}}
         try:
             done = subprocess.run(
-                [python, *COMPILER_FLAGS, "-c", (HERE / "compile_package.py").read_text("utf-8"), str(target)]
+                [python, *COMPILER_FLAGS, str(HERE / "compile_package.py"), str(target)]
                 + ([str(shared)] if texts else []),
                 input="\n".join(f"{name} {path}" for name, path in sorted(files.items())).encode(),
                 capture_output=True,
@@ -329,10 +334,10 @@ def tar_archive(files: Mapping[str, Path]) -> bytes:
 def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes, list[Compiled]]:
     """Return the one-file odek made from the package below `source`, and what was compiled into it."""
     package = find_package(source)
-    boot = {path.name: path for path in (HERE / "boot").glob("*.py")}
-    compiled = compile_all(pythons, {**package, "odekload.py": boot["odekload.py"]}, strict=strict)
-    members = {name: strip_prose(path.read_text("utf-8")).encode() for name, path in boot.items()}
-    members["odekload.py"] = deflate(members["odekload.py"])
+    compiled = compile_all(pythons, package, strict=strict)
+    boot = {path.name: strip_prose(path.read_text("utf-8")).encode() for path in BOOT.glob("*.py")}
+    members = {name: content for name, content in boot.items() if name != LITE}
+    members[LOADER] = deflate(members[LOADER])
     members.update(source_members(package) | compiled_members(compiled))
     return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from zipimport import zipimporter
 
-    Modules = dict[str, tuple[bool, CodeType, dict[bytes, CodeType]]]
-    """name → is it a package, its code, {beginning of the siphash of a text: the code of a data class's method}"""
+    Modules = dict[str, tuple[bool, CodeType]]
+    """name → is it a package, its code"""
 
 _GZIP = 31  # as zlib calls it
 
@@ -88,8 +88,6 @@ class Loader:
         """the data files that `odek run` reads, and the sources with the other ones, once they have been read"""
         self.sources: dict[str, bytes] = {}
         """name in the archive → content, once one of them was wanted"""
-        self.methods: dict[bytes, CodeType] = {}
-        """those of the data classes in the modules imported so far"""
         self.lock = _thread.allocate_lock()
 
     # --- what Python asks
@@ -210,7 +208,7 @@ class Loader:
 
     def is_package(self, name: str) -> bool | None:
         """Return None when the module is none of ours."""
-        if name.partition(".")[0] != "odek":
+        if name.partition(".")[0] not in ("odek", "odeklite"):
             return None
         if self.has(name):
             return self.modules[name][0]
@@ -223,24 +221,4 @@ class Loader:
             place = self.place(name)
             code: CodeType = compile(self.sources[place], place, "exec", dont_inherit=True)
             return code
-        _, code, methods = self.modules[name]
-        if methods:
-            self.provide(methods)
-        return code
-
-    # --- methods of data classes
-
-    def provide(self, methods: dict[bytes, CodeType]) -> None:
-        """Have dataclasses take methods from here, where the very text that it would compile is known.
-
-        It writes them as text and gives that to `exec`; a name of its own hides the built-in one.
-        """
-        import dataclasses
-
-        if not self.methods:
-            dataclasses.exec = self.exec_method  # type: ignore[attr-defined]
-        self.methods.update(methods)
-
-    def exec_method(self, text: str, *scopes: dict[str, object]) -> None:
-        # 32 bits of the hash; all the text that comes here is known to the build, or else made of names
-        exec(self.methods.get(_imp.source_hash(0, text.encode())[:4], text), *scopes)
+        return self.modules[name][1]

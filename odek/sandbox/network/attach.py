@@ -52,7 +52,7 @@ class ServiceNames:
     """for the user: names with several owners, projects that come from several folders"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Origin:
     """Who a container belongs to: copies of one service are one origin."""
 
@@ -136,7 +136,8 @@ def _origin(labels: Mapping[str, Any]) -> _Origin:
 
 
 def _several_owners(name: str, owners: set[_Origin]) -> str:
-    return f'the name "{name}" has several owners and may lead to either: {"; ".join(map(str, sorted(owners)))}'
+    in_order = sorted(owners, key=lambda owner: (owner.project, owner.folder, owner.service))
+    return f'the name "{name}" has several owners and may lead to either: {"; ".join(map(str, in_order))}'
 
 
 def _several_folders(origins: set[_Origin]) -> Iterator[str]:
