@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from odek.app.attachments import Attachment, external, read_ctx_files
@@ -16,7 +17,7 @@ from odek.app.runtime import Runtime
 from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.errors import OdekError, StateFileError, UsageError
-from odek.events import WarningIssued
+from odek.events import Notice, WarningIssued
 from odek.host import Host
 from odek.model.types import Message
 from odek.sandbox_grammar import ATTACHMENTS
@@ -27,7 +28,8 @@ from odek.session.store import SessionList, SessionStore
 from odek.session.transcript import GivenFile, Transcript
 from odek.text import visible
 
-_PREFIX_LENGTH = 4  # of an id that is cut short, the date counted
+_PREFIX_LENGTH = 4  # characters of an id that is cut short
+_MOST_SHOWN = 8
 
 
 def open_store(host: Host, redact: Callable[[str], str], *, warn: Callable[[str], None]) -> SessionStore:
@@ -42,7 +44,7 @@ def open_store(host: Host, redact: Callable[[str], str], *, warn: Callable[[str]
 
 
 def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None]) -> str:
-    """Return the id that `text` is, or is the only beginning of; "" means the session used last.
+    """Return the id that `text` is, or is the only beginning of, with its date or without; "": the session used last.
 
     Damaged sessions, of which that one may have been one, are warned of. Raises StateFileError when there is none,
     UsageError when there are several.
@@ -53,11 +55,18 @@ def find_session(store: SessionStore, text: str, *, warn: Callable[[str], None])
         if not listing.sessions:
             raise StateFileError("there is no session yet", hint='`odek run --session "…"` and `odek repl` make one')
         return listing.sessions[0].header.id
-    if len(text) < _PREFIX_LENGTH or store.find(text) is not None:
+    ids = store.ids()
+    if text in ids:
         return text
-    found = [summary.header.id for summary in store.list().sessions if summary.header.id.startswith(text)]
+    # the date comes first in an id, and says little; what follows it is as good
+    found = [each for each in ids if each.startswith(text) or each.partition("-")[2].startswith(text)]
+    if found and len(text) < _PREFIX_LENGTH:
+        raise UsageError(f'"{visible(text)}" is too short for an id', hint=f"write {_PREFIX_LENGTH} or more characters")
     if len(found) > 1:
-        raise UsageError(f'"{visible(text)}" is the beginning of {len(found)} sessions', hint="write more of the id")
+        shown = ", ".join(map(visible, found[-_MOST_SHOWN:])) + (", …" if len(found) > _MOST_SHOWN else "")
+        raise UsageError(
+            f'"{visible(text)}" is the beginning of {len(found)} sessions', hint=f"write more of the id: {shown}"
+        )
     return found[0] if found else text
 
 
@@ -65,6 +74,33 @@ def warn_of_damaged(listing: SessionList, warn: Callable[[str], None]) -> None:
     """Name what lies among the sessions and cannot be used."""
     for damaged in listing.damaged:
         warn(f"a session is skipped: {damaged.reason}")
+
+
+@contextmanager
+def open_session(
+    store: SessionStore, text: str, config: Config, runtime: Runtime, *, command: str, fork: bool, here: bool
+) -> Iterator[Recorder]:
+    """Open the session that `text` means to go on with it, or, `fork`, one that begins with all that was said in it.
+
+    None is made that could not go on here. Raises OdekError.
+    """
+
+    def warn(message: str) -> None:
+        runtime.emit(WarningIssued(message))
+
+    session_id = find_session(store, text, warn=warn)
+    if not fork:
+        with store.open(session_id) as recorder:
+            yield recorder
+        return
+    _require_resumable(store.read(session_id), config.settings, runtime.host, command=command, here=here, warn=_nothing)
+    with store.fork(session_id) as recorder:
+        runtime.emit(Notice(f"a copy of session {visible(session_id)} goes on, as {visible(recorder.id)}"))
+        yield recorder
+
+
+def _nothing(_: str) -> None:
+    """Say nothing: it is said when the session goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,14 +144,7 @@ def resume_session(
     def warn(text: str) -> None:
         runtime.emit(WarningIssued(text))
 
-    sandboxed = transcript.header.sandbox
-    if sandboxed and settings.sandbox.enabled is False and settings.source_of("sandbox") is Source.FLAG:
-        raise UsageError(
-            "--no-sandbox cannot be given for this session: it is pinned to the sandbox",
-            hint='leave it out; "sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions',
-        )
-    profile = CommandProfile(command=command, pinned=sandboxed)
-    _require_folder(transcript, profile, settings, runtime.host, here=here, warn=warn)
+    profile = _require_resumable(transcript, settings, runtime.host, command=command, here=here, warn=warn)
     files, gone = earlier_files(transcript, attachments, runtime.host, warn=warn)
     model, server = transcript.state.model, transcript.state.server
     return ResumedSession(
@@ -127,6 +156,27 @@ def resume_session(
         gone=gone,
         cwd=transcript.state.cwd,
     )
+
+
+def _require_resumable(
+    transcript: Transcript,
+    settings: Settings,
+    host: Host,
+    *,
+    command: str,
+    here: bool,
+    warn: Callable[[str], None],
+) -> CommandProfile:
+    """Return how `command` goes on with a session. Raises OdekError when it cannot."""
+    sandboxed = transcript.header.sandbox
+    if sandboxed and settings.sandbox.enabled is False and settings.source_of("sandbox") is Source.FLAG:
+        raise UsageError(
+            "--no-sandbox cannot be given for this session: it is pinned to the sandbox",
+            hint='leave it out; "sandbox" in ~/.odek/config.json, or ODEK_SANDBOX, decides for all sessions',
+        )
+    profile = CommandProfile(command=command, pinned=sandboxed)
+    _require_folder(transcript, profile, settings, host, here=here, warn=warn)
+    return profile
 
 
 def _require_folder(

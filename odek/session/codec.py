@@ -40,7 +40,17 @@ from odek.model.extras import from_json, to_json
 from odek.model.images import Image
 from odek.model.types import Message, Role, ToolCall, Usage
 from odek.session.ids import parse_time
-from odek.session.transcript import Entry, GivenFile, Header, ReceiptHead, State, Summary, Transcript, count_turns
+from odek.session.transcript import (
+    Entry,
+    GivenFile,
+    Header,
+    Origin,
+    ReceiptHead,
+    State,
+    Summary,
+    Transcript,
+    count_turns,
+)
 
 FORMAT = 1
 STATE_MARK = b'{"kind":"state",'
@@ -71,6 +81,8 @@ def header_line(header: Header) -> bytes:
     """Return the first line of a file."""
     fields: dict[str, Any] = {"kind": "session", "format": FORMAT, "id": header.id, "created_at": header.created_at}
     fields |= {"task": header.task, "sandbox": header.sandbox}
+    if origin := header.origin:
+        fields["origin"] = {"id": origin.id, "turns": origin.turns, "receipts": _head_fields(origin.receipts)}
     return to_line({**fields, "extra": dict(header.extra)} if header.extra else fields)
 
 
@@ -79,10 +91,12 @@ def state_line(state: State) -> bytes:
     fields: dict[str, Any] = {"updated_at": state.updated_at, "turns": state.turns, "model": state.model}
     fields |= {"cwd": state.cwd, "usage": usage_fields(state.usage) | _cost_fields(state.usage)}
     fields |= {"server": state.server} if state.server else {}
-    head = state.receipts
-    return to_line(
-        {"kind": "state", **fields, **({"receipts": {"number": head.number, "hash": head.hash}} if head else {})}
-    )
+    fields |= {"receipts": _head_fields(state.receipts)} if state.receipts else {}
+    return to_line({"kind": "state", **fields})
+
+
+def _head_fields(head: ReceiptHead | None) -> dict[str, Any] | None:
+    return {"number": head.number, "hash": head.hash} if head else None
 
 
 def system_line(system: str) -> bytes:
@@ -172,8 +186,19 @@ def parse_header(line: bytes) -> Header:
         created_at=read_time(fields, "created_at"),
         task=read_text(fields, "task"),
         sandbox=read_sandbox(fields),
+        origin=_read_origin(fields.get("origin")),
         extra=read_object(fields.get("extra", {})),
     )
+
+
+def _read_origin(value: object) -> Origin | None:
+    if value is None:
+        return None
+    fields = read_object(value)
+    turns = fields.get("turns")
+    if type(turns) is not int or turns < 0:
+        raise ValueError("its origin has no count of turns")
+    return Origin(id=read_text(fields, "id"), turns=turns, receipts=_read_head(fields.get("receipts")))
 
 
 class _Reader:

@@ -6,8 +6,9 @@ The file `<id>.receipts` is next to the transcript and only grows. Each line is 
     {"at": "2026-11-30T09:00:00Z", …, "hash": SHA-256, "number": 1, "previous": SHA-256}
 
 `hash` is over the line without it; `previous` is the hash of the line before, for the first line that of the
-session's id. So no line can be changed, removed, added or moved without a break further on. That lines are missing
-at the end shows in the transcript, which keeps the number and the hash of the last one (`ReceiptHead`).
+session's id and, where it was forked from another one, of that one's id and last line. So no line can be changed,
+removed, added or moved without a break further on. That lines are missing at the end shows in the transcript, which
+keeps the number and the hash of the last one (`ReceiptHead`).
 
 It is a record, not a seal: a program that may write both files can make both anew. Commands and outputs are in it as
 digests of their redacted text, so that no secret can be guessed from one.
@@ -24,7 +25,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from odek.session.files import AppendOnlyFile, SessionFolder
-from odek.session.transcript import ReceiptHead
+from odek.session.transcript import Header, Origin, ReceiptHead
 
 SUFFIX = ".receipts"
 
@@ -89,11 +90,12 @@ class ReceiptFile:
     It is not waited for the disk: after a loss of power lines may be missing, and the check says so.
     """
 
-    def __init__(self, folder: SessionFolder, session_id: str, head: ReceiptHead | None) -> None:
+    def __init__(self, folder: SessionFolder, header: Header, head: ReceiptHead | None) -> None:
         """`head` is what the transcript knows of; nothing is opened before the first receipt."""
         self.head = head
         self._folder = folder
-        self._id = session_id
+        self._id = header.id
+        self._first = first_head(header.id, header.origin)
         self._file: AppendOnlyFile | None = None
         self._lock = threading.Lock()
 
@@ -102,7 +104,7 @@ class ReceiptFile:
         with self._lock:
             if self._file is None:
                 self._file = self._open()
-            line, head = receipt_line(receipt, self.head or first_head(self._id))
+            line, head = receipt_line(receipt, self.head or self._first)
             self._file.append(line, wait=False)
             self.head = head
 
@@ -119,7 +121,7 @@ class ReceiptFile:
             self._folder.write(name, b"")
             return self._folder.open_for_append(name)
         whole = data[: data.rfind(b"\n") + 1]
-        known = self.head or first_head(self._id)
+        known = self.head or self._first
         last = _last_head(whole)
         if last is not None and last.number > known.number:
             self.head = last
@@ -135,9 +137,13 @@ def _last_head(data: bytes) -> ReceiptHead | None:
         return None
 
 
-def first_head(session_id: str) -> ReceiptHead:
-    """Return the head of an empty chain, which belongs to one session."""
-    return ReceiptHead(number=0, hash=_digest(f"odek receipts 1 {session_id}".encode()))
+def first_head(session_id: str, origin: Origin | None = None) -> ReceiptHead:
+    """Return the head of an empty chain, which belongs to one session; `origin` is what that was forked from."""
+    begun = f"odek receipts 1 {session_id}"
+    if origin is not None:
+        head = origin.receipts or first_head(origin.id)
+        begun += f" from {origin.id} {head.number} {head.hash}"
+    return ReceiptHead(number=0, hash=_digest(begun.encode()))
 
 
 def receipt_line(receipt: Receipt, head: ReceiptHead) -> tuple[bytes, ReceiptHead]:
@@ -147,12 +153,14 @@ def receipt_line(receipt: Receipt, head: ReceiptHead) -> tuple[bytes, ReceiptHea
     return _canonical({**body, "hash": new.hash}) + b"\n", new
 
 
-def check_receipts(data: bytes, session_id: str, *, expected: ReceiptHead | None) -> Verdict:
+def check_receipts(
+    data: bytes, session_id: str, *, expected: ReceiptHead | None, origin: Origin | None = None
+) -> Verdict:
     """Return whether `data` is a whole chain of the session; `expected` is the head that its transcript keeps.
 
     More lines than `expected` knows of are fine: the transcript is written after the receipt.
     """
-    head = first_head(session_id)
+    head = first_head(session_id, origin)
     receipts: list[Receipt] = []
     reached = expected is None or expected == head
     for number, line in enumerate(filter(None, re.split(rb"(?<=\n)", data)), start=1):

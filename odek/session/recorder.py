@@ -88,7 +88,7 @@ class Recorder:
         self._model, self._server, self._cwd = transcript.state.model, transcript.state.server, transcript.state.cwd
         self._files: tuple[GivenFile, ...] = ()
         self._usage_before = transcript.state.usage
-        self._receipts = ReceiptFile(context.folder, transcript.header.id, transcript.state.receipts)
+        self._receipts = ReceiptFile(context.folder, transcript.header, transcript.state.receipts)
 
     @property
     def id(self) -> str:

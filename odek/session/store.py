@@ -23,7 +23,7 @@ from odek.session.ids import RESERVED, check_id, format_time, new_id, parse_time
 from odek.session.legacy_format import encode_object, parse_object
 from odek.session.receipts import SUFFIX, Verdict, check_receipts
 from odek.session.recorder import TASKS, Recorder, RecorderContext
-from odek.session.transcript import Entry, Header, State, Summary, Transcript, count_turns
+from odek.session.transcript import Entry, Header, Origin, ReceiptHead, State, Summary, Transcript, count_turns
 from odek.text import plural, truncate, visible
 
 JSON_LINES = ".jsonl"
@@ -103,8 +103,24 @@ class SessionStore:
 
     def check_receipts(self, session_id: str) -> Verdict:
         """Return whether the receipts of a session are whole, and which there are. Raises StateFileError."""
-        known = self.read(session_id).state.receipts  # first: a session in use may get more of them meanwhile
-        return check_receipts(self._folder.read_all(session_id + SUFFIX) or b"", session_id, expected=known)
+        transcript = self.read(session_id)  # first: a session in use may get more of them meanwhile
+        return self._check(transcript.header, transcript.state.receipts)
+
+    def check_origin(self, session_id: str) -> tuple[Origin, Verdict | None] | None:
+        """Return what a session was forked from, and whether that one's receipts up to then are whole.
+
+        None: it was not. A verdict of None: that session is gone. Raises StateFileError.
+        """
+        origin = self.read(session_id).header.origin
+        if origin is None:
+            return None
+        if self.find(origin.id) is None:
+            return origin, None
+        return origin, self._check(self.read(origin.id).header, origin.receipts)
+
+    def _check(self, header: Header, known: ReceiptHead | None) -> Verdict:
+        data = self._folder.read_all(header.id + SUFFIX) or b""
+        return check_receipts(data, header.id, expected=known, origin=header.origin)
 
     def tasks(self, session_id: str) -> tuple[Transcript, ...]:
         """Return what the sub-agents of a session did, by name. Raises StateFileError."""
@@ -150,6 +166,10 @@ class SessionStore:
         if self.find(session_id) is None:
             raise _unknown(session_id)
 
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of all sessions, sorted, damaged or not. Raises StateFileError."""
+        return tuple(_split(name)[0] for name in _session_files(self._folder.names()))
+
     @contextmanager
     def create(self, *, task: str, model: str, sandbox: bool, cwd: str) -> Iterator[Recorder]:
         """Make a session and hold it. `sandbox` is whether its commands are meant for a sandbox.
@@ -161,7 +181,33 @@ class SessionStore:
         label = truncate(self._context.redact(task), TASK_LENGTH)
         header = Header(id=session_id, created_at=at, task=label, sandbox=sandbox)
         state = State(updated_at=at, turns=0, model=model, cwd=cwd, usage=Usage())
-        transcript = Transcript(header=header, state=state, system="", entries=())
+        with self._new(Transcript(header=header, state=state, system="", entries=())) as recorder:
+            yield recorder
+
+    @contextmanager
+    def fork(self, session_id: str) -> Iterator[Recorder]:
+        """Make a session that begins with all that was said in another, and hold it.
+
+        That one is only read, and may be in use. What was used and executed stays with it: tokens are counted
+        from here, and a new chain of receipts names the other one's last. Raises StateFileError.
+        """
+        old, now = self.read(session_id), self._clock()
+        at, state = format_time(now), old.state
+        origin = Origin(id=session_id, turns=state.turns, receipts=state.receipts)
+        header = Header(
+            id=new_id(now, self._nonce()),
+            created_at=at,
+            task=old.header.task,
+            sandbox=old.header.sandbox,
+            origin=origin,
+        )
+        state = replace(state, updated_at=at, usage=Usage(), receipts=None)
+        with self._new(replace(old, header=header, state=state)) as recorder:
+            yield recorder
+
+    @contextmanager
+    def _new(self, transcript: Transcript) -> Iterator[Recorder]:
+        session_id = transcript.header.id
         with self._held(session_id):
             if self.find(session_id) is not None:
                 raise StateFileError(f'there is a session "{session_id}" already', hint="try again")

@@ -10,6 +10,25 @@ from odek.model.types import Message, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptHead:
+    """The last line of a session's chain of receipts (receipts.py)."""
+
+    number: int
+    """how many lines there are"""
+    hash: str
+    """hex"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The session that another one was forked from, as it was then."""
+
+    id: str
+    turns: int
+    receipts: ReceiptHead | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """What a session is; it never changes."""
 
@@ -20,18 +39,10 @@ class Header:
     """label in lists: the beginning of the first task"""
     sandbox: bool
     """whether the session's commands were meant for a sandbox when it was made, a fall back included (R-2, D-24)"""
+    origin: Origin | None = None
+    """None: it began with its first turn"""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """fields of other tools, kept as they are"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptHead:
-    """The last line of a session's chain of receipts (receipts.py)."""
-
-    number: int
-    """how many lines there are"""
-    hash: str
-    """hex"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

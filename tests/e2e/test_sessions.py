@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,33 @@ def test_each_turn_is_stored_once_and_under_a_fresh_system_message(sandboxed: Od
     assert [message["role"] for message in exported["messages"]] == ["system", *["user", "assistant"] * 3]
     assert (exported["turns"], exported["model"], exported["cwd"]) == (3, "special", str(sandboxed.cwd))
     assert the_session(sandboxed).stat().st_mode & 0o777 == 0o600
+
+
+def test_copy_of_a_session_goes_on_and_the_session_stays(sandboxed: Odek) -> None:
+    """R-284, R-285: a new id, the same place and history; the two part from there."""
+    assert take_turn(sandboxed, "run", "--session", answer="one").code == 0
+    old = the_session(sandboxed)
+    before, short = old.read_bytes(), old.stem.partition("-")[2][:6]
+    with ModelServer(text("two"), text("three")) as server:
+        forked = sandboxed.run("continue", "--id", short, "--fork", "--base-url", server.base_url, "second")
+        assert (forked.code, forked.stdout) == (0, "two\n"), forked.stderr
+        assert "odek: sandbox network=none" in forked.stderr
+        assert old.read_bytes() == before
+        found = re.search(rf"a copy of session {old.stem} goes on, as (\S+)\n", forked.stderr)
+        assert found, forked.stderr
+        other = sandboxed.run("continue", "--id", old.stem, "--base-url", server.base_url, "other")
+        assert (other.code, other.stdout) == (0, "three\n"), other.stderr
+        said = [[message["content"] for message in request.json["messages"][1:]] for request in server.requests]
+    assert said == [["a task", "one", "second"], ["a task", "one", "other"]]
+    verified = sandboxed.run("session", "verify", found[1])
+    assert (verified.code, verified.stdout) == (0, f"0 receipts of session {found[1]}: all as written\n")
+    assert f"it began with session {old.stem}, whose receipts up to then are as written" in verified.stderr
+    assert "Origin " in sandboxed.run("session", "show", found[1]).stdout
+    elsewhere = sandboxed.home / "elsewhere"
+    elsewhere.mkdir()
+    refused = replace(sandboxed, cwd=elsewhere).run("continue", "--id", short, "--fork", "more")
+    assert (refused.code, len(list(old.parent.glob("*.jsonl")))) == (1, 2), refused.stderr
+    assert sandboxed.run("repl", "--fork").code == 2
 
 
 @pytest.mark.parametrize("script", ["error", "limit"])

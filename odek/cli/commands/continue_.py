@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
-from odek.app.stored_sessions import find_session, open_store, resume_session
+from odek.app.stored_sessions import open_session, open_store, resume_session
 from odek.cli import signals
 from odek.cli.console import choose_sink, print_session_event, print_session_header
 from odek.cli.main import COMMANDS
@@ -26,10 +26,11 @@ def parser() -> CommandParser:
     made = CommandParser(
         "continue",
         COMMANDS["continue"][1],
-        usage="[--id ID] [--here] [OPTION…] TASK…",
+        usage="[--id ID] [--fork] [--here] [OPTION…] TASK…",
         examples=(
             'odek continue "now do the same for the tests"',
             'odek continue --id 20260715-0000 "and what about Windows?"',
+            'odek continue --fork "try it with a queue instead"',
             "odek session list",
         ),
     )
@@ -39,6 +40,9 @@ def parser() -> CommandParser:
     )
     made.add_argument(
         "--here", action="store_true", help="let the session's sandbox have this folder instead of its own"
+    )
+    made.add_argument(
+        "--fork", action="store_true", help="go on with a copy of the session, and leave the session as it is"
     )
     made.refuse("--no-sandbox", _PINNED, hint=_POLICY)
     made.refuse("--sandbox", _PINNED, hint=_POLICY)
@@ -59,7 +63,9 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
     with ExitStack() as stack:
-        recorder = stack.enter_context(store.open(find_session(store, parsed.id, warn=terminal.warn)))
+        recorder = stack.enter_context(
+            open_session(store, parsed.id, config, runtime, command="continue", fork=parsed.fork, here=parsed.here)
+        )
         resumed = resume_session(
             recorder, config, runtime, command="continue", here=parsed.here, attachments=attachments
         )

@@ -11,7 +11,7 @@ from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
 from odek.app.isolation import CommandProfile
 from odek.app.model import ModelNames
-from odek.app.stored_sessions import find_session, open_store, resume_session
+from odek.app.stored_sessions import open_session, open_store, resume_session
 from odek.cli.console import StreamingRenderer, print_session_header, print_warnings_of_tasks
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
@@ -22,7 +22,7 @@ from odek.cli.slash import COMMANDS as SLASH_COMMANDS
 from odek.cli.slash import SlashContext, complete_command
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
-from odek.errors import KeyMissing
+from odek.errors import KeyMissing, UsageError
 from odek.host import Host
 from odek.state import StateFolder
 
@@ -32,11 +32,12 @@ def parser() -> CommandParser:
     made = CommandParser(
         "repl",
         COMMANDS["repl"][1],
-        usage="[--id ID] [--here] [OPTION…]",
+        usage="[--id ID [--fork]] [--here] [OPTION…]",
         examples=(
             "odek repl",
             "odek repl --sandbox-image python:3.12-slim --sandbox-network bridge",
             "odek repl --id 20260715-0000",
+            "odek repl --id 20260715-0000 --fork",
             "printf '%s\\n' 'list the files' 'explain the largest one' | odek repl",
         ),
     )
@@ -45,6 +46,9 @@ def parser() -> CommandParser:
     )
     made.add_argument(
         "--here", action="store_true", help="with --id: let its sandbox have this folder instead of its own"
+    )
+    made.add_argument(
+        "--fork", action="store_true", help="go on with a copy of the session, and leave the session as it is"
     )
     made.add_argument("--plan", action="store_true", help="only plan, read-only; /plan off ends that")
     made.add_settings()
@@ -71,9 +75,13 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
     store = open_store(host, redact, warn=terminal.warn)
     renderer = _renderer_for(settings, host, terminal)
     runtime, profile, resumed = terminal_runtime(host, terminal), CommandProfile(command="repl"), None
+    if parsed.fork and not parsed.id:
+        raise UsageError("--fork needs --id: the session to copy", hint="odek repl --id ID --fork")
     with ExitStack() as stack:
         if parsed.id:
-            recorder = stack.enter_context(store.open(find_session(store, parsed.id, warn=terminal.warn)))
+            recorder = stack.enter_context(
+                open_session(store, parsed.id, config, runtime, command="repl", fork=parsed.fork, here=parsed.here)
+            )
             resumed = resume_session(recorder, config, runtime, command="repl", here=parsed.here)
             profile, config = resumed.profile, resumed.config
             sandboxed = recorder.transcript.header.sandbox

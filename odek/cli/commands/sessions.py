@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -95,6 +96,8 @@ def render_session(transcript: Transcript, *, full: bool) -> str:
         f"Updated  {visible(state.updated_at)}",
         f"Task     {visible(header.task)}",
     ]
+    if header.origin:
+        lines.append(f"Origin   {visible(header.origin.id)}, after {plural(header.origin.turns, 'turn')}")
     if full and transcript.system:
         lines += ["", "── system", visible_lines(transcript.system).rstrip()]
     turn = 0
@@ -208,19 +211,47 @@ def export_parser() -> CommandParser:
     """Return the parser of `odek session export`."""
     made = CommandParser(
         "session export",
-        "print a conversation as one JSON object",
-        usage="[ID]",
-        examples=("odek session export 20260715-0000 >conversation.json",),
+        "print a conversation as one JSON object, or as Markdown",
+        usage="[ID] [--markdown] [--output FILE]",
+        examples=(
+            "odek session export 20260715-0000 >conversation.json",
+            "odek session export --markdown --output conversation.md",
+        ),
     )
     _add_id(made)
+    made.add_argument("--markdown", action="store_true", help="a document for people, with calls, diffs and costs")
+    made.add_argument("--output", metavar="FILE", default="", help="write it to FILE, which must not exist")
     return made
 
 
 def export(arguments: list[str], host: Host, terminal: Terminal) -> int:
-    """Print one conversation as JSON."""
+    """Print one conversation, or write it to a file."""
     parsed, store = export_parser().read_flags(arguments), _store(host, terminal)
-    terminal.answer(store.export(_find(store, parsed.id, terminal)).decode("utf-8"))
+    session_id = _find(store, parsed.id, terminal)
+    if parsed.markdown:
+        from odek.session.markdown import render_markdown  # needed for no other action
+
+        text = render_markdown(store.read(session_id))
+    else:
+        text = store.export(session_id).decode("utf-8")
+    if not parsed.output:
+        terminal.answer(text.removesuffix("\n") if parsed.markdown else text)
+        return 0
+    _write_new(parsed.output, text)
+    terminal.note(f"wrote session {visible(session_id)} to {visible(parsed.output)}")
     return 0
+
+
+def _write_new(path: str, text: str) -> None:
+    """Write `text` to a file of the user alone that does not exist yet, links included. Raises UsageError."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UsageError(f'"{visible(path)}" exists', hint="remove it, or name another file") from error
+    except OSError as error:
+        raise UsageError(f'"{visible(path)}" cannot be written: {error.strerror}') from error
 
 
 def receipts_parser() -> CommandParser:
@@ -287,7 +318,21 @@ def verify(arguments: list[str], host: Host, terminal: Terminal) -> int:
     verdict = store.check_receipts(session_id)
     if verdict.broken_line is None:
         terminal.answer(f"{plural(len(verdict.receipts), 'receipt')} of session {visible(session_id)}: all as written")
-    return _warn_of_break(session_id, verdict, terminal)
+    return _warn_of_break(session_id, verdict, terminal) or _verify_origin(store, session_id, terminal)
+
+
+def _verify_origin(store: SessionStore, session_id: str, terminal: Terminal) -> int:
+    """Say what became of the receipts that the session's origin had when it was forked."""
+    found = store.check_origin(session_id)
+    if found is None:
+        return 0
+    origin, verdict = found
+    if verdict is None:
+        terminal.note(f"it began with session {visible(origin.id)}, which is gone, and so are its receipts")
+        return 0
+    if verdict.broken_line is None:
+        terminal.note(f"it began with session {visible(origin.id)}, whose receipts up to then are as written")
+    return _warn_of_break(origin.id, verdict, terminal)
 
 
 def _warn_of_break(session_id: str, verdict: Verdict, terminal: Terminal) -> int:

@@ -131,6 +131,25 @@ def test_export_and_show_json_are_one_object(desk: Desk) -> None:
     assert desk.run("show", "--json")[0] == exported
 
 
+def test_export_writes_a_file_that_was_not_there(desk: Desk) -> None:
+    """R-286: for the user alone; what exists is left as it is, a link that leads nowhere included."""
+    desk.sessions.make(*HELLO)
+    path, link = desk.home / "out.md", desk.home / "link.md"
+    printed, _ = desk.run("export", "--markdown")
+    shown, notes = desk.run("export", "--markdown", "--output", str(path))
+    assert (shown, path.read_text()) == ("", printed)
+    assert str(path) in notes
+    assert path.stat().st_mode & 0o777 == 0o600
+    link.symlink_to(desk.home / "elsewhere")
+    for there in (path, link, desk.home):
+        with pytest.raises(UsageError, match="exists"):
+            desk.run("export", "--output", str(there))
+    assert path.read_text() == printed
+    assert not (desk.home / "elsewhere").exists()
+    with pytest.raises(UsageError, match="cannot be written"):
+        desk.run("export", "--output", str(desk.home / "no" / "folder.json"))
+
+
 def test_delete_takes_what_exists_and_refuses_what_does_not(desk: Desk) -> None:
     """F-35: an unknown session is an error, and nothing of the same call is deleted."""
     desk.sessions.make(*HELLO)
@@ -158,6 +177,7 @@ def test_words_that_make_no_sense_are_refused(arguments: tuple[str, ...], desk: 
 
 
 def test_beginning_of_an_id_is_enough_while_there_is_one(desk: Desk) -> None:
+    """R-284: four characters or more, with the date or without; several sessions are named, damaged ones as well."""
     store = desk.sessions.store
     warnings: list[str] = []
 
@@ -171,12 +191,37 @@ def test_beginning_of_an_id_is_enough_while_there_is_one(desk: Desk) -> None:
     assert find(first) == first
     assert find(second) == second
     assert find("") in (first, second)
-    assert (find("nowhere"), find("202")) == ("nowhere", "202")
-    with pytest.raises(UsageError, match='"20260715" is the beginning of 2 sessions'):
-        find("20260715")
-    desk.sessions.plant("broken.jsonl", b"{")
+    assert find("nowhere") == "nowhere"
+    with pytest.raises(UsageError, match='"202" is too short for an id'):
+        find("202")
+    for text in ("20260715", "0000"):
+        with pytest.raises(UsageError, match=f'"{text}" is the beginning of 2 sessions') as several:
+            find(text)
+        assert several.value.hint == f"write more of the id: {first}, {second}"
+    desk.sessions.plant(f"20260716-abcdef{0:026x}.jsonl", b"{")  # damaged
+    assert find("20260716") == find("abcd") == find("20260716-ab") == f"20260716-abcdef{0:026x}"
+    desk.sessions.plant(f"abcdefgh-{'1' * 32}.json", b"{")  # of another tool
+    with pytest.raises(UsageError, match='"abcdef" is the beginning of 2 sessions'):
+        find("abcdef")
     find("")
-    assert len(warnings) == 1
+    assert len(warnings) == 2
+    for number in range(8):
+        desk.sessions.plant(f"20260717-{number}{0:031x}.jsonl", b"{")
+    with pytest.raises(UsageError) as many:
+        find("2026")
+    assert many.value.hint.count(", ") == 8
+    assert many.value.hint.endswith(", …")
+
+
+@pytest.mark.parametrize("command", ["show", "export", "receipts", "verify", "delete", "trim"])
+def test_every_action_takes_the_beginning_of_an_id(command: str, desk: Desk) -> None:
+    """R-284."""
+    session_id = desk.sessions.make(SYSTEM, user("1"))
+    more = ("5",) if command == "trim" else ()
+    desk.run(command, session_id[:12], *more)
+    with pytest.raises(StateFileError):
+        desk.run(command, "nowhere", *more)
+    assert (desk.sessions.store.find(session_id) is None) is (command == "delete")
 
 
 def stored(desk: Desk, *, sandbox: bool = True) -> Transcript:
