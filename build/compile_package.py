@@ -58,6 +58,7 @@ BASE = (
 """what every command imports that reads settings, and what else `odek mcp` does before it answers `initialize`"""
 RUN = (
     "odek.cli.commands.run",
+    "odek.cli.last_event",
     "odek.agent.loop",
     "odek.app.tools",
     "odek.model.http",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import select
-from collections.abc import Sequence
 from contextlib import suppress
 from signal import Signals
 from typing import TYPE_CHECKING, Protocol
@@ -20,11 +19,6 @@ from odek.errors import BudgetExhausted, Interrupted, OdekError
 if TYPE_CHECKING:
     from odek.events import Finished
     from odek.model.types import Usage
-
-
-def is_wanted(arguments: Sequence[str]) -> bool:
-    """Return whether --json is among the flags of a command line, which may have other faults."""
-    return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
 class Output(Protocol):

@@ -87,14 +87,16 @@ def _guarded(module: str, arguments: list[str]) -> int:
     from importlib import import_module
 
     from odek.cli import signals
-    from odek.cli.last_event import LastEvent, is_wanted
     from odek.cli.terminal import Terminal
     from odek.errors import Interrupted, OdekError
     from odek.host import Host
 
     signals.install()
     terminal = Terminal(sys.stdout, sys.stderr)
-    terminal.last_event = LastEvent(terminal) if is_wanted(arguments) else None
+    if _wants_events(arguments):
+        from odek.cli.last_event import LastEvent
+
+        terminal.last_event = LastEvent(terminal)
     try:
         host = Host.capture()
         terminal.configure(
@@ -123,6 +125,11 @@ def _guarded(module: str, arguments: list[str]) -> int:
             return _interrupted(error.__cause__, terminal)
         terminal.bug(error, debug="ODEK_DEBUG" in terminal.env, code=_BUG_CODE)
         return terminal.last_event.crash(error, _BUG_CODE) if terminal.last_event is not None else _BUG_CODE
+
+
+def _wants_events(arguments: list[str]) -> bool:
+    """Return whether --json is among the flags of a command line, which may have other faults."""
+    return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
 def _interrupted(interruption: Interrupted, terminal: Terminal) -> int:
