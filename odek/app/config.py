@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from odek.config.layers import Environment, Layer, Value, parse_environment, parse_file, read_layers
-from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Source
+from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, Source
 from odek.config.resolve import Override, project_overrides, resolve
 from odek.config.server import settle_server
 from odek.config.settings import BY_KEY, OPTIONS, Settings
@@ -33,6 +34,7 @@ class Console(Protocol):
 
     def warn(self, text: str, hint: str = "") -> None: ...
     def without_color(self) -> None: ...
+    def make_plain(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,8 @@ def load(host: Host, flags: Mapping[str, object], console: Console, *, with_proj
     config = config_of(counting, environment)
     if config.settings.no_color:
         console.without_color()
+    if config.settings.plain:
+        console.make_plain()
     for warning in config.settings.warnings:
         console.warn(warning)
     return config
@@ -100,24 +104,26 @@ def config_of(layers: Sequence[Layer], environment: Environment = _NO_VARIABLES)
     return Config(settings=settings, layers=tuple(layers), environment=environment)
 
 
-def wants_no_color(host: Host, arguments: Sequence[str]) -> bool:
-    """Return whether colours are off, for what is printed before or without `load`: errors of a command line, say.
+def wants(key: str, host: Host, arguments: Sequence[str]) -> bool:
+    """Return whether the switch `key`, such as no_color, is on, for what is printed before or without `load`.
 
-    A source that cannot be read, of which an error is about to be shown, says nothing.
+    That is an error of the command line, say. A source that cannot be read, of which an error is about to be shown,
+    says nothing.
     """
+    option = BY_KEY[key]
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if "--no-color" in flags:
+    if option.flag in flags:
         return True
-    for read in (_variables, _project_file, _operator_file):
+    for read in (partial(_variables, option), _project_file, _operator_file):
         with suppress(OdekError):
             layer = read(host)
-            if layer is not None and "no_color" in layer.values:
-                return layer.values["no_color"].value is True
+            if layer is not None and key in layer.values:
+                return layer.values[key].value is True
     return False
 
 
-def _variables(host: Host) -> Layer:
-    named = {name: host.env[name] for name in BY_KEY["no_color"].env if name in host.env}
+def _variables(option: Option[Any], host: Host) -> Layer:
+    named = {name: host.env[name] for name in option.env if name in host.env}
     return parse_environment(named, SecretFile(values={}))
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from odek.cli.answer import AnswerPrinter, print_answer
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
 from odek.events import (
@@ -56,7 +57,7 @@ class ConsoleRenderer:
         self._started = now()
         self._calls: dict[str, tuple[str, float]] = {}
         """the running calls, by id: title, and when each began by `_working`"""
-        self._thoughts = ""
+        self._thoughts: list[str] = []
         """what the model thought and was not printed yet"""
         self._writing = False
         """whether the awaited reply has begun"""
@@ -68,7 +69,7 @@ class ConsoleRenderer:
         match event:
             case RequestStarted():
                 self._calls.clear()
-                self._writing, self._thoughts = False, ""
+                self._writing, self._thoughts = False, []
                 self._terminal.show_status("waiting for the model")
             case ThinkingDelta() | TextVoided() | TextDelta():
                 self._arrived(event)
@@ -94,9 +95,9 @@ class ConsoleRenderer:
             case ThinkingDelta():
                 if not self._thoughts:
                     self._terminal.show_status("the model is thinking")
-                self._thoughts += event.text
+                self._thoughts.append(event.text)
             case TextVoided():
-                self._thoughts = ""
+                self._thoughts = []
             case TextDelta():
                 self._show_thoughts()
                 if not self._writing:
@@ -105,8 +106,8 @@ class ConsoleRenderer:
 
     def _show_thoughts(self) -> None:
         """Print what the model thought, before what it says; its last lines, unless verbose (B111)."""
-        lines = [visible_lines(line) for line in self._thoughts.split("\n") if line.strip()]
-        self._thoughts = ""
+        lines = [visible_lines(line) for line in "".join(self._thoughts).split("\n") if line.strip()]
+        self._thoughts = []
         shown = lines if self._verbose else lines[-_THOUGHT_LINES:]
         rest = len(lines) - len(shown)
         rows = [f"… {plural(rest, 'line')} of thinking", *shown] if rest else shown
@@ -233,57 +234,58 @@ class TaskLines:
 
 
 class StreamingRenderer(ConsoleRenderer):
-    """A renderer for a conversation: the text of a reply is shown while it is being written, if `streams`."""
+    """A renderer of turns and their answers: text is shown while it is being written, if a person reads stdout."""
 
     def __init__(self, terminal: Terminal, *, verbose: bool, streams: bool) -> None:
         super().__init__(terminal, verbose=verbose)
         self._streams = streams
-        self._open = False
-        """whether the last line on the terminal has not ended"""
-        self._held = ""
-        """a carriage return whose line feed may still come"""
-        self._shown = ""
-        """the text of the last reply, as far as it has been shown"""
+        self._answer = AnswerPrinter(terminal)
+        self._finished: Finished | None = None
+        """kept until the answer has been printed"""
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, TextDelta) and self._streams:
-            if self._thoughts:
-                self._show_thoughts()
-            self._stream(event.text)
-        else:
-            self.end_line()
-            if isinstance(event, RequestStarted | TextVoided):
-                self._shown = ""
-            if isinstance(event, RequestStarted) and event.iteration == 1:
-                self._started = self._now()  # the turn is timed, not the conversation
-            super().__call__(event)
+        match event:
+            case TextDelta() if self._streams:
+                if self._thoughts:
+                    self._show_thoughts()
+                self._answer.feed(event.text)
+                return
+            case RequestStarted() | TextVoided():
+                self._answer.end()
+                self._answer = AnswerPrinter(self._terminal)
+                if isinstance(event, RequestStarted) and event.iteration == 1:
+                    self._started = self._now()  # the turn is timed, not the conversation
+            case Finished():
+                self._finished = event
+                if self._streams:
+                    self.show_answer(event.answer)
+                return
+            case _:
+                self._answer.end()
+        super().__call__(event)
 
     def end_line(self) -> None:
         """End a line that the turn left open."""
-        if self._held:
-            self._terminal.stream(self._held)
-        if self._open:
-            self._terminal.stream("\n")
-        self._open, self._held = False, ""
+        self._answer.end()
 
-    def was_shown(self, answer: str) -> bool:
-        """Return whether `answer` is on the terminal already."""
-        return self._shown.strip() == answer.strip()
+    def show_answer(self, answer: str) -> None:
+        """Print the answer of the turn, as far as it is not on the terminal already, and then what it took."""
+        self._answer.end()
+        if not self._answer.has_shown(answer):
+            print_answer(self._terminal, answer)
+            self._answer = AnswerPrinter(self._terminal, shown=answer)
+        if self._finished is not None:
+            finished, self._finished = self._finished, None
+            super().__call__(finished)
 
     def _replied(self, event: ModelReplied) -> None:
-        if not self.was_shown(event.reply.message.content):  # a model that does not stream
+        text = event.reply.message.content
+        if self._answer.has_shown(text):
+            return
+        if self._streams and event.reply.message.tool_calls and text.strip():  # a model that does not stream
+            print_answer(self._terminal, text)
+        else:
             super()._replied(event)
-
-    def _stream(self, text: str) -> None:
-        text = self._held + text
-        self._held = "\r" if text.endswith("\r") else ""
-        text = text.removesuffix("\r")
-        if not self._shown:
-            text = text.lstrip("\n")
-        if text:
-            self._terminal.stream(text)
-            self._shown += text
-            self._open = not text.endswith("\n")
 
 
 class JsonSink:
@@ -321,13 +323,27 @@ def print_warnings_of_tasks(terminal: Terminal, event: Event) -> None:
         terminal.warn(f"task {event.task.rpartition('/')[2]}: {event.event.text}", event.event.hint)
 
 
+def choose_renderer(settings: Settings, terminal: Terminal) -> StreamingRenderer | None:
+    """Return what shows turns and answers to a person; None: only answers are shown."""
+    if settings.interaction_mode == "off":
+        return None
+    verbose = settings.interaction_mode == "verbose"
+    return StreamingRenderer(terminal, verbose=verbose, streams=terminal.shows_answer)
+
+
 def choose_sink(settings: Settings, terminal: Terminal) -> Sink:
     """Return the sink for the agent's events in a run."""
     if settings.json:
         return JsonSink(terminal)
-    if settings.interaction_mode == "off":
-        return partial(print_warnings_of_tasks, terminal)
-    return ConsoleRenderer(terminal, verbose=settings.interaction_mode == "verbose")
+    return choose_renderer(settings, terminal) or partial(print_warnings_of_tasks, terminal)
+
+
+def show_answer(sink: Sink, terminal: Terminal, answer: str) -> None:
+    """Print the answer of a run, unless `sink` has: on a terminal, or as an event."""
+    if isinstance(sink, StreamingRenderer):
+        sink.show_answer(answer)
+    elif not isinstance(sink, JsonSink):
+        print_answer(terminal, answer)
 
 
 def print_session_header(

@@ -100,7 +100,7 @@ def _guarded(module: str, arguments: list[str]) -> int:
     try:
         host = Host.capture()
         terminal.configure(
-            env=host.env, is_terminal=host.stderr_is_terminal, plain=lambda: _wants_no_color(host, arguments)
+            env=host.env, is_terminal=host.stderr_is_terminal, wishes=lambda: _display_wishes(host, arguments)
         )
         command = import_module(module)
         gc.freeze()
@@ -137,10 +137,10 @@ def _interrupted(interruption: Interrupted, terminal: Terminal) -> int:
     return terminal.last_event.interrupt(interruption) if terminal.last_event is not None else interruption.exit_code
 
 
-def _wants_no_color(host: Host, arguments: list[str]) -> bool:
-    from odek.app.config import wants_no_color  # only where a colour would be printed
+def _display_wishes(host: Host, arguments: list[str]) -> tuple[bool, bool]:
+    from odek.app.config import wants  # only where a colour would be printed
 
-    return wants_no_color(host, arguments)
+    return wants("no_color", host, arguments), wants("plain", host, arguments)
 
 
 def _is_of_python(error: ModuleNotFoundError) -> bool:

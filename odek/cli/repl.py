@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from odek.app.conversation import Conversation
 from odek.cli import signals
+from odek.cli.answer import print_answer
 from odek.cli.console import StreamingRenderer
 from odek.cli.plan import ask_to_go_on
 from odek.cli.prompt_input import LineReader
@@ -114,9 +115,10 @@ class Repl:
     def _send(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
         answer = self._conversation.send(entry, files=attachments)
-        self._end_line()
-        if self._renderer is None or not self._renderer.was_shown(answer):
-            self._terminal.answer(answer)
+        if self._renderer is None:
+            print_answer(self._terminal, answer)
+        else:
+            self._renderer.show_answer(answer)
         self._conversation.require_saved()
 
     def _command(self, word: str, argument: str) -> None:

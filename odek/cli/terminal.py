@@ -1,8 +1,8 @@
 """What odek prints: the answer on stdout, everything else on stderr.
 
 Foreign text goes through odek.text before it gets here; sentences do so here once more, in case one
-was forgotten, and what was escaped already stays as it is. Colours obey NO_COLOR, TERM
-and whether stderr is a terminal.
+was forgotten, and what was escaped already stays as it is. What each stream can show is decided in
+odek.cli.look.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from odek.cli.look import Look, choose_look
 from odek.cli.streams import redirect_to_devnull
 from odek.errors import OdekError
 from odek.text import visible, visible_lines, visible_prose
@@ -21,8 +22,6 @@ from odek.text import visible, visible_lines, visible_prose
 if TYPE_CHECKING:
     from odek.cli.last_event import LastEvent
     from odek.cli.spinner import Spinner
-
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 _COLUMNS = 80  # of a terminal that does not say how wide it is
 
@@ -37,10 +36,12 @@ class Terminal:
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
         self._stderr = stderr
-        self._colors_wanted = False
-        self._plain: Callable[[], bool] | None = None
-        """whether a setting switches colours off; None: it has been asked"""
-        self._live = False
+        self._wishes: Callable[[], tuple[bool, bool]] | None = None
+        """returns the settings no_color and plain; None: they are known"""
+        self._no_color = self._plain = self._is_terminal = False
+        self._look: Look | None = None
+        """of stderr"""
+        self._answer_look: Look | None = None
         self._waiting: Spinner | None = None
         self.env: Mapping[str, str] = {}
         self.asked_s = 0.0
@@ -52,30 +53,57 @@ class Terminal:
                 stream.reconfigure(errors="backslashreplace", newline="\n")
 
     def configure(
-        self, *, env: Mapping[str, str], is_terminal: bool, plain: Callable[[], bool] = lambda: False
+        self,
+        *,
+        env: Mapping[str, str],
+        is_terminal: bool,
+        wishes: Callable[[], tuple[bool, bool]] = lambda: (False, False),
     ) -> None:
-        """`plain` says whether a setting switches colours off; it is asked when the first of them is to be printed."""
+        """`is_terminal`: stderr is one. `wishes` returns the settings no_color and plain, when they first matter."""
         self.env = env
-        self._plain = plain
-        is_capable = env.get("TERM", "dumb") != "dumb"
-        self._live = is_terminal and is_capable
-        self._colors_wanted = is_capable and not env.get("NO_COLOR")
+        self._is_terminal = is_terminal
+        self._wishes = wishes
+        self._look = self._answer_look = None
 
     def without_color(self) -> None:
-        self._colors_wanted = False
+        self._no_color = True
+        self._look = self._answer_look = None
+
+    def make_plain(self) -> None:
+        """From now on write whole lines of words, for a program that reads them aloud."""
+        self._plain = True
+        self._look = self._answer_look = None
+
+    @property
+    def look(self) -> Look:
+        """what stderr can show"""
+        if self._look is None:
+            self._look = self._choose_look(self._stderr, is_terminal=self._is_terminal)
+        return self._look
+
+    @property
+    def answer_look(self) -> Look:
+        """what stdout can show"""
+        if self._answer_look is None:
+            self._answer_look = self._choose_look(self._stdout, is_terminal=self._stdout.isatty())
+        return self._answer_look
+
+    def _choose_look(self, stream: TextIO, *, is_terminal: bool) -> Look:
+        if self._wishes is not None and is_terminal:
+            wishes, self._wishes = self._wishes, None
+            no_color, plain = wishes()
+            self._no_color, self._plain = self._no_color or no_color, self._plain or plain
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        return choose_look(
+            self.env, is_terminal=is_terminal, no_color=self._no_color, plain=self._plain, encoding=encoding
+        )
 
     def style(self, text: str, *styles: str) -> str:
         """Return `text` for stderr in the given styles, or as it is where that has no colours.
 
         For `line` only: on its way to stdout foreign text loses its escapes, and these would go with them.
         """
-        return _styled(text, *styles) if self._live and self._has_colors() else text
-
-    def _has_colors(self) -> bool:
-        if self._colors_wanted and self._plain is not None:
-            plain, self._plain = self._plain, None
-            self._colors_wanted = not plain()
-        return self._colors_wanted
+        return self.look.style(text, *styles)
 
     def answer(self, text: str) -> None:
         """Print what the user asked for, on stdout, ending with one line end.
@@ -86,10 +114,15 @@ class Terminal:
 
     def answer_spans(self, spans: Iterable[Span]) -> None:
         """Print an answer in colours where stdout is a terminal that has them; otherwise as `answer`."""
-        colored = self._stdout.isatty() and self._has_colors()
-        safe = ((visible_prose(text) if colored else text, styles) for text, styles in spans)
-        text = "".join(_styled(text, *styles) if colored else text for text, styles in safe)
-        self._print(text + "\n", trusted=colored)
+        look = self.answer_look
+        safe = ((visible_prose(text) if look.colors else text, styles) for text, styles in spans)
+        text = "".join(look.style(text, *styles) for text, styles in safe)
+        self._print(text + "\n", trusted=bool(look.colors))
+
+    @property
+    def shows_answer(self) -> bool:
+        """whether stdout is a terminal, where a person reads"""
+        return self._stdout.isatty()
 
     @property
     def answer_columns(self) -> int:
@@ -108,6 +141,10 @@ class Terminal:
     def stream(self, text: str) -> None:
         """Print `text` as a part of the answer; errors as for `answer`."""
         self._print(text, trusted=False)
+
+    def stream_rendered(self, text: str) -> None:
+        """Print a part of the answer as cli.markdown has made it safe and styled; errors as for `answer`."""
+        self._print(text, trusted=True)
 
     def _print(self, text: str, *, trusted: bool) -> None:
         self.clear_status()
@@ -134,7 +171,7 @@ class Terminal:
 
     def show_status(self, what: str) -> None:
         """Show on a terminal what is being waited for, from the second second on, until the next line."""
-        if self._live:
+        if self.look.moves:
             if self._waiting is None:
                 from odek.cli.spinner import Spinner
 
@@ -185,7 +222,7 @@ class Terminal:
             self.line(f"odek: hint: {visible_lines(error.hint)}")
 
     def interrupted(self, number: int) -> None:
-        if self._live and number == signal.SIGINT:
+        if self.look.moves and number == signal.SIGINT:
             self.line()  # the terminal has written ^C
         self.line(f"odek: stopped by {signal.Signals(number).name}")
 
@@ -210,11 +247,6 @@ class Terminal:
     def abandon_output(self) -> None:
         """The reader of stdout has gone: keep the interpreter from complaining at exit."""
         redirect_to_devnull(self._stdout)
-
-
-def _styled(text: str, *styles: str) -> str:
-    codes = ";".join(_STYLES[style] for style in styles)
-    return f"\x1b[{codes}m{text}\x1b[0m" if text and codes else text
 
 
 def _place_of(error: BaseException) -> str:

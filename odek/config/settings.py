@@ -336,6 +336,10 @@ class Settings(OptionGroup):
         "no_color", Switch(), "No colours", default=False, env=("ODEK_NO_COLOR", "NO_COLOR"), flag="--no-color",
         project=ProjectRule.ALLOWED,
     )  # fmt: skip
+    plain = Option(
+        "plain", Switch(), "Whole lines of words, for a screen reader: no colours, no drawing, nothing that moves",
+        default=False, env=("ODEK_PLAIN",), flag="--plain", project=ProjectRule.FORBIDDEN,
+    )  # fmt: skip
     interaction_mode = Option(
         "interaction_mode", Text(("engaging", "enhance", "verbose", "off")),
         "How much is shown on stderr while the agent works", default="engaging", env=("ODEK_INTERACTION_MODE",),

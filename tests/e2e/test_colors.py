@@ -110,7 +110,7 @@ def at_terminals(odek: Odek, tmp_path: Path, *, env: Mapping[str, str], flags: t
 
 
 def test_no_command_shows_an_escape_that_was_meant_as_a_colour(odek: Odek, tmp_path: Path) -> None:
-    """V1: colours are seen as colours, nothing else moves the cursor, and no escape is spelled out."""
+    """V1, C1: colours are seen as colours, nothing else moves the cursor, and no escape is spelled out."""
     seen = at_terminals(odek, tmp_path, env={})
     spelled = {line: text for line, text in seen.shown.items() if "\\x1b" in text or "\\033" in text}
     moved = {line: text for line, text in seen.shown.items() if "\x1b" in CONTROL.sub("", text)}
@@ -122,7 +122,7 @@ def test_no_command_shows_an_escape_that_was_meant_as_a_colour(odek: Odek, tmp_p
 
 @pytest.mark.parametrize("way", ["flag", "variable", "file"])
 def test_no_color_holds_in_every_command(odek: Odek, tmp_path: Path, way: str) -> None:
-    """V2: said by the flag, by the variable, or by the settings file; also in errors of a command line."""
+    """V2, C2: said by the flag, by the variable, or by the settings file; also in errors of a command line."""
     env = {"ODEK_NO_COLOR": "1"} if way == "variable" else {}
     if way == "file":
         settings = odek.home / ".odek" / "config.json"

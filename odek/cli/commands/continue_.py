@@ -8,7 +8,7 @@ from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
 from odek.app.stored_sessions import open_session, open_store, resume_session
 from odek.cli import signals
-from odek.cli.console import choose_sink, print_session_event, print_session_header
+from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
@@ -81,7 +81,6 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=because)
         with warn_unread_stdin(words, settings.ctx, terminal), signals.turn():
             answer = conversation.send(task, files=attachments)
-        if not settings.json:
-            terminal.answer(answer)
+        show_answer(sink, terminal, answer)
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)

@@ -12,7 +12,7 @@ from odek.app.conversation import open_conversation
 from odek.app.isolation import CommandProfile
 from odek.app.model import ModelNames
 from odek.app.stored_sessions import open_session, open_store, resume_session
-from odek.cli.console import StreamingRenderer, print_session_header, print_warnings_of_tasks
+from odek.cli.console import choose_renderer, print_session_header, print_warnings_of_tasks
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_reader
@@ -21,7 +21,6 @@ from odek.cli.runtime import terminal_runtime
 from odek.cli.slash import COMMANDS as SLASH_COMMANDS
 from odek.cli.slash import SlashContext, complete_command
 from odek.cli.terminal import Terminal
-from odek.config.settings import Settings
 from odek.errors import KeyMissing, UsageError
 from odek.host import Host
 from odek.state import StateFolder
@@ -73,7 +72,7 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal)
     settings, redact = config.settings, redactor_of(config, host)
     store = open_store(host, redact, warn=terminal.warn)
-    renderer = _renderer_for(settings, host, terminal)
+    renderer = choose_renderer(settings, terminal)
     runtime, profile, resumed = terminal_runtime(host, terminal), CommandProfile(command="repl"), None
     if parsed.fork and not parsed.id:
         raise UsageError("--fork needs --id: the session to copy", hint="odek repl --id ID --fork")
@@ -113,13 +112,6 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
             renderer=renderer,
             remember=log.add if lines.interactive else lambda _: None,
         ).run()
-
-
-def _renderer_for(settings: Settings, host: Host, terminal: Terminal) -> StreamingRenderer | None:
-    """Return what shows the turns; None: they are not shown."""
-    if settings.interaction_mode == "off":
-        return None
-    return StreamingRenderer(terminal, verbose=settings.interaction_mode == "verbose", streams=host.stdout_is_terminal)
 
 
 def _lines(log: InputHistory, slash: SlashContext) -> LineReader:

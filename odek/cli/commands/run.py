@@ -9,7 +9,7 @@ from odek.app.config import load, redactor_of
 from odek.app.conversation import Conversation, open_conversation
 from odek.app.isolation import CommandProfile
 from odek.cli import signals
-from odek.cli.console import choose_sink, print_session_event, print_session_header
+from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
@@ -17,6 +17,7 @@ from odek.cli.runtime import terminal_runtime
 from odek.cli.task import read_attachments, read_task, warn_unread_stdin
 from odek.cli.terminal import Terminal
 from odek.errors import KeyMissing
+from odek.events import Sink
 from odek.host import Host
 
 PROFILE = CommandProfile(command="run")
@@ -94,19 +95,18 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
         with warn_unread_stdin(words, settings.ctx, terminal), signals.turn():
             answer = conversation.send(task, files=attachments)
-        if not settings.json:
-            terminal.answer(answer)
+        show_answer(sink, terminal, answer)
         if parsed.plan and host.stdout_is_terminal and not settings.json:
-            _go_on(conversation, terminal)
+            _go_on(conversation, sink, terminal)
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)
 
 
-def _go_on(conversation: Conversation, terminal: Terminal) -> None:
+def _go_on(conversation: Conversation, sink: Sink, terminal: Terminal) -> None:
     """Carry out the plan, if the person at the terminal wants that."""
     from odek.cli.plan import ask_to_go_on  # few runs plan
 
     with signals.turn():
-        task = ask_to_go_on(conversation, terminal)
+        task = ask_to_go_on(conversation, sink, terminal)
         if task:
-            terminal.answer(conversation.send(task))
+            show_answer(sink, terminal, conversation.send(task))

@@ -11,7 +11,7 @@ import pytest
 from fakes.layering import make_host, make_layers
 from fakes.terminals import Screen
 
-from odek.app.config import config_of, load, wants_no_color
+from odek.app.config import config_of, load, wants
 from odek.config.options import Source
 from odek.errors import ConfigError
 from odek.host import Host
@@ -71,9 +71,15 @@ def test_layer_goes_above_all_or_below_the_flags() -> None:
 def test_colours_before_and_without_settings(
     env: dict[str, str], operator: object, project: object, arguments: tuple[str, ...], plain: bool, host: Host
 ) -> None:
-    """V2: for errors of the command line and of the settings themselves, and for commands that read none."""
+    """V2, C2: for errors of the command line and of the settings themselves, and for commands that read none."""
     write(host, operator=operator, project=project)
-    assert wants_no_color(replace(host, env=env), arguments) is plain
+    assert wants("no_color", replace(host, env=env), arguments) is plain
+    renamed = {name.replace("NO_COLOR", "PLAIN"): value for name, value in env.items()}
+    said = tuple(argument.replace("no-color", "plain") for argument in arguments)
+    operators = {"plain": operator["no_color"]} if isinstance(operator, dict) else operator
+    write(host, operator=operators, project=None)  # whose terminal it is decides, no project
+    expected = plain if project is None or isinstance(project, str) else bool(operator and operators["plain"])
+    assert wants("plain", replace(host, env=renamed), said) is expected
 
 
 @pytest.mark.parametrize(

@@ -407,37 +407,45 @@ def replied(text: str, *calls: ToolCall) -> Event:
     return ModelReplied(reply=Reply(message=Message(role="assistant", content=text, tool_calls=calls)), iteration=1)
 
 
-def show(*events: Event) -> tuple[StreamingRenderer, str]:
+def show(*events: Event) -> tuple[str, str]:
+    """Return what a terminal without colours shows of `events`: stdout and stderr."""
     screen = Screen(is_terminal=True)
     renderer = StreamingRenderer(screen.terminal, verbose=False, streams=True)
     for event in events:
         renderer(event)
-    return renderer, screen.stdout
+    return screen.stdout, screen.stderr
 
 
 def test_text_is_shown_as_it_arrives_and_once() -> None:
     """Line ends are kept, a carriage return waits for its line feed, everything else cannot move the cursor."""
     pieces = ("\n\none\r", "\ntwo\x1b", "[2J\n", "three")
-    renderer, shown = show(
-        RequestStarted(iteration=1), *(TextDelta(text=piece) for piece in pieces), replied("one\r\ntwo\x1b[2J\nthree")
-    )
-    assert shown == "one\ntwo\\x1b[2J\nthree\n"
-    assert renderer.was_shown("one\r\ntwo\x1b[2J\nthree\n")
+    answer = "one\r\ntwo\x1b[2J\nthree"
+    events = (RequestStarted(iteration=1), *(TextDelta(text=piece) for piece in pieces), replied(answer))
+    assert show(*events) == ("one\ntwo\\x1b[2J\nthree\n", "")
+    ended = Finished(answer=answer, usage=Usage(), iterations=1)
+    assert show(*events, ended)[0] == "one\ntwo\\x1b[2J\nthree\n"
 
 
-def test_answer_that_was_not_streamed_is_not_taken_for_shown() -> None:
-    renderer, shown = show(RequestStarted(iteration=1), replied("whole"))
-    assert (renderer.was_shown("whole"), shown) == (False, "")
+def test_answer_comes_before_the_statistics_however_it_came() -> None:
+    """C3: on a terminal with `Finished`, elsewhere when the command prints it."""
+    story = (RequestStarted(iteration=1), replied("**whole**"))
+    ended = Finished(answer="**whole**", usage=Usage(), iterations=1)
+    assert show(*story) == ("", "")
+    assert [text.split(" · ")[0] for text in show(*story, ended)] == ["**whole**\n", "── 1 model call"]
+    screen = Screen()
+    renderer = StreamingRenderer(screen.terminal, verbose=False, streams=False)
+    for event in (*story, TextDelta(text="**whole**"), ended):
+        renderer(event)
+    assert (screen.stdout, screen.stderr) == ("", "")
+    renderer.show_answer("**whole**")
+    assert (screen.stdout, screen.stderr.split(" · ")[0]) == ("**whole**\n", "── 1 model call")
 
 
 def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
     asked = RequestStarted(iteration=1)
-    _, shown = show(asked, TextDelta(text="half"), Finished(answer="x", usage=Usage(), iterations=1))
-    assert shown == "half\n"
-    renderer, _ = show(asked, TextDelta(text="half"))
-    renderer.end_line()
-    renderer.end_line()
-    assert not renderer.was_shown("other")
+    assert show(asked, TextDelta(text="half"), TextVoided(), TextDelta(text="all"))[0] == "half\n"
+    ended = TurnEnded(turn=1, status="interrupted")
+    assert show(asked, TextDelta(text="half of **it"), ended)[0] == "half of **it\n"
 
 
 def lines_of(*events: Event, verbose: bool = False) -> list[str]:

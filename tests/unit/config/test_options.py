@@ -83,7 +83,7 @@ def test_row_is_well_formed(option: object) -> None:
             "run",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
-            "--system --no-agents --no-color --interaction-mode --json --ctx --image --tool --no-tool "
+            "--system --no-agents --no-color --plain --interaction-mode --json --ctx --image --tool --no-tool "
             "--sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
@@ -93,7 +93,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
+            "--no-color --plain --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
@@ -102,7 +102,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --interaction-mode --json --ctx --image --tool --no-tool --sandbox-image --sandbox-network "
+            "--no-color --plain --interaction-mode --json --ctx --image --tool --no-tool --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
@@ -110,7 +110,7 @@ def test_row_is_well_formed(option: object) -> None:
             "serve",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching "
             "--max-iter --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
-            "--system --no-agents --no-color --json --tool --no-tool --sandbox --sandbox-image "
+            "--system --no-agents --no-color --plain --json --tool --no-tool --sandbox --sandbox-image "
             "--sandbox-network --sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly "
             "--sandbox-git --sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require --addr "
             "--hosts",
@@ -121,7 +121,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --tool --no-tool --sandbox --sandbox-image --sandbox-network --sandbox-networks "
+            "--no-color --plain --tool --no-tool --sandbox --sandbox-image --sandbox-network --sandbox-networks "
             "--sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git --sandbox-memory "
             "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
