@@ -102,9 +102,9 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --plain --interaction-mode --json --ctx --image --tool --no-tool --sandbox-image --sandbox-network "
-            "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
-            "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
+            "--no-color --plain --interaction-mode --json --ctx --image --tool --no-tool --sandbox-image "
+            "--sandbox-network --sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly "
+            "--sandbox-git --sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
         (
             "serve",
