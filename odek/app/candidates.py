@@ -139,6 +139,9 @@ class _Silent:
     def without_color(self) -> None:
         pass
 
+    def make_plain(self) -> None:
+        pass
+
 
 def _config(words: Sequence[str], host: Host) -> Config:
     """Return the operator's settings, with the server that the command line names."""

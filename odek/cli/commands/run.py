@@ -107,6 +107,6 @@ def _go_on(conversation: Conversation, sink: Sink, terminal: Terminal) -> None:
     from odek.cli.plan import ask_to_go_on  # few runs plan
 
     with signals.turn():
-        task = ask_to_go_on(conversation, sink, terminal)
+        task = ask_to_go_on(conversation, terminal)
         if task:
             show_answer(sink, terminal, conversation.send(task))
