@@ -17,6 +17,8 @@ The map, lowest level first: a room imports only rooms that are listed before it
     gitconfig.py       what a file of git's settings names
     trusted_files.py   files that this machine trusts later, and which of them changed
     strict_json.py     JSON without what Python adds to it: one reader for every file
+    linear_pattern.py  regular expressions that cannot hang
+    json_schema.py     JSON Schema: a strict part of it, and values compared with it
     operator_home.py   where the operator's files are, and whether they are the operator's
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked

@@ -13,6 +13,7 @@ EXIT_USAGE = 2
 EXIT_BUG = 3
 EXIT_BUDGET = 4
 EXIT_REFUSED = 5
+EXIT_MISFIT = 6
 EXIT_SIGNAL_BASE = 128  # a run ended by signal N leaves with 128 + N, as shells report it
 
 
@@ -110,6 +111,13 @@ class NoAnswer(OdekError):
     """The model has ended its work without an answer that can be used; `detail` is what it said."""
 
     source, code = "model", "no_answer"
+
+
+class AnswerMisfit(NoAnswer):
+    """The model's answers do not have the form that was asked for; `detail` is the last one."""
+
+    exit_code = EXIT_MISFIT
+    code = "misfit"
 
 
 class Cancelled(BaseException):

@@ -16,7 +16,7 @@ from odek.agent.budget import NO_BUDGET, Budget, Meter, Spending, exceeded_limit
 from odek.agent.calls import CallRunner
 from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
 from odek.cancel import CancelToken, current_token, time_limit, use_token
-from odek.errors import BudgetExhausted, IterationLimitReached, NoAnswer, OdekError, TimeLimitReached
+from odek.errors import AnswerMisfit, BudgetExhausted, IterationLimitReached, NoAnswer, OdekError, TimeLimitReached
 from odek.events import (
     Finished,
     ModelReplied,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from odek.tools.registry import Toolbox
 
 MAX_SHRINKS = 3
+MAX_MISFITS = 3
+"""how often a task's model is asked again for an answer of the form that is wanted"""
 _LONG_TOKENS = 4000  # no window in use is smaller
 _LAST_WORDS = 2000  # characters of the model's last text that a task without a summary ends with
 
@@ -48,6 +50,10 @@ _CUT_OFF = (
 _WRITTEN = (
     f"{ODEK_NOTE} Your last reply holds a call of {{name}} as text. Nothing was run. Make the call again through the "
     "function calling that you are offered; if your text was meant to be the answer, repeat it."
+)
+_MISFIT = (
+    f"{ODEK_NOTE} Your last message cannot be used as the answer: {{fault}}. Send the answer again: one JSON value "
+    "that fits the schema in the system message, and nothing else. If there is work left to do first, go on with it."
 )
 _CANNOT_CALL = (
     "the model writes its call of {name} as text instead of making it, so nothing was run: this model, or the template "
@@ -70,6 +76,11 @@ IN_PLACE_OF_REPLIES = frozenset((_REPLY_CUT, NO_REPLY))
 _NOT_ALLOWED = "not run: the limit of tool calls for this task is reached"
 
 
+def as_it_is(text: str) -> tuple[str, str]:
+    """Return `text` as an answer in which nothing is wrong."""
+    return text, ""
+
+
 class Agent:
     """One conversation; `run` may be called again for the next task."""
 
@@ -88,12 +99,14 @@ class Agent:
         refused: Mapping[str, int] | None = None,
         shared: Meter | None = None,
         price: Callable[[Usage], Usage] = unpriced,
+        take_answer: Callable[[str], tuple[str, str]] = as_it_is,
     ) -> None:
         """Begin a conversation, or go on with `history` (its own system message is replaced).
 
         `budget` applies to each task separately; `now` is a monotonic clock. `refused` counts what the gate has refused
         since odek was started, by risk class; the gate adds to it. `shared` is that of the task which this agent works
-        for: what it uses counts there, and `budget` is for all of that together.
+        for: what it uses counts there, and `budget` is for all of that together. `take_answer` gets the model's last
+        text and returns the answer in it, and what is wrong with that: then the model is asked again.
         """
         self.messages = [
             Message(role="system", content=system),
@@ -102,6 +115,7 @@ class Agent:
         """all of the conversation; it only grows"""
         self.model = model
         """may be exchanged between two runs"""
+        self._take_answer = take_answer
         self.price = price
         """adds to what a request used what that costs; of `model`"""
         self._tools = tools
@@ -170,6 +184,7 @@ class Agent:
     def _loop(self) -> tuple[str, int]:
         empty_before = False
         written_before = False
+        misfits = 0
         for iteration in range(1, self._max_iterations + 1):
             current_token().raise_if_cancelled()
             self._require_budget()
@@ -186,7 +201,12 @@ class Agent:
             elif reply.message.content.strip():
                 if written:
                     self._sink(WarningIssued(text=_CANNOT_CALL.format(name=written)))
-                return self._accept(reply), iteration
+                answer, fault = self._take_answer(reply.message.content)
+                if not fault:
+                    self._accept(reply)
+                    return answer, iteration
+                misfits += 1
+                self._reject(reply, fault, misfits)
             elif empty_before:
                 raise _no_answer(reply)
             else:
@@ -275,11 +295,23 @@ class Agent:
             detail=reply.message.content.strip(),
         )
 
-    def _accept(self, reply: Reply) -> str:
+    def _accept(self, reply: Reply) -> None:
         self.messages.append(reply.message)
         if reply.stop == "length":
             self._sink(WarningIssued(text="the answer is cut off: it reached the model's output limit"))
-        return reply.message.content
+
+    def _reject(self, reply: Reply, fault: str, misfits: int) -> None:
+        """Ask for an answer of the form that is wanted, or raise AnswerMisfit when that was done often enough."""
+        self.messages.append(reply.message)
+        shown = visible(truncate(fault, _LAST_WORDS))
+        if misfits > MAX_MISFITS:
+            raise AnswerMisfit(
+                f"the model's answer does not fit the schema, after {misfits} attempts: {shown}",
+                hint="let the schema ask for less, or use another model",
+                detail=truncate(reply.message.content.strip(), _LAST_WORDS),
+            )
+        self._sink(WarningIssued(text=f"the answer does not fit the schema, and is asked for again: {shown}"))
+        self.messages.append(Message(role="user", content=_MISFIT.format(fault=shown)))
 
     def _run_tool_calls(self, reply: Reply, iteration: int) -> None:
         """Run the calls of `reply`, unless it was cut off: then they may be half a command."""

@@ -1,7 +1,7 @@
 """The system prompt, put together in one place from its parts (F-46).
 
 Order: where the model is, who it is, the rules that no setting removes (F-47), what the project
-says about itself, and last the execution environment (R-70).
+says about itself, the form of the answer, and last the execution environment (R-70).
 """
 
 from __future__ import annotations
@@ -69,12 +69,13 @@ def system_prompt(
     environment_block: str,
     nonce: Callable[[], str],
     planning: bool = False,
+    answer_form: str = "",
 ) -> str:
     """Return the content of the system message; `planning`: the agent only makes a plan.
 
     `identity` replaces odek's own description of itself, nothing else. `project_instructions` is
     the text of AGENTS.md. `environment_block` is rendered elsewhere and ends the prompt unchanged;
-    "" leaves it out. `nonce` as for `wrap_untrusted`.
+    "" leaves it out. `nonce` as for `wrap_untrusted`. `answer_form` says what the last message has to be.
     """
     parts = [
         _render_facts(facts),
@@ -85,8 +86,7 @@ def system_prompt(
     if project_instructions and project_instructions.strip():
         notes = wrap_untrusted(project_instructions, source="AGENTS.md", nonce=nonce)
         parts.append(f"{_PROJECT_INTRODUCTION}\n{notes}")
-    parts.append(_PLANNING if planning else "")
-    parts.append(environment_block)
+    parts += [_PLANNING if planning else "", answer_form, environment_block]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -392,7 +392,7 @@ class Conversation:
         self._price = pricing(self._config, self._runtime.emit)
         self._model = self._runtime.new_model(self.settings)
         self._servers = self._servers or servers_for(self._config)
-        parts = read_parts(self._config, self._runtime, surface=self._profile.surface, planning=self.planning)
+        parts = read_parts(self._config, self._runtime, self._profile, planning=self.planning)
         self._instructions = parts.instructions
         self.workspace = open_workspace(
             self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
@@ -405,7 +405,7 @@ class Conversation:
         self._keep_receipts()
 
     def _new_agent(self, history: Sequence[Message]) -> Agent:
-        from odek.agent.loop import Agent
+        from odek.agent.loop import Agent, as_it_is
 
         return Agent(
             model=self._model,
@@ -418,6 +418,7 @@ class Conversation:
             budget=budget_of(self.settings),
             refused=self.workspace.refused,
             price=self._price,
+            take_answer=self._profile.answer.take if self._profile.answer else as_it_is,
         )
 
     def cancel_task(self, task: str) -> bool:

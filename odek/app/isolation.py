@@ -6,12 +6,16 @@ Two cells of the whole table lead to the host; whatever is not in it stops the r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.errors import ConfigError, OdekError, UsageError
 from odek.sandbox.errors import DaemonUnreachable, ImageUnavailable
 from odek.text import visible
+
+if TYPE_CHECKING:
+    from odek.app.answer_format import AnswerFormat
 
 PIN_ORIGIN = "as the session was begun"
 
@@ -29,6 +33,8 @@ class CommandProfile:
     planning: bool = False
     """turns only plan: read-only, and without tools that write (R-281)"""
     surface: str = "a terminal; the answer is printed as plain text"
+    answer: AnswerFormat | None = None
+    """what the last answer has to be; None: text"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from odek.model.types import Message, Model, ToolSpec
 from odek.sandbox_grammar import WORKSPACE
 
 if TYPE_CHECKING:
+    from odek.app.isolation import CommandProfile
     from odek.app.workspace import Workspace
     from odek.sandbox.container.facts import ContainerFacts
     from odek.tools.delegate import Run
@@ -40,6 +41,8 @@ class PromptParts:
     redact: Callable[[str], str] = str
     planning: bool = False
     """whether the agent only makes a plan"""
+    answer_form: str = ""
+    """what the last message has to be"""
 
     def render(self, environment_block: str, advice: tuple[str, ...], *, cwd: str, sandboxed: bool) -> str:
         """Return the prompt for a place of work."""
@@ -58,6 +61,7 @@ class PromptParts:
                 environment_block=environment_block,
                 nonce=self.nonce,
                 planning=self.planning,
+                answer_form=self.answer_form,
             )
         )
 
@@ -67,7 +71,7 @@ class PromptParts:
         return self.render(block, advice, cwd=cwd, sandboxed=place.facts is not None)
 
 
-def read_parts(config: Config, runtime: Runtime, *, surface: str, planning: bool = False) -> PromptParts:
+def read_parts(config: Config, runtime: Runtime, profile: CommandProfile, *, planning: bool = False) -> PromptParts:
     """Return the parts that are known before there is a place; each rendering of them takes the same nonce.
 
     Raises ConfigError as `redactor_of` does.
@@ -76,11 +80,12 @@ def read_parts(config: Config, runtime: Runtime, *, surface: str, planning: bool
     redact = redactor_of(config, runtime.host)
     return PromptParts(
         settings=config.settings,
-        surface=surface,
+        surface=profile.surface,
         instructions=instructions,
         nonce=lambda: nonce,
         redact=redact,
         planning=planning,
+        answer_form=profile.answer.instruction if profile.answer else "",
     )
 
 

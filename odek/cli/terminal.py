@@ -46,6 +46,8 @@ class Terminal:
         self.env: Mapping[str, str] = {}
         self.asked_s = 0.0
         """seconds that all questions together waited for an answer"""
+        self.exact = False
+        """whether the answer is for a program: also a terminal gets nothing but the answer, as it is written"""
         self.last_event: LastEvent | None = None
         """with --json: what its last line will say"""
         for stream in (stdout, stderr):
@@ -122,7 +124,7 @@ class Terminal:
     @property
     def shows_answer(self) -> bool:
         """whether stdout is a terminal, where a person reads"""
-        return self._stdout.isatty()
+        return self._stdout.isatty() and not self.exact
 
     @property
     def answer_columns(self) -> int:

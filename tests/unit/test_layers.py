@@ -35,6 +35,8 @@ ROOMS: dict[str, set[str]] = {
     "executor": GROUND | {"process"},
     "safefile": set(),
     "strict_json": {"text"},
+    "linear_pattern": set(),
+    "json_schema": GROUND | {"linear_pattern", "strict_json"},
     "gitconfig": {"patterns"},
     "trusted_files": GROUND | {"safefile", "gitconfig"},
     "operator_home": GROUND | {"safefile"},

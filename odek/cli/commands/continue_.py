@@ -8,6 +8,7 @@ from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
 from odek.app.stored_sessions import open_session, open_store, resume_session
 from odek.cli import signals
+from odek.cli.answer_output import add_output_flags, open_output, with_answer_format
 from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
@@ -47,6 +48,7 @@ def parser() -> CommandParser:
     made.refuse("--no-sandbox", _PINNED, hint=_POLICY)
     made.refuse("--sandbox", _PINNED, hint=_POLICY)
     add_fail_on_refused(made)
+    add_output_flags(made)
     made.add_settings()
     return made
 
@@ -61,26 +63,27 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = config.settings
     store = open_store(host, redactor_of(config, host), warn=terminal.warn)
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
+    terminal.exact = parsed.output_schema is not None
     runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
-    with ExitStack() as stack:
+    with open_output(parsed.output, host) as output, ExitStack() as stack:
         recorder = stack.enter_context(
             open_session(store, parsed.id, config, runtime, command="continue", fork=parsed.fork, here=parsed.here)
         )
         resumed = resume_session(
             recorder, config, runtime, command="continue", here=parsed.here, attachments=attachments
         )
+        profile = with_answer_format(resumed.profile, parsed.output_schema, host)
         sandboxed, turn = recorder.transcript.header.sandbox, resumed.turn
         print_session_header(settings, terminal, recorder.id, turn=turn, sandboxed=sandboxed)
         conversation = stack.enter_context(
-            open_conversation(
-                resumed.profile, resumed.config, runtime, sink=sink, attachments=attachments, resumed=resumed
-            )
+            open_conversation(profile, resumed.config, runtime, sink=sink, attachments=attachments, resumed=resumed)
         )
         stack.callback(warn_refused, conversation.agent, terminal)
         because = conversation.workspace.on_host_because
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=because)
         with warn_unread_stdin(words, settings.ctx, terminal), signals.turn():
             answer = conversation.send(task, files=attachments)
+        output.answer = answer
         show_answer(sink, terminal, answer)
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)

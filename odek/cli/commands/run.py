@@ -9,6 +9,7 @@ from odek.app.config import load, redactor_of
 from odek.app.conversation import Conversation, open_conversation
 from odek.app.isolation import CommandProfile
 from odek.cli import signals
+from odek.cli.answer_output import add_output_flags, open_output, with_answer_format
 from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
@@ -45,6 +46,7 @@ def parser() -> CommandParser:
         "--plan", action="store_true", help="change nothing and answer with a plan; the session is kept to carry it out"
     )
     add_fail_on_refused(made)
+    add_output_flags(made)
     made.add_settings()
     return made
 
@@ -69,15 +71,18 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal)
     settings = config.settings
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
+    profile = with_answer_format(PROFILE, parsed.output_schema, host)
     store = None
     if parsed.session or parsed.plan:
         from odek.app.stored_sessions import open_store  # most runs keep nothing
 
         store = open_store(host, redactor_of(config, host), warn=terminal.warn)
+    terminal.exact = parsed.output_schema is not None
     runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
     with (
+        open_output(parsed.output, host) as output,
         open_conversation(
-            replace(PROFILE, planning=parsed.plan),
+            replace(profile, planning=parsed.plan),
             config,
             runtime,
             sink=sink,
@@ -95,6 +100,7 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
         with warn_unread_stdin(words, settings.ctx, terminal), signals.turn():
             answer = conversation.send(task, files=attachments)
+        output.answer = answer
         show_answer(sink, terminal, answer)
         if parsed.plan and host.stdout_is_terminal and not settings.json:
             _go_on(conversation, sink, terminal)
