@@ -279,7 +279,7 @@ _BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
     "maximum": lambda value, bound: value <= bound,
     "exclusiveMinimum": lambda value, bound: value > bound,
     "exclusiveMaximum": lambda value, bound: value < bound,
-    # as they are written: to a float 0.3 is no multiple of 0.1
+    # as they are written: as floats 0.3 % 0.1 is not 0
     "multipleOf": lambda value, bound: (Fraction(repr(value)) / Fraction(repr(bound))).denominator == 1,
 }
 
