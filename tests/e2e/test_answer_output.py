@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 from pathlib import Path
 
@@ -174,3 +175,19 @@ def test_schema_that_is_not_understood_costs_nothing(command: str, odek: Odek) -
     assert (
         'the schema "schema.json" cannot be used: "/format": the keyword "format" is not understood' in outcome.stderr
     )
+
+
+def test_terminal_gets_the_json_alone(odek: Odek) -> None:
+    """R-293: nothing of an answer that did not fit, and no Markdown made of it."""
+    (odek.cwd / "schema.json").write_text('{"type": "string"}')
+    mine, theirs = pty.openpty()
+    with ModelServer(text("no, **never**"), text('```json\n"*a* _b_"\n```')) as server:
+        argv = [*odek.argv, *HOST, "--base-url", server.base_url, "--output-schema", "schema.json", "x"]
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, cwd=odek.cwd,
+            env=odek.env() | {"TERM": "xterm"}, timeout=60,
+        )  # fmt: skip
+    os.close(theirs)
+    shown = os.read(mine, 4096)
+    os.close(mine)
+    assert (done.returncode, shown) == (0, b'"*a* _b_"\r\n'), done.stderr
