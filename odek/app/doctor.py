@@ -163,19 +163,6 @@ def check_to_json(check: Check) -> dict[str, str]:
     return {"name": check.name, "verdict": check.verdict, "seen": check.seen, "mend": check.fix}
 
 
-def render_checks(checks: tuple[Check, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the findings for people, as pieces of text with their styles."""
-    colors = {"ok": "green", "warn": "yellow", "fail": "red"}
-    width = max(len(check.name) for check in checks)
-    spans: list[tuple[str, tuple[str, ...]]] = []
-    for check in checks:
-        fix = f"\n{'':<{width + 8}}→ {check.fix}" if check.fix else ""
-        end = "" if check is checks[-1] else "\n"
-        spans.append((f"{check.verdict:<4}", (colors[check.verdict],)))
-        spans.append((f"  {check.name:<{width}}  {check.seen}{fix}{end}", ()))
-    return tuple(spans)
-
-
 def failed_call(name: str, done: Completed, fix: str) -> Check:
     """Return the finding for a docker call that did not do what it should."""
     return Check(name=name, verdict="fail", seen=docker_output(done).replace("\n", "; ") or "no answer", fix=fix)

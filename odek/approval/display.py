@@ -108,9 +108,9 @@ def fold(text: str, width: int = WIDTH) -> tuple[str, ...]:
     return (*pieces, piece)
 
 
-def field(label: str, text: str, *, indent: int = 2) -> tuple[str, ...]:
-    """Return the lines "  label:   text", what does not fit on lines that are marked as continued."""
-    first, *rest = fold(text)
+def field(label: str, text: str, *, indent: int = 2, width: int = WIDTH) -> tuple[str, ...]:
+    """Return the lines "  label:   text", what does not fit into `width` on lines that are marked as continued."""
+    first, *rest = fold(text, width)
     return (f"{' ' * indent}{label + ':':<8} {first}".rstrip(), *(f"         + {piece}" for piece in rest))
 
 

@@ -34,14 +34,42 @@ def wrap(text: str, columns: int, *, indent: str = "") -> str:
 
     A word that is longer than a line stays whole.
     """
-    lines, line = [], ""
+    return hang("", text, columns, indent=indent)
+
+
+def hang(head: str, text: str, columns: int, *, indent: str | None = None) -> str:
+    """Return `head` and, behind it, `text`, as `wrap`; further lines begin below `text` unless there is an `indent`."""
+    start = " " * len(head) if indent is None else indent
+    lines, line, fresh = [], head, True
     for word in text.split():
-        if line and len(line) + 1 + len(word) > columns:
+        if not fresh and len(line) + 1 + len(word) > columns:
             lines.append(line)
-            line = indent + word
-        else:
-            line = f"{line} {word}" if line.strip() else line + word
-    return "\n".join((*lines, line))
+            line, fresh = start, True
+        line += word if fresh else f" {word}"
+        fresh = False
+    return "\n".join((*lines, line)).rstrip()
+
+
+def fold(text: str, columns: int) -> str:
+    """Return `text` with each line that is longer than `columns` broken at blanks, and gone on with below what follows
+    its label, "label: …" or "label  …", or a little further in than it began.
+
+    0: as it is, for what goes into a pipe.
+    """
+    lines = text.split("\n") if columns else ()
+    return "\n".join(_fold_line(line, columns) if len(line) > columns else line for line in lines) if lines else text
+
+
+def _fold_line(line: str, columns: int) -> str:
+    blanks = line[: len(line) - len(line.lstrip(" "))]
+    head = blanks
+    for end in (": ", "  "):
+        label, found, rest = line[len(blanks) :].partition(end)
+        if found and (end == "  " or " " not in label):
+            head = line[: len(line) - len(rest.lstrip(" "))]
+            break
+    below = len(blanks) < len(head) <= columns // _MOST_TERM
+    return hang(head, line[len(head) :], columns, indent=None if below else blanks + "  ")
 
 
 def wrap_example(line: str, columns: int) -> str:
@@ -89,12 +117,7 @@ def list_of_terms(terms: Sequence[tuple[str, str]], columns: int) -> Iterator[st
     behind = width + 4 <= max(columns // _MOST_TERM, 16)
     for term, text in terms:
         if behind:
-            yield _hang(f"  {term:<{width}}  ", text, columns)
+            yield hang(f"  {term:<{width}}  ", text, columns)
         else:
             yield f"  {term}"
-            yield _hang("      ", text, columns)
-
-
-def _hang(head: str, text: str, columns: int) -> str:
-    lines = wrap(text, columns - len(head)).split("\n")
-    return "\n".join((head + lines[0], *(" " * len(head) + line for line in lines[1:]))).rstrip()
+            yield hang("      ", text, columns)

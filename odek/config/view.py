@@ -8,6 +8,7 @@ from odek.config.settings import OPTIONS, Settings
 from odek.text import truncate, visible
 
 _VALUE_CHARS = 60
+_PENDING = ", counts once approved"
 
 
 def view(settings: Settings) -> dict[str, dict[str, object]]:
@@ -26,15 +27,18 @@ def view(settings: Settings) -> dict[str, dict[str, object]]:
     }
 
 
-def render_view(shown: Mapping[str, Mapping[str, object]]) -> str:
-    """Return the same for people: one line an option, the value and who set it, and whether it waits for approval."""
-    rows = [
-        (key, _as_text(entry["value"]), f"{entry['origin']}{', counts once approved' if entry.get('pending') else ''}")
+def view_rows(
+    shown: Mapping[str, Mapping[str, object]], *, everything: bool = True
+) -> tuple[tuple[str, str, str], ...]:
+    """Return the same for people: key, value, and who set it or whether it waits for approval; safe to print.
+
+    Without `everything` those that are set or wait for approval.
+    """
+    return tuple(
+        (key, _as_text(entry["value"]), visible(f"{entry['origin']}{_PENDING if entry.get('pending') else ''}"))
         for key, entry in shown.items()
-    ]
-    key_width = max(len(key) for key, _, _ in rows)
-    value_width = max(len(value) for _, value, _ in rows)
-    return "".join(f"{key:<{key_width}}  {value:<{value_width}}  {visible(origin)}\n" for key, value, origin in rows)
+        if everything or entry["source"] != "default" or entry.get("pending")
+    )
 
 
 def _as_text(value: object) -> str:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from odek.approval.display import field, readable, value
+from odek.approval.display import WIDTH, field, readable, value
 from odek.approval.server_store import ApprovedServer, ServerApprovals
 from odek.approval.store import ApprovalRecord, ApprovalStore, StoredApproval, record_to_json, short_id
+from odek.cli.help import fold
 from odek.cli.parser import CommandParser
 from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.terminal import Terminal
@@ -34,7 +35,9 @@ def list_approvals(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the remembered approvals."""
     parsed = list_approvals_parser().read_flags(arguments)
     entries = _stores(host).entries()
-    terminal.answer(_as_json(entries) if parsed.json else render_entries(entries, here=host.cwd))
+    terminal.answer(
+        _as_json(entries) if parsed.json else render_entries(entries, here=host.cwd, columns=terminal.answer_columns)
+    )
     return 0
 
 
@@ -125,11 +128,11 @@ def entries_in(entries: Sequence[StoredApproval], folder: str) -> tuple[StoredAp
     return tuple(entry for entry in entries if entry.record is not None and entry.record.folder == folder)
 
 
-def render_entries(entries: Sequence[StoredApproval], *, here: str) -> str:
-    """Return a list for people; `here` is the working directory."""
+def render_entries(entries: Sequence[StoredApproval], *, here: str, columns: int = 0) -> str:
+    """Return a list for people; `here` is the working directory, `columns` the width of the terminal, 0 for none."""
     if not entries:
         return "no approval is remembered\n"
-    blocks = [_block(entry, here) for entry in entries]
+    blocks = [_block(entry, here, columns) for entry in entries]
     return f"{plural(len(entries), 'remembered approval')}\n\n" + "\n\n".join(blocks) + "\n"
 
 
@@ -138,15 +141,23 @@ def entries_to_json(entries: Sequence[StoredApproval]) -> list[dict[str, object]
     return [{"key": entry.key, **(record_to_json(entry.record) if entry.record else {})} for entry in entries]
 
 
-def _block(entry: StoredApproval, here: str) -> str:
-    record = entry.record
+def _block(entry: StoredApproval, here: str, columns: int) -> str:
+    record, name = entry.record, short_id(entry.key)
     if record is None:
-        return f"{short_id(entry.key)}  {_UNDESCRIBED}"
+        return fold(f"{name}  {_UNDESCRIBED}", columns)
     where = value(record.folder) + (" (this folder)" if record.folder == here else "")
-    lines = [f"{short_id(entry.key)}  {where}", *field("since", readable(record.date))]
+    lines = [f"{name}  {where}"]
+    if columns and len(lines[0]) > columns:
+        lines = [name, *_field("folder", where, columns)]
+    lines += _field("since", readable(record.date), columns)
     for what, text in record.asks:
-        lines += field(readable(what), value(text))
+        lines += _field(readable(what), value(text), columns)
     return "\n".join(lines)
+
+
+def _field(label: str, text: str, columns: int) -> tuple[str, ...]:
+    room = columns - max(len(label) + 1, 8) - 3
+    return field(label, text, width=max(min(WIDTH, room), 10) if columns else WIDTH)
 
 
 def _matches(key: Sequence[str], parts: Sequence[str]) -> bool:

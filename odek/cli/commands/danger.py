@@ -11,6 +11,7 @@ from odek.app.config import load
 from odek.app.danger import expected_sandbox_policy, host_policy
 from odek.app.isolation import decide_sandbox
 from odek.cli.commands.run import PROFILE
+from odek.cli.help import fold
 from odek.cli.parser import CommandParser
 from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.terminal import Terminal
@@ -65,7 +66,8 @@ def describe(arguments: list[str], host: Host, terminal: Terminal) -> int:
         if settings.json:
             terminal.answer(json.dumps(explanation_to_json(explanation)))
         else:
-            terminal.answer(("\n" if number else "") + render_explanation(explanation, here=here))
+            text = fold(render_explanation(explanation, here=here), terminal.answer_columns)
+            terminal.answer(("\n" if number else "") + text)
     return 0
 
 

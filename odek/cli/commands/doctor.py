@@ -9,7 +9,8 @@ from dataclasses import replace
 from odek.app.config import load
 from odek.app.doctor import Check
 from odek.app.model_checks import check_terminal, model_checks
-from odek.cli.commands.sandbox_doctor import artifact_check, print_checks, sandbox_checks
+from odek.cli.checks import print_checks
+from odek.cli.commands.sandbox_doctor import artifact_check, sandbox_checks
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from odek.app.runtime import owner_of, real_docker
 from odek.cli.parser import CommandParser
+from odek.cli.table import Column, render_table
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host, start_of
@@ -15,6 +16,15 @@ from odek.sandbox.container.owner import OwnedContainer, choose_containers, list
 from odek.sandbox.docker import Docker, probe
 from odek.text import plural, visible
 
+_COLUMNS = (
+    Column("NAME"),
+    Column("STATE", least=7),
+    Column("OWNER", least=10, rank=1),
+    Column("NETWORK", least=6, rank=4),
+    Column("CREATED (UTC)", least=10, rank=3),
+    Column("SESSION", rank=5),
+    Column("WORKING DIRECTORY", least=12, rank=2),
+)
 _SESSION_LENGTH = 17  # of an id: enough for --id
 
 
@@ -37,7 +47,7 @@ def ls(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if parsed.json:
         terminal.answer(json.dumps([asdict(box) for box in boxes], indent=2))
     elif boxes:
-        terminal.answer(render_boxes(boxes))
+        terminal.answer(render_boxes(boxes, columns=terminal.answer_columns))
     else:
         terminal.note("no sandbox is running")
     return 0
@@ -94,10 +104,9 @@ def prune(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def render_boxes(boxes: tuple[OwnedContainer, ...]) -> str:
-    """Return a table for people. Pure."""
-    rows = [("NAME", "STATE", "OWNER", "NETWORK", "CREATED (UTC)", "SESSION", "WORKING DIRECTORY")]
-    rows += [
+def render_boxes(boxes: tuple[OwnedContainer, ...], *, columns: int = 0) -> str:
+    """Return a table for people, at most as wide as `columns`; 0: as wide as it is. Pure."""
+    rows = [
         (
             box.name,
             box.state,
@@ -109,10 +118,7 @@ def render_boxes(boxes: tuple[OwnedContainer, ...]) -> str:
         )
         for box in boxes
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    return "\n".join(
-        "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1])) for row in rows
-    )
+    return "\n".join(render_table(_COLUMNS, rows, columns))
 
 
 def _owner(box: OwnedContainer) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,15 +18,14 @@ from odek.app.doctor import (
     check_place,
     check_sandbox,
     check_security,
-    check_to_json,
     check_versions,
     failed_call,
-    render_checks,
 )
 from odek.app.runtime import Runtime
 from odek.app.sandbox import SandboxPlan, plan_sandbox, start_sandbox
 from odek.app.sandbox_image import image_doubts
 from odek.cli.artifact import describe_artifact, find_artifact
+from odek.cli.checks import print_checks
 from odek.cli.commands.sandbox_containers import find_boxes
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
@@ -62,15 +60,6 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal, with_project=False)
     runtime = replace(terminal_runtime(host, terminal), operator=None)
     return print_checks((artifact_check(), *sandbox_checks(config, runtime)), terminal, as_json=config.settings.json)
-
-
-def print_checks(checks: tuple[Check, ...], terminal: Terminal, *, as_json: bool) -> int:
-    """Print the findings; return 1 when one of them is a failure."""
-    if as_json:
-        terminal.answer(json.dumps([check_to_json(check) for check in checks], indent=2))
-    else:
-        terminal.answer_spans(render_checks(checks))
-    return 1 if any(check.verdict == "fail" for check in checks) else 0
 
 
 def artifact_check() -> Check:

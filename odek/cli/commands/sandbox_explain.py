@@ -11,6 +11,7 @@ from odek.app.config import load
 from odek.app.explain import Explanation, Row, explain_run
 from odek.approval.display import readable
 from odek.cli.commands.run import PROFILE
+from odek.cli.help import fold
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
@@ -174,5 +175,5 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if config.settings.json:
         terminal.answer(json.dumps(explanation_to_json(explanation), indent=2))
     else:
-        terminal.answer(render_explanation(explanation))
+        terminal.answer(fold(render_explanation(explanation), terminal.answer_columns))
     return 0

@@ -19,6 +19,7 @@ from odek.app.runtime import random_hex
 from odek.app.sandbox import SandboxPlan, plan_sandbox, prepare_sandbox, start_prepared
 from odek.app.verification import ATTACK_TIMEOUT_S, attack, find_objection, verification_key, verified_store
 from odek.app.workspace import startup_line
+from odek.cli.help import fold
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
@@ -65,7 +66,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if found is None:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or 1
     key, verdicts = found
-    terminal.answer(_as_json(verdicts) if config.settings.json else "\n".join(_lines(verdicts)))
+    shown = fold("\n".join(_lines(verdicts)), terminal.answer_columns)
+    terminal.answer(_as_json(verdicts) if config.settings.json else shown)
     objection = find_objection(verified_store(runtime).add(key, verdicts), config.settings.required_probes)
     if objection:
         terminal.warn(objection)

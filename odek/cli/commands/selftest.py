@@ -15,9 +15,10 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 import odek
-from odek.app.doctor import Check, render_checks
+from odek.app.doctor import Check
 from odek.app.sandbox_image import default_choice
 from odek.cli.artifact import describe_artifact, find_artifact
+from odek.cli.checks import print_checks
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
@@ -39,9 +40,7 @@ def parser() -> CommandParser:
 def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the findings; 1 when something does not work."""
     parser().read_flags(arguments)
-    checks = tuple(_checks(host))
-    terminal.answer_spans(render_checks(checks))
-    return 1 if any(check.verdict == "fail" for check in checks) else 0
+    return print_checks(tuple(_checks(host)), terminal)
 
 
 def _checks(host: Host) -> Iterator[Check]:

@@ -14,6 +14,7 @@ from odek.app.stored_sessions import find_session, open_store, warn_of_damaged
 from odek.cli.approval_prompt import confirm
 from odek.cli.parser import CommandParser
 from odek.cli.subcommands import Subcommand, run_subcommand
+from odek.cli.table import Column, render_table
 from odek.cli.terminal import Terminal
 from odek.errors import ApprovalDenied, UsageError
 from odek.host import Host
@@ -24,6 +25,22 @@ from odek.session.store import CleanupPlan, SessionStore, Unreadable, plan_clean
 from odek.session.transcript import Entry, Summary, Transcript
 from odek.text import plural, truncate, visible, visible_lines
 
+_COLUMNS = (
+    Column("ID"),
+    Column("TURNS", rank=3),
+    Column("PLACE", rank=2),
+    Column("MODEL", least=8, rank=4),
+    Column("USED", rank=1),
+    Column("TASK", least=12),
+)
+_RECEIPT_COLUMNS = (
+    Column("ENDED", least=10, rank=4),
+    Column("PLACE", least=7),
+    Column("USER", rank=5),
+    Column("ALLOWED BY", least=8, rank=1),
+    Column("CLASS", least=8, rank=2),
+    Column("WHAT", least=14),
+)
 _TASK_WIDTH = 50
 _ID_LENGTH = 17  # the date and eight digits, where there is no room for all
 _MODEL_WIDTH = 24
@@ -34,16 +51,17 @@ _AGES = ((60, "second", 1), (3600, "minute", 60), (86_400, "hour", 3600), (float
 def render_listing(sessions: Sequence[Summary], *, now_s: float, columns: int = 0) -> str:
     """Return a table, one session a line, ids in full (F-34).
 
-    Where that is wider than a terminal of `columns`, ids are cut to what tells them apart, tasks at its edge.
+    Where that is wider than a terminal of `columns`, ids are cut to what tells them apart, tasks and models shortened,
+    and what matters least is left out.
     """
-    rows = [("ID", "TURNS", "PLACE", "MODEL", "USED", "TASK"), *(_row(summary, now_s) for summary in sessions)]
-    lines = _aligned(rows)
-    if not columns or max(map(len, lines)) <= columns:
-        return "\n".join(lines)
-    length = _ID_LENGTH
-    while len({row[0][:length] for row in rows}) < len(rows):
-        length += 1
-    return "\n".join(truncate(line, columns) for line in _aligned([(row[0][:length], *row[1:]) for row in rows]))
+    rows = [_row(summary, now_s) for summary in sessions]
+    lines = render_table(_COLUMNS, rows, 0)
+    if columns and max(map(len, lines)) > columns:
+        length = _ID_LENGTH
+        while len({row[0][:length] for row in rows}) < len(rows):
+            length += 1
+        lines = render_table(_COLUMNS, [(row[0][:length], *row[1:]) for row in rows], columns)
+    return "\n".join(lines)
 
 
 def _row(summary: Summary, now_s: float) -> tuple[str, ...]:
@@ -56,11 +74,6 @@ def _row(summary: Summary, now_s: float) -> tuple[str, ...]:
         _age(now_s - parse_time(state.updated_at)),
         truncate(visible(header.task), _TASK_WIDTH),
     )
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def listing_json(sessions: Sequence[Summary], damaged: Sequence[Unreadable]) -> dict[str, Any]:
@@ -276,15 +289,15 @@ def receipts(arguments: list[str], host: Host, terminal: Terminal) -> int:
         found = {"receipts": [asdict(receipt) for receipt in verdict.receipts], "broken_line": verdict.broken_line}
         terminal.answer(json.dumps({**found, "reason": verdict.reason}, indent=2))
     else:
-        terminal.answer(render_receipts(verdict.receipts))
+        terminal.answer(render_receipts(verdict.receipts, columns=terminal.answer_columns))
     return _warn_of_break(session_id, verdict, terminal)
 
 
-def render_receipts(receipts: Sequence[Receipt]) -> str:
-    """Return a table, one receipt a line."""
+def render_receipts(receipts: Sequence[Receipt], *, columns: int = 0) -> str:
+    """Return a table, one receipt a line, at most as wide as a terminal of `columns`."""
     if not receipts:
         return "Nothing was executed."
-    rows: list[tuple[str, ...]] = [("ENDED", "PLACE", "USER", "ALLOWED BY", "CLASS", "WHAT")]
+    rows: list[tuple[str, ...]] = []
     for receipt in receipts:
         place = receipt.container[:12] if receipt.place == "sandbox" else "HOST"
         if receipt.file:
@@ -296,7 +309,7 @@ def render_receipts(receipts: Sequence[Receipt]) -> str:
             what = f"command {receipt.command_sha256[:12]}, {status}"
         row = (receipt.at, place, receipt.user, receipt.decision or "-", ", ".join(receipt.risk) or "-", what)
         rows.append(tuple(map(visible, row)))
-    return "\n".join(_aligned(rows))
+    return "\n".join(render_table(_RECEIPT_COLUMNS, rows, columns))
 
 
 def verify_parser() -> CommandParser:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from odek.app.config import Config, load
-from odek.app.doctor import Check, render_checks
+from odek.app.doctor import Check
 from odek.app.model import list_models, look_for_models, make_model
 from odek.app.model_checks import try_model
 from odek.app.setup import (
@@ -26,7 +26,9 @@ from odek.app.setup import (
     shown_key,
     with_choice,
 )
+from odek.cli.checks import check_spans
 from odek.cli.commands.sandbox_doctor import sandbox_checks
+from odek.cli.help import fold
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
@@ -289,12 +291,14 @@ class Setup:
             self._say(f"{plural(failed, 'finding')} to fix before commands run in a container; then look: odek doctor")
 
     def _show(self, checks: tuple[Check, ...]) -> None:
-        text = "".join(self._terminal.style(visible_part, *styles) for visible_part, styles in render_checks(checks))
+        spans = check_spans(checks, columns=self._terminal.columns - 2)
+        text = "".join(self._terminal.style(visible_part, *styles) for visible_part, styles in spans)
         for line in text.splitlines():
             self._say(f"  {line}")
 
     def _say(self, text: str) -> None:
-        for line in text.split("\n"):
+        columns = self._terminal.columns if self._host.stderr_is_terminal else 0
+        for line in fold(text, columns).split("\n"):
             self._terminal.line(line)
 
     def _number(self, question: str, most: int, has_default: bool) -> int:

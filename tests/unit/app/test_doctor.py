@@ -19,7 +19,6 @@ from odek.app.doctor import (
     check_security,
     check_versions,
     failed_call,
-    render_checks,
 )
 from odek.process import Completed, Output
 from odek.sandbox.engine import Engine
@@ -98,16 +97,6 @@ def test_folder_of_another_user_is_named_with_its_owner() -> None:
     assert check.fix.startswith("--sandbox-user 1001:1002 runs the commands as its owner; or let uid 0 write it")
     unknown = check_sandbox(replace(stranger, workspace_owner=""))
     assert unknown.fix == "let uid 0 write it, or use --sandbox-readonly"
-
-
-def test_findings_are_lines_with_what_to_do_below() -> None:
-    checks = (Check(name="a", verdict="ok", seen="fine"), Check(name="bc", verdict="fail", seen="bad", fix="fix it"))
-    assert render_checks(checks) == (
-        ("ok  ", ("green",)),
-        ("  a   fine\n", ()),
-        ("fail", ("red",)),
-        ("  bc  bad\n          → fix it", ()),
-    )
 
 
 def test_settings_of_the_client_that_are_a_link_are_named() -> None:

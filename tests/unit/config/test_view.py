@@ -10,7 +10,7 @@ from fakes.layering import make_layers
 from odek.config.resolve import resolve
 from odek.config.settings import OPTIONS
 from odek.config.values import shown_url
-from odek.config.view import render_view, view
+from odek.config.view import view, view_rows
 
 SECRETS = {
     "api_key": "sk-canary-1",
@@ -80,7 +80,7 @@ def test_text_has_a_line_for_each_option() -> None:
             flags={"sandbox": False},
         )
     )
-    text = render_view(view(settings))
+    text = "\n".join(map("  ".join, view_rows(view(settings))))
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
     assert list(rows) == [option.key for option in OPTIONS]
     assert rows["model"] == ["\\x1b[2Jm", "./odek.json"]
@@ -95,4 +95,6 @@ def test_text_has_a_line_for_each_option() -> None:
 
 
 def test_on_is_shown_as_true() -> None:
-    assert "true" in render_view(view(resolve(make_layers(flags={"sandbox": True}))))
+    shown = view(resolve(make_layers(flags={"sandbox": True})))
+    assert ("sandbox", "true", "--sandbox") in view_rows(shown)
+    assert view_rows(shown, everything=False) == (("sandbox", "true", "--sandbox"),)
