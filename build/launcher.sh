@@ -71,7 +71,7 @@ for folder in ${PATH-}; do
     */shims | */shims/) shims=$shims:$folder ;;
     /*)
         checked=''
-        for name in python3 python3.13 python3.12 python3.11 python3.10; do
+        for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
             if [ ! -f "$folder/$name" ] || [ ! -x "$folder/$name" ]; then continue; fi
             if [ -z "$checked" ]; then
                 inside_here "$folder" && break

@@ -6,7 +6,9 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
     compiled/<magic number>         for one minor version of Python: compiled code of what every start needs
     compiled/<magic number>.base    … of what every command needs that reads settings, and `odek mcp` until it answers,
     compiled/<magic number>.run     … of what else `odek run` needs until its first request,
-    compiled/<magic number>.later   … and for a sandbox and its commands, these three without their beginnings,
+    compiled/later                  … and for a sandbox and its commands, for all Pythons, the newest first: a line with
+                                    magic number and size of each, then one LZMA stream. These three are without
+                                    their beginnings,
     compiled/texts.base             which are the same for all: texts in the code of `base`,
     compiled/texts                  and, after these, further texts for the others (compile_package.py)
     data.tar.gz                     the data files that `odek run` reads
@@ -28,10 +30,10 @@ Python compiles what `odek run` needs (D-27).
     … the texts in the code kept once for all                                   1,616,000
     the sources alone, compiled at each start                                     390,000
 
-With 57,000 lines, LZMA for what is not needed before the first request saved 265,000 bytes, sources without
-comments and docstrings 170,000, local variables without names 40,000, data files kept once and sources indented by
-one 48,000, data classes whose methods are shared (write_classes.py) 197,000. LZMA for the rest would save as much
-again, and take 7 ms more at each start, where zlib takes 3.
+With 57,000 lines, for these four, LZMA for what is not needed before the first request saved 265,000 bytes and one
+stream of it for all 170,000, sources without comments and docstrings 170,000, local variables without names 40,000,
+data files kept once and sources indented by one 48,000, data classes whose methods are shared (write_classes.py)
+197,000. A fifth Python adds 350,000. LZMA for `run` would save 45,000 a Python, and take 4 ms more at each start.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
 PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 3.7,
@@ -63,7 +65,7 @@ HERE = Path(__file__).resolve().parent
 BOOT = HERE / "boot"
 LOADER = "odekload.py"
 LITE = "odeklite.py"  # for compiled code alone
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 GZIP = 31  # a form of zlib: without time and name
@@ -98,11 +100,6 @@ class Compiled:
     """what else `odek run` needs until its first request"""
     later: bytes = b""
     """what else it needs"""
-
-    @property
-    def parts(self) -> tuple[tuple[str, bytes], ...]:
-        """by name, what shares its beginning"""
-        return ("base", self.base), ("run", self.run), ("later", self.later)
 
 
 def find_package(folder: Path) -> dict[str, Path]:
@@ -202,17 +199,33 @@ def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bo
 def compiled_members(compiled: Sequence[Compiled]) -> dict[str, bytes]:
     """Return the members that hold compiled code; what all the parts for `odek run` begin with stands in one."""
     members = {f"compiled/{one.magic}": deflate(one.start) for one in compiled}
-    parts = {f"{one.magic}.{name}": part for one in compiled for name, part in one.parts if part}
-    others = [part for name, part in parts.items() if not name.endswith(".base")]
-    of_all = os.path.commonprefix(list(parts.values()))  # noqa: RUF071 – bytes, not paths
-    of_others = os.path.commonprefix(others)  # noqa: RUF071
-    for name, part in parts.items():
-        same = of_all if name.endswith(".base") else of_others
-        members[f"compiled/{name}"] = squeeze(name, part[len(same) :])
-    if parts:
-        members["compiled/texts.base"] = deflate(of_all)
-        members["compiled/texts"] = deflate(of_others[len(of_all) :])
+    bases = {one.magic: one.base for one in compiled if one.base}
+    runs = {one.magic: one.run for one in compiled if one.run}
+    laters = {one.magic: one.later for one in reversed(in_order(compiled)) if one.later}
+    if not bases:
+        return members
+    of_all = os.path.commonprefix([*bases.values(), *runs.values(), *laters.values()])  # noqa: RUF071 – bytes, not paths
+    of_others = os.path.commonprefix([*runs.values(), *laters.values()])  # noqa: RUF071
+    members["compiled/texts.base"] = deflate(of_all)
+    members["compiled/texts"] = deflate(of_others[len(of_all) :])
+    members.update({f"compiled/{magic}.base": deflate(part[len(of_all) :]) for magic, part in bases.items()})
+    members.update({f"compiled/{magic}.run": deflate(part[len(of_others) :]) for magic, part in runs.items()})
+    members["compiled/later"] = chain({magic: part[len(of_others) :] for magic, part in laters.items()})
     return members
+
+
+def in_order(compiled: Iterable[Compiled]) -> list[Compiled]:
+    """Return them sorted by version, the oldest first."""
+    return sorted(compiled, key=lambda one: [int(part) for part in one.version.split(".")])
+
+
+def chain(parts: Mapping[str, bytes]) -> bytes:
+    """Return the parts (magic number → content) in one stream: what one shares with the one before it costs little.
+
+    It is read while odek waits for Docker or a model, and may take 20 ms longer.
+    """
+    index = " ".join(f"{magic} {len(part)}" for magic, part in parts.items()).encode() + b"\n"
+    return index + lzma.compress(b"".join(parts.values()), lzma.FORMAT_RAW, filters=LZMA)
 
 
 def zip_archive(members: Mapping[str, bytes], *, prefix: bytes) -> bytes:
@@ -229,11 +242,6 @@ def zip_archive(members: Mapping[str, bytes], *, prefix: bytes) -> bytes:
         out += b"PK\x03\x04" + common + name.encode("ascii") + content
     end = struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(directory), len(out), 0)
     return bytes(out + directory + b"PK\x05\x06" + end)
-
-
-def squeeze(name: str, part: bytes) -> bytes:
-    """Return a part compressed: what is read while odek waits for Docker or a model may take 7 ms longer."""
-    return lzma.compress(part, lzma.FORMAT_RAW, filters=LZMA) if name.endswith(".later") else deflate(part)
 
 
 def deflate(content: bytes, form: int = -15) -> bytes:
@@ -371,8 +379,9 @@ def main(argv: list[str]) -> int:
         print(f"zipapp: warning: more than {LARGEST} bytes; its docstring says what could go", file=sys.stderr)
     digest = hashlib.sha256(content).hexdigest()
     print(f"{options.output}  {len(content)} bytes  sha256 {digest}")
-    versions = sorted((one.version for one in compiled), key=lambda version: [int(part) for part in version.split(".")])
-    print(f"compiled for Python {', '.join(versions)}; zlib {zlib.ZLIB_RUNTIME_VERSION}")
+    print(
+        f"compiled for Python {', '.join(one.version for one in in_order(compiled))}; zlib {zlib.ZLIB_RUNTIME_VERSION}"
+    )
     return 0
 
 

@@ -63,6 +63,13 @@ class LateInspect(type(sys)):
         """Return what the real one does for a class: of this class alone, as it is written."""
         return dict(made.__dict__.get("__annotations__") or {})  # noqa: RUF063 – this takes the place of that
 
+    @staticmethod
+    def unwrap(function: object) -> object:
+        """Return what the real one does: dataclasses asks it from Python 3.14 on, of each member of a class."""
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        return function
+
 
 class Loader:
     """Finder and loader of the package's modules and of the data files next to them.
@@ -160,7 +167,7 @@ class Loader:
             except OSError:  # for this Python no more was compiled than what every start needs
                 pass
             else:
-                names = ("texts", self.magic + ".run", self.magic + ".later")
+                names = ("texts", self.magic + ".run", "later")
                 self.parts = [
                     ("texts.base", self.archive.get_data(compiled + "texts.base")),
                     (self.magic + ".base", base),
@@ -170,20 +177,26 @@ class Loader:
 
     def add(self, name: str, content: bytes) -> None:
         """Know the modules of a part. The texts that the code refers to come before it."""
-        if name.endswith(".later"):
-            try:
-                from _lzma import LZMADecompressor
-            except ImportError:  # a Python that was built without it compiles these from the sources
-                return
-            filters = [{"id": 0x21, "dict_size": 1 << 21}]
-            part = LZMADecompressor(format=3, filters=filters).decompress(content)
-        else:
-            part = zlib.decompress(content, -15)
+        try:
+            part = self.unchain(content) if name == "later" else zlib.decompress(content, -15)
+        except ImportError:  # a Python that was built without LZMA compiles these from the sources
+            return
         if name.startswith("texts"):
             self.texts += part
             return
         *_, modules = marshal.loads(self.texts + part)
         self.modules = {**self.modules, **modules}
+
+    def unchain(self, content: bytes) -> bytes:
+        """Return this Python's part of those that are in one stream. Raises ImportError."""
+        from _lzma import LZMADecompressor
+
+        index, _, stream = content.partition(b"\n")
+        words = index.decode().split()
+        place = words.index(self.magic)
+        begin = sum(map(int, words[1:place:2]))
+        filters = [{"id": 0x21, "dict_size": 1 << 21}]
+        return LZMADecompressor(format=3, filters=filters).decompress(stream, begin + int(words[place + 1]))[begin:]
 
     def has(self, name: str) -> bool:
         """Return whether a module was compiled; if so, it is known from now on."""

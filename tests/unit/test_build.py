@@ -53,10 +53,10 @@ def main(argv):
         print(odek.later.WORD)
         return 0
     if argv == ["parts"]:
-        kept = [[name.partition(".")[2] for name, _ in sys.meta_path[0].parts]]
+        kept = [[name.rpartition(".")[2] for name, _ in sys.meta_path[0].parts]]
         for name in ("odek.agent.loop", "odek.app.sandbox"):
             __import__(name)
-            kept.append([name.partition(".")[2] for name, _ in sys.meta_path[0].parts])
+            kept.append([name.rpartition(".")[2] for name, _ in sys.meta_path[0].parts])
         print(json.dumps(kept))
         return 0
     if argv == ["records"]:
@@ -289,7 +289,7 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
             "source.tar.gz",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.base",
-            f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.later",
+            "compiled/later",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.run",
             "compiled/texts",
             "compiled/texts.base",
@@ -366,7 +366,8 @@ CONVERSATIONS = {
 def compiled_ahead(builder: ModuleType) -> set[str]:
     package = builder.find_package(ROOT)
     compiled = builder.compile_package(PYTHON, package)
-    start, *parts = marshal.loads(compiled.start)[1], *(marshal.loads(part)[3] for _, part in compiled.parts)
+    written = compiled.base, compiled.run, compiled.later
+    start, *parts = marshal.loads(compiled.start)[1], *(marshal.loads(part)[3] for part in written)
     assert sum(map(len, (start, *parts))) == len({name for part in (start, *parts) for name in part})
     return {name for part in (start, *parts) for name in part}
 
@@ -531,17 +532,40 @@ def test_texts_in_the_code_are_kept_once_for_all_pythons(builder: ModuleType, so
     alone = builder.compile_package(PYTHON, files)
     one, other = (replace(builder.compile_package(PYTHON, files, alone.texts), later=b"") for _ in range(2))
     changed = replace(other, magic="x", base=one.base + b"less", run=one.run + b"more")
-    found = {name: zlib.decompress(member, -15) for name, member in builder.compiled_members([one, changed]).items()}
+    members = builder.compiled_members([one, changed])
+    assert members.pop("compiled/later")[:1] == b"\n"
+    found = {name: zlib.decompress(member, -15) for name, member in members.items()}
     assert [b"north" in found[f"compiled/{name}"] for name in ("texts.base", "texts")] == [True, False]
     assert [b"of a run alone" in found[f"compiled/{name}"] for name in ("texts.base", "texts")] == [False, True]
     assert found["compiled/x.run"] == b"more"
     assert (found["compiled/x.base"][-4:], b"north" in found["compiled/x.base"]) == (b"less", False)
 
 
+def test_what_is_needed_last_is_in_one_stream_for_all_pythons(
+    builder: ModuleType, source: Path, bin_folder: Path, tmp_path: Path
+) -> None:
+    """D-27: the newest first, which then is all that it unpacks; a Python finds its own part wherever that is."""
+    files = builder.find_package(source)
+    mine = builder.compile_package(PYTHON, files, builder.compile_package(PYTHON, files).texts)
+    older, newer = (replace(mine, magic=version, version=version, later=mine.later * 2) for version in ("3.2", "3.100"))
+    index, _, _ = builder.compiled_members([older, mine, newer])["compiled/later"].partition(b"\n")
+    assert index.decode().split()[::2] == ["3.100", mine.magic, "3.2"]
+    sizes = [len(builder.chain({str(i): mine.later for i in range(count)})) for count in (1, 5)]
+    assert sizes[1] < sizes[0] * 1.5
+    boot = {path.name: path.read_bytes() for path in (ROOT / "build" / "boot").glob("*.py")}
+    boot["odekload.py"] = builder.deflate(boot["odekload.py"])
+    members = {**boot, **builder.source_members(builder.find_package(source))}
+    members.update(builder.compiled_members([older, mine, newer]))
+    content = builder.zip_archive(members, prefix=(ROOT / "build" / "launcher.sh").read_bytes())
+    builder.write_executable(tmp_path / "odek", content)
+    done = start(tmp_path / "odek", "parts", path=bin_folder, cwd=tmp_path)
+    assert json.loads(done.stdout) == [["texts", "run", "later"], ["later"], []]
+
+
 def test_a_start_unpacks_no_more_than_it_wants(built: Path, bin_folder: Path, tmp_path: Path) -> None:
     """R-171: a command that reads settings, and `odek mcp` until it answers, need not make the code of a run."""
     done = start(built, "parts", path=bin_folder, cwd=tmp_path)
-    assert json.loads(done.stdout) == [["", "run", "later"], ["later"], []]
+    assert json.loads(done.stdout) == [["texts", "run", "later"], ["later"], []]
 
 
 def test_data_classes_are_written_out_at_build_time_and_behave_the_same(
@@ -686,7 +710,7 @@ def hostile(tmp_path: Path, marker: Path) -> Path:
     folder = write_tree(tmp_path / "checkout", {f"{name}.py": code for name in names.split()})
     write_tree(folder, {f"{name}/__init__.py": code for name in ("odek", "encodings", "lib/python3.11")})
     write_tree(folder, {"pyvenv.cfg": f"home = {folder}\n", ".python-version": "./bin\n"})
-    for name in ("python3", "python3.13", "python3.12", "python3.11", "python3.10", "sh", "env", "cat"):
+    for name in ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "sh", "env", "cat"):
         for place in (folder, folder / "bin", folder / "shims"):
             write_script(place / name, f"echo {name} >> '{marker}'")
     return folder
