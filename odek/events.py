@@ -112,6 +112,8 @@ class ToolFinished:
     text: str
     """what the model gets to read"""
     failed: bool
+    diffs: tuple[tuple[str, str], ...] = ()
+    """files that the call changed, each with its unified diff without heading; for a person at a terminal alone"""
 
 
 @dataclass(frozen=True, slots=True)

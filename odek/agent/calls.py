@@ -284,7 +284,7 @@ class CallRunner:
         if warning := last_warning(count):
             text = f"{text}\n{warning}"
         on_result(call, text)
-        self._sink(ToolFinished(call=call, text=text, failed=outcome.failed))
+        self._sink(ToolFinished(call=call, text=text, failed=outcome.failed, diffs=outcome.diffs))
         if count >= SAME_FAILURES:
             raise same_failure(call, count)
 

@@ -89,6 +89,7 @@ def make_toolbox(
         executor=executor,
         shown=UnsecretExecutor(executor, redact, masked),
         gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused, emit, child),
+        shows_changes=host.stderr_is_terminal and not settings.json and settings.interaction_mode != "off",
         log=log,
         wrap=wrap,
         config=applied,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from odek.app.config import redactor_of
+from odek.app.conversation import Conversation
 from odek.cli.answer import AnswerPrinter, print_answer
-from odek.cli.terminal import Terminal
+from odek.cli.rows import SHAPES, Marks, fit_row, marks_of
+from odek.cli.task_lines import TaskLines
+from odek.cli.terminal import Span, Terminal
 from odek.config.settings import Settings
 from odek.events import (
     ApprovalAnswered,
@@ -28,11 +33,13 @@ from odek.events import (
     TextVoided,
     ThinkingDelta,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
     TurnEnded,
     WarningIssued,
     to_json,
 )
+from odek.host import Host
 from odek.patterns import pattern
 from odek.text import plural, render_usd, truncate, visible, visible_lines
 
@@ -43,8 +50,9 @@ _OVERWRITTEN = "\\x0d"
 _COLOUR = pattern(r"\\x1b\[[0-9;]*[mK]")
 _PREVIEW_LINES = 8
 _LINE_WIDTH = 160
+_DIFF_LINES = 20
+_EVERYTHING = 10_000
 _THOUGHT_LINES = 3
-_GOAL_WIDTH = 60
 
 
 class ConsoleRenderer:
@@ -81,6 +89,8 @@ class ConsoleRenderer:
                 self._calls[event.call.id] = (event.title, self._working())
                 self._heading(event.call.id)
                 self._terminal.show_status("  running")
+            case ToolOutput():
+                self._terminal.show_rows(partial(_live_rows, self._terminal, event.tail))
             case ToolFinished():
                 self._result(event)
             case Finished():
@@ -112,7 +122,8 @@ class ConsoleRenderer:
         rest = len(lines) - len(shown)
         rows = [f"… {plural(rest, 'line')} of thinking", *shown] if rest else shown
         for row in rows:
-            self._terminal.line(self._terminal.style(f"  ┆ {truncate(row, _LINE_WIDTH)}", "dim"))
+            mark = self._marks.thought
+            self._terminal.line(self._terminal.style(mark + fit_row(self._terminal, mark, row), "dim"))
 
     def _replied(self, event: ModelReplied) -> None:
         """Print the text that accompanies tool calls; an answer is printed by the command."""
@@ -127,7 +138,9 @@ class ConsoleRenderer:
     def _heading(self, call_id: str) -> None:
         name, _, subject = self._calls[call_id][0].partition(": ")
         style = self._terminal.style
-        self._terminal.line(f"{style('●', 'cyan')} {style(name, 'bold')}  {subject}".rstrip())
+        mark = self._marks.call
+        subject = fit_row(self._terminal, f"{mark}{name}  ", subject)
+        self._terminal.line(f"{style(mark, 'cyan')}{style(name, 'bold')}  {subject}".rstrip())
         self._headed = call_id
 
     def _result(self, event: ToolFinished) -> None:
@@ -136,21 +149,53 @@ class ConsoleRenderer:
             self._headed != event.call.id and event.call.id in self._calls
         ):  # others began at the same time: show whose result this is
             self._heading(event.call.id)
-        lines, hidden = preview(
-            event.text, limit=10_000 if self._verbose else _PREVIEW_LINES, succeeded=not event.failed
-        )
-        if self._tasks.take_shown(event.call.id) and not self._verbose:
-            lines, hidden = (), 0  # a line for each has said it
-        if hidden:
-            self._terminal.line(style(f"  │ … {plural(hidden, 'more line')} above", "dim"))
-        for line in lines:
-            self._terminal.line(style("  │ ", "dim") + style(line, *_line_style(line)))
+        shown_before = self._tasks.take_shown(event.call.id) and not self._verbose  # a line for each has said it
+        if event.diffs and not event.failed:
+            self._show_diffs(event.diffs)
+        elif not shown_before:
+            self._show_preview(event)
         _, began = self._calls.pop(event.call.id, ("", self._started))
         took = self._working() - began
         mark = style("failed", "red") if event.failed else style("ok", "green")
-        self._terminal.line(f"{style('  └', 'dim')} {mark}{style(f' · {took:.1f} s', 'dim')}")
+        self._terminal.line(f"{style(self._marks.end, 'dim')}{mark}{style(f' · {took:.1f} s', 'dim')}")
         if self._calls:
             self._terminal.show_status("  running")
+
+    def _show_preview(self, event: ToolFinished) -> None:
+        """Show the end of a result."""
+        limit = _EVERYTHING if self._verbose else _PREVIEW_LINES
+        lines, hidden = preview(event.text, limit=limit, succeeded=not event.failed)
+        if hidden:
+            self._row("", (f"… {plural(hidden, 'more line')} above", ("dim",)))
+        for line in lines:
+            self._row("", (line, _line_style(line)))
+
+    def _show_diffs(self, diffs: Sequence[tuple[str, str]]) -> None:
+        """Show what became of files, each with its name and how many lines were added and removed."""
+        for path, diff in diffs:
+            lines = [visible_lines(line) for line in diff.split("\n")] if diff else []
+            added = sum(line.startswith("+") for line in lines)
+            removed = sum(line.startswith("-") for line in lines)
+            counts = ((f" +{added}", ("green",)), (f" -{removed}", ("red",))) if lines else ((" written", ()),)
+            self._row(visible(path), *counts)
+            shown = lines if self._verbose else lines[:_DIFF_LINES]
+            for line in shown:
+                self._row("", (line, _line_style(line)))
+            if len(lines) > len(shown):
+                self._row("", (f"… {plural(len(lines) - len(shown), 'more line')}", ("dim",)))
+
+    def _row(self, text: str, *spans: Span) -> None:
+        """Print `text` and `spans` as a row below a call, of which the first is cut to fit."""
+        mark, rest = self._marks.row, "".join(part for part, _ in spans)
+        terminal = self._terminal
+        text = fit_row(terminal, mark + rest, text) if text else text
+        if not text and len(spans) == 1:
+            spans = ((fit_row(terminal, mark, spans[0][0]), spans[0][1]),)
+        terminal.line(terminal.style(mark, "dim") + text + "".join(terminal.style(part, *how) for part, how in spans))
+
+    @property
+    def _marks(self) -> Marks:
+        return marks_of(self._terminal.look)
 
     def _working(self) -> float:
         """Return the time, without the seconds that a person took to answer questions."""
@@ -163,74 +208,8 @@ class ConsoleRenderer:
         rounds = f"{event.iterations} model call{'s' if event.iterations != 1 else ''}"
         refused = f" · refused: {', '.join(f'{visible(name)} {count}' for name, count in event.refused)}"
         more = f"{tokens}{cost}{refused if event.refused else ''}"
-        self._terminal.line(self._terminal.style(f"── {rounds}{more} · {self._now() - self._started:.1f} s", "dim"))
-
-
-class TaskLines:
-    """Shows sub-agents: a line for each that has ended, and while they work how many do; more if `verbose`."""
-
-    def __init__(self, terminal: Terminal, *, verbose: bool) -> None:
-        self._terminal = terminal
-        self._verbose = verbose
-        self._started: dict[str, TaskStarted] = {}
-        self._asking: set[str] = set()
-        self._answered: set[str] = set()
-
-    def __call__(self, event: TaskStarted | TaskEnded | TaskEvent) -> None:
-        match event:
-            case TaskStarted():
-                self._started[event.task] = event
-            case TaskEnded():
-                self._ended(event)
-            case TaskEvent():
-                self._inner(event.task, event.event)
-        self._status()
-
-    def take_shown(self, call_id: str) -> bool:
-        """Return whether the tasks of a call were shown, and all have answered; forget them."""
-        shown = [task for task in self._started if task.rpartition("/")[0] == call_id]
-        whole = all(task in self._answered for task in shown)
-        for task in shown:
-            del self._started[task]
-            self._answered.discard(task)
-        return bool(shown) and whole
-
-    def _ended(self, event: TaskEnded) -> None:
-        self._asking.discard(event.task)
-        if event.status == "done":
-            self._answered.add(event.task)
-        style, tokens = self._terminal.style, event.usage.input_tokens + event.usage.output_tokens
-        mark = style(event.status, "green" if event.status == "done" else "red")
-        cost = f" · {tokens} tokens" if tokens else ""
-        goal = visible(truncate(" ".join(self._started[event.task].goal.split()), _GOAL_WIDTH))
-        about = style(f" · {event.seconds:.1f} s{cost} · {goal}", "dim")
-        self._terminal.line(f"{style('  │', 'dim')} {self._name(event.task)} {mark}{about}")
-
-    def _inner(self, task: str, event: Event) -> None:
-        match event:
-            case ApprovalRequested():
-                self._asking.add(task)
-            case ApprovalAnswered():
-                self._asking.discard(task)
-            case WarningIssued():
-                self._terminal.warn(f"{self._name(task)}: {event.text}", event.hint)
-            case ToolStarted() if self._verbose:
-                self._detail(task, event.title)
-            case ToolFinished() if self._verbose:
-                self._detail(task, f"{event.call.name} {'failed' if event.failed else 'ok'}")
-
-    def _detail(self, task: str, text: str) -> None:
-        self._terminal.line(self._terminal.style(f"  │ {self._name(task)} · {visible(text)}", "dim"))
-
-    def _name(self, task: str) -> str:
-        started = self._started.get(task)
-        return f"task {task.rpartition('/')[2]} of {started.of}" if started else f"task {task.rpartition('/')[2]}"
-
-    def _status(self) -> None:
-        if self._asking:
-            self._terminal.show_status(f"  {plural(len(self._asking), 'sub-agent')} waiting for an answer")
-        else:
-            self._terminal.show_status("  sub-agents at work")
+        took = f"{self._now() - self._started:.1f} s"
+        self._terminal.sentence(f"{self._marks.summary}{rounds}{more} · {took}", "dim")
 
 
 class StreamingRenderer(ConsoleRenderer):
@@ -263,6 +242,11 @@ class StreamingRenderer(ConsoleRenderer):
             case _:
                 self._answer.end()
         super().__call__(event)
+
+    @property
+    def shows_output(self) -> bool:
+        """whether there is a terminal whose last lines may be replaced"""
+        return self._terminal.look.moves
 
     def end_line(self) -> None:
         """End a line that the turn left open."""
@@ -338,6 +322,15 @@ def choose_sink(settings: Settings, terminal: Terminal) -> Sink:
     return choose_renderer(settings, terminal) or partial(print_warnings_of_tasks, terminal)
 
 
+def shown_output(sink: Sink, conversation: Conversation, host: Host) -> AbstractContextManager[None]:
+    """Let a terminal show what the commands of this thread print while they run."""
+    if not (isinstance(sink, StreamingRenderer) and sink.shows_output):
+        return nullcontext()
+    from odek.cli.live import watched_commands
+
+    return watched_commands(sink, redactor_of(conversation.config, host))
+
+
 def show_answer(sink: Sink, terminal: Terminal, answer: str) -> None:
     """Print the answer of a run, unless `sink` has: on a terminal, or as an event."""
     if isinstance(sink, StreamingRenderer):
@@ -401,6 +394,12 @@ def _last_state(line: str) -> str:
     """Return what a terminal would show of `line` in the end, marked when something was overwritten."""
     states = [state for state in _COLOUR.sub("", line).split(_OVERWRITTEN) if state.strip()]
     return f"… {states[-1]}" if len(states) > 1 else "".join(states)
+
+
+def _live_rows(terminal: Terminal, tail: str, columns: int) -> tuple[str, ...]:
+    from odek.cli.live import live_rows  # most commands take less than a second
+
+    return tuple(terminal.style(row, "dim") for row in live_rows(tail, columns, head=SHAPES.row))
 
 
 def _line_style(line: str) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from odek.app.conversation import Conversation
 from odek.cli import signals
 from odek.cli.answer import print_answer
-from odek.cli.console import StreamingRenderer
+from odek.cli.console import StreamingRenderer, shown_output
 from odek.cli.plan import ask_to_go_on
 from odek.cli.prompt_input import LineReader
 from odek.cli.slash import ENDS, PLACE_LOST, PLACE_ON_HOST, SlashContext, find_command
@@ -77,7 +78,7 @@ class Repl:
         if self._lines.interactive:
             calm = self._conversation.workspace.facts and not self._conversation.lost
             status = render_status(self._conversation)
-            self._terminal.line(self._terminal.style(status, "dim" if calm else "yellow"))
+            self._terminal.sentence(status, "dim" if calm else "yellow")
         try:
             return self._lines.read(f"odek {self._conversation.turns + 1}> ")
         except UsageError as error:
@@ -114,7 +115,8 @@ class Repl:
 
     def _send(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
-        answer = self._conversation.send(entry, files=attachments)
+        with shown_output(self._renderer, self._conversation, self._host) if self._renderer else nullcontext():
+            answer = self._conversation.send(entry, files=attachments)
         if self._renderer is None:
             print_answer(self._terminal, answer)
         else:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odek.cli.spinner import Spinner
 
 _COLUMNS = 80  # of a terminal that does not say how wide it is
+_ROW_COLUMNS = 164
 
 
 Span = tuple[str, tuple[str, ...]]
@@ -140,6 +141,11 @@ class Terminal:
         """width of the terminal on stderr"""
         return _columns_of(self._stderr) or _COLUMNS
 
+    @property
+    def row_columns(self) -> int:
+        """how wide a row of foreign text on stderr may be: a line of its terminal, or what a log can hold"""
+        return self.columns if self._is_terminal and not self.look.plain else _ROW_COLUMNS
+
     def stream(self, text: str) -> None:
         """Print `text` as a part of the answer; errors as for `answer`."""
         self._print(text, trusted=False)
@@ -166,6 +172,18 @@ class Terminal:
         self.clear_status()
         self._write(text + "\n")
 
+    def sentence(self, text: str, *styles: str) -> None:
+        """Print safe text on stderr in the given styles, its lines broken between words where a terminal is narrow."""
+        self.line("\n".join(self.style(row, *styles) for row in self._rows(text)))
+
+    def _rows(self, text: str) -> list[str]:
+        rows = text.split("\n")
+        if not self._is_terminal or all(len(row) <= self.columns // 2 for row in rows):  # whatever they consist of
+            return rows
+        from odek.cli.wrap import wrap_rows  # most are short
+
+        return [part for row in rows for part in wrap_rows(row, self.columns)]
+
     def ask(self, prompt: str) -> None:
         """Print a prompt on stderr; the answer is read elsewhere."""
         self.clear_status()
@@ -179,6 +197,11 @@ class Terminal:
 
                 self._waiting = Spinner(self._write, lambda: _columns_of(self._stderr) or _COLUMNS)
             self._waiting.start(what)
+
+    def show_rows(self, rows: Callable[[int], tuple[str, ...]]) -> None:
+        """Show what `rows` returns for the terminal's width above the status, as long as that is shown."""
+        if self._waiting is not None:
+            self._waiting.show(rows)
 
     def clear_status(self) -> None:
         if self._waiting is not None:
@@ -195,7 +218,7 @@ class Terminal:
                 self.asked_s += time.monotonic() - began
 
     def note(self, text: str) -> None:
-        self.line(f"odek: {visible_lines(text)}")
+        self.sentence(f"odek: {visible_lines(text)}")
 
     def aside(self, text: str) -> None:
         """Print a note during a wait and show the status again."""
@@ -210,18 +233,19 @@ class Terminal:
             self.show_status(what)
 
     def warn(self, text: str, hint: str = "") -> None:
-        self.line(self.style(f"odek: warning: {visible_lines(text)}", "yellow"))
+        self.sentence(f"odek: warning: {visible_lines(text)}", "yellow")
         if hint:
-            self.line(f"odek: hint: {visible_lines(hint)}")
+            self.sentence(f"odek: hint: {visible_lines(hint)}")
 
     def error(self, error: OdekError) -> None:
         """Print what is wrong, quoted words of others below it, and what to do."""
-        self.line(f"{self.style('odek: error:', 'red', 'bold')} {visible_lines(error.message)}")
+        first, *rows = self._rows(f"odek: error: {visible_lines(error.message)}")
+        self.line("\n".join((first.replace("odek: error:", self.style("odek: error:", "red", "bold"), 1), *rows)))
         if error.detail:
             for detail in visible_lines(error.detail).splitlines():
-                self.line(f"    {detail}")
+                self.sentence(f"    {detail}")
         if error.hint:
-            self.line(f"odek: hint: {visible_lines(error.hint)}")
+            self.sentence(f"odek: hint: {visible_lines(error.hint)}")
 
     def interrupted(self, number: int) -> None:
         if self.look.moves and number == signal.SIGINT:

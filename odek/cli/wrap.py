@@ -41,6 +41,19 @@ def fit(text: str, columns: int) -> str:
     return kept + "…" if columns > 0 else ""
 
 
+def wrap_rows(text: str, columns: int) -> list[str]:
+    """Return a line of text as rows that are not wider than `columns`, the others below the first word of the first."""
+    if width_of(text) <= columns:
+        return [text]
+    out: list[str] = []
+    indent = " " * (len(text) - len(text.lstrip(" ")))
+    wrapper = Wrapper(lambda part, *_: part, lambda: columns, out.append)
+    wrapper.begin(indent, indent)
+    wrapper.feed(((text[len(indent) :], ()),))
+    wrapper.end()
+    return "".join(out).removesuffix("\n").split("\n")
+
+
 @lru_cache(maxsize=4096)
 def _character_width(character: str) -> int:
     if character.isascii():

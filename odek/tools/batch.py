@@ -151,7 +151,8 @@ def _report(workspace: Workspace, written: Sequence[_PendingEdit], outcomes: Seq
     lines = [f"[{index}] {outcome}" for index, outcome in enumerate(outcomes)]
     shown = workspace.wrap(diffs, source="batch_patch")
     failed = any(not outcome.startswith("replaced") for outcome in outcomes)
-    return ToolResult(text="\n".join(part for part in (shown, *lines) if part), failed=failed)
+    each = tuple((edit.path, edit.diff(limit)) for edit in written)
+    return ToolResult(text="\n".join(part for part in (shown, *lines) if part), failed=failed, diffs=each)
 
 
 BATCH_READ = Tool(

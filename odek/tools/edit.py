@@ -72,7 +72,7 @@ def require_no_new_marks(before: str, after: str) -> None:
         )
 
 
-def compare_texts(before: str, after: str) -> tuple[Change, ...]:
+def compare_texts(before: str, after: str, *, most: int = MAX_COMPARED_LINES) -> tuple[Change, ...]:
     """Return what makes `after` of `before`, whole lines at a time.
 
     Raises EditError when the part in which they differ is too long: comparing takes time that grows
@@ -82,8 +82,8 @@ def compare_texts(before: str, after: str) -> tuple[Change, ...]:
     start = _common_length(old, new)
     same_after = _common_length(old[start:][::-1], new[start:][::-1])
     old_rest, new_rest = old[start : len(old) - same_after], new[start : len(new) - same_after]
-    if max(len(old_rest), len(new_rest)) > MAX_COMPARED_LINES:
-        raise EditError(f"the texts differ over more than {MAX_COMPARED_LINES} lines; use diff in the shell")
+    if max(len(old_rest), len(new_rest)) > most:
+        raise EditError(f"the texts differ over more than {most} lines; use diff in the shell")
     import difflib  # few runs compare
 
     ends = list(itertools.accumulate(map(len, old_rest), initial=sum(map(len, old[:start]))))

@@ -15,7 +15,15 @@ from odek.errors import FileAccessDenied
 from odek.redact import MARK
 from odek.text import visible
 from odek.tools.arguments import boolean, integer, record, string
-from odek.tools.edit import Change, EditError, apply_changes, find_changes, render_diff, require_no_new_marks
+from odek.tools.edit import (
+    Change,
+    EditError,
+    apply_changes,
+    compare_texts,
+    find_changes,
+    render_diff,
+    require_no_new_marks,
+)
 from odek.tools.registry import Arguments, Tool, ToolResult, failure, render_json
 from odek.tools.workspace import FILE_LIMIT_BYTES, PATH, Workspace, decode_text, read_operations
 
@@ -26,6 +34,7 @@ BOM = "\ufeff"
 CONTENT_LIMIT_BYTES = 1 << 20
 SHOWN_LIMIT_CHARACTERS = 100_000  # of one read: 2000 lines of 50 characters
 DIFF_LIMIT_CHARACTERS = 20_000
+SHOWN_CHANGE_LINES = 1000  # on both sides; comparing more takes a time that is noticed
 WHOLE_DIFF = 1 << 40  # characters; a file has at most 10 MiB
 
 FIRST_LINE = integer("first line, from 1")
@@ -150,8 +159,19 @@ def _write_file(workspace: Workspace, arguments: Arguments) -> ToolResult:
         require_no_new_marks(_present_text(workspace, path) if MARK in content else "", content)
     except EditError as error:
         return failure(f'"{visible(path)}" is not written: {error}')
+    before = _present_text(workspace, path) if workspace.shows_changes else None
     workspace.write(path, data, replacing=None, change=content)
-    return ToolResult(text=render_json({"success": True, "path": workspace.absolute(path), "bytes": len(data)}))
+    text = render_json({"success": True, "path": workspace.absolute(path), "bytes": len(data)})
+    return ToolResult(text=text, diffs=() if before is None else ((path, _whole_diff(before, content)),))
+
+
+def _whole_diff(before: str, after: str) -> str:
+    """Return how a file that was written as a whole differs, "" where that takes too long to find out."""
+    try:
+        changes = compare_texts(before, after, most=SHOWN_CHANGE_LINES)
+    except EditError:
+        return ""
+    return render_diff(before, changes, limit=DIFF_LIMIT_CHARACTERS) if changes else ""
 
 
 def _present_text(workspace: Workspace, path: str) -> str:
@@ -180,7 +200,7 @@ def _patch(workspace: Workspace, arguments: Arguments) -> ToolResult:
     workspace.write(path, edited.after.encode(), replacing=before, change=whole)
     diff = render_diff(edited.before, edited.changes, limit=DIFF_LIMIT_CHARACTERS)
     shown = workspace.wrap(diff, source=f"patch:{workspace.absolute(path)}")
-    return ToolResult(text=f"{shown}\nreplaced: {len(edited.changes)}")
+    return ToolResult(text=f"{shown}\nreplaced: {len(edited.changes)}", diffs=((path, diff),))
 
 
 READ_FILE = Tool(

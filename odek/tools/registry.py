@@ -33,6 +33,8 @@ class ToolResult:
     failed: bool = False
     cause: str = field(default="", compare=False)
     """the part of `text` that says why the tool did not do its work; "" when it did: a command with a bad status ran"""
+    diffs: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """files that were changed, each with its unified diff: for the person, who sees what happens"""
 
 
 def _no_operations(_: Workspace, __: Arguments) -> tuple[Operation, ...]:
@@ -227,7 +229,8 @@ class Toolbox:
         note = ""
         if prepared.ignored:
             note = f"\nnote: unknown arguments were ignored: {_quoted(prepared.ignored)}"
-        return replace(result, text=self._redact(result.text + note), cause=self._redact(result.cause))
+        diffs = tuple((path, self._redact(diff)) for path, diff in result.diffs)
+        return replace(result, text=self._redact(result.text + note), cause=self._redact(result.cause), diffs=diffs)
 
 
 def _carry_out(prepared: PreparedCall, workspace: Workspace) -> ToolResult:

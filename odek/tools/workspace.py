@@ -89,6 +89,8 @@ class Workspace:
     """what was answered beforehand about the call that this is for"""
     call_id: str = ""
     """the id of that call"""
+    shows_changes: bool = False
+    """whether a person sees what becomes of a file that is written as a whole: what was there is read before"""
     log: ExecutionLog | None = None
     wrap: UntrustedWrapper
     config: Callable[[], Mapping[str, object]] = dict

@@ -9,7 +9,7 @@ from odek.app.conversation import open_conversation
 from odek.app.stored_sessions import open_session, open_store, resume_session
 from odek.cli import signals
 from odek.cli.answer_output import add_output_flags, open_output, with_answer_format
-from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer
+from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer, shown_output
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
@@ -81,7 +81,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         stack.callback(warn_refused, conversation.agent, terminal)
         because = conversation.workspace.on_host_because
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=because)
-        with warn_unread_stdin(words, settings.ctx, terminal), signals.turn():
+        with warn_unread_stdin(words, settings.ctx, terminal), signals.turn(), shown_output(sink, conversation, host):
             answer = conversation.send(task, files=attachments)
         output.answer = answer
         show_answer(sink, terminal, answer)

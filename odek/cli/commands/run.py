@@ -10,7 +10,7 @@ from odek.app.conversation import Conversation, open_conversation
 from odek.app.isolation import CommandProfile
 from odek.cli import signals
 from odek.cli.answer_output import add_output_flags, open_output, with_answer_format
-from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer
+from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer, shown_output
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
@@ -98,21 +98,21 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         if session_id:
             print_session_header(settings, terminal, session_id)
         print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
-        with warn_unread_stdin(words, settings.ctx, terminal), signals.turn():
+        with warn_unread_stdin(words, settings.ctx, terminal), signals.turn(), shown_output(sink, conversation, host):
             answer = conversation.send(task, files=attachments)
         output.answer = answer
         show_answer(sink, terminal, answer)
         if parsed.plan and host.stdout_is_terminal and not settings.json:
-            _go_on(conversation, sink, terminal)
+            _go_on(conversation, sink, host, terminal)
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)
 
 
-def _go_on(conversation: Conversation, sink: Sink, terminal: Terminal) -> None:
+def _go_on(conversation: Conversation, sink: Sink, host: Host, terminal: Terminal) -> None:
     """Carry out the plan, if the person at the terminal wants that."""
     from odek.cli.plan import ask_to_go_on  # few runs plan
 
-    with signals.turn():
+    with signals.turn(), shown_output(sink, conversation, host):
         task = ask_to_go_on(conversation, terminal)
         if task:
             show_answer(sink, terminal, conversation.send(task))

@@ -8,6 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -480,3 +481,52 @@ def test_sub_agents_are_a_line_each_and_more_when_asked() -> None:
     assert late[2:] == [lines[1], lines[2].replace("done", "timeout"), "  │ task 1 of 2: done", "  │ task 2 of 2: done"]
     details = ["  │ task 1 of 2 · shell: ls", "  │ task 1 of 2 · shell failed"]
     assert lines_of(*events, answered, end, verbose=True)[:-1][1:3] == details
+
+
+DIFF = "@@ -1,2 +1,2 @@\n a\n-b\n+c\x1b[2J"
+
+
+def test_changed_files_are_shown_as_diffs() -> None:
+    """C4, R-263: with the name and the counts, in colours where there are some, within a bound, safe to look at."""
+    call = ToolCall(id="c", name="write_file", arguments="{}")
+    text = '{"success":true,"path":"/workspace/a","bytes":2}'
+    started = ToolStarted(call=call, title="write_file: a")
+    ended = ToolFinished(call=call, text=text, failed=False, diffs=(("a\u202e", DIFF), ("b", "")))
+    rows = ["a\\u202e +1 -1", "@@ -1,2 +1,2 @@", " a", "-b", "+c\\x1b[2J", "b written"]
+    assert lines_of(started, ended) == ["● write_file  a", *(f"  │ {row}" for row in rows), "  └ ok · 0.5 s"]
+    screen = Screen(is_terminal=True)
+    screen.terminal.configure(env={"TERM": "xterm"}, is_terminal=True)
+    renderer = ConsoleRenderer(screen.terminal)
+    renderer(started)
+    renderer(ended)
+    assert "\x1b[31m-b\x1b[0m\n" in screen.stderr
+    assert "\x1b[32m+c\\x1b[2J\x1b[0m\n" in screen.stderr
+    long = replace(ended, diffs=(("a", "\n".join(f"+{number}" for number in range(50))),))
+    assert lines_of(started, long)[1:-1] == [
+        "  │ a +50 -0",
+        *(f"  │ +{number}" for number in range(20)),
+        "  │ … 30 more lines",
+    ]
+    assert len(lines_of(started, long, verbose=True)) == 53
+    failed = replace(ended, failed=True, text="no")
+    assert lines_of(started, failed) == ["● write_file  a", "  │ no", "  └ failed · 0.5 s"]
+
+
+def test_plain_output_has_words_only() -> None:
+    """R-260: for a screen reader: no drawing, no colours, nothing that is replaced."""
+    screen = Screen(is_terminal=True)
+    screen.terminal.configure(env={"TERM": "xterm"}, is_terminal=True, wishes=lambda: (False, True))
+    renderer = StreamingRenderer(screen.terminal, verbose=False, streams=True)
+    for event in (RequestStarted(iteration=1), TextDelta(text="**half** of"), TextDelta(text=" it\nand")):
+        renderer(event)
+    assert screen.stdout == "**half** of it\n"  # whole lines
+    for event in (
+        TextDelta(text=" more"),
+        replied("**half** of it\nand more", CALL),
+        ToolStarted(call=CALL, title="shell: make"),
+        ToolFinished(call=CALL, text="one", failed=False),
+        Finished(answer="**half** of it\nand more", usage=Usage(), iterations=1),
+    ):
+        renderer(event)
+    assert screen.stdout == "**half** of it\nand more\n"
+    assert re.sub(r"\d\.\d", "N", screen.stderr) == "shell  make\n  one\n  ok · N s\n1 model call · N s\n"

@@ -207,3 +207,24 @@ def test_colours_end_for_both_streams() -> None:
     screen.terminal.answer_spans((("ok", ("green",)),))
     screen.terminal.warn("careful")
     assert (screen.stdout, screen.stderr) == ("ok\n", "odek: warning: careful\n")
+
+
+class Narrow(Terminal):
+    columns = 30  # type: ignore[assignment]
+
+
+def test_sentences_break_between_words_at_a_terminal() -> None:
+    """C4: notes, warnings, errors and hints; a log gets each on one line."""
+    for is_terminal, width in ((True, 30), (False, 1000)):
+        terminal = Narrow(io.StringIO(), stderr := io.StringIO())
+        terminal.configure(env={"TERM": "xterm", "NO_COLOR": "1"}, is_terminal=is_terminal)
+        terminal.note("a note that is longer than the terminal is wide")
+        terminal.warn("a warning, longer than the terminal", hint="one hint that is about as long as that")
+        terminal.error(OdekError("an error that does not fit, too", detail="and words of others that do not"))
+        text = stderr.getvalue()
+        assert max(map(len, text.splitlines())) <= width
+        assert " ".join(text.split()) == (
+            "odek: a note that is longer than the terminal is wide odek: warning: a warning, longer than the terminal "
+            "odek: hint: one hint that is about as long as that odek: error: an error that does not fit, too "
+            "and words of others that do not"
+        )

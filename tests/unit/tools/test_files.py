@@ -370,3 +370,33 @@ def test_patch_shows_no_line_of_a_file_that_may_not_be_read(path: str, old: str)
         run_tool(PATCH, executor, gate, path=path, old_string=old, new_string="K")
     assert executor.files == {".env": b"KEY=secret\n"}
     assert executor.reads == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "diff"),
+    [
+        (None, "one\n", "@@ -0,0 +1,1 @@\n+one"),
+        (b"one\ntwo\n", "one\n2\n", "@@ -1,2 +1,2 @@\n one\n-two\n+2"),
+        (b"same\n", "same\n", ""),
+        (b"x\n" * 1500, "y\n" * 1500, ""),
+        (b"key = hunter22\n", "key = x\n", "@@ -1,1 +1,1 @@\n-key = [REDACTED]\n+key = x"),
+    ],
+)
+def test_who_watches_sees_what_becomes_of_a_written_file(before: bytes | None, after: str, diff: str) -> None:
+    """R-263: without secrets, and nothing of it in what the model reads; who does not watch pays nothing."""
+    for watches in (True, False):
+        executor = FakeExecutor(files={} if before is None else {"a": before})
+        place = workspace(executor, shows_changes=watches)
+        box = Toolbox((WRITE_FILE,), place, redact=lambda text: text.replace("hunter22", "[REDACTED]"))
+        call = ToolCall(id="c", name="write_file", arguments=json.dumps({"path": "a", "content": after}))
+        result = box.run(box.authorize(box.prepare((call,))[0]))
+        assert (result.diffs, result.failed) == ((("a", diff),) if watches else (), False)
+        assert result.text.startswith('{"success":true')
+        assert executor.files["a"] == after.encode()
+
+
+def test_who_watches_sees_what_a_patch_changes() -> None:
+    """R-263."""
+    executor = FakeExecutor(files={"a.txt": b"one\n"})
+    result = run_tool(PATCH, executor, path="a.txt", old_string="one", new_string="1")
+    assert result.diffs == (("a.txt", "@@ -1,1 +1,1 @@\n-one\n+1"),)
