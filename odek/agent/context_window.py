@@ -2,7 +2,8 @@
 
 The conversation itself is never shortened: what is sent is a view of it, and a `TrimState` says which. It only
 moves forward, and further than it must, so that requests keep their beginning from one to the next and the
-provider's prompt cache stays useful.
+provider's prompt cache stays useful. Where the user had it compacted (compaction.py), one message stands for the
+older part, and all of this is about what follows.
 
 Never left out: the system message, the user's first and latest message, the newest group. A group is
 a message of the user, or one of the model with the results of its calls: calls and results stay or
@@ -48,6 +49,16 @@ UNTRIMMED = TrimState()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What is sent in the place of the older part of a conversation."""
+
+    place: int
+    """all messages before this one are replaced, but for the system message; a group begins here"""
+    message: Message
+    """by this one, in the user's place"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
     first: int
     end: int
@@ -57,13 +68,15 @@ class _Group:
 class ContextWindow:
     """Chooses what is sent of one conversation, and remembers how far that is trimmed."""
 
-    def __init__(self, window: Callable[[int], int | None]) -> None:
+    def __init__(self, window: Callable[[int], int | None], compaction: Compaction | None = None) -> None:
         """`window` is Model.window."""
         self._window = window
+        self.compaction = compaction
         self.trim = UNTRIMMED
 
     def view(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
         """Return what is sent of `messages`: as much as fits the model's window, as far as that is known."""
+        messages = compacted(messages, self.compaction)
         view = trimmed(messages, self.trim)
         fitting = self._fitting(messages, tools, view)
         if fitting != self.trim:
@@ -78,6 +91,7 @@ class ContextWindow:
 
         The refusal may have said how large the window is.
         """
+        messages = compacted(messages, self.compaction)
         fitting = self._fitting(messages, tools, view)
         smaller = fitting if trimmed(messages, fitting) != view else trim_further(messages, self.trim)
         if smaller is None:
@@ -92,6 +106,14 @@ class ContextWindow:
         if window is None or size <= window * _WINDOW_SHARE:
             return self.trim
         return trim_to(messages, tools, self.trim, int(window * _WINDOW_SHARE))
+
+
+def compacted(messages: Sequence[Message], compaction: Compaction | None) -> Sequence[Message]:
+    """Return `messages` with the older part replaced."""
+    if compaction is None:
+        return messages
+    head = [message for message in messages[:1] if message.role == "system"]
+    return (*head, compaction.message, *messages[compaction.place :])
 
 
 def estimate_tokens(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
@@ -199,17 +221,18 @@ def _with_shorter_results(messages: Sequence[Message], trim: TrimState) -> TrimS
 def _groups(messages: Sequence[Message]) -> list[_Group]:
     """Return the groups after the system message, and which of them may be left out."""
     spans = [span for span in group_spans(messages) if messages[span[0]].role != "system"]
-    users = [first for first, _ in spans if _is_users(messages[first])]
+    users = [first for first, _ in spans if is_users(messages[first])]
     pinned = {*users[:1], *users[-1:], *(first for first, _ in spans[-1:])}
     return [_Group(first=first, end=end, droppable=first not in pinned) for first, end in spans]
 
 
-def _is_users(message: Message) -> bool:
+def is_users(message: Message) -> bool:
+    """Return whether it is a message of the user, and not one of odek's in the user's place."""
     return message.role == "user" and not message.content.startswith(ODEK_NOTE)
 
 
 def _with_notice(messages: list[Message], dropped: int) -> list[Message]:
-    place = next((place for place, message in enumerate(messages) if _is_users(message)), None)
+    place = next((place for place, message in enumerate(messages) if is_users(message)), None)
     if place is None:
         return messages
     notice = (

@@ -14,9 +14,25 @@ from typing import TYPE_CHECKING
 
 from odek.agent.budget import NO_BUDGET, Budget, Meter, Spending, exceeded_limit, render_spending, unpriced
 from odek.agent.calls import CallRunner
-from odek.agent.context_window import ODEK_NOTE, ContextWindow, TrimState, estimate_tokens
+from odek.agent.context_window import (
+    ODEK_NOTE,
+    Compaction,
+    ContextWindow,
+    TrimState,
+    compacted,
+    estimate_tokens,
+    take_turns,
+)
 from odek.cancel import CancelToken, current_token, time_limit, use_token
-from odek.errors import AnswerMisfit, BudgetExhausted, IterationLimitReached, NoAnswer, OdekError, TimeLimitReached
+from odek.errors import (
+    AnswerMisfit,
+    BudgetExhausted,
+    IterationLimitReached,
+    NoAnswer,
+    OdekError,
+    TimeLimitReached,
+    UsageError,
+)
 from odek.events import (
     Finished,
     ModelReplied,
@@ -35,6 +51,7 @@ from odek.model.written import written_call
 from odek.text import plural, truncate, visible
 
 if TYPE_CHECKING:
+    from odek.agent.compaction import Compacted
     from odek.tools.registry import Toolbox
 
 MAX_SHRINKS = 3
@@ -100,13 +117,15 @@ class Agent:
         shared: Meter | None = None,
         price: Callable[[Usage], Usage] = unpriced,
         take_answer: Callable[[str], tuple[str, str]] = as_it_is,
+        compaction: Compaction | None = None,
     ) -> None:
         """Begin a conversation, or go on with `history` (its own system message is replaced).
 
         `budget` applies to each task separately; `now` is a monotonic clock. `refused` counts what the gate has refused
         since odek was started, by risk class; the gate adds to it. `shared` is that of the task which this agent works
         for: what it uses counts there, and `budget` is for all of that together. `take_answer` gets the model's last
-        text and returns the answer in it, and what is wrong with that: then the model is asked again.
+        text and returns the answer in it, and what is wrong with that: then the model is asked again. `compaction` is
+        sent in place of a part of `history`.
         """
         self.messages = [
             Message(role="system", content=system),
@@ -130,7 +149,7 @@ class Agent:
         self._begun: tuple[CallBegun, ...] = ()
         """the calls of it"""
         self._runner = CallRunner(tools, sink, parallel=parallel_calls)
-        self._window = ContextWindow(lambda size: self.model.window(size))
+        self._window = ContextWindow(lambda size: self.model.window(size), compaction)
         self._started = now()
         self._task_place = len(self.messages)
         self._shared = shared
@@ -180,6 +199,38 @@ class Agent:
         since = self.messages[self._task_place :]
         spoken = (message.content.strip() for message in reversed(since) if message.role == "assistant")
         return next((text for text in spoken if text and not text.startswith(ODEK_NOTE)), "")
+
+    def write_summary(self, words: str, *, nonce: Callable[[], str]) -> Compacted:
+        """Have the model summarize the conversation, and return what it can be replaced by; nothing is changed yet.
+
+        `words` of the user say what matters; `nonce` is as for `wrap_untrusted`. Raises OdekError: there is nothing to
+        replace, no answer, or nothing gained by it.
+        """
+        from odek.agent.compaction import Compacted, choose_place, compaction_request, replacement
+
+        specs, window = self._tools.specs, self._window
+        place, trim = choose_place(self.messages, window.compaction), window.trim
+        before = estimate_tokens(window.view(self.messages, specs), specs)
+        if place is None:
+            raise UsageError(f"there is nothing to compact: a request takes about {before} tokens")
+        view = window.view((*self.messages, compaction_request(words)), ())
+        window.trim = trim
+        reply = self.model.complete(view, (), lambda _: None)
+        summary = reply.message.content.strip()
+        if not summary or reply.stop == "length" or _is_filtered(reply.stop):
+            raise OdekError(
+                "the model gave no whole summary; the conversation is as it was",
+                hint="try again, or with another model",
+            )
+        compaction = Compaction(place=place, message=replacement(self.messages[:place], summary, nonce=nonce))
+        after = estimate_tokens(take_turns(compacted(self.messages, compaction)), specs)
+        if after >= before:
+            raise OdekError("the summary is no shorter than what it replaces; the conversation is as it was")
+        return Compacted(compaction=compaction, before=before, after=after, usage=self.price(reply.usage))
+
+    def use(self, compaction: Compaction | None) -> None:
+        """Send `compaction` in the place of what it replaces, from the next request on."""
+        self._window = ContextWindow(lambda size: self.model.window(size), compaction)
 
     def _loop(self) -> tuple[str, int]:
         empty_before = False

@@ -35,6 +35,7 @@ from odek.model.types import Message, Usage
 from odek.sandbox.errors import SandboxLost
 
 if TYPE_CHECKING:
+    from odek.agent.context_window import Compaction
     from odek.agent.loop import Agent
     from odek.app.delegation import Delegation
     from odek.app.shared_servers import SharedServers
@@ -147,6 +148,8 @@ class Conversation:
         self._session = ExitStack()
         self._history: tuple[Message, ...] = ()
         """what was said before there was an agent"""
+        self._compactions: tuple[tuple[int, Message], ...] = ()
+        """places in the history, and what the model gets for what precedes them; the last one counts"""
         self._accepted: tuple[str, tuple[Attachment, ...]] = ("", ())
         """the task of the next `work` as the model gets it, and its files"""
         self._turn = 0
@@ -267,10 +270,29 @@ class Conversation:
         if self._recorder is None:
             raise StateFileError("there is no turn to take back", hint="see /info")
         left = self._recorder.undo_turn()
+        self._compactions = tuple(each for each in self._compactions if each[0] < left)
         if hasattr(self, "agent"):
             self.agent = self._new_agent(self.agent.messages[1 : 1 + left])
         else:
             self._history = self._history[:left]
+
+    def compact(self, words: str) -> tuple[int, int]:
+        """Let a summary by the model stand for the older part, and return about how many tokens a request took before,
+        and takes now.
+
+        `words` say what matters. The session keeps everything. Raises OdekError; then everything is as it was.
+        """
+        if self._recorder is None:
+            raise UsageError("there is nothing to compact yet")
+        self._save()
+        self.require_saved()  # what is stored is counted from its end
+        with self._runtime.waiting("writing a summary"):
+            found = self.agent.write_summary(words, nonce=partial(self._runtime.random_hex, 8))
+        place, message = found.compaction.place - 1, found.compaction.message  # without the system message
+        self._recorder.compact(len(self.history) - place, message, found.usage)
+        self._compactions = (*self._compactions, (place, message))
+        self.agent.use(found.compaction)
+        return found.before, found.after
 
     def set_model(self, name: str) -> None:
         """Ask the model called `name`, or PROVIDER/NAME, from now on. Raises OdekError when there is no such client."""
@@ -338,6 +360,7 @@ class Conversation:
             self._attachments = (*resumed.files, *self._attachments)
             self._gone = resumed.gone
             self._history = resumed.messages
+            self._compactions = resumed.compactions
         require_permitted(decide_sandbox(self._profile, self.settings), self.settings)
 
     def _reopen(self) -> None:
@@ -419,7 +442,16 @@ class Conversation:
             refused=self.workspace.refused,
             price=self._price,
             take_answer=self._profile.answer.take if self._profile.answer else as_it_is,
+            compaction=self._compaction(),
         )
+
+    def _compaction(self) -> Compaction | None:
+        if not self._compactions:
+            return None
+        from odek.agent.context_window import Compaction
+
+        place, message = self._compactions[-1]
+        return Compaction(place=place + 1, message=message)
 
     def cancel_task(self, task: str) -> bool:
         """End one sub-agent, by the id in its events, from any thread; False when it does not work."""

@@ -22,7 +22,7 @@ from odek.host import Host
 from odek.model.types import Message
 from odek.sandbox_grammar import ATTACHMENTS
 from odek.session.files import SessionFolder
-from odek.session.groups import history
+from odek.session.groups import compactions, history
 from odek.session.recorder import Recorder
 from odek.session.store import SessionList, SessionStore
 from odek.session.transcript import GivenFile, Transcript
@@ -112,6 +112,8 @@ class ResumedSession:
     """with the model of the session, unless a flag names another one"""
     profile: CommandProfile
     messages: tuple[Message, ...]
+    compactions: tuple[tuple[int, Message], ...]
+    """places in `messages`, and what the model gets for what precedes them"""
     files: tuple[Attachment, ...]
     """from outside, given with earlier turns and unchanged since: the new sandbox has them, too"""
     gone: tuple[str, ...]
@@ -152,6 +154,7 @@ def resume_session(
         config=config.with_chosen_model(model, server, origin="the session") if model else config,
         profile=profile,
         messages=with_images(history(transcript), warn=warn),
+        compactions=compactions(transcript),
         files=files,
         gone=gone,
         cwd=transcript.state.cwd,

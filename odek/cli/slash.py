@@ -197,6 +197,11 @@ def _undo(context: SlashContext, _: str) -> None:
     context.terminal.note("the last turn is taken back; the files are as it left them")
 
 
+def _compact(context: SlashContext, words: str) -> None:
+    before, after = context.conversation.compact(words)
+    context.terminal.note(f"a request took about {before} tokens and takes {after} now; the session keeps everything")
+
+
 def _leave(_: SlashContext, __: str) -> None:
     """Do nothing: the loop ends before it calls this."""
 
@@ -226,6 +231,12 @@ COMMANDS = (
         choices=lambda _, __: ("off",),
     ),
     SlashCommand(name="/cost", help="the tokens that were used, and what they cost", handle=_show_cost),
+    SlashCommand(
+        name="/compact",
+        argument="[WORDS]",
+        help="replace what was said by a summary; WORDS: what matters",
+        handle=_compact,
+    ),
     SlashCommand(name="/undo", help="take the last turn back; files stay as they are", handle=_undo),
     SlashCommand(name="/exit", help="leave, as /quit and Ctrl-D do; the session stays", handle=_leave),
 )

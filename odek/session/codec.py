@@ -74,6 +74,9 @@ def encode_file(transcript: Transcript) -> bytes:
     if transcript.system:
         lines.append(system_line(transcript.system))
     lines += [entry_line(entry) for entry in transcript.entries]
+    spoken = [entry for entry in transcript.entries if entry.message.role != "system"]
+    for place, entry in enumerate(spoken):
+        lines += [compact_line(len(spoken) - place, entry.compacted)] if entry.compacted else []
     return b"".join([*lines, state_line(transcript.state)])
 
 
@@ -111,6 +114,11 @@ def entry_line(entry: Entry) -> bytes:
         files = [{"path": file.path, "sha256": file.sha256} for file in entry.files]
         return to_line({"kind": "turn", "at": entry.at, "message": message, **({"files": files} if files else {})})
     return to_line({"kind": "message", "message": message})
+
+
+def compact_line(kept: int, message: Message) -> bytes:
+    """Return the line that says: for the model, `message` stands for all but the last `kept` messages so far."""
+    return to_line({"kind": "compact", "kept": kept, "message": encode_message(message, {})})
 
 
 def undo_line() -> bytes:
@@ -218,6 +226,8 @@ class _Reader:
                 self._system = read_text(fields, "content")
             case "undo":
                 self._undo()
+            case "compact":
+                self._compact(fields)
             case _:  # of a later odek
                 read_text(fields, "kind")
 
@@ -225,6 +235,15 @@ class _Reader:
         entries = tuple(self._entries)
         state = replace(self._state, turns=count_turns(entries))
         return Transcript(header=self._header, state=state, system=self._system, entries=entries)
+
+    def _compact(self, fields: dict[str, Any]) -> None:
+        kept, (message, _) = fields.get("kept"), decode_message(fields.get("message"))
+        spoken = [place for place, entry in enumerate(self._entries) if entry.message.role != "system"]
+        if type(kept) is not int or kept < 1:
+            raise ValueError("it has no count of the messages that are kept")
+        if kept <= len(spoken):  # otherwise what it stands for was dropped from the file
+            place = spoken[-kept]
+            self._entries[place] = replace(self._entries[place], compacted=message)
 
     def _undo(self) -> None:
         for index in range(len(self._entries) - 1, -1, -1):

@@ -62,6 +62,12 @@ def history(transcript: Transcript) -> tuple[Message, ...]:
     return tuple(entry.message for entry in paired if entry.message.role != "system")
 
 
+def compactions(transcript: Transcript) -> tuple[tuple[int, Message], ...]:
+    """Return what the model gets for the messages before a place in `history`, the one that counts last."""
+    spoken = [entry for entry in pair_results(transcript.entries) if entry.message.role != "system"]
+    return tuple((place, entry.compacted) for place, entry in enumerate(spoken) if entry.compacted)
+
+
 def _take_result(call: ToolCall, results: list[Entry]) -> Entry:
     for index, entry in enumerate(results):
         if entry.message.tool_call_id == call.id:

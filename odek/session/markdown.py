@@ -51,6 +51,9 @@ def _facts(transcript: Transcript) -> Iterator[str]:
 
 def _entry(entry: Entry, turn: int) -> Iterator[str]:
     message = entry.message
+    if entry.compacted:
+        yield from ("", "### Compacted: in place of what is above the model gets", "")
+        yield from _fenced(entry.compacted.content, "text")
     if message.role == "user":
         at = f" · {_code(entry.at)}" if entry.at else ""
         yield from ("", f"## Turn {turn}{at}" if entry.starts_turn else "### A note to the model", "")

@@ -17,6 +17,7 @@ from odek.model.types import Message, Usage
 from odek.patterns import pattern
 from odek.session.codec import (
     Redact,
+    compact_line,
     encode_file,
     entry_line,
     parse_file,
@@ -149,6 +150,16 @@ class Recorder:
         after = replace(self._now, state=state, recorded=left, starts=tuple(starts))
         self._append(undo_line(), after, turns=-1)
         return left
+
+    def compact(self, kept: int, message: Message, usage: Usage) -> None:
+        """Store that for the model `message` stands for all but the last `kept` messages; that cost `usage`.
+
+        Nothing is taken away. Raises StateFileError.
+        """
+        state = self._state(self._now.state.usage + usage)
+        line = compact_line(kept, redact_message(message, self._context.redact))
+        self._append(line, replace(self._now, state=state), turns=0)
+        self._usage_before += usage
 
     def begin_task(self, name: str, *, goal: str, sandbox: bool) -> Recorder:
         """Return the recorder of a sub-agent of this session, whose task is called `name`; safe in any thread.

@@ -82,6 +82,8 @@ class Entry:
     at: str = ""
     """when the turn began, RFC 3339; "" for unknown, or none begins here"""
     files: tuple[GivenFile, ...] = ()
+    compacted: Message | None = None
+    """what the model gets in place of all that precedes this one; a later entry's counts"""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -442,3 +442,44 @@ def test_session_in_use_is_refused_with_the_holder(on_host: Odek) -> None:
         )
         assert (outcome.code, outcome.stdout) == (0, "later\n"), outcome.stderr
         assert spoken(server) == [("user", "hello"), ("assistant", "mine"), ("user", "x")]
+
+
+@needs_line_editing
+def test_conversation_is_compacted_at_a_terminal(on_host: Odek) -> None:
+    """R-282: tokens before and after are shown; Ctrl-C leaves it as it was; the session goes on with the summary."""
+    long = "word " * 8000
+    with (
+        ModelServer(
+            text(long), text("2nd"), slowly("SUM", "MA", "RY", "."), text("THE SUMMARY"), text("3rd")
+        ) as server,
+        Talk(on_host, "repl", "--base-url", server.base_url) as talk,
+    ):
+        talk.see(PROMPT.format(1))
+        talk.say("/compact")
+        talk.see("there is nothing to compact yet")
+        talk.see(PROMPT.format(1))
+        for number, task in enumerate(("one", "two"), start=1):
+            talk.say(task)
+            talk.see(PROMPT.format(number + 1))
+        talk.say("/compact")
+        while len(server.requests) < 3:
+            time.sleep(0.05)
+        talk.type("\x03")
+        talk.see("/compact was cancelled")
+        talk.see(PROMPT.format(3))
+        talk.say("/compact keep the words")
+        talk.see("a request took about ")
+        assert "SUMMARY" not in talk.see(PROMPT.format(3))
+        talk.type("\x04")
+        assert talk.end()[0] == 0
+        outcome = on_host.run("continue", "--base-url", server.base_url, "three")
+        assert (outcome.code, outcome.stdout) == (0, "3rd\n"), outcome.stderr
+        server.assert_all_used()
+        assert server.requests[3].json["messages"][-1]["content"].endswith("The user says: keep the words")
+        assert [role for role, _ in spoken(server)] == ["user", "assistant", "user", "assistant", "user"]
+        summary = spoken(server)[0][1]
+        assert "THE SUMMARY" in summary
+        assert "- one\n" in summary
+        assert long not in summary
+    (path,) = session_files(on_host)
+    assert long.strip() in path.read_text()

@@ -122,6 +122,9 @@ def render_session(transcript: Transcript, *, full: bool) -> str:
 
 def _entry(entry: Entry, turn: int, *, full: bool) -> Iterator[str]:
     message = entry.message
+    if entry.compacted:
+        yield "── compacted: in place of what is above the model gets"
+        yield visible_lines(entry.compacted.content).rstrip() + "\n"
     if message.role == "user":
         yield f"── turn {turn}" if entry.starts_turn else "── note"
         yield visible_lines(message.content).rstrip()

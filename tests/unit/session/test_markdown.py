@@ -16,6 +16,7 @@ from odek.text import visible_lines
 
 _OUTSIDE = re.compile(
     r"|# Session|## Turn \d+( · `[^`]+`)?|### (The model|Answer|A note to the model)|### (Call|Result) of `+.*`+"
+    r"|### Compacted: in place of what is above the model gets"
     r"|- \w+: `+.*`+|Given file: `+.*`+, SHA-256 `[0-9a-f]+`"
 )
 
@@ -64,7 +65,7 @@ def test_document_has_turns_calls_diffs_and_costs() -> None:
             calling("patch", '{"path": "a", "old_string": "old"}'),
             Entry(message=diff),
             calling("odd", "not JSON"),
-            Entry(message=said("**done**")),
+            Entry(message=said("**done**"), compacted=user("a summary")),
         )
     )
     assert fences(document) == [
@@ -74,6 +75,7 @@ def test_document_has_turns_calls_diffs_and_costs() -> None:
         ("json", '{\n  "path": "a",\n  "old_string": "old"\n}'),
         ("diff", diff.content),
         ("text", "not JSON"),
+        ("text", "a summary"),
         ("markdown", "**done**"),
     ]
     for line in (
