@@ -225,7 +225,7 @@ class Agent:
         compaction = Compaction(place=place, message=replacement(self.messages[:place], summary, nonce=nonce))
         after = estimate_tokens(take_turns(compacted(self.messages, compaction)), specs)
         if after >= before:
-            raise OdekError("the summary is no shorter than what it replaces; the conversation is as it was")
+            raise OdekError("the summary is as long as what it replaces; the conversation is as it was")
         return Compacted(compaction=compaction, before=before, after=after, usage=self.price(reply.usage))
 
     def use(self, compaction: Compaction | None) -> None:
