@@ -1,8 +1,9 @@
-"""Data classes written out as plain classes, and `typing` left out: for the modules that are compiled ahead.
+"""Data classes written out as plain classes, `typing` and `enum` left out: for the modules that are compiled ahead.
 
 `dataclasses` makes each class twice, out of texts that it puts together, and to import it takes `re`, `enum` and
-`copy`; `typing` is for readers and mypy. So the compiled code names odeklite.py (in boot/) instead of both: there are
-the methods that all data classes share, and what is left of `typing` at run time. What runs from the sources, such as
+`copy`; `typing` is for readers and mypy; `enum` can do more than is asked of it. So the compiled code names odeklite.py
+(in boot/) instead of them: there are the methods that all data classes share, and what is left of the others at run
+time. What runs from the sources, such as
 a start with ODEK_DEBUG, has the originals; tests/unit/test_write_classes.py compares.
 """
 
@@ -17,12 +18,14 @@ _MEANT = ("ClassVar", "InitVar", "KW_ONLY")
 _OPTIONS = {"frozen": False, "slots": False, "kw_only": False, "eq": True}
 _FIELD_OPTIONS = {"default", "default_factory", "init", "repr", "compare"}
 _RESERVED = {"__init__", "__post_init__", "__setattr__", "__delattr__", "__eq__", "__hash__", "__slots__"}
-_REPLACED = {"replace"}
-"""of dataclasses, what odeklite.py has as well"""
-_TYPING = frozenset(
-    "TYPE_CHECKING Any AnyStr BinaryIO Generic Literal NoReturn Protocol TextIO TypeVar cast overload".split()
-)
-"""of typing, what odeklite.py has"""
+_LIGHT = {
+    "dataclasses": {"replace"},
+    "enum": {"Enum", "IntEnum"},
+    "typing": set(
+        "TYPE_CHECKING Any AnyStr BinaryIO Generic Literal NoReturn Protocol TextIO TypeVar cast overload".split()
+    ),
+}
+"""module → what odeklite.py has of it"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,20 +82,14 @@ def _after_future(module: ast.Module) -> int:
 
 def _lighten_import(node: ast.stmt, *, keeps_decorator: bool) -> list[ast.stmt]:
     """Return what takes the place of one statement of a module."""
-    if not isinstance(node, ast.ImportFrom) or node.module not in ("dataclasses", "typing"):
+    if not isinstance(node, ast.ImportFrom) or node.module not in _LIGHT:
         return [node]
-    if node.module == "typing":
-        lite, heavy = _split(node, _TYPING)
-    else:
-        lite, heavy = _split(node, _REPLACED)
-        if not keeps_decorator:
-            heavy = [alias for alias in heavy if alias.name not in ("dataclass", "field")]
-    parts = [(LITE, lite), (node.module, heavy)]
+    light = [alias for alias in node.names if alias.name in _LIGHT[node.module]]
+    heavy = [alias for alias in node.names if alias not in light]
+    if node.module == "dataclasses" and not keeps_decorator:
+        heavy = [alias for alias in heavy if alias.name not in ("dataclass", "field")]
+    parts = [(LITE, light), (node.module, heavy)]
     return [ast.ImportFrom(module=module, names=names, level=0) for module, names in parts if names]
-
-
-def _split(node: ast.ImportFrom, known: frozenset[str] | set[str]) -> tuple[list[ast.alias], list[ast.alias]]:
-    return [a for a in node.names if a.name in known], [a for a in node.names if a.name not in known]
 
 
 # --- one class

@@ -16,6 +16,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     safefile.py        opening a file that others may exchange meanwhile
     gitconfig.py       what a file of git's settings names
     trusted_files.py   files that this machine trusts later, and which of them changed
+    json_text.py       JSON by the C code of Python's own, without its package
     strict_json.py     JSON without what Python adds to it: one reader for every file
     linear_pattern.py  regular expressions that cannot hang
     json_schema.py     JSON Schema: a strict part of it, and values compared with it

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, AnyStr, cast
+from typing import TYPE_CHECKING, Any, AnyStr, cast
+
+if TYPE_CHECKING:
+    import re
 
 
 def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return what `re.compile` returns, or rather what becomes it when one of its methods is asked for."""
+    """Return what `re.compile` returns, or rather what becomes it when one of its methods is asked for.
+
+    Flags may stand in the text, `(?s)`: a module that names none of `re`'s need not import it.
+    """
     return cast("re.Pattern[AnyStr]", _LatePattern(text, flags))
 
 
@@ -16,6 +21,8 @@ class _LatePattern:
         self._given = text, flags
 
     def __getattr__(self, name: str) -> object:
+        import re  # what needs no pattern need not wait for it
+
         value = getattr(re.compile(*self._given), name)  # which keeps what it has compiled
         self.__dict__[name] = value
         return value

@@ -6,16 +6,22 @@ the form that the eye skips. What is refused says why, and where, in the same wo
 
 from __future__ import annotations
 
-import json
-import math
-import re
+from typing import TYPE_CHECKING
 
+from odek import json_text
+from odek.patterns import pattern
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    from json import JSONDecodeError
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _BLANKS = " \t\r\n"
 _SHOWN_CHARS = 60
+_COMMENT = pattern(r"//|/\*|#")
+_TRAILING_COMMA = pattern(r",[ \t\r\n]*[]}]")
+_INFINITE = float("inf")
 _MAX_DIGITS = 100  # far above anything meant; Python itself gives up at 4300, with a hint for programmers
 
 
@@ -41,13 +47,15 @@ def parse(data: bytes, *, max_digits: int = _MAX_DIGITS) -> object:
 
     text = _decode(data)
     try:
-        value: object = json.loads(
+        value: object = json_text.loads(
             text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=whole_number
         )
-    except json.JSONDecodeError as error:
-        raise _syntax_error(text, error) from error
     except RecursionError as error:
         raise JsonError("it is nested too deeply") from error
+    except JsonError:
+        raise
+    except ValueError as error:
+        raise _syntax_error(text, error) from error  # type: ignore[arg-type]
     return value
 
 
@@ -61,6 +69,8 @@ def kind_of(value: object) -> str:
 
 def quoted(value: object) -> str:
     """Return a JSON value as an error shows it: short, on one line, harmless on a terminal."""
+    import json  # for errors only
+
     return visible(truncate(json.dumps(value, ensure_ascii=False), _SHOWN_CHARS))
 
 
@@ -95,18 +105,18 @@ def _refuse(constant: str) -> object:
 
 def _finite(digits: str) -> float:
     number = float(digits)
-    if not math.isfinite(number):
+    if number in (_INFINITE, -_INFINITE):
         raise JsonError(f"the number {truncate(digits, 24)} is too large")
     return number
 
 
-def _syntax_error(text: str, error: json.JSONDecodeError) -> JsonError:
+def _syntax_error(text: str, error: JSONDecodeError) -> JsonError:
     before = text[: error.pos].rstrip(_BLANKS)
     position, reason, hint = error.pos, error.msg[:1].lower() + error.msg[1:], ""
     here = text[error.pos :].lstrip(_BLANKS)
-    if re.match(r"//|/\*|#", here):
+    if _COMMENT.match(here):
         reason, hint = "JSON has no comments", "remove the comment"
-    elif re.match(r",[ \t\r\n]*[]}]", here) or (before.endswith(",") and here[:1] in ("]", "}")):
+    elif _TRAILING_COMMA.match(here) or (before.endswith(",") and here[:1] in ("]", "}")):
         position = error.pos if here.startswith(",") else len(before) - 1
         reason, hint = "a comma with nothing after it", "remove the comma"
     elif not here:

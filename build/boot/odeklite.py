@@ -1,6 +1,7 @@
-"""What the compiled code has instead of `dataclasses` and of `typing` (build/write_classes.py).
+"""What the compiled code has instead of `dataclasses`, `typing` and `enum` (build/write_classes.py).
 
-The methods are those that dataclasses would write for each class; here they ask the class for its fields.
+The methods of data classes are those that dataclasses would write for each class; here they ask the class for its
+fields.
 """
 
 from __future__ import annotations
@@ -52,6 +53,32 @@ def cast(_: object, value: object) -> object:
 
 def overload(function: Callable[..., object]) -> Callable[..., object]:
     return function
+
+
+# --- enumerations
+
+
+class Enum:
+    """Named values, each the only one of its kind, with nothing to look them up by."""
+
+    name: str
+    value: object
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__:  # IntEnum
+            return
+        for name, value in list(vars(cls).items()):
+            if not name.startswith("_") and not hasattr(value, "__get__"):
+                member = int.__new__(cls, value) if issubclass(cls, int) else object.__new__(cls)
+                member.name, member.value = name, value
+                setattr(cls, name, member)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}.{self.name}: {self.value!r}>"
+
+
+class IntEnum(Enum, int):
+    """The same, in an order."""
 
 
 # --- data classes

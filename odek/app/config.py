@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odek.config.layers import Environment, Layer, Value, parse_environment, parse_file, read_layers
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE, Option, Source
@@ -17,9 +17,11 @@ from odek.config.sources import SECRETS_FILE, SecretFile, read_operator_config, 
 from odek.config.values import variables_in
 from odek.errors import OdekError, UsageError
 from odek.host import Host
-from odek.redact import Redactor, secrets_in
 from odek.secret_names import is_secret_name
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    from odek.redact import Redactor
 
 # Settings may be in secrets.env as well; the name of a model there is not a secret.
 _PLAIN = frozenset(
@@ -139,6 +141,8 @@ def _operator_file(host: Host) -> Layer | None:
 
 def redactor_of(config: Config, host: Host) -> Redactor:
     """Return what takes the secrets of a session out of a text. Raises ConfigError as `collect_secrets` does."""
+    from odek.redact import Redactor  # to read settings takes none of it
+
     return Redactor(collect_secrets(config.settings, host))
 
 
@@ -148,6 +152,8 @@ def collect_secrets(settings: Settings, host: Host) -> dict[str, str]:
 
     Raises ConfigError when secrets.env cannot be read or trusted.
     """
+    from odek.redact import secrets_in
+
     sandbox_env = dict(settings.sandbox.env)
     raw = [(name, sandbox_env[name]) for name in settings.sandbox.raw_env]
     of_servers: dict[str, str] = {}

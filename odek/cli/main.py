@@ -84,8 +84,6 @@ def _guarded(module: str, arguments: list[str]) -> int:
     # what is imported stays until the end: to look through it for garbage again and again, and once
     # more at exit, would take a tenth of a short run (scripts/bench)
     gc.disable()
-    from importlib import import_module
-
     from odek.cli import signals
     from odek.cli.terminal import Terminal
     from odek.errors import Interrupted, OdekError
@@ -102,7 +100,8 @@ def _guarded(module: str, arguments: list[str]) -> int:
         terminal.configure(
             env=host.env, is_terminal=host.stderr_is_terminal, wishes=lambda: _display_wishes(host, arguments)
         )
-        command = import_module(module)
+        __import__(module)  # importlib would import what it needs for other purposes
+        command = sys.modules[module]
         gc.freeze()
         gc.enable()
         code: int = command.main(arguments, host, terminal)

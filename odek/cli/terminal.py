@@ -8,7 +8,6 @@ odek.cli.look.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -248,6 +247,8 @@ class Terminal:
             self.sentence(f"odek: hint: {visible_lines(error.hint)}")
 
     def interrupted(self, number: int) -> None:
+        import signal
+
         if self.look.moves and number == signal.SIGINT:
             self.line()  # the terminal has written ^C
         self.line(f"odek: stopped by {signal.Signals(number).name}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from odek.config.options import Option, OptionGroup
 from odek.config.values import Text, Texts, Whole
 from odek.errors import ConfigError
@@ -11,9 +9,9 @@ from odek.patterns import pattern
 from odek.strict_json import quoted
 
 _ONLY = ("serve",)
-_PORT = pattern(r"[0-9]{1,5}", re.ASCII)
+_PORT = pattern(r"[0-9]{1,5}")
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-_NAME = pattern(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_NAME = pattern(rf"{_LABEL}(?:\.{_LABEL})*")
 
 
 def parse_addr(text: str, origin: str) -> str:

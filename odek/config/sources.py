@@ -13,7 +13,6 @@ child process gets them.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ SECRETS_NAME = "secrets.env"
 SECRETS_FILE = f"~/.odek/{SECRETS_NAME}"
 SECRETS_LIMIT_BYTES = 1 << 20
 _JSON_BLANKS = b" \t\r\n"
-_LINE = pattern(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=(?P<value>.*)", re.DOTALL)
+_LINE = pattern(r"(?s)(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=(?P<value>.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

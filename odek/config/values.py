@@ -11,15 +11,17 @@ not set is an error: an empty string in its place would silently change the mean
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from odek.errors import ConfigError
 from odek.patterns import pattern
 from odek.sandbox_grammar import Amount, parse_variable_name, require_small_env
 from odek.strict_json import described, kind_of, quoted
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    import re
 
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
@@ -301,8 +303,16 @@ def check_characters(text: str, origin: str) -> None:
     """Refuse what no program can be given: NUL, and lone surrogates (bytes that were not UTF-8)."""
     if "\0" in text:
         raise ConfigError(f"{origin} holds a NUL character", hint=f"correct {origin}")
-    if re.search("[\ud800-\udfff]", text):
+    if not _is_utf8(text):
         raise ConfigError(f"{origin} holds characters that are not UTF-8", hint=f"correct {origin}")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shown_url(url: str) -> str:
@@ -349,7 +359,7 @@ def _string(value: object, origin: str, *, secret: bool = False) -> str:
 
 def _parse_key(text: str, origin: str) -> str:
     key = text.strip()
-    if not re.fullmatch("[!-~]*", key):
+    if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
             f"{origin} holds blanks or characters that no key has", hint="copy the key again, on one line"
         )
@@ -366,7 +376,7 @@ def expand(text: str, env: Mapping[str, str], *, origin: str) -> str:
 
     Raises ConfigError, naming `origin`, when a variable is not set or a `${…}` holds no name.
     """
-    return _REFERENCE.sub(lambda match: _value(match, env, origin), text)
+    return _REFERENCE.sub(lambda match: _value(match, env, origin), text) if "$" in text else text
 
 
 def variables_in(text: str) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ carry their kind, and a server asks nothing of its own accord.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from odek import json_text
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -34,6 +34,7 @@ UNSUPPORTED_VERSION = -32022
 
 _BOM = b"\xef\xbb\xbf"
 _MAX_DIGITS = 300
+_INFINITE = float("inf")
 Id = int | str
 Json = dict[str, Any]
 
@@ -89,14 +90,14 @@ def encode(message: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
 
     It is ASCII, so that no reader can stumble over an encoding or a line separator.
     """
-    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+    return json_text.dumps(message).encode("ascii") + b"\n"
 
 
 def decode(line: bytes) -> object:
     """Return the JSON value of a line; CR LF at its end and a byte order mark do no harm. Raises RpcError."""
     try:
         text = line.removeprefix(_BOM).decode("utf-8")
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+        return json_text.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise RpcError(PARSE_ERROR, "the line is not JSON in UTF-8") from error
 
@@ -202,6 +203,6 @@ def _whole(digits: str) -> int:
 
 def _finite(digits: str) -> float:
     number = float(digits)
-    if not math.isfinite(number):
+    if number in (_INFINITE, -_INFINITE):
         raise ValueError("a number is too large")
     return number

@@ -14,14 +14,12 @@ current context, each checked, and nothing else.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from odek import safefile
+from odek import json_text, safefile
 from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import truncate, visible
@@ -35,6 +33,7 @@ CONFIG_FILE = "config.json"
 ReadFile = Callable[[str], "bytes | None"]
 """path → its bytes; None when there is no such file; raises OSError when it cannot be read"""
 
+_PASSWORD = pattern(r"//[^/@]*@")
 _API_VERSION = pattern(r"[0-9]{1,4}\.[0-9]{1,4}")
 _HOST_NAME = pattern(r"[A-Za-z0-9_.%-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?")  # "" is localhost to the client
 _ADDRESS_HINT = "an address looks like unix:///var/run/docker.sock, tcp://HOST:PORT or ssh://USER@HOST"
@@ -110,7 +109,7 @@ def check_address(text: str, *, origin: str) -> None:
     else:
         problem = "is of a kind that Docker's client does not know here"
     if problem:
-        shown = visible(truncate(re.sub(r"//[^/@]*@", "//…@", text), 200))  # a password may stand there
+        shown = visible(truncate(_PASSWORD.sub("//…@", text), 200))  # a password may stand there
         raise SandboxConfigError(f'the Docker daemon\'s address "{shown}" {problem} ({origin})', hint=_ADDRESS_HINT)
 
 
@@ -149,7 +148,7 @@ def _settings(folder: str, read: ReadFile) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:  # the client reads the first value and nothing after it
-        value, _ = json.JSONDecoder().raw_decode(text.lstrip(" \t\r\n"))
+        value = json_text.loads(text, whole=False)
     except (ValueError, RecursionError) as error:
         raise SandboxConfigError(
             f'the settings of Docker\'s client, "{visible(path)}", are not valid JSON, so which daemon they name '
@@ -188,6 +187,8 @@ def _context_host(context: str, origin: str, folder: str, read: ReadFile) -> str
     data = _read(os.path.join(folder, "contexts", "meta", digest, "meta.json"), read) if folder else None
     if data is None:
         raise SandboxConfigError(f"{what} does not exist", hint=_CONTEXT_HINT)
+    import json  # few have a context of their own
+
     try:
         host = json.loads(data)["Endpoints"]["docker"].get("Host", "")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -280,6 +281,8 @@ def _account(account: object) -> dict[str, str]:
 
 def _context(config: ClientConfig, data: bytes) -> dict[str, object]:
     """Return the description of a context: its name, and where its daemon is."""
+    import json
+
     endpoint = _object(_object(_object(json.loads(data)).get("Endpoints")).get("docker"))
     docker = {"Host": config.host, "SkipTLSVerify": endpoint.get("SkipTLSVerify") is True}
     return {"Name": config.context, "Metadata": {}, "Endpoints": {"docker": docker}}
@@ -290,6 +293,8 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def _json(value: object) -> bytes:
+    import json
+
     return (json.dumps(value, sort_keys=True) + "\n").encode()
 
 

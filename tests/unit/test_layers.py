@@ -34,7 +34,8 @@ ROOMS: dict[str, set[str]] = {
     "piped": {"process"},
     "executor": GROUND | {"process"},
     "safefile": set(),
-    "strict_json": {"text"},
+    "json_text": set(),
+    "strict_json": {"json_text", "text", "patterns"},
     "linear_pattern": set(),
     "json_schema": GROUND | {"linear_pattern", "strict_json"},
     "gitconfig": {"patterns"},
@@ -44,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "state": GROUND | {"cancel", "operator_home", "safefile", "strict_json"},
     "config": GROUND | {"secret_names", "sandbox_grammar", "host", "operator_home", "safefile", "strict_json"},
     "sandbox": GROUND
-    | {"packaged", "events", "sandbox_grammar", "process", "piped", "safefile", "strict_json", "executor"},
+    | {"packaged", "events", "sandbox_grammar", "process", "piped", "safefile", "json_text", "strict_json", "executor"},
     "approval": GROUND | {"events", "state", "danger", "secret_names"},
     "danger": GROUND | {"packaged", "trusted_files", "secret_names"},
     "events": GROUND | {"model"},
@@ -56,7 +57,7 @@ ROOMS: dict[str, set[str]] = {
     "delegate": GROUND
     | {"agent", "approval", "cancel", "danger", "events", "model", "sandbox", "sandbox_grammar", "tools", "executor"},
     "demo": set(),
-    "mcp": GROUND | {"cancel", "piped"},
+    "mcp": GROUND | {"cancel", "piped", "json_text"},
 }
 ROOMS["app"] = set(ROOMS) - {"demo"}
 ROOMS["mcp_server"] = set(ROOMS) - {"demo"}

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from support.load_module import BUILD, ROOT, load_recipe
 
+from odek.config import options
+
 PACKAGE = ROOT / "odek"
 MODULES = sorted(
     path.relative_to(ROOT) for path in PACKAGE.rglob("*.py") if "@dataclass" in path.read_text(encoding="utf-8")
@@ -153,6 +155,27 @@ def test_a_data_class_with_more_than_is_known_stays_as_it_is(text: str, recipe: 
     assert found == ast.unparse(
         ast.parse(f"from odeklite import replace\nfrom dataclasses import dataclass, field\n{text}")
     )
+
+
+def test_enumerations_are_as_they_are_used(recipe: ModuleType) -> None:
+    """D-27: names, values, identity, order; nothing of odek looks a member up or counts them."""
+    source = (ROOT / "odek/config/options.py").read_text(encoding="utf-8")
+    scope = run_lightened(recipe, source, "odek.config.options")
+    for original in (options.Source, options.ProjectRule):
+        written = scope[original.__name__]
+        for member in original:
+            same = getattr(written, member.name)
+            assert (same.name, same.value, repr(same)) == (member.name, member.value, repr(member))
+            assert [same is getattr(written, other.name) for other in original] == [
+                member is other for other in original
+            ]
+            assert [same == getattr(written, other.name) for other in original] == [
+                member == other for other in original
+            ]
+            assert {same: 1}[same]
+    members = [getattr(scope["Source"], member.name) for member in options.Source]
+    assert sorted((members[3], members[0], members[4])) == [members[0], *members[3:]]
+    assert sorted(map(int, members)) == sorted(map(int, options.Source))
 
 
 def test_what_typing_leaves_at_run_time(recipe: ModuleType) -> None:
