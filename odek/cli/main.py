@@ -35,6 +35,7 @@ COMMANDS = {
     "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),
     "danger": ("odek.cli.commands.danger", "explain the risk class of a command, and what would happen to it"),
     "completion": ("odek.cli.commands.completion", "print a completion script for a shell"),
+    "man": ("odek.cli.commands.man", "show the manual page"),
     "selftest": ("odek.cli.commands.selftest", "check that this copy of odek is whole and works here"),
     "version": ("odek.cli.commands.version", "print the version"),
 }

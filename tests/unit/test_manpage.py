@@ -13,7 +13,10 @@ import pytest
 
 from odek import errors
 from odek.cli.command_docs import read_command_docs
+from odek.cli.commands.man import choose_pages
+from odek.cli.manual import own_flags, render_plain
 from odek.cli.streams import BROKEN_PIPE_CODE
+from odek.errors import UsageError
 from odek.events import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -105,3 +108,25 @@ def test_manual_page_is_made_from_the_same_pages(manpage: ModuleType, tmp_path: 
     output = tmp_path / "odek.1"
     subprocess.run([sys.executable, ROOT / "build" / "manpage.py", "--output", output], check=True, capture_output=True)
     assert output.read_text() == page
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_manual_as_text_fits(columns: int) -> None:
+    """R-304: with every command and option; only what cannot be broken is longer than a line."""
+    pages = read_command_docs()
+    text = render_plain(pages, columns)
+    assert [line for line in text.splitlines() if len(line) > columns and not re.search("[\"'>#]", line)] == []
+    words = text.split()
+    for each in pages:
+        assert "odek " + " ".join(each.words) in " ".join(words)
+        assert {name for flag in own_flags(each) for name in flag.names} <= {word.rstrip(",") for word in words}
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [(("session", "trim"), 1), (("version",), 1), ((), len(read_command_docs()))]
+)
+def test_part_of_the_manual(words: tuple[str, ...], found: int) -> None:
+    """R-304."""
+    assert len(choose_pages(read_command_docs(), words)) == found
+    with pytest.raises(UsageError, match='there is no command "x'):
+        choose_pages(read_command_docs(), ("x\x1b",))
