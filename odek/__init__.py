@@ -23,6 +23,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     operator_home.py   where the operator's files are, and whether they are the operator's
     host.py            the machine and this process: the only os.environ
     state.py           files below ~/.odek: strict, private, atomic, locked
+    snapshot/          what turns did to the files of a project: kept, shown, taken back
     config/            settings from their layers, each with its source
     model/             the conversation with a language model
     events.py          what happens in a run, for the sinks that show it

@@ -43,6 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "operator_home": GROUND | {"safefile"},
     "host": GROUND | {"operator_home", "safefile"},
     "state": GROUND | {"cancel", "operator_home", "safefile", "strict_json"},
+    "snapshot": GROUND | {"operator_home", "safefile", "state"},
     "config": GROUND | {"secret_names", "sandbox_grammar", "host", "operator_home", "safefile", "strict_json"},
     "sandbox": GROUND
     | {"packaged", "events", "sandbox_grammar", "process", "piped", "safefile", "json_text", "strict_json", "executor"},
