@@ -169,6 +169,36 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFile:
+    """A file, link or folder that a turn changed."""
+
+    path: str
+    """from the working directory; bytes that are not text as in os.fsdecode"""
+    change: str
+    """added, deleted, modified, mode, or type where it became something else"""
+    is_folder: bool
+    added: int | None
+    """lines; None where they were not counted: it is not text, or its content is not kept"""
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesChanged:
+    """A turn has changed files of the working directory."""
+
+    number: int
+    """of the turn in its folder, for `odek diff` and `odek undo`"""
+    files: tuple[ChangedFile, ...]
+    shared: bool
+    """whether another odek worked there at the same time, whose changes may be among these"""
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """lines that were added and removed, as far as they were counted"""
+        return sum(file.added or 0 for file in self.files), sum(file.removed or 0 for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequested:
     """A person is asked about operations; the run waits."""
 
@@ -240,6 +270,7 @@ Event = (
     | Progress
     | SandboxStarted
     | SandboxChanged
+    | FilesChanged
     | Finished
     | TaskStarted
     | TaskEnded
@@ -256,7 +287,7 @@ def ignore(event: Event) -> None:
 def to_json(event: Event) -> dict[str, Any]:
     """Return `event` as the object that `--json` prints: its kind under "event", then its fields."""
     match event:
-        case TurnStarted() | TurnEnded():
+        case TurnStarted() | TurnEnded() | FilesChanged():
             return _turn_fields(event)
         case RequestStarted():
             return {"event": "model_asked", "iteration": event.iteration}
@@ -277,6 +308,22 @@ def to_json(event: Event) -> dict[str, Any]:
             fields = {"answer": event.answer, "iterations": event.iterations, "usage": usage}
             fields |= {"refused": refused_fields(event.refused), "cost_usd": cost_field(event.usage)}
             return {"event": "finished", **fields}
+
+
+def _files_fields(event: FilesChanged) -> dict[str, Any]:
+    files = [
+        {
+            "path": file.path,
+            "change": file.change,
+            "folder": file.is_folder,
+            "added": file.added,
+            "removed": file.removed,
+        }
+        for file in event.files
+    ]
+    added, removed = event.lines
+    totals = {"added": added, "removed": removed, "shared": event.shared}
+    return {"event": "files_changed", "number": event.number, "files": files, **totals}
 
 
 def _text_fields(event: TextDelta | ThinkingDelta | TextVoided) -> dict[str, Any]:
@@ -314,7 +361,9 @@ def _task_fields(event: TaskStarted | TaskEnded | TaskEvent) -> dict[str, Any]:
             return {"event": "task_ended", "task": event.task, **fields, "files": list(event.files)}
 
 
-def _turn_fields(event: TurnStarted | TurnEnded) -> dict[str, Any]:
+def _turn_fields(event: TurnStarted | TurnEnded | FilesChanged) -> dict[str, Any]:
+    if isinstance(event, FilesChanged):
+        return _files_fields(event)
     if isinstance(event, TurnStarted):
         fields = {"turn": event.turn, "text": event.text, "files": list(event.files), "at": event.at}
         return {"event": "turn_started", **fields}

@@ -25,6 +25,7 @@ from odek.app.prompt import ask_ahead, read_parts
 from odek.app.runtime import Runtime
 from odek.app.session_writer import SessionWriter
 from odek.app.turn_events import shown_turn, turn_started
+from odek.app.turn_files import KeptTurns
 from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace, servers_for
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
@@ -128,7 +129,8 @@ class Conversation:
         """the settings of turns that do the work"""
         self._config = planned(config) if profile.planning else config
         self._runtime = runtime
-        self._sink = sink
+        self.kept = KeptTurns(sink, lambda: self.workspace, lambda: self.session_id, runtime.random_hex(8))
+        self._sink: Sink = self.kept
         self._attachments = tuple(attachments)
         self._store = store
         self._trusted: TrustByBoundary = {}

@@ -19,6 +19,7 @@ from odek.events import (
     ApprovalAnswered,
     ApprovalRequested,
     Event,
+    FilesChanged,
     Finished,
     ModelReplied,
     Notice,
@@ -72,6 +73,8 @@ class ConsoleRenderer:
         self._headed = ""
         """id of the call whose heading was printed last"""
         self._tasks = TaskLines(terminal, verbose=verbose)
+        self.ways = "odek diff · odek undo"
+        """what shows and takes back the changes of a turn"""
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -95,6 +98,8 @@ class ConsoleRenderer:
                 self._result(event)
             case Finished():
                 self._summary(event)
+            case FilesChanged():
+                self._files_changed(event)
             case TaskStarted() | TaskEnded() | TaskEvent():
                 self._tasks(event)
             case _:
@@ -210,6 +215,17 @@ class ConsoleRenderer:
         more = f"{tokens}{cost}{refused if event.refused else ''}"
         took = f"{self._now() - self._started:.1f} s"
         self._terminal.sentence(f"{self._marks.summary}{rounds}{more} · {took}", "dim")
+
+    def _files_changed(self, event: FilesChanged) -> None:
+        """Print the line that ends a turn which changed files."""
+        files = sum(not file.is_folder for file in event.files)
+        what = plural(files, "file") if files else plural(len(event.files), "folder")
+        added, removed = event.lines
+        style, minus = self._terminal.style, "−" if self._terminal.look.shapes else "-"
+        lines = f", {style(f'+{added}', 'green')} {style(f'{minus}{removed}', 'red')}" if added or removed else ""
+        shared = " · another odek worked here, too" if event.shared else ""
+        head, tail = style(self._marks.summary, "dim"), style(f"{shared} · {self.ways}", "dim")
+        self._terminal.line(f"{head}{what} changed{lines}{tail}")
 
 
 class StreamingRenderer(ConsoleRenderer):

@@ -24,6 +24,8 @@ COMMANDS = {
     "mcp": ("odek.cli.commands.mcp", "give MCP clients a shell in the sandbox, on stdin and stdout"),
     "serve": ("odek.cli.commands.serve", "serve the agent to a browser, one sandbox a session"),
     "subagent": ("odek.cli.commands.subagent", "do one task that comes as JSON on stdin, and ask nothing"),
+    "diff": ("odek.cli.commands.diff", "show what a turn changed in the working directory"),
+    "undo": ("odek.cli.commands.undo", "take back what a turn changed in the working directory"),
     "session": ("odek.cli.commands.sessions", "list, show, export, shorten and delete sessions"),
     "demo": ("odek.cli.commands.demo", "see the agent fix a failing test in a real sandbox; needs no key"),
     "config": ("odek.cli.commands.config", "show the settings in force, or their schema"),

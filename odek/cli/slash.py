@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odek.app.conversation import Conversation
 from odek.cli.terminal import Terminal
@@ -15,6 +16,10 @@ from odek.errors import UsageError
 from odek.host import Host
 from odek.model.types import Usage
 from odek.text import render_usd, truncate, visible
+
+if TYPE_CHECKING:
+    from odek.snapshot.restore import Plan
+    from odek.snapshot.store import Record
 
 ENDS = ("/exit", "/quit")
 PLACE_ON_HOST = "commands run ON THIS HOST, without a sandbox"
@@ -192,9 +197,49 @@ def _show_cost(context: SlashContext, _: str) -> None:
     context.terminal.line(render_cost(context.conversation))
 
 
-def _undo(context: SlashContext, _: str) -> None:
+def _diff(context: SlashContext, argument: str) -> None:
+    from odek.app.turn_files import project_files
+    from odek.cli.turn_changes import Which, parse_number, show_diff
+
+    conversation = context.conversation
+    which = Which(session=conversation.kept.key, turn=parse_number(argument) or conversation.turns)
+    show_diff(project_files(context.host, conversation.settings), which, context.terminal)
+
+
+def _undo(context: SlashContext, argument: str) -> None:
+    if argument not in ("", "partial", "talk"):
+        raise UsageError(
+            f'"/undo {truncate(visible(argument), 60)}" is not a command', hint="/undo, /undo partial or /undo talk"
+        )
+    if argument != "talk" and context.conversation.turns:
+        _undo_files(context, partial=argument == "partial")
     context.conversation.undo()
-    context.terminal.note("the last turn is taken back; the files are as it left them")
+    files = "the files are as it left them" if argument == "talk" else "and the model does not know of it"
+    context.terminal.note(f"the last turn is taken back; {files}")
+
+
+def _undo_files(context: SlashContext, *, partial: bool) -> None:
+    """Take back what the last turn changed, if it changed anything. Raises OdekError; then nothing is taken back."""
+    from odek.app.turn_files import project_files
+    from odek.cli.turn_changes import Which, doubts_of, report_undone, undo_files
+    from odek.snapshot.project import NothingKept
+
+    conversation, terminal = context.conversation, context.terminal
+    which = Which(session=conversation.kept.key, turn=conversation.turns)
+
+    def warn(record: Record, _: Plan) -> None:
+        for doubt in doubts_of(record):
+            terminal.warn(doubt)
+
+    try:
+        undone = undo_files(
+            project_files(context.host, conversation.settings), which, partial=partial,
+            partial_hint="/undo partial leaves these as they are, /undo talk leaves all files",
+            ask=warn,
+        )  # fmt: skip
+    except NothingKept:
+        return
+    report_undone(undone, terminal, redo="odek undo {number} makes the changes again")
 
 
 def _compact(context: SlashContext, words: str) -> None:
@@ -237,7 +282,14 @@ COMMANDS = (
         help="replace what was said by a summary; WORDS: what matters",
         handle=_compact,
     ),
-    SlashCommand(name="/undo", help="take the last turn back; files stay as they are", handle=_undo),
+    SlashCommand(name="/diff", argument="[TURN]", help="what the last turn, or TURN, changed in files", handle=_diff),
+    SlashCommand(
+        name="/undo",
+        argument="[talk]",
+        help="take back the last turn with its files; talk: without",
+        handle=_undo,
+        choices=lambda _, __: ("partial", "talk"),
+    ),
     SlashCommand(name="/exit", help="leave, as /quit and Ctrl-D do; the session stays", handle=_leave),
 )
 """in the order of the list"""

@@ -17,6 +17,7 @@ from odek.config.provider import KNOWN, Provider, address_of, choose_provider
 from odek.config.provider_entries import ModelEntry, ProviderEntry, ProvidersKind
 from odek.config.serve import ServeSettings
 from odek.config.server_list import ServerList
+from odek.config.snapshots import SnapshotSettings
 from odek.config.values import (
     ApiKey,
     Decimal,
@@ -421,6 +422,7 @@ class Settings(OptionGroup):
         self.subagent = SubagentSettings(resolved)
         self.sandbox = SandboxSettings(resolved, raw_env=raw_env, networks_asked_by=networks_asked_by)
         self.serve = ServeSettings(resolved)
+        self.snapshots = SnapshotSettings(resolved)
         self.warnings = warnings
         """for the operator, in order; one line each, fit for a terminal"""
 
@@ -463,7 +465,15 @@ OPTIONS: tuple[Option[Any], ...] = tuple(
     sorted(
         (
             row
-            for group in (ModelSettings, LimitSettings, SandboxSettings, ServeSettings, Settings, SubagentSettings)
+            for group in (
+                ModelSettings,
+                LimitSettings,
+                SandboxSettings,
+                ServeSettings,
+                Settings,
+                SubagentSettings,
+                SnapshotSettings,
+            )
             for row in group.rows()
         ),
         key=lambda row: _GROUPS.index(row.group),

@@ -25,6 +25,10 @@ _MOST_SECONDS = 120.0
 _PATTERN_BYTES = 256 << 10
 
 
+class NothingKept(StateFileError):
+    """No turn that changed files is kept."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """How much is kept of a project."""
@@ -122,8 +126,8 @@ class ProjectFiles:
         with self._held() as (held, top):
             yield Reading(self, held, top, self._recover(held, top))
 
-    def _nothing(self) -> StateFileError:
-        return StateFileError(
+    def _nothing(self) -> NothingKept:
+        return NothingKept(
             "no turn that changed files is kept for this folder",
             hint="turns are kept by the folder in which odek was started",
         )

@@ -101,11 +101,13 @@ STAMPS = {
     "approval/server_store.py": "when an MCP server was approved",
     "approval/store.py": "when something was trusted",
     "app/stored_sessions.py": "when a turn began",
+    "cli/commands/diff.py": "how long ago a turn was",
     "cli/commands/sessions.py": "how old a session is",
     "app/runtime.py": "since when Docker's log is read",
     "model/http.py": "a date in Retry-After",
     "sandbox/build/scratch.py": "how old a left copy is",
     "sandbox/container/mount_probe.py": "how old a file is",
+    "snapshot/project.py": "when a turn changed files, and whether a file may have changed as it was looked at",
     "web/cards.py": "when a question was asked and answered",
 }
 """where the wall clock is looked at, and for what"""

@@ -89,7 +89,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("app/workspace.py", "app/delegation.py", "delegate/crew.py", "app/prepared_sandboxes.py"),
         *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/serving.py"),
         "model/request_ahead.py",
-        *("mcp_server/", "cli/runtime.py"),
+        *("mcp_server/", "cli/runtime.py", "app/turn_files.py"),
         *("mcp/server.py", "app/shared_servers.py"),
     ),
     "asyncio": (),

@@ -20,6 +20,7 @@ from odek.errors import UsageError
 from odek.events import (
     ApprovalAnswered,
     ApprovalRequested,
+    FilesChanged,
     Finished,
     ModelReplied,
     RequestStarted,
@@ -84,6 +85,7 @@ def test_document_describes_every_event() -> None:
         ApprovalRequested(approval={}),
         ApprovalAnswered(id="a", answer="deny"),
         ToolFinished(call=CALL, text="", failed=False),
+        FilesChanged(number=1, files=(), shared=False),
         TaskStarted(task="", of=1, goal="", facts=None),
         TaskEnded(task="", status="", usage=Usage(), seconds=0, files=()),
         WarningIssued(text=""),

@@ -73,6 +73,8 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings, redact = config.settings, redactor_of(config, host)
     store = open_store(host, redact, warn=terminal.warn)
     renderer = choose_renderer(settings, terminal)
+    if renderer is not None:
+        renderer.ways = "/diff · /undo"
     runtime, profile, resumed = terminal_runtime(host, terminal), CommandProfile(command="repl"), None
     if parsed.fork and not parsed.id:
         raise UsageError("--fork needs --id: the session to copy", hint="odek repl --id ID --fork")

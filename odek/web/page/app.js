@@ -574,6 +574,11 @@ const EVENTS = {
     if (![...view.calls.values()].some((one) => one.state === "running")) thinking(view, view.working);
   },
   notice: (view, event) => append(view, entryElement(view, { kind: "note", text: event.text }), event.n),
+  files_changed(view, { number, files, added, removed, n }) {
+    const what = files.length === 1 ? "1 path" : `${files.length} paths`;
+    const text = `${what} changed, +${added} −${removed}; odek diff ${number} shows it, odek undo ${number} takes it back`;
+    append(view, entryElement(view, { kind: "note", text }), n);
+  },
   warning: (view, event) => append(view, entryElement(view, { ...event, kind: "warning" }), event.n),
   sandbox(view, event) {
     if (event.state === "starting") append(view, entryElement(view, { kind: "note", text: "starting a container" }));

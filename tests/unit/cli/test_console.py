@@ -32,7 +32,9 @@ from odek.errors import Interrupted, StateFileError
 from odek.events import (
     ApprovalAnswered,
     ApprovalRequested,
+    ChangedFile,
     Event,
+    FilesChanged,
     Finished,
     ModelReplied,
     Notice,
@@ -242,6 +244,38 @@ def test_exit_code_of_a_success_is_not_told_twice(text: str, succeeded: bool, sh
     assert preview(text, limit=9, succeeded=succeeded) == (shown, 0)
 
 
+def changed_files(*numbers: tuple[int, int] | None, folders: int = 0) -> FilesChanged:
+    files = [
+        ChangedFile(
+            path=f"f{place}", change="modified", is_folder=False, added=lines and lines[0], removed=lines and lines[1]
+        )
+        for place, lines in enumerate(numbers)
+    ]
+    files += [ChangedFile(path="d", change="added", is_folder=True, added=0, removed=0)] * folders
+    return FilesChanged(number=1, files=tuple(files), shared=False)
+
+
+@pytest.mark.parametrize(
+    ("event", "shown"),
+    [
+        (changed_files((10, 3), (2, 1), (0, 0)), "── 3 files changed, +12 −4 · odek diff · odek undo"),
+        (changed_files((0, 0)), "── 1 file changed · odek diff · odek undo"),
+        (changed_files(None, (1, 0)), "── 2 files changed, +1 −0 · odek diff · odek undo"),
+        (changed_files(folders=2), "── 2 folders changed · odek diff · odek undo"),
+        (changed_files((1, 1), folders=1), "── 1 file changed, +1 −1 · odek diff · odek undo"),
+        (
+            replace(changed_files((1, 1)), shared=True),
+            "── 1 file changed, +1 −1 · another odek worked here, too · odek diff · odek undo",
+        ),
+    ],
+)
+def test_a_turn_ends_with_what_it_changed(event: FilesChanged, shown: str) -> None:
+    """R-278: files and lines, and what shows them."""
+    stderr = io.StringIO()
+    ConsoleRenderer(Terminal(io.StringIO(), stderr))(event)
+    assert stderr.getvalue() == f"{shown}\n"
+
+
 def test_long_line_is_cut() -> None:
     assert preview("x" * 1000, limit=1) == (("x" * 159 + "…",), 0)
 
@@ -294,7 +328,8 @@ def test_every_event_is_documented_with_its_fields() -> None:
     questions = {"approval_asked": ["approval"], "approval_settled": ["id", "answer", "how"]}
     turns = {"turn_started": list(to_json(STARTED))[1:], "turn_ended": list(to_json(ENDED))[1:]}
     tasks = {"task_started": list(to_json(TASK_STARTED))[1:], "task_ended": list(to_json(TASK_ENDED))[1:]}
-    own = {"session": ["id", "turn", "place", "reason"], "error": ERROR_FIELDS}
+    changed = {"files_changed": list(to_json(FilesChanged(number=1, files=(), shared=False)))[1:]}
+    own = {**changed, "session": ["id", "turn", "place", "reason"], "error": ERROR_FIELDS}
     assert documented == {**own, **turns, **sent, **questions, **tasks}
     (call,) = json.loads(LINES[4])["tool_calls"]
     assert f"(each {', '.join(f'`{key}`' for key in call)})" in table

@@ -1,0 +1,163 @@
+"""A hostile project: links and special files in the way of a look or an undo, and changes in the middle of one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.fuzz_undo import model_of
+from support.snapshots import BOUNDS, in_reading, project_in, turn, undo
+
+from odek.snapshot.diff import Effort, diff_of
+from odek.snapshot.project import Reading
+from odek.snapshot.restore import CHANGED, Restorer
+from odek.snapshot.tree import Change, State
+
+
+def test_no_link_leads_a_look_or_an_undo_outside(tmp_path: Path) -> None:
+    """R-274: a folder that becomes a link to one outside is not entered, in either direction."""
+    project, top, outside = project_in(tmp_path), tmp_path / "project", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a").write_text("outside\n")
+    (top / "dir").mkdir()
+    (top / "dir" / "a").write_text("before\n")
+    (top / "way out").symlink_to(outside)
+    with turn(project) as made:
+        (top / "dir" / "a").write_text("after\n")
+        (top / "dir" / "b").write_text("new\n")
+    assert made[0] is not None
+    assert [change.path for change in made[0].changes] == ["dir/a", "dir/b"]
+    (top / "dir" / "a").unlink()
+    (top / "dir" / "b").unlink()
+    (top / "dir").rmdir()
+    (top / "dir").symlink_to(outside)
+    (outside / "a").write_text("after\n")  # as if it were what the turn left
+    (outside / "b").write_text("new\n")
+    _, left = undo(project)
+    assert left == [("dir/a", CHANGED)]  # and b, which would have been removed, is not there
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"a": "after\n", "b": "new\n"}
+
+
+def test_a_fifo_in_place_of_a_file_holds_nothing_up(tmp_path: Path) -> None:
+    """R-274: neither a look nor an undo opens it; of the patterns neither."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    (top / "a").write_text("before\n")
+    os.mkfifo(top / ".gitignore")
+    with turn(project):
+        (top / "a").write_text("after\n")
+    (top / "a").unlink()
+    os.mkfifo(top / "a")
+    assert undo(project) == (None, [("a", CHANGED)])
+
+
+def plan_of(reading: Reading) -> tuple[Change, ...]:
+    record = reading.find(None)
+    return tuple(reading.plan(record).todo)
+
+
+@pytest.mark.parametrize("what", ["written", "renamed over", "removed", "made a link"])
+def test_a_change_between_the_plan_and_the_exchange_is_not_lost(what: str, tmp_path: Path) -> None:
+    """R-273: the last moment at which another program can change a file is the one in which it is moved aside."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    (top / "a").write_text("before\n")
+    (top / "gone").write_text("was there\n")
+    with turn(project):
+        (top / "a").write_text("after\n")
+        (top / "gone").unlink()
+        (top / "added").write_text("added\n")
+    acts: dict[str, Callable[[Path], object]] = {
+        "written": lambda path: path.write_text("mine\n"),
+        "renamed over": lambda path: ((tmp_path / "x").write_text("mine\n"), (tmp_path / "x").rename(path)),
+        "removed": lambda path: path.unlink(missing_ok=True),
+        "made a link": lambda path: (path.unlink(missing_ok=True), path.symlink_to("elsewhere")),
+    }
+
+    def race(reading: Reading) -> Restorer:
+        plan = plan_of(reading)
+
+        def get(state: State) -> bytes:  # asked for before a path is touched
+            for name in ("a", "gone", "added"):
+                acts[what](top / name)
+            return reading.read(state)
+
+        restorer = Restorer(reading.top, get, BOUNDS.limits.file_bytes, "1")
+        restorer.run(plan)
+        return restorer
+
+    restorer = in_reading(project, race)
+    assert isinstance(restorer, Restorer)
+    assert sorted(restorer.left)[:1] == [("a", CHANGED)]
+    if what == "removed":
+        assert [change.path for change in restorer.done] == ["gone"]
+    else:
+        mine = b"elsewhere" if what == "made a link" else b"mine\n"
+        assert {path: content for path, (_, content) in model_of(top).items()} == dict.fromkeys(
+            ("a", "gone", "added"), mine
+        )
+        assert restorer.done == []
+    assert not list(top.glob(".odek-undo-*"))
+
+
+def test_a_program_that_writes_all_the_time_loses_nothing(tmp_path: Path) -> None:
+    """R-273: what it wrote last is there, or the undo was before it."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    stop, last = threading.Event(), [b""]
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            last[0] = b"mine %d\n" % number
+            (tmp_path / "new").write_bytes(last[0])
+            (tmp_path / "new").rename(top / "a")
+
+    for _ in range(15):
+        (top / "a").write_text("before\n")
+        with turn(project):
+            (top / "a").write_text("after\n")
+        writer = threading.Thread(target=write)
+        writer.start()
+        undo(project)
+        stop.set()
+        writer.join()
+        stop.clear()
+        assert (top / "a").read_bytes() == last[0]
+        assert not list(top.glob(".odek-undo-*"))
+
+
+def test_what_is_deep_is_not_entered(tmp_path: Path) -> None:
+    """R-274: folders in folders without end cost neither descriptors nor the stack; they are named and left."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    descriptor = os.open(top, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    begun = project.begin(session="s", turn=1, task="")
+    (path, reason), *more = project.not_kept(begun.before)
+    assert (reason, more) == ("too deep", [])
+    assert path.count("/") > 90
+    (top / "a").write_text("x")
+    assert project.finish(begun) is not None
+    assert undo(project)[1] == []
+
+
+def test_a_text_that_is_slow_to_compare_is_not_compared_for_long(tmp_path: Path) -> None:
+    """R-278: a turn may write what takes long to compare; then lines count as taken away and added."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    (top / "a").write_text("".join(f"{number * 7919 % 1000}\n" for number in range(2000)))
+    with turn(project):
+        (top / "a").write_text("".join(f"{number * 104729 % 1000}\n" for number in range(2000)))
+    effort = Effort(left=10_000)
+
+    def compare(reading: Reading) -> object:
+        return diff_of(reading.find(None).changes[0], reading.read, effort)
+
+    diff = in_reading(project, compare)
+    assert min(diff.added, diff.removed) > 1990  # type: ignore[attr-defined]
+    assert -10_000 < effort.left < 0
