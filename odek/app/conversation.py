@@ -8,7 +8,7 @@ did not happen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,11 @@ from odek.app.attachments import Attachment, external
 from odek.app.budget import budget_of
 from odek.app.config import Config, require_model_name
 from odek.app.cost import pricing
-from odek.app.given_files import may_give, may_give_unasked, with_files
+from odek.app.given_files import may_give, may_give_unasked, with_files, with_newer
 from odek.app.images import images_of
 from odek.app.isolation import CommandProfile, decide_sandbox, require_permitted
 from odek.app.planning import planned
-from odek.app.prompt import ask_ahead, read_parts
+from odek.app.prompt import PromptParts, ask_ahead, is_place_enough, last_compaction, read_parts
 from odek.app.runtime import Runtime
 from odek.app.session_writer import SessionWriter
 from odek.app.turn_events import shown_turn, turn_started
@@ -29,14 +29,13 @@ from odek.app.turn_files import KeptTurns
 from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace, servers_for
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
-from odek.errors import StateFileError, UsageError
+from odek.errors import OdekError, StateFileError, UsageError
 from odek.events import Event, RequestStarted, Sink, ToolFinished, ToolStarted
 from odek.model.images import Image
 from odek.model.types import Message, Usage
 from odek.sandbox.errors import SandboxLost
 
 if TYPE_CHECKING:
-    from odek.agent.context_window import Compaction
     from odek.agent.loop import Agent
     from odek.app.delegation import Delegation
     from odek.app.shared_servers import SharedServers
@@ -63,17 +62,16 @@ def open_conversation(
     """Begin a conversation, or go on with `resumed`; `attachments` are in each of its containers.
 
     With a `store` it is kept, from its first turn on. The model is made before the workspace: a missing key must cost
-    no container (F-20). `first` is what will be sent first: where nothing is kept, no file is given, no server adds
-    tools and nothing is to be verified, the model is asked while the container starts (R-251). Raises OdekError;
-    nothing is left then.
+    no container (F-20). `first` is what will be sent first: with no files, no foreign tools and nothing to verify,
+    the model is asked while the container starts, the task stored before (R-251). Raises OdekError, with no container.
     """
     conversation = Conversation(profile, config, runtime, sink=sink, attachments=attachments, store=store)
-    settings = config.settings
-    is_asked_ahead = not (store or resumed or attachments or settings.mcp_servers or settings.verification_asked_by)
     try:
         conversation._take_up(resumed)
-        conversation._open_workspace(conversation._history, first if is_asked_ahead else None)
+        conversation._open_workspace(conversation._history, first)
     except BaseException:
+        if conversation._is_ahead and conversation._recorder:  # the model was asked in vain
+            conversation._leave_unanswered(conversation._accepted[0])
         conversation.close()
         raise
     return conversation
@@ -154,6 +152,8 @@ class Conversation:
         """places in the history, and what the model gets for what precedes them; the last one counts"""
         self._accepted: tuple[str, tuple[Attachment, ...]] = ("", ())
         """the task of the next `work` as the model gets it, and its files"""
+        self._is_ahead = False
+        """whether that is the task of the next `send`, for which the model was asked already"""
         self._turn = 0
         """the number of the present or the last turn"""
         self.lost = False
@@ -196,11 +196,7 @@ class Conversation:
     @property
     def summary(self) -> Summary | None:
         """the session as it is on the disk; None before the first turn"""
-        if self._recorder is None:
-            return None
-        from odek.session.transcript import Summary
-
-        return Summary(header=self._recorder.transcript.header, state=self._recorder.stored)
+        return self._writer.summary
 
     def begin_session(self, task: str) -> None:
         """Make the session in which the conversation is kept, if there is none yet. Raises StateFileError."""
@@ -220,11 +216,12 @@ class Conversation:
         with use_token(cancel or current_token()):
             self.workspace.prepare_turn()
             self.begin_session(text)
-            gate, emit = self.workspace.tools.gate, self._runtime.emit
-            given = [file for file in files if may_give(file, gate, emit)]
-            whole = self._render(text, given, sandboxed=self.workspace.facts is not None)
-            self._begin_turn(files)
-            with self._shown_turn(text, files):
+            is_ahead, self._is_ahead, (whole, _) = self._is_ahead, False, self._accepted
+            if not is_ahead:
+                given = [file for file in files if may_give(file, self.workspace.tools.gate, self._runtime.emit)]
+                whole = self._render(text, given, sandboxed=self.workspace.facts is not None)
+                self._begin_turn(files)
+            with self._shown_turn(text, files, is_stored=is_ahead):
                 return self._run(whole)
 
     def accept(self, text: str, files: Sequence[Attachment] = ()) -> None:
@@ -244,7 +241,7 @@ class Conversation:
     def work(self, text: str, *, cancel: CancelToken | None = None) -> str:
         """Do the accepted task, which the user wrote as `text`; in a new container where there is none. See `send`."""
         whole, files = self._accepted
-        with use_token(cancel or current_token()), self._shown_turn(text, files):
+        with use_token(cancel or current_token()), self._shown_turn(text, files, is_stored=True):
             try:
                 if self.is_open:
                     self.workspace.give(files)
@@ -390,12 +387,10 @@ class Conversation:
                 model=model.model, server=model.chosen_server, cwd=self._cwd, files=given_files(files)
             )
         if self._start is not None:  # for the containers to come as well
-            new = external(files)
-            names = {file.placed_name for file in new}
-            self._attachments = (*(file for file in self._attachments if file.placed_name not in names), *new)
+            self._attachments = with_newer(self._attachments, external(files))
 
-    def _shown_turn(self, text: str, files: Sequence[Attachment]) -> AbstractContextManager[None]:
-        self._turn = self.turns + (self._start is None) if self._recorder else self._turn + 1
+    def _shown_turn(self, text: str, files: Sequence[Attachment], *, is_stored: bool) -> AbstractContextManager[None]:
+        self._turn = self.turns + (not is_stored) if self._recorder else self._turn + 1
         started = turn_started(self._turn, text, files, at_s=self._runtime.clock())
         return shown_turn(started, self._sink, self._usages, clock=self._runtime.clock)
 
@@ -419,41 +414,40 @@ class Conversation:
         self._servers = self._servers or servers_for(self._config)
         parts = read_parts(self._config, self._runtime, self._profile, planning=self.planning)
         self._instructions = parts.instructions
+        if self._start is not None:  # what it waits for was approved before
+            self._model.connect()
         self.workspace = open_workspace(
             self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
             start=self._start, delegate=self._delegate, servers=self._servers,
-            on_planned=partial(ask_ahead, self._model, first, parts, self._delegate, self._session) if first else None,
+            on_planned=partial(self._ask_ahead, first, parts),
         )  # fmt: skip
         self._system = parts.render_in(self.workspace)
         self.agent = self._new_agent(history)
         self.lost = False
         self._keep_receipts()
 
+    def _ask_ahead(self, task: str | None, parts: PromptParts, facts: ContainerFacts | None) -> None:
+        """Have the model asked while Docker makes a container, its task stored before; else only connect to it."""
+        if task and facts and not self._attachments and is_place_enough(self.settings):
+            with suppress(OdekError):  # said when the turn begins
+                self.accept(task)
+                self._is_ahead = True
+                said = (*self._history, Message(role="user", content=self._accepted[0]))
+                ahead = ask_ahead(self._model, said, parts, self._delegate, facts, last_compaction(self._compactions))
+                self._session.enter_context(ahead)
+        else:
+            self._model.connect()
+
     def _new_agent(self, history: Sequence[Message]) -> Agent:
         from odek.agent.loop import Agent, as_it_is
 
         return Agent(
-            model=self._model,
-            tools=self.workspace.tools,
-            sink=self._take,
-            max_iterations=self.settings.model.max_iterations,
-            system=self._system,
-            history=history,
-            parallel_calls=self.settings.max_tool_parallel,
-            budget=budget_of(self.settings),
-            refused=self.workspace.refused,
-            price=self._price,
+            model=self._model, tools=self.workspace.tools, sink=self._take, system=self._system, history=history,
+            max_iterations=self.settings.model.max_iterations, parallel_calls=self.settings.max_tool_parallel,
+            budget=budget_of(self.settings), refused=self.workspace.refused, price=self._price,
             take_answer=self._profile.answer.take if self._profile.answer else as_it_is,
-            compaction=self._compaction(),
-        )
-
-    def _compaction(self) -> Compaction | None:
-        if not self._compactions:
-            return None
-        from odek.agent.context_window import Compaction
-
-        place, message = self._compactions[-1]
-        return Compaction(place=place + 1, message=message)
+            compaction=last_compaction(self._compactions),
+        )  # fmt: skip
 
     def cancel_task(self, task: str) -> bool:
         """End one sub-agent, by the id in its events, from any thread; False when it does not work."""

@@ -419,6 +419,9 @@ class _OneAtATime:
         """See Model; a recording has nothing to begin."""
         return nullcontext()
 
+    def connect(self) -> None:
+        """See Model."""
+
     def window(self, conversation_tokens: int) -> int | None:
         """See Model."""
         return self._model.window(conversation_tokens)

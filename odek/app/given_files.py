@@ -37,6 +37,12 @@ def with_files(
     return f"[no longer in the sandbox: {', '.join(gone)}]\n\n{text}" if gone else text
 
 
+def with_newer(files: Sequence[Attachment], newer: Sequence[Attachment]) -> tuple[Attachment, ...]:
+    """Return `files` with `newer`, which take the places of those that have their names in the sandbox."""
+    names = {file.placed_name for file in newer}
+    return (*(file for file in files if file.placed_name not in names), *newer)
+
+
 def may_give(file: Attachment, gate: Gate, emit: Sink) -> bool:
     """Return whether the model may have the file; says why not.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,11 +16,11 @@ from odek.app.environment import render_sandbox
 from odek.app.instructions import read_instructions
 from odek.app.runtime import Runtime
 from odek.config.settings import Settings
-from odek.errors import OdekError
 from odek.model.types import Message, Model, ToolSpec
 from odek.sandbox_grammar import WORKSPACE
 
 if TYPE_CHECKING:
+    from odek.agent.context_window import Compaction
     from odek.app.isolation import CommandProfile
     from odek.app.workspace import Workspace
     from odek.sandbox.container.facts import ContainerFacts
@@ -104,19 +104,43 @@ def render_system(place: Workspace, *, surface: str, instructions: str | None) -
     ).render_in(place)
 
 
+def last_compaction(compactions: Sequence[tuple[int, Message]]) -> Compaction | None:
+    """Return the one that counts of `compactions`, each a place in the history and what stands for what precedes it."""
+    if not compactions:
+        return None
+    from odek.agent.context_window import Compaction
+
+    place, message = compactions[-1]
+    return Compaction(place=place + 1, message=message)  # behind the system message
+
+
+def is_place_enough(settings: Settings) -> bool:
+    """Return whether an agent's first request follows from its place: no server adds tools, nothing is verified."""
+    return not (settings.mcp_servers or settings.verification_asked_by)
+
+
 def ask_ahead(
-    model: Model, task: str, parts: PromptParts, delegate: Run | None, stack: ExitStack, facts: ContainerFacts
-) -> None:
-    """Have `model` asked, until the end of `stack`, for the first reply in a sandbox that is planned (R-251)."""
-    with suppress(OdekError):  # said when the agent asks
-        stack.enter_context(model.ahead(*first_request(parts, facts, task, delegate)))
+    model: Model,
+    said: Sequence[Message],
+    parts: PromptParts,
+    delegate: Run | None,
+    facts: ContainerFacts,
+    compaction: Compaction | None,
+) -> AbstractContextManager[None]:
+    """Have `model` asked, within the block, for the next reply in a sandbox that is planned (R-251).
+
+    `said` is the conversation without its system message.
+    """
+    from odek.agent.context_window import ContextWindow
+
+    system, tools = first_prompt(parts, facts, delegate)
+    return model.ahead(ContextWindow(model.window, compaction).view((system, *said), tools), tools)
 
 
-def first_request(
-    parts: PromptParts, facts: ContainerFacts, task: str, delegate: Run | None
-) -> tuple[tuple[Message, ...], tuple[ToolSpec, ...]]:
-    """Return what an agent will ask first, in a sandbox with these `facts` and without networks (R-110, R-251)."""
-    from odek.agent.context_window import take_turns
+def first_prompt(
+    parts: PromptParts, facts: ContainerFacts, delegate: Run | None
+) -> tuple[Message, tuple[ToolSpec, ...]]:
+    """Return system message and tools of an agent in a sandbox with these `facts` and without networks (R-110)."""
     from odek.app.tools import tools_in
     from odek.tools.registry import advice_of, choose_tools, specs_of
 
@@ -127,4 +151,4 @@ def first_request(
         disabled=settings.withheld_tools,
     )
     system = parts.render(block, advice_of(tools), cwd=WORKSPACE, sandboxed=True)
-    return take_turns((Message(role="system", content=system), Message(role="user", content=task))), specs_of(tools)
+    return Message(role="system", content=system), specs_of(tools)

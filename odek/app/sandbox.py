@@ -238,7 +238,8 @@ class PreparedSandbox:
     found: FoundImage
 
 
-OnPlanned = Callable[[ContainerFacts], None]
+OnPlanned = Callable[["ContainerFacts | None"], None]
+"""gets what a container will be if all goes as planned, None where that is not known"""
 
 
 def start_sandbox(plan: SandboxPlan, *, narrow: Narrow = as_planned, on_planned: OnPlanned | None = None) -> Container:
@@ -285,9 +286,8 @@ def start_prepared(
 
     A network that joined the Compose project or was created again stops it (R-63), and so does a request that the grant
     was not given for, and, if it is to `verify`, a probe that is open. `expected` are the networks, if not those of the
-    plan; `labels` are of the container. `on_planned` gets what the container will be, if all goes as planned, while
-    Docker makes it; not with networks, of which not all is known before. Raises ApprovalDenied, StateFileError and
-    SandboxError.
+    plan; `labels` are of the container. `on_planned` is called while Docker makes the container. Raises ApprovalDenied,
+    StateFileError and SandboxError.
     """
     plan, runtime, host = prepared.plan, prepared.plan.runtime, prepared.plan.runtime.host
     require_same_workdir(host.cwd, host.cwd_id)  # what a build was sent is in its image
@@ -316,7 +316,7 @@ def start_prepared(
         spec = narrow(replace(spec, image_volumes=prepared.found.volumes))
         # of these two the proof tells more than the plan: a request with less would only be asked again
         is_known = not networks.attached and spec.user.replace(":", "").isdecimal()
-        container = start_spec(spec, runtime, labels, on_planned if is_known else None)
+        container = start_spec(spec, runtime, labels, on_planned, is_known=is_known)
         undo.pop_all()
     if verify:
         require_closed(container, plan.config.settings, runtime, plan.daemon)
@@ -347,15 +347,20 @@ def start_spec(
     runtime: Runtime,
     labels: tuple[tuple[str, str], ...] = (),
     on_planned: OnPlanned | None = None,
+    *,
+    is_known: bool = False,
 ) -> Container:
-    """Start what `spec` says, and name a low process limit where that may be the cause of a failure."""
+    """Start what `spec` says, and name a low process limit where that may be the cause of a failure.
+
+    `is_known`: `on_planned` gets what it says.
+    """
     surroundings = Surroundings(
         owner=owner_of(runtime.host),
         start_of=start_of,
         new_nonce=partial(runtime.random_hex, 16),
         emit=runtime.emit,
         labels=labels,
-        on_begun=lambda name: on_planned(planned_facts(spec, name=name)) if on_planned else None,
+        on_begun=lambda name: on_planned(planned_facts(spec, name=name) if is_known else None) if on_planned else None,
         expects_commands=on_planned is not None,
     )
     try:

@@ -13,6 +13,7 @@ from odek.text import visible
 if TYPE_CHECKING:
     from odek.session.receipts import Receipt
     from odek.session.recorder import Recorder
+    from odek.session.transcript import Summary
 
 
 class SessionWriter:
@@ -29,6 +30,15 @@ class SessionWriter:
     def turns(self) -> int:
         """how many turns are stored"""
         return self.recorder.stored.turns if self.recorder else 0
+
+    @property
+    def summary(self) -> Summary | None:
+        """the session as it is on the disk; None before the first turn"""
+        if self.recorder is None:
+            return None
+        from odek.session.transcript import Summary
+
+        return Summary(header=self.recorder.transcript.header, state=self.recorder.stored)
 
     def save(self, messages: Sequence[Message], usage: Usage) -> None:
         """Store what is new in `messages`, the whole conversation; `usage` is that of the turn so far."""

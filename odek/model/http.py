@@ -167,6 +167,10 @@ class HttpModel:
             self._begun = None
             begun.close()
 
+    def connect(self) -> None:
+        """See types.Model."""
+        self._route.connect_ahead(min(self._limits.connect_s, self._limits.total_s))
+
     @property
     def address(self) -> str:
         """the root of the API, as far as it is known, fit to be shown"""

@@ -99,6 +99,9 @@ class ReplayModel:
         """Do nothing: a recorded reply is there at once, and is counted when it is asked for."""
         return nullcontext()
 
+    def connect(self) -> None:
+        """Do nothing: a recording is here."""
+
     def window(self, conversation_tokens: int) -> int | None:  # noqa: ARG002  part of the protocol
         """Return None: a recording has room for anything."""
         return None
@@ -144,6 +147,10 @@ class RecordingModel:
     def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:
         """Let the inner model do it; what it says is recorded when it is asked for."""
         return self._inner.ahead(messages, tools)
+
+    def connect(self) -> None:
+        """Let the inner model do it."""
+        self._inner.connect()
 
     def window(self, conversation_tokens: int) -> int | None:
         """Return what the inner model says."""

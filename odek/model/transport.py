@@ -127,6 +127,22 @@ class Route:
         """Return one that is not connected yet."""
         return self._new()
 
+    def connect_ahead(self, timeout_s: float) -> None:
+        """Connect in a thread, unless one is kept, and keep the connection if that works."""
+        if self._kept:
+            return
+        connection = self._new()
+        "".encode("idna")  # see HttpExchange._connect
+
+        def work() -> None:
+            try:
+                connection.connect(timeout_s)
+                self.keep(connection)
+            except Exception:  # the next request tries it again, and says what is wrong
+                connection.close()
+
+        threading.Thread(target=work, name="connect", daemon=True).start()
+
     def keep(self, connection: Connection) -> None:
         """Keep a connection whose answer has been read to its end."""
         self._kept.append((connection, self._now()))

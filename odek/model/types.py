@@ -132,6 +132,10 @@ class Model(Protocol):
         """
         ...
 
+    def connect(self) -> None:
+        """Begin to connect to the server, for the next request; what fails is said by that."""
+        ...
+
     def window(self, conversation_tokens: int) -> int | None:
         """Return how many tokens a request may hold, None when that is unknown.
 

@@ -39,6 +39,8 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
         self.begun: list[ModelRequest] = []
         """what it was to begin ahead"""
+        self.connected = 0
+        """how often it was to connect"""
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec], on_text: Callable[[str], None]) -> Reply:
         self.requests.append(ModelRequest(messages=tuple(messages), tools=tuple(tools)))
@@ -55,6 +57,9 @@ class ScriptedModel:
     def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:
         self.begun.append(ModelRequest(messages=tuple(messages), tools=tuple(tools)))
         return nullcontext()
+
+    def connect(self) -> None:
+        self.connected += 1
 
     def window(self, conversation_tokens: int) -> int | None:  # noqa: ARG002  part of the protocol
         return self._window

@@ -55,11 +55,12 @@ def test_engine_that_fails_later(
     """S-1: once a daemon has answered, nothing that goes wrong leads to the host.
 
     S-20 Nothing comes of a model's reply before the sandbox is proved: none of it is shown, stored or run. `odek run`
-    asks for the first one while Docker makes the container, but not before everything is approved and the image is
-    there, when no way leads to the host any more. What is proved to be other than planned is told to the model in a new
-    request, and the first reply is dropped. Where the start fails after that, the provider has seen the task, and that
-    is all. With attached networks, with attached files and in a session that is kept, the first request follows the
-    proof.
+    and `odek continue` ask for the first one while Docker makes the container, but not before everything is approved
+    and the image is there, when no way leads to the host any more, nor before the task is stored in a session that is
+    kept. What is proved to be other than planned is told to the model in a new request, and the first reply is dropped.
+    Where the start fails after that, the provider has seen the task, and that is all. With attached networks, with
+    attached files, with MCP servers and in `odek repl` and `odek serve`, the first request follows the proof; the
+    connection for it may be opened before, once everything is approved.
     """
     shim = tmp_path / "bin"
     shim.mkdir()
@@ -94,16 +95,15 @@ def test_reply_to_what_was_planned_has_no_effect_in_what_was_proved(
     assert "planned" not in outcome.stderr
 
 
-@pytest.mark.parametrize("flags", [("--session",), ("--ctx", "given.txt")])
-def test_what_is_kept_or_given_is_not_sent_before_the_proof(
-    flags: tuple[str, ...], scene: Scene, docker_engine: Engine, base_image: str, tmp_path: Path
+def test_what_is_given_is_not_sent_before_the_proof(
+    scene: Scene, docker_engine: Engine, base_image: str, tmp_path: Path
 ) -> None:
-    """S-20: and without these it is, so that this test can fail (R-251)."""
+    """S-20: and without files it is, so that this test can fail; also in a session that is kept (R-251)."""
     (scene.odek.cwd / "given.txt").write_text("x")
     program = FakeDockerProgram(
         tmp_path / "bin", [{"argv": ["inspect"], "stdout": "[]"}, {"argv": [], "real": docker_engine.client}]
     )
-    for more, seen in ((flags, 0), ((), 1)):
+    for more, seen in ((("--ctx", "given.txt"), 0), ((), 1), (("--session",), 1)):
         ended = scene.run("--sandbox-image", base_image, *more, env={"PATH": program.path})
         assert (ended.outcome.code, ended.outcome.stdout, ended.model_calls) == (1, "", seen), ended.outcome.stderr
 

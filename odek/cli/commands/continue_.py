@@ -76,7 +76,15 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         sandboxed, turn = recorder.transcript.header.sandbox, resumed.turn
         print_session_header(settings, terminal, recorder.id, turn=turn, sandboxed=sandboxed)
         conversation = stack.enter_context(
-            open_conversation(profile, resumed.config, runtime, sink=sink, attachments=attachments, resumed=resumed)
+            open_conversation(
+                profile,
+                resumed.config,
+                runtime,
+                sink=sink,
+                attachments=attachments,
+                resumed=resumed,
+                first=task,
+            )
         )
         stack.callback(warn_refused, conversation.agent, terminal)
         because = conversation.workspace.on_host_because

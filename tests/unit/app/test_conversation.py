@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,13 @@ from odek.app.runtime import Runtime
 from odek.app.stored_sessions import given_files, resume_session
 from odek.config.settings import Settings
 from odek.errors import Interrupted, OdekError, StateFileError, UsageError
-from odek.events import Event, Sink, ToolFinished, ToolStarted, TurnEnded, ignore
+from odek.events import Event, Sink, ToolFinished, ToolStarted, TurnEnded, TurnStarted, ignore
 from odek.host import Host
-from odek.model.types import Model, Reply, Usage
+from odek.model.types import Message, Model, Reply, ToolSpec, Usage
 from odek.sandbox.container.container import Container
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.session.groups import history
+from odek.session.store import SessionStore
 
 ON_HOST = {"sandbox": False}
 IN_SANDBOX = {"sandbox_image": "some/image:1"}
@@ -358,6 +360,7 @@ def test_model_is_not_asked_before_a_sandbox_that_was_refused(desk: Desk) -> Non
     with desk.open(IN_SANDBOX, command="run", first="a task") as conversation:
         assert conversation.workspace.facts is None
     assert model.begun == fallen_back.begun == []
+    assert model.connected == fallen_back.connected == 0
 
 
 def test_start_that_fails_after_the_model_was_asked_ends_as_without(desk: Desk) -> None:
@@ -369,14 +372,85 @@ def test_start_that_fails_after_the_model_was_asked_ends_as_without(desk: Desk) 
     assert (len(model.begun), model.requests) == (1, [])
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_conversation_that_is_kept_or_on_the_host_is_not_asked_ahead(
-    desk: Desk, sessions: Sessions, *, kept: bool
-) -> None:
-    """R-85, R-251: what is said is on the disk before the model gets it; on the host there is nothing to wait for."""
-    script_start(desk.docker, spec_of(desk.host))
+def test_conversation_on_the_host_is_not_asked_ahead(desk: Desk) -> None:
+    """R-251: there is nothing to wait for."""
     model = desk.script(text_reply("done"))
-    more = {"store": sessions.store} if kept else {}
-    with desk.open(IN_SANDBOX if kept else ON_HOST, command="run", first="a task", **more) as conversation:
+    with desk.open(ON_HOST, command="run", first="a task") as conversation:
         assert conversation.send("a task") == "done"
-    assert model.begun == []
+    assert (model.begun, model.connected) == ([], 0)
+
+
+class Reading(ScriptedModel):
+    """Looks at what is stored when it is asked ahead."""
+
+    def __init__(self, store: SessionStore, *replies: Reply) -> None:
+        super().__init__(replies)
+        self.store = store
+        self.stored: list[list[str]] = []
+
+    def ahead(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> AbstractContextManager[None]:
+        self.stored.append([message.content for message in history(self.store.read(FIRST_ID))])
+        return super().ahead(messages, tools)
+
+
+def test_task_of_a_kept_session_is_stored_before_the_model_is_asked_ahead(desk: Desk, sessions: Sessions) -> None:
+    """R-85, R-251: and it is one turn with one task, as without; a session that goes on is asked with its history."""
+    starts, turns = list[Event](), []
+    for number, task in enumerate(("one", "two"), start=1):
+        script_start(desk.docker, spec_of(desk.host))
+        model = Reading(sessions.store, text_reply(f"answer {number}"))
+        desk.models.append(model)
+        more: dict[str, Any] = {"store": sessions.store}
+        if number == 2:
+            recorder = sessions.store.open(FIRST_ID)
+            resumed = resume_session(
+                recorder.__enter__(), desk.config(IN_SANDBOX), desk.runtime(), command="continue", here=False
+            )
+            more = {"resumed": resumed}
+        with desk.open(IN_SANDBOX, command="run", first=task, sink=starts.append, **more) as conversation:
+            assert conversation.send(task) == f"answer {number}"
+        if number == 2:
+            recorder.__exit__(None, None, None)
+        (ahead,), (asked,) = model.begun, model.requests
+        assert model.stored == [[message.content for message in asked.messages[1:]]]
+        assert ahead.messages[1:] == asked.messages[1:]
+        turns.append(sessions.store.read(FIRST_ID).state.turns)
+    stored = sessions.store.read(FIRST_ID)
+    assert [message.content for message in history(stored)] == ["one", "answer 1", "two", "answer 2"]
+    assert turns == [1, 2]
+    assert [event.turn for event in starts if isinstance(event, TurnStarted)] == [1, 2]
+
+
+def test_task_of_a_kept_session_whose_start_fails_is_stored_and_closed(desk: Desk, sessions: Sessions) -> None:
+    """R-85, R-251: the provider has seen it."""
+    script_start(desk.docker.on("inspect", stdout="[]"), spec_of(desk.host))
+    model = desk.script(text_reply("done"))
+    with pytest.raises(OdekError, match="does not show the state of the container"):
+        desk.open(IN_SANDBOX, command="run", first="a task", store=sessions.store)
+    assert (len(model.begun), model.requests) == (1, [])
+    assert roles(history(sessions.store.read(FIRST_ID))) == ["user", "assistant"]
+
+
+def test_task_that_cannot_be_stored_is_not_sent_ahead(desk: Desk, sessions: Sessions) -> None:
+    """R-85, R-251: and its turn says why."""
+    script_start(desk.docker, spec_of(desk.host))
+    folder = Path(desk.host.home, ".odek")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / "sessions").write_text("")
+    model = desk.script(text_reply("done"))
+    with pytest.raises(StateFileError):
+        desk.open(IN_SANDBOX, command="run", first="a task", store=sessions.store).send("a task")
+    assert model.begun == model.requests == []
+
+
+@pytest.mark.parametrize("more", [{}, {"first": "a task", "attachments": "given"}], ids=["no task yet", "files"])
+def test_where_no_request_can_go_ahead_the_connection_does(desk: Desk, more: dict[str, Any], tmp_path: Path) -> None:
+    """R-256: once the container is being made, and so approved."""
+    script_start(desk.docker, spec_of(desk.host))
+    (tmp_path / "given").write_text("x")
+    if more:
+        more = {**more, "attachments": read_ctx_files((str(tmp_path / "given"),), cwd=desk.host.cwd, home="")}
+    model = desk.script(text_reply("done"))
+    with suppress(OdekError), desk.open(IN_SANDBOX, **more):  # this container has no place for files
+        pass
+    assert (model.begun, model.connected) == ([], 1)

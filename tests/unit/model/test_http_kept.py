@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pytest
 
 from odek.cancel import CancelToken, use_token
 from odek.errors import Cancelled
+from odek.model.errors import ModelError
 from odek.model.http import Effects, HttpModel
 from odek.model.http1 import ConnectionEnded, HttpProtocolError, Response
 from odek.model.provider import RequestOptions
@@ -101,6 +103,12 @@ def asked(*connections: Sequence[bytes | None], now: Iterator[float] | None = No
     server.close()
 
 
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 class Model:
     def __init__(self, url: str) -> None:
         self.notices: list[str] = []
@@ -123,6 +131,31 @@ def test_next_request_goes_on_the_same_connection(answer: bytes) -> None:
     with asked([answer, answer, whole()]) as (server, model):
         assert [model.ask(), model.ask(), model.ask()] == ["hi"] * 3
         assert (server.served, model.notices) == ([3], [])
+
+
+def test_request_takes_the_connection_that_was_opened_for_it() -> None:
+    """R-256: of which there is one, however often it is asked for."""
+    with asked([whole(), whole()]) as (server, model):
+        for _ in range(3):
+            model.model.connect()
+            wait_until(lambda: bool(server.served and model.model._route._kept))
+        assert server.served == [0]
+        assert [model.ask(), model.ask()] == ["hi"] * 2
+        assert (server.served, model.notices) == ([2], [])
+
+
+def test_connection_that_could_not_be_opened_ahead_is_the_requests_matter() -> None:
+    """R-256: and one that the server gives up is left in silence."""
+    server = Server([], [whole()])
+    model = Model(server.url)
+    model.model.connect()
+    assert server.gone.wait(PATIENCE_S)
+    assert (model.ask(), server.served, model.notices) == ("hi", [0, 1], [])
+    server.close()
+    refused = Model("http://127.0.0.1:9/v1")
+    refused.model.connect()
+    with pytest.raises(ModelError):
+        refused.ask()
 
 
 @pytest.mark.parametrize("answer", NOT_KEPT.values(), ids=NOT_KEPT)
