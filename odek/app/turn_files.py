@@ -1,7 +1,7 @@
 """The files of a conversation's turns: looked at while the model thinks, and again when a turn is over (R-272).
 
-The first look at a project copies it, so it begins with the first call of a turn; later ones cost little and begin
-with the turn. No call that may write runs before a look is over. Nothing here ends a turn: what cannot be kept is said.
+The first look at a project copies it, so it waits for a call that may write; later ones cost little and begin with the
+turn. No call that may write runs before a look is over. Nothing here ends a turn: what cannot be kept is said.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class TurnFiles:
         if isinstance(event, (RequestStarted, ToolStarted)) and self._thread is None:
             self._thread = Thread(target=self._look, name="odek-files", daemon=True)
             self._thread.start()
-        if isinstance(event, ToolStarted):
+        may_write = isinstance(event, ToolStarted) and event.call.name not in READING_TOOLS
+        if may_write and not self._may_have_written:
+            self._may_have_written = True
             self._wanted.set()
-            if event.call.name not in READING_TOOLS and not self._may_have_written:
-                self._may_have_written = True
-                self._wait()
+            self._wait()
 
     def end(self) -> FilesChanged | None:
         """The turn is over: return what it changed, None for nothing. Says what cannot be kept."""
