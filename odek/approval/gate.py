@@ -16,6 +16,7 @@ from odek.errors import ApprovalDenied
 from odek.events import Notice, Sink
 
 if TYPE_CHECKING:
+    from odek.approval.commands import CommandsRequest
     from odek.approval.servers import ServerRequest, ToolsRequest
 
 MAX_ENTRIES = 64  # what one can be expected to read before saying yes
@@ -36,6 +37,10 @@ class Operator(Protocol):
 
     def approve_server(self, request: ServerRequest | ToolsRequest) -> ProjectAnswer:
         """Return the answer about a project's MCP server, or its tools, as `approve_project` does."""
+        ...
+
+    def approve_commands(self, request: CommandsRequest) -> ProjectAnswer:
+        """Return the answer about a project's own slash commands, as `approve_project` does."""
         ...
 
 

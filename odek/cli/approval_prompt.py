@@ -21,6 +21,7 @@ from odek.cli.tty_prompt import find_tty_prompt
 from odek.text import plural, truncate, visible
 
 if TYPE_CHECKING:
+    from odek.approval.commands import CommandsRequest
     from odek.approval.servers import ServerRequest, ToolsRequest
 
 FIT_ROWS = 12  # what a terminal of 24 rows holds besides the heading, the reasons and the question
@@ -101,6 +102,20 @@ class TerminalUser:
                 question=question,
             ),
         )
+        return "trust" if answer in _TRUST else "once" if answer in _PLAIN_YES else "no"
+
+    def approve_commands(self, request: CommandsRequest) -> ProjectAnswer:
+        """See Operator. A yes counts when all has been on the screen; no is the default."""
+        from odek.approval import commands  # few projects have any
+
+        page = PromptPage(
+            heading=commands.heading_of_commands(request),
+            rows=commands.describe_commands(request),
+            words=_PLAIN_YES + _TRUST,
+            offer="",
+            question=commands.CONSEQUENCE,
+        )
+        answer = prompt_choice(self._ask, page)
         return "trust" if answer in _TRUST else "once" if answer in _PLAIN_YES else "no"
 
     def decide(self, card: Card) -> Answer:

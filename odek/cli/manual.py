@@ -33,8 +33,10 @@ _FILES = (
     ("~/.odek/secrets.env", "variables for odek alone, such as the key of the model"),
     ("~/.odek/sessions/", "conversations that were kept"),
     ("~/.odek/repl_history", "what was typed in `odek repl`"),
+    ("~/.odek/commands/", "commands of your own for `odek repl` and `odek run`, a Markdown file each"),
     ("./odek.json", "the project's settings; what they widen is asked first"),
     ("./Dockerfile.odek", "the project's image; asked before it is built"),
+    ("./.odek/commands/", "the project's commands; their texts are asked about"),
     ("./AGENTS.md", "what the project tells the agent about itself"),
 )
 

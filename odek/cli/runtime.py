@@ -19,6 +19,7 @@ from odek.secret_names import is_secret_name
 
 if TYPE_CHECKING:
     from odek.approval.card import Answer, Card
+    from odek.approval.commands import CommandsRequest
     from odek.approval.gate import ProjectAnswer
     from odek.approval.request import ApprovalRequest
     from odek.approval.servers import ServerRequest, ToolsRequest
@@ -81,6 +82,10 @@ class _AtTerminal:
     def approve_server(self, request: ServerRequest | ToolsRequest) -> ProjectAnswer:
         """See Operator."""
         return self._user.approve_server(request)
+
+    def approve_commands(self, request: CommandsRequest) -> ProjectAnswer:
+        """See Operator."""
+        return self._user.approve_commands(request)
 
     def decide(self, card: Card) -> Answer:
         """See Person."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odek.app.conversation import Conversation
+from odek.app.runtime import Runtime
 from odek.cli.terminal import Terminal
 from odek.config.values import shown_url
 from odek.errors import UsageError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from odek.snapshot.store import Record
 
 ENDS = ("/exit", "/quit")
+_HINT_LENGTH = 24
+_HELP_LENGTH = 50
 PLACE_ON_HOST = "commands run ON THIS HOST, without a sandbox"
 PLACE_LOST = "the sandbox is gone: /sandbox restart begins a new one"
 
@@ -70,7 +73,14 @@ def complete_command(context: SlashContext, word: str, line: str) -> Sequence[st
     words = line.split()
     if not words:
         names = (*(command.name for command in context.commands), *ENDS)
-        return sorted({name for name in names if name.startswith(word)}) if word.startswith("/") else None
+        found_names = sorted({name for name in names if name.startswith(word)}) if word.startswith("/") else None
+        if (
+            found_names
+            and len(found_names) == 1
+            and any(command.name == found_names[0] and command.argument for command in context.commands)
+        ):
+            return (f"{found_names[0]} ",)  # what follows it can be typed at once
+        return found_names
     found = next((command for command in context.commands if [command.name] == words), None)
     if found is None or found.choices is None:
         return None
@@ -245,6 +255,23 @@ def _undo_files(context: SlashContext, *, partial: bool) -> None:
 def _compact(context: SlashContext, words: str) -> None:
     before, after = context.conversation.compact(words)
     context.terminal.note(f"a request took about {before} tokens and takes {after} now; the session keeps everything")
+
+
+def own_rows(runtime: Runtime, *, at_terminal: bool) -> tuple[SlashCommand, ...]:
+    """Return the commands of the user's own, and of the project's what is approved; `at_terminal`: asks for it."""
+    from odek.app.own_commands import expand, own_commands  # a conversation alone has them
+
+    taken = (*(command.name for command in COMMANDS), *ENDS)
+    return tuple(
+        SlashCommand(
+            name=f"/{own.name}",
+            argument=f"[{truncate(visible(own.hint).strip('[]'), _HINT_LENGTH) or '…'}]",
+            help=truncate(visible(own.description or own.text.split("\n")[0]), _HELP_LENGTH)
+            + (" (this project's)" if own.by_project else ""),
+            handle=lambda _, argument, own=own: expand(own, argument),  # type: ignore[misc]
+        )
+        for own in own_commands(runtime, taken=taken, may_ask=at_terminal)
+    )
 
 
 def _leave(_: SlashContext, __: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -483,3 +484,61 @@ def test_conversation_is_compacted_at_a_terminal(on_host: Odek) -> None:
         assert long not in summary
     (path,) = session_files(on_host)
     assert long.strip() in path.read_text()
+
+
+def plant_command(folder: Path, name: str, content: str) -> None:
+    (folder / ".odek" / "commands").mkdir(parents=True, exist_ok=True)
+    (folder / ".odek" / "commands" / name).write_text(content)
+
+
+@needs_line_editing
+def test_own_commands_at_a_terminal(on_host: Odek) -> None:
+    """R-283: listed, completed, filled in; a project's after a yes, and again when its text has changed."""
+    plant_command(on_host.home, "review.md", "---\ndescription: Look at FILE\nargument-hint: FILE\n---\nreview $1")
+    plant_command(on_host.cwd, "deploy.md", "deploy $ARGUMENTS\x20now")
+    with ModelServer(text("1st"), text("2nd"), text("3rd")) as server:
+        with Talk(on_host, "repl", "--base-url", server.base_url) as talk:
+            assert "deploy $ARGUMENTS now" in talk.see("Approve? [y = once / t = trust these texts / N]")
+            talk.say("t")
+            talk.see(PROMPT.format(1))
+            talk.say("/help")
+            listed = talk.see(PROMPT.format(1))
+            assert re.search(r"/review \[FILE\] +Look at FILE\n", listed)
+            assert re.search(r"/deploy \[…\] +deploy \$ARGUMENTS now \(this project's\)\n", listed)
+            talk.type("/rev\t'a file.py'\r")
+            talk.see("1st")
+            talk.see(PROMPT.format(2))
+            talk.say("/deploy $1 here")
+            talk.see("2nd")
+            talk.see(PROMPT.format(3))
+            talk.type("\x04")
+            assert talk.end()[0] == 0
+            assert [words for role, words in spoken(server) if role == "user"] == [
+                "review a file.py",
+                "deploy $1 here now",
+            ]
+        plant_command(on_host.cwd, "deploy.md", "deploy it and more")
+        outcome = on_host.run("repl", "--base-url", server.base_url, stdin="/deploy\n/review x\n")
+        assert (outcome.code, outcome.stdout) == (1, "3rd\n"), outcome.stderr
+        assert (
+            "1 command of this project without an approval, and there is no terminal, not offered: /deploy"
+            in outcome.stderr
+        )
+        assert 'error: "/deploy" is not a command' in outcome.stderr
+        assert spoken(server)[-1] == ("user", "review x")
+        server.assert_all_used()
+    assert "command: /deploy" in on_host.run("approvals", "list").stdout
+
+
+def test_own_command_as_a_task(on_host: Odek) -> None:
+    """R-283: `odek run /NAME`, with what is piped in; an unapproved one of the project stops before the model."""
+    plant_command(on_host.home, "review.md", "review $1")
+    plant_command(on_host.cwd, "deploy.md", "deploy")
+    with ModelServer(text("done")) as server:
+        outcome = on_host.run("run", "--base-url", server.base_url, "/review", "a.py")
+        assert (outcome.code, outcome.stdout) == (0, "done\n"), outcome.stderr
+        assert "odek: /review is ~/.odek/commands/review.md\n" in outcome.stderr
+        assert spoken(server) == [("user", "review a.py")]
+        refused = on_host.run("run", "--base-url", server.base_url, "/deploy")
+        assert (refused.code, len(server.requests)) == (1, 1)
+        assert "the command /deploy of this project needs an approval" in refused.stderr

@@ -98,6 +98,7 @@ def test_check_has_its_tests(check: str, tests: str, documented: dict[str, list[
 STAMPS = {
     "app/sandbox_image.py": "when an image was built",
     "app/server_lessons.py": "how old a lesson is",
+    "approval/command_store.py": "when a command was approved",
     "approval/server_store.py": "when an MCP server was approved",
     "approval/store.py": "when something was trusted",
     "app/stored_sessions.py": "when a turn began",

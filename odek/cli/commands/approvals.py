@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
+from odek.approval.command_store import ApprovedCommand, CommandApprovals
 from odek.approval.display import WIDTH, field, readable, value
 from odek.approval.server_store import ApprovedServer, ServerApprovals
 from odek.approval.store import ApprovalRecord, ApprovalStore, StoredApproval, record_to_json, short_id
@@ -72,23 +73,27 @@ def revoke(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 
 class _Stores:
-    """The approvals of projects and those of their MCP servers, as one."""
+    """The approvals of projects, of their MCP servers and of their commands, as one."""
 
     def __init__(self, folder: StateFolder) -> None:
         self._projects = ApprovalStore(folder)
         self._servers = ServerApprovals(folder)
+        self._commands = CommandApprovals(folder)
 
     def entries(self) -> tuple[StoredApproval, ...]:
         """Return all of them, sorted by key. Raises StateFileError."""
-        found = (*self._projects.entries(), *map(_server_entry, self._servers.entries()))
+        others = (*map(_server_entry, self._servers.entries()), *map(_command_entry, self._commands.entries()))
+        found = (*self._projects.entries(), *others)
         return tuple(sorted(found, key=lambda entry: entry.key))
 
     def forget(self, keys: Sequence[str]) -> None:
         """Remove those with `keys`. Raises StateFileError."""
-        of_servers = {entry.key for entry in self._servers.entries()}
+        of_servers, of_commands = {entry.key for entry in self._servers.entries()}, self._commands.keys()
         if of_servers.intersection(keys):
             self._servers.forget(keys)
-        if not of_servers.issuperset(keys):
+        if of_commands.intersection(keys):
+            self._commands.forget(keys)
+        if not (of_servers | of_commands).issuperset(keys):
             self._projects.forget(keys)
 
 
@@ -99,6 +104,11 @@ def _stores(host: Host) -> _Stores:
 def _server_entry(server: ApprovedServer) -> StoredApproval:
     asks = (("mcp", server.name), ("command", server.command), ("tools", str(len(server.tools))))
     return StoredApproval(key=server.key, record=ApprovalRecord(folder=server.folder, date=server.date, asks=asks))
+
+
+def _command_entry(command: ApprovedCommand) -> StoredApproval:
+    record = ApprovalRecord(folder=command.folder, date=command.date, asks=(("command", f"/{command.name}"),))
+    return StoredApproval(key=command.key, record=record)
 
 
 def find_entry(entries: Sequence[StoredApproval], text: str) -> StoredApproval:

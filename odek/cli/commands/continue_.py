@@ -62,9 +62,14 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal)
     settings = config.settings
     store = open_store(host, redactor_of(config, host), warn=terminal.warn)
+    runtime = terminal_runtime(host, terminal, as_json=settings.json)
+    if task.startswith("/"):
+        from odek.app.own_commands import called_command  # few tasks are one
+
+        task = called_command(task, runtime)
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     terminal.exact = parsed.output_schema is not None
-    runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
+    sink = choose_sink(settings, terminal)
     with open_output(parsed.output, host) as output, ExitStack() as stack:
         recorder = stack.enter_context(
             open_session(store, parsed.id, config, runtime, command="continue", fork=parsed.fork, here=parsed.here)

@@ -19,7 +19,7 @@ from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_
 from odek.cli.repl import Repl
 from odek.cli.runtime import terminal_runtime
 from odek.cli.slash import COMMANDS as SLASH_COMMANDS
-from odek.cli.slash import SlashContext, complete_command
+from odek.cli.slash import SlashContext, complete_command, own_rows
 from odek.cli.terminal import Terminal
 from odek.errors import KeyMissing, UsageError
 from odek.host import Host
@@ -102,7 +102,7 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
             conversation=conversation,
             terminal=terminal,
             host=host,
-            commands=SLASH_COMMANDS,
+            commands=(*SLASH_COMMANDS, *own_rows(runtime, at_terminal=host.stdin_is_terminal)),
             models=ModelNames(lambda: conversation.config, host),
         )
         lines = _lines(log, slash)

@@ -38,6 +38,7 @@ def parser() -> CommandParser:
             'odek run --base-url http://127.0.0.1:8080/v1 -m local "explain this project"',
             'odek run --plan "split the module and keep its tests"',
             'git diff | odek run "review this"',
+            "odek run /review src/parser.py",
         ),
     )
     made.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin, @FILE attaches FILE")
@@ -70,6 +71,11 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
     task = read_task(words, command="run")
     config = load(host, reader.flags(parsed), terminal)
     settings = config.settings
+    runtime = terminal_runtime(host, terminal, as_json=settings.json)
+    if task.startswith("/"):
+        from odek.app.own_commands import called_command  # few tasks are one
+
+        task = called_command(task, runtime)
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     profile = with_answer_format(PROFILE, parsed.output_schema, host)
     store = None
@@ -78,7 +84,7 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
         store = open_store(host, redactor_of(config, host), warn=terminal.warn)
     terminal.exact = parsed.output_schema is not None
-    runtime, sink = terminal_runtime(host, terminal, as_json=settings.json), choose_sink(settings, terminal)
+    sink = choose_sink(settings, terminal)
     with (
         open_output(parsed.output, host) as output,
         open_conversation(
@@ -103,16 +109,18 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         output.answer = answer
         show_answer(sink, terminal, answer)
         if parsed.plan and host.stdout_is_terminal and not settings.json:
-            _go_on(conversation, sink, host, terminal)
+            output.answer = _go_on(conversation, sink, host, terminal) or answer
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)
 
 
-def _go_on(conversation: Conversation, sink: Sink, host: Host, terminal: Terminal) -> None:
-    """Carry out the plan, if the person at the terminal wants that."""
+def _go_on(conversation: Conversation, sink: Sink, host: Host, terminal: Terminal) -> str:
+    """Carry out the plan, if the person at the terminal wants that, and return the answer; "": not now."""
     from odek.cli.plan import ask_to_go_on  # few runs plan
 
     with signals.turn(), shown_output(sink, conversation, host):
         task = ask_to_go_on(conversation, terminal)
-        if task:
-            show_answer(sink, terminal, conversation.send(task))
+        answer = conversation.send(task) if task else ""
+        if answer:
+            show_answer(sink, terminal, answer)
+    return answer
