@@ -38,7 +38,7 @@ def parser() -> CommandParser:
             'odek run --base-url http://127.0.0.1:8080/v1 -m local "explain this project"',
             'odek run --plan "split the module and keep its tests"',
             'git diff | odek run "review this"',
-            "odek run /review src/parser.py",
+            "odek run /review src/parser.c",
         ),
     )
     made.add_argument("task", nargs="*", metavar="TASK", help="what to do; - reads it from stdin, @FILE attaches FILE")
