@@ -6,12 +6,14 @@ history is ~/.odek/repl_history: an entry a line, line ends in it written as \\n
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Protocol
 
 from odek.app.file_names import find_names
+from odek.cancel import wait_readable
 from odek.cli.signals import Resumed, resumption
 from odek.errors import StateFileError, UsageError
 from odek.patterns import pattern
@@ -33,7 +35,11 @@ _GNU_SETTINGS = (
     "set convert-meta off",
     "set bell-style none",
     "set show-all-if-ambiguous on",
+    r'"\e[200~": insert-completions',  # calls the completer, which takes the paste
 )
+_PASTE_ENDS = b"\x1b[201~"
+_PASTING = ord("*")  # readline's type of what insert-completions asks for
+_PASTE_PATIENCE_S = 0.5
 _DELIMITERS = " \t\n\"'`([{<"
 
 Completer = Callable[[str, str], Sequence[str]]
@@ -46,6 +52,11 @@ class LineReader(Protocol):
     interactive: bool
     """whether a person sees the prompt"""
 
+    @property
+    def unfinished(self) -> str:
+        """what had been typed of the entry when `read` was interrupted, as far as that can be known"""
+        ...
+
     def read(self, prompt: str) -> str | None:
         """Return the next entry without its line end, None at the end. Raises UsageError for one that is too long."""
         ...
@@ -57,6 +68,8 @@ class LineReader(Protocol):
 
 class StreamReader:
     """Lines as they come; one reader for all of them, so that none is lost (F-31)."""
+
+    unfinished = ""  # the kernel forgets it with the Ctrl-C
 
     def __init__(self, stream: BinaryIO, *, interactive: bool, ask: Callable[[str], None]) -> None:
         """`ask` shows the prompt; it is called only if `interactive`."""
@@ -99,12 +112,16 @@ class EditingReader:
         readline.set_completer_delims(_DELIMITERS)
         readline.set_completer(self._complete)
         readline.set_auto_history(False)
-        self._last = ""
+        self._last = self._entry = ""
         for entry in history:
             self.add_history(entry)
 
+    @property
+    def unfinished(self) -> str:
+        return self._entry + self._readline.get_line_buffer()
+
     def read(self, prompt: str) -> str | None:
-        entry = begun = ""
+        entry = begun = self._entry = ""
         while True:
             try:
                 line = self._input(prompt, begun)
@@ -116,6 +133,7 @@ class EditingReader:
             if not line.endswith("\\"):
                 return entry + line
             entry += line[:-1] + "\n"
+            self._entry = entry
             prompt, begun = "… ", ""
 
     def _input(self, prompt: str, begun: str) -> str:
@@ -134,10 +152,34 @@ class EditingReader:
             self._readline.add_history(entry.encode("utf-8", "replace").decode("ascii", "surrogateescape"))
 
     def _complete(self, word: str, state: int) -> str | None:
-        if state == 0:
+        if state == 0 and self._readline.get_completion_type() == _PASTING:
+            self._matches = ()
+            self._insert(read_paste(sys.stdin.fileno()))
+        elif state == 0:
             line = self._readline.get_line_buffer()[: self._readline.get_begidx()]
             self._matches = self._completer(word, line)
         return self._matches[state] if state < len(self._matches) else None
+
+    def _insert(self, text: str) -> None:
+        try:
+            self._readline.insert_text(text)
+        except UnicodeEncodeError:  # as in add_history
+            self._readline.insert_text(text.encode("utf-8", "replace").decode("ascii", "surrogateescape"))
+
+
+def read_paste(descriptor: int) -> str:
+    """Return what a terminal sends of a paste behind its beginning, with line feeds as line ends (C6).
+
+    Byte by byte: what follows the paste is not ours. A terminal that breaks off in the middle is not waited for.
+    """
+    data = bytearray()
+    while not data.endswith(_PASTE_ENDS) and wait_readable(descriptor, _PASTE_PATIENCE_S):
+        byte = os.read(descriptor, 1)
+        if not byte:
+            break
+        data += byte
+    text = data.removesuffix(_PASTE_ENDS).decode("utf-8", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
 
 
 def open_line_reader(

@@ -16,6 +16,8 @@ from odek.cli.answer import print_answer
 from odek.cli.console import StreamingRenderer, shown_output
 from odek.cli.plan import ask_to_go_on
 from odek.cli.prompt_input import LineReader
+from odek.cli.quiet_input import silent_typing
+from odek.cli.rows import marks_of
 from odek.cli.slash import ENDS, PLACE_LOST, PLACE_ON_HOST, SlashContext, find_command
 from odek.cli.task import read_attachments
 from odek.errors import EXIT_ERROR, EXIT_OK, EXIT_SIGNAL_BASE, Interrupted, OdekError, UsageError
@@ -60,7 +62,7 @@ class Repl:
             except Interrupted as interruption:
                 self._require_ctrl_c(interruption)
                 self._terminal.line()
-                if leaving:
+                if leaving and not self._lines.unfinished:  # who has typed meanwhile did not want to leave
                     return EXIT_SIGNAL_BASE + signal.SIGINT
                 leaving = True
                 self._terminal.note("Ctrl-C once more leaves, and so does Ctrl-D")
@@ -77,7 +79,7 @@ class Repl:
     def _read(self) -> str | None:
         if self._lines.interactive:
             calm = self._conversation.workspace.facts and not self._conversation.lost
-            status = render_status(self._conversation)
+            status = marks_of(self._terminal.look).summary + render_status(self._conversation)
             self._terminal.sentence(status, "dim" if calm else "yellow")
         try:
             return self._lines.read(f"odek {self._conversation.turns + 1}> ")
@@ -90,7 +92,7 @@ class Repl:
         word, _, rest = entry.strip().partition(" ")
         is_command = word.startswith("/") and "/" not in word[1:]
         try:
-            with signals.turn():
+            with silent_typing(), signals.turn():
                 self._lines.add_history(entry)
                 self._remember(entry)
                 if is_command:
@@ -100,7 +102,6 @@ class Repl:
         except Interrupted as interruption:
             self._end_line()
             self._require_ctrl_c(interruption)
-            self._terminal.line()
             self._terminal.note(f"{entry.strip()} was cancelled" if is_command else _TURN_CANCELLED)
         except SandboxLost as error:
             self._show_error(error, hint="nothing was moved to this host; /sandbox restart begins with a new container")
@@ -151,4 +152,4 @@ def render_status(conversation: Conversation) -> str:
     place = f"sandbox {facts.name} · network {facts.network}" if facts else PLACE_ON_HOST
     place = PLACE_LOST if conversation.lost else place
     place = f"plan only · {place}" if conversation.planning else place
-    return f"── {place} · {visible(conversation.settings.model.full_name)} · {plural(conversation.turns, 'turn')}"
+    return f"{place} · {visible(conversation.settings.model.full_name)} · {plural(conversation.turns, 'turn')}"

@@ -72,6 +72,27 @@ def turn() -> Iterator[CancelToken]:
         token.raise_if_cancelled()
 
 
+_on_leaving: Callable[[], None] | None = None
+"""what has to be put back before this process ends at once"""
+
+
+@contextmanager
+def on_leaving(restore: Callable[[], None]) -> Iterator[None]:
+    """Call `restore` when a signal or a limit ends this process at once within the block, where no `finally` is run."""
+    global _on_leaving
+    before, _on_leaving = _on_leaving, restore
+    try:
+        yield
+    finally:
+        _on_leaving = before
+
+
+def _exit_at_once(code: int) -> NoReturn:
+    if _on_leaving is not None:
+        _on_leaving()
+    os._exit(code)
+
+
 def rearm() -> None:
     """Let the next signal raise Interrupted again: in a conversation, each turn has a first one."""
     global _first
@@ -106,7 +127,7 @@ def leave_within(seconds: float, code: int) -> None:
     """End this process with `code` when it has not ended by itself after `seconds`; the leases do the rest."""
 
     def leave(_number: int, _frame: FrameType | None) -> None:
-        os._exit(code)
+        _exit_at_once(code)
 
     signal.signal(signal.SIGALRM, leave)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -139,7 +160,7 @@ def _end(name: str, code: int) -> NoReturn:
         if last_words is not None:
             last_words(name, code)
     finally:
-        os._exit(code)
+        _exit_at_once(code)
 
 
 class Resumed(Exception):

@@ -32,9 +32,10 @@ _PIECE_BYTES = 1 << 16
 _WITHOUT = "`</dev/null` says that there is nothing to read"
 
 
-def read_task(words: list[str], *, command: str) -> str:
+def read_task(words: list[str], *, command: str, terminal: Terminal) -> str:
     """Return what is to be done; a sole "-" reads it from stdin. Raises UsageError when there is nothing."""
     if _comes_by_stdin(words):
+        tell_reading("the task", terminal)
         text = from_stdin(_read_stdin()).data.decode("utf-8", errors="replace")
         if not text.strip():
             raise UsageError(
@@ -68,6 +69,7 @@ def read_attachments(
         raise UsageError("stdin cannot be both the task and a file", hint="give the task in words, or take out --ctx -")
     named = read_ctx_files(names, cwd=host.cwd, home=host.home)
     if STDIN in names:
+        tell_reading("a file", terminal)
         data = _read_stdin()
         named = (*named, from_stdin(data)) if data else named
         if not data:
@@ -103,6 +105,12 @@ def warn_unread_stdin(words: Sequence[str], names: Sequence[str], terminal: Term
 
 def _comes_by_stdin(words: Sequence[str]) -> bool:
     return list(words) == [STDIN]
+
+
+def tell_reading(what: str, terminal: Terminal) -> None:
+    """Say at a terminal that `what` is read from there, and how it ends (C6)."""
+    if sys.stdin and sys.stdin.isatty():
+        terminal.note(f"{what} is read from this terminal; Ctrl-D at the beginning of a line ends it")
 
 
 def _read_stdin() -> bytes:

@@ -23,12 +23,14 @@ _CONTROLS = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 class Talk:
     """A run of odek whose three streams are a pseudo-terminal, which is its controlling terminal as well."""
 
-    def __init__(self, odek: Odek, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, odek: Odek, *arguments: str, env: Mapping[str, str] | None = None, columns: int = 200) -> None:
+        self.raw = b""
+        """all that was written to the terminal"""
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             os.chdir(odek.cwd)
             os.execvpe(odek.argv[0], [*odek.argv, *arguments], odek.env() | {"TERM": "xterm"} | dict(env or {}))
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         self._seen = b""
         self._code: int | None = None
 
@@ -73,6 +75,16 @@ class Talk:
         self._code = os.waitstatus_to_exitcode(status)
         return self._code, self._text()
 
+    def resize(self, columns: int) -> None:
+        """Make the window `columns` wide."""
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+
+    @property
+    def echoes(self) -> bool:
+        """whether the terminal shows what is typed"""
+        modes = termios.tcgetattr(self._terminal)[3]
+        return bool(modes & termios.ECHO)
+
     def close(self) -> None:
         """Close the terminal, as a window is closed."""
         if self._terminal >= 0:
@@ -91,4 +103,5 @@ class Talk:
         except OSError:  # the other side is gone
             return False
         self._seen += data
+        self.raw += data
         return bool(data)

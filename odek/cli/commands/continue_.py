@@ -12,6 +12,7 @@ from odek.cli.answer_output import add_output_flags, open_output, with_answer_fo
 from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer, shown_output
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
+from odek.cli.quiet_input import silent_typing
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
 from odek.cli.runtime import terminal_runtime
 from odek.cli.task import read_attachments, read_task, warn_unread_stdin
@@ -58,7 +59,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     reader = parser()
     parsed, rest = reader.read(arguments)
     words = [*parsed.task, *rest]
-    task = read_task(words, command="continue")
+    task = read_task(words, command="continue", terminal=terminal)
     config = load(host, reader.flags(parsed), terminal)
     settings = config.settings
     store = open_store(host, redactor_of(config, host), warn=terminal.warn)
@@ -94,7 +95,12 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         stack.callback(warn_refused, conversation.agent, terminal)
         because = conversation.workspace.on_host_because
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=because)
-        with warn_unread_stdin(words, settings.ctx, terminal), signals.turn(), shown_output(sink, conversation, host):
+        with (
+            warn_unread_stdin(words, settings.ctx, terminal),
+            silent_typing(),
+            signals.turn(),
+            shown_output(sink, conversation, host),
+        ):
             answer = conversation.send(task, files=attachments)
         output.answer = answer
         show_answer(sink, terminal, answer)

@@ -14,6 +14,7 @@ from odek.cli.commands.run import PROFILE
 from odek.cli.help import fold
 from odek.cli.parser import CommandParser
 from odek.cli.subcommands import Subcommand, run_subcommand
+from odek.cli.task import tell_reading
 from odek.cli.terminal import Terminal
 from odek.config.settings import Settings
 from odek.danger.policy import PLACES, Action, Decision, Explanation, PolicyContext, Where, explain, explanation_to_json
@@ -61,6 +62,8 @@ def describe(arguments: list[str], host: Host, terminal: Terminal) -> int:
     settings = load(host, reader.flags(parsed), terminal).settings
     here: Where = "sandbox" if decide_sandbox(PROFILE, settings).sandboxed else "host"
     contexts = _contexts(settings, host)
+    if words == ["-"]:
+        tell_reading("a JSON string a line", terminal)
     for number, command in enumerate(_read_commands() if words == ["-"] else words):
         explanation = explain(command, here=here, contexts=contexts)
         if settings.json:

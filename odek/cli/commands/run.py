@@ -13,6 +13,7 @@ from odek.cli.answer_output import add_output_flags, open_output, with_answer_fo
 from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer, shown_output
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
+from odek.cli.quiet_input import silent_typing
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
 from odek.cli.runtime import terminal_runtime
 from odek.cli.task import read_attachments, read_task, warn_unread_stdin
@@ -68,7 +69,7 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
     reader = parser()
     parsed, rest = reader.read(arguments)
     words = [*parsed.task, *rest]
-    task = read_task(words, command="run")
+    task = read_task(words, command="run", terminal=terminal)
     config = load(host, reader.flags(parsed), terminal)
     settings = config.settings
     runtime = terminal_runtime(host, terminal, as_json=settings.json)
@@ -104,7 +105,12 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         if session_id:
             print_session_header(settings, terminal, session_id)
         print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
-        with warn_unread_stdin(words, settings.ctx, terminal), signals.turn(), shown_output(sink, conversation, host):
+        with (
+            warn_unread_stdin(words, settings.ctx, terminal),
+            silent_typing(),
+            signals.turn(),
+            shown_output(sink, conversation, host),
+        ):
             answer = conversation.send(task, files=attachments)
         output.answer = answer
         show_answer(sink, terminal, answer)
@@ -118,7 +124,7 @@ def _go_on(conversation: Conversation, sink: Sink, host: Host, terminal: Termina
     """Carry out the plan, if the person at the terminal wants that, and return the answer; "": not now."""
     from odek.cli.plan import ask_to_go_on  # few runs plan
 
-    with signals.turn(), shown_output(sink, conversation, host):
+    with silent_typing(), signals.turn(), shown_output(sink, conversation, host):
         task = ask_to_go_on(conversation, terminal)
         answer = conversation.send(task) if task else ""
         if answer:

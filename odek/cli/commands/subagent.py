@@ -9,10 +9,11 @@ from dataclasses import replace
 from odek.app.config import load
 from odek.app.isolation import CommandProfile
 from odek.cli import signals
-from odek.cli.console import choose_sink
+from odek.cli.console import choose_sink, show_answer
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.runtime import terminal_runtime
+from odek.cli.task import tell_reading
 from odek.cli.terminal import Terminal
 from odek.delegate.brief import MAX_BRIEF_BYTES, Brief, parse_brief
 from odek.errors import EXIT_BUDGET, NoAnswer, UsageError
@@ -42,20 +43,22 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Do the task on stdin and print its answer, or with --json what happens and then the result."""
     reader = parser()
     parsed = reader.read_flags(arguments)
+    tell_reading("the task, a JSON object,", terminal)
     brief = read_brief(sys.stdin.buffer.read(MAX_BRIEF_BYTES + 1) if sys.stdin else b"")
     config = load(host, reader.flags(parsed), terminal)
     runtime = replace(terminal_runtime(host, terminal), person=None, operator=None)
 
     from odek.app.outside_task import do_task, result_json
 
+    sink = choose_sink(config.settings, terminal)
     with signals.turn():
-        outcome = do_task(PROFILE, config, runtime, brief, sink=choose_sink(config.settings, terminal))
+        outcome = do_task(PROFILE, config, runtime, brief, sink=sink)
     if config.settings.json:
         terminal.answer(json.dumps(result_json(outcome)))
         if terminal.last_event is not None:
             terminal.last_event.usage = outcome.usage
     elif outcome.status == "done":
-        terminal.answer(outcome.said)
+        show_answer(sink, terminal, outcome.said)
     if outcome.status == "done":
         return 0
     error = NoAnswer(f"the task has no answer: {outcome.reason}", detail=outcome.said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from odek.cli.prompt_input import (
     add_entry,
     complete,
     parse_entries,
+    read_paste,
     render_entries,
 )
 from odek.errors import UsageError
@@ -103,3 +105,25 @@ def test_prompt_is_shown_where_somebody_sees_it() -> None:
     shown: list[str] = []
     assert StreamReader(io.BytesIO(b"a\n"), interactive=True, ask=shown.append).read("odek 1> ") == "a"
     assert shown == ["odek 1> "]
+
+
+@pytest.mark.parametrize(
+    ("sent", "text", "left"),
+    [
+        (b"a\r\nb\r\n\x1b[201~", "a\nb\n", b""),
+        (b"a\rb\r\r\nc\x1b[201~", "a\nb\n\nc", b""),
+        (b"a\nb\x1b[201~\rnext", "a\nb", b"\rnext"),
+        ("ü🙂\x1b[31m\0\x1b[201~".encode(), "ü🙂\x1b[31m", b""),
+        (b"\xff\x1b[201~", "\ufffd", b""),
+        (b"breaks off", "breaks off", b""),
+        (b"\x1b[201~", "", b""),
+    ],
+)
+def test_paste_has_one_line_end_a_line(sent: bytes, text: str, left: bytes) -> None:
+    """C6: whatever the system is that it was copied on; nothing is taken of what follows it."""
+    reader, writer = os.pipe()
+    os.write(writer, sent)
+    os.close(writer)
+    assert read_paste(reader) == text
+    assert os.read(reader, 100) == left
+    os.close(reader)

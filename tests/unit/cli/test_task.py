@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fakes.terminals import Screen
 
 from odek.app.attachments import STDIN_LIMIT_BYTES
 from odek.cli.task import read_beside, read_task
@@ -117,6 +118,6 @@ def test_no_more_is_read_than_can_be_attached(tmp_path: Path) -> None:
 def test_hint_of_a_missing_task_names_stdin(words: list[str]) -> None:
     """A24: `echo task | odek run`."""
     with pytest.raises(UsageError) as refused:
-        read_task(words, command="run")
+        read_task(words, command="run", terminal=Screen().terminal)
     assert (refused.value.message, refused.value.exit_code) == ("no task provided", 2)
     assert "`odek run -` reads the task from stdin" in refused.value.hint
