@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 class _Form:
@@ -58,27 +58,53 @@ def overload(function: Callable[..., object]) -> Callable[..., object]:
 # --- enumerations
 
 
-class Enum:
-    """Named values, each the only one of its kind, with nothing to look them up by."""
+class _Members(type):
+    """The class of enumerations, which knows their members."""
 
-    name: str
-    value: object
+    def __new__(mcs, name: str, bases: tuple[type, ...], scope: dict[str, object]) -> _Members:
+        given = {key: value for key, value in scope.items() if key[0] != "_" and not hasattr(value, "__get__")}
+        made = super().__new__(mcs, name, bases, scope)
+        made.members = []
+        for key, value in given.items():
+            member = int.__new__(made, value) if issubclass(made, int) else object.__new__(made)
+            member.name, member.value = key, value
+            setattr(made, key, member)
+            made.members.append(member)
+        return made
 
-    def __init_subclass__(cls) -> None:
-        if cls.__module__ == __name__:  # IntEnum
-            return
-        for name, value in list(vars(cls).items()):
-            if not name.startswith("_") and not hasattr(value, "__get__"):
-                member = int.__new__(cls, value) if issubclass(cls, int) else object.__new__(cls)
-                member.name, member.value = name, value
-                setattr(cls, name, member)
+    def __iter__(cls) -> Iterator[Enum]:
+        return iter(cls.members)
+
+    def __len__(cls) -> int:
+        return len(cls.members)
+
+    def __call__(cls, value: object) -> Enum:
+        for member in cls.members:
+            if member.value == value or member is value:
+                return member
+        raise ValueError(f"{value!r} is not a valid {cls.__name__}")
+
+    def __getitem__(cls, name: str) -> Enum:
+        for member in cls.members:
+            if member.name == name:
+                return member
+        raise KeyError(name)
+
+
+class Enum(metaclass=_Members):
+    """Named values, each different and the only one of its kind."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}.{self.name}: {self.value!r}>"
 
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
 
 class IntEnum(Enum, int):
     """The same, in an order."""
+
+    __str__ = int.__repr__
 
 
 # --- data classes

@@ -103,6 +103,11 @@ class Writer:
                 self._thread.start()
             self._changed.notify_all()
 
+    def flush(self, patience_s: float) -> None:
+        """Wait until all that was sent is written, `patience_s` at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size == 0 or self._ends, patience_s)
+
     def wait_for_room(self, has_gone: Callable[[], bool]) -> bool:
         """Wait while more than BACKLOG_BYTES are to be written; False: the client has gone and does not read them."""
         gone_s: float | None = None

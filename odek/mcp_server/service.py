@@ -47,6 +47,10 @@ class LazyService:
         self._token = CancelToken()
         self._made: Background[Tools] | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        return self._made is not None
+
     def begin(self) -> None:
         """Begin to import and to prepare; returns at once."""
         if self._made is None:

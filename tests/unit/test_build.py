@@ -617,10 +617,8 @@ def test_code_is_trimmed_and_keeps_asserts(
     assert json.loads(done.stdout) == left
 
 
-def test_python_without_lzma_compiles_what_it_cannot_read(tmp_path: Path) -> None:
+def test_python_without_lzma_compiles_what_it_cannot_read(whole: str) -> None:
     """D-27: one that was built without that library; the whole odek, for the stand-in has no such part."""
-    file = str(tmp_path / "odek")
-    subprocess.run([PYTHON, ZIPAPP, "--python", PYTHON, "--output", file], check=True, capture_output=True)
     script = (
         "import sys, zipimport, zlib\nfile, magic = sys.argv[1:]\narchive, scope = zipimport.zipimporter(file), {}\n"
         "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
@@ -630,9 +628,66 @@ def test_python_without_lzma_compiles_what_it_cannot_read(tmp_path: Path) -> Non
     )
     magic = importlib.util.MAGIC_NUMBER.hex()
     for lines, compiled in (("", False), ("import sys\nsys.modules['_lzma'] = None\n", True)):
-        command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", lines + script, file, magic]
+        command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", lines + script, whole, magic]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert ("odek/danger/classify.py" in done.stdout) is compiled
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The whole odek as one file, for the Python of this test run."""
+    file = str(tmp_path_factory.mktemp("whole") / "odek")
+    subprocess.run([PYTHON, ZIPAPP, "--python", PYTHON, "--output", file], check=True, capture_output=True)
+    return file
+
+
+@pytest.mark.parametrize(
+    "settings", [None, '{"model": "m", "sandbox_readonly": true, "limits": {"max_tool_calls": 5}}']
+)
+def test_an_mcp_client_waits_for_no_more_than_its_answer_needs(
+    settings: str | None, whole: str, tmp_path: Path
+) -> None:
+    """R-171: what was imported when `initialize` was answered, with settings and with those of Docker's client."""
+    (tmp_path / "work").mkdir()
+    if settings is not None:
+        for folder, name in ((".odek", "config.json"), (".docker", "config.json")):
+            (tmp_path / folder).mkdir(mode=0o700)
+            (tmp_path / folder / name).write_text(settings if folder == ".odek" else '{"auths": {}}')
+    code = re.search(r"code = '(.*)'", (ROOT / "build" / "boot" / "odekagain.py").read_text())
+    assert code
+    spy = (
+        "import os, sys\nwrite = os.write\ndef show(descriptor, data):\n os.write = write\n"
+        " sys.stderr.write(' '.join(sys.modules))\n return write(descriptor, data)\nos.write = show\n"
+    )
+    line = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}\n'
+    done = subprocess.run(
+        [PYTHON, "-X", "utf8", "-I", "-S", "-c", spy + code[1], whole, "", "mcp", "--workdir", str(tmp_path / "work")],
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        input=line,
+        capture_output=True,
+        check=True,
+    )
+    assert b'"result"' in done.stdout
+    loaded = set(done.stderr.decode().split())
+    heavy = {
+        "re",
+        "enum",
+        "typing",
+        "dataclasses",
+        "json",
+        "signal",
+        "argparse",
+        "importlib",
+        "copy",
+        "math",
+    }
+    assert {"odek.mcp_server.server", "odek.config.settings"} <= loaded
+    assert loaded & heavy == set()
+    assert {name for name in loaded if name.startswith(("odek.sandbox.", "odek.cli.", "odek.app."))} <= {
+        *("odek.sandbox.errors", "odek.sandbox.client_config", "odek.sandbox.workdir", "odek.app.config"),
+        *("odek.app.isolation", "odek.app.shareable", "odek.cli.main", "odek.cli.streams", "odek.cli.signals"),
+        *("odek.cli.look", "odek.cli.terminal", "odek.cli.commands", "odek.cli.commands.mcp"),
+    }
 
 
 def test_threads_may_import_at_the_same_time(built: Path, bin_folder: Path, tmp_path: Path) -> None:

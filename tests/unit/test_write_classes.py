@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import enum
 import importlib.util
 import inspect
 import sys
@@ -15,8 +16,6 @@ from typing import Any
 
 import pytest
 from support.load_module import BUILD, ROOT, load_recipe
-
-from odek.config import options
 
 PACKAGE = ROOT / "odek"
 MODULES = sorted(
@@ -157,25 +156,44 @@ def test_a_data_class_with_more_than_is_known_stays_as_it_is(text: str, recipe: 
     )
 
 
-def test_enumerations_are_as_they_are_used(recipe: ModuleType) -> None:
-    """D-27: names, values, identity, order; nothing of odek looks a member up or counts them."""
-    source = (ROOT / "odek/config/options.py").read_text(encoding="utf-8")
-    scope = run_lightened(recipe, source, "odek.config.options")
-    for original in (options.Source, options.ProjectRule):
+ENUMERATIONS = ("odek/config/options.py", "odek/danger/risk.py", "odek/web/routes.py")
+
+
+def test_all_enumerations_are_known() -> None:
+    found = {path for path in PACKAGE.rglob("*.py") if "from enum import" in path.read_text(encoding="utf-8")}
+    assert {str(path.relative_to(ROOT)) for path in found} == set(ENUMERATIONS)
+
+
+@pytest.mark.parametrize("path", ENUMERATIONS)
+def test_enumerations_are_what_enum_makes(path: str, recipe: ModuleType) -> None:
+    """D-27: names, values, identity, order, texts, looking up."""
+    name = module_name(Path(path))
+    scope = run_lightened(recipe, (ROOT / path).read_text(encoding="utf-8"), name)
+    found = [value for value in vars(importlib.import_module(name)).values() if isinstance(value, enum.EnumMeta)]
+    originals = [each for each in found if each.__module__ == name]
+    assert originals
+    for original in originals:
         written = scope[original.__name__]
-        for member in original:
-            same = getattr(written, member.name)
-            assert (same.name, same.value, repr(same)) == (member.name, member.value, repr(member))
-            assert [same is getattr(written, other.name) for other in original] == [
-                member is other for other in original
-            ]
-            assert [same == getattr(written, other.name) for other in original] == [
-                member == other for other in original
-            ]
+        assert not isinstance(written, enum.EnumMeta)
+        assert [texts(member) for member in written] == [texts(member) for member in original]
+        for member, same in zip(original, written, strict=True):
+            assert same is getattr(written, member.name)
+            assert same is written(member.value) is written[member.name]
+            assert [same == other for other in written] == [member == other for other in original]
             assert {same: 1}[same]
-    members = [getattr(scope["Source"], member.name) for member in options.Source]
-    assert sorted((members[3], members[0], members[4])) == [members[0], *members[3:]]
-    assert sorted(map(int, members)) == sorted(map(int, options.Source))
+            properties = [key for key, value in vars(original).items() if isinstance(value, property)]
+            assert [getattr(same, key) for key in properties] == [getattr(member, key) for key in properties]
+        with pytest.raises(ValueError, match="not a valid"):
+            written("something else")
+        with pytest.raises(KeyError):
+            written["something else"]
+        if issubclass(original, int):
+            assert [int(member) for member in sorted(set(written))] == sorted(map(int, original))
+            assert [max(written).name, min(written).name] == [max(original).name, min(original).name]
+
+
+def texts(member: Any) -> tuple[object, ...]:
+    return member.name, member.value, repr(member), str(member), f"{member}"
 
 
 def test_what_typing_leaves_at_run_time(recipe: ModuleType) -> None:

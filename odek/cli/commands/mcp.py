@@ -40,6 +40,7 @@ An entry for the settings of a client:
 docs/MCP.md has it for the usual
 clients, and how to see stderr and to
 try it by hand."""
+_FIRST_S = 0.2
 _LISTS_S = 1.2
 """for answers that need no sandbox, after the last line of the client"""
 _CALLS_S = 0.8
@@ -97,8 +98,11 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 def _read(arguments: list[str]) -> tuple[str | None, bool, dict[str, object]]:
     """Return the folder to enter, whether tasks are taken, and what the line says of the settings, by key."""
-    if not arguments:  # to make the parser takes longer than to read the settings
-        return None, False, {}
+    match arguments:  # to make the parser takes longer than to read the settings; most entries are one of these
+        case []:
+            return None, False, {}
+        case ["--workdir", folder] if not folder.startswith("-"):
+            return folder, False, {}
     reader = parser()
     parsed = reader.read_flags(arguments)
     return parsed.workdir, parsed.agent, reader.flags(parsed)
@@ -144,7 +148,8 @@ def _serve(config: Config, host: Host, terminal: Terminal, output: int, *, sandb
     try:
         for line in read_lines(0, woken, writer.wait_for_room):
             server.take(line)
-            if line:
+            if line and not service.has_begun:
+                writer.flush(_FIRST_S)  # what begins now would compete with the answer for the processor
                 service.begin()
         code = EXIT_OK
         server.finish_lists(_LISTS_S)

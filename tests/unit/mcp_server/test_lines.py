@@ -48,6 +48,22 @@ def test_reading_ends_with_the_input_and_with_a_wake() -> None:
         os.close(descriptor)
 
 
+def test_flush_waits_until_all_is_written_and_no_longer_than_it_may() -> None:
+    """R-171: what is sent has gone out before something else begins; a client that does not read holds up nothing."""
+    readable, writable = os.pipe()
+    writer = Writer(writable, on_broken=lambda: None)
+    writer.flush(LONG_S)
+    writer.send(b"first\n")
+    writer.flush(LONG_S)
+    os.set_blocking(readable, False)
+    assert os.read(readable, 100) == b"first\n"
+    writer.send(b"x" * (1 << 20))
+    writer.flush(0.01)
+    os.close(readable)
+    writer.flush(LONG_S)  # nobody reads it any more
+    os.close(writable)
+
+
 def test_lines_of_many_threads_come_whole() -> None:
     """R-172: each message is written whole, in the order of the sends of a thread."""
     readable, writable = os.pipe()
