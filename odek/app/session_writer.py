@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from odek.agent.loop import NO_REPLY
 from odek.errors import StateFileError
 from odek.events import Notice, Sink, WarningIssued
 from odek.model.types import Message, Usage
@@ -25,6 +26,7 @@ class SessionWriter:
         self._emit = emit
         self._failure: StateFileError | None = None
         self._receipts_fail = False
+        self._has_replies = False
 
     @property
     def turns(self) -> int:
@@ -44,6 +46,7 @@ class SessionWriter:
         """Store what is new in `messages`, the whole conversation; `usage` is that of the turn so far."""
         if self.recorder is None:
             return
+        self._has_replies = any(message.role == "assistant" and message.content != NO_REPLY for message in messages)
         try:
             self.recorder.record(messages, usage)
             self._failure = None
@@ -72,7 +75,12 @@ class SessionWriter:
             self._receipts_fail = True
 
     def note_saved(self, command: str, *, planning: bool) -> None:
-        """Show whether the session is saved, and how to go on with it after `command`, which has made a plan or not."""
+        """Show whether the session is saved, and how to go on with it after `command`, which has made a plan or not.
+
+        Where the model never replied there is nothing to go on with (C12).
+        """
+        if not self._has_replies:
+            return
         session_id = visible(self.recorder.id if self.recorder else "")
         task = '"carry out the plan"' if planning else "TASK"
         words = f"repl --id {session_id}" if command == "repl" else f"continue --id {session_id} {task}"

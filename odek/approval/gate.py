@@ -61,7 +61,7 @@ def require_approval(
     if request.is_empty:
         return
     if approved_by_environment:
-        emit(Notice(f"{SWITCH} approves the sandbox overrides of {request.sources}"))
+        emit(Notice(f"{SWITCH} approves {request.subject}"))
         return
     if store.holds(request):
         return
@@ -92,7 +92,7 @@ def _asked_anew(earlier: ApprovalRecord, request: ApprovalRequest) -> str:
 
 def _denied(request: ApprovalRequest, what: str) -> ApprovalDenied:
     return ApprovalDenied(
-        f"the sandbox overrides of {request.sources} {what}",
+        f"{request.subject} {what}",
         hint=f"read them, then approve them at a terminal, or set {SWITCH}=1 where there is none",
         detail=describe_plainly(request),
     )

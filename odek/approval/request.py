@@ -87,6 +87,13 @@ class ApprovalRequest:
             if asks
         )
 
+    @property
+    def subject(self) -> str:
+        """what they ask for, for messages"""
+        asked = [f"the sandbox overrides of {PROJECT_FILE}"] if self.from_project_file else []
+        asked += [f"the build steps of {DOCKERFILE}"] if self.dockerfile_sha256 else []
+        return " and ".join(asked)
+
 
 def fingerprint(request: ApprovalRequest) -> str:
     """Return the key of R-62: 64 lower-case hex digits.

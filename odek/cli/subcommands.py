@@ -68,6 +68,11 @@ def run_subcommand(
                 f'"{given}" is not an action of odek {command}',
                 hint=f"did you mean `odek {command} {near}`? `odek {command} --help` lists all",
             )
+    if len(actions) == 1:
+        (only,) = actions
+        raise UsageError(
+            f'"{given}" is not an action of odek {command}', hint=f"the action comes first: odek {command} {only} …"
+        )
     raise UsageError(
         f'"{given}" is not an action of odek {command}',
         hint=f"one of: {', '.join(actions)}; `odek {command} --help` explains them",

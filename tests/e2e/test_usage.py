@@ -39,6 +39,14 @@ def test_task_in_quotes_is_a_run(odek: Odek, tmp_path: Path) -> None:
     assert (done.code, done.stdout) == (0, "fixed\n")
 
 
+def test_session_without_a_reply_is_not_offered(odek: Odek, tmp_path: Path) -> None:
+    """C12: what failed before the model said anything is nothing to go on with."""
+    (tmp_path / "empty").write_text('{"odek_replay": 1}\n')
+    for recording, offered in ((f"replay:{tmp_path / 'empty'}", False), (write_recording(tmp_path / "one"), True)):
+        done = odek.run("run", "--session", "--no-sandbox", "--base-url", recording, "fix it")
+        assert ("go on with: odek continue" in done.stderr) == offered
+
+
 def test_actions_of_a_group_have_a_help_of_their_own(odek: Odek) -> None:
     """C11."""
     shown = odek.run("sandbox", "image", "--help").stdout
@@ -53,6 +61,7 @@ def test_actions_of_a_group_have_a_help_of_their_own(odek: Odek) -> None:
     [
         (("rnu", "x"), 'unknown command "rnu"', 'did you mean "run"?'),
         (("\x1b[2J",), 'unknown command "\\x1b[2J"', "`odek --help` lists the commands"),
+        (("danger", "rm -rf /"), '"rm -rf /" is not an action of odek danger', "odek danger explain …"),
         (("login",), 'unknown command "login"', "`odek setup`"),
         (("sandbox", "image"), "say what to do: odek sandbox image ACTION", "one of: bootstrap, save, load"),
         (("run",), "no task provided", 'say what to do: odek run "explain this project"'),

@@ -301,8 +301,8 @@ def _hint_without(choice: ImageChoice) -> str:
     """Return what to do about an image that cannot be pulled; the machine may reach no registry, for good."""
     if choice.local_ids:
         return (
-            "without a registry, carry it here (`odek sandbox image save FILE` where there is one, then `odek sandbox "
-            "image load FILE --id ID`), or let --sandbox-image name what `odek sandbox image bootstrap` makes"
+            "without a registry, `odek sandbox image load FILE --id ID` takes in what `save` wrote where there is one, "
+            "`odek sandbox image bootstrap` makes a small one; sandbox_image names another"
         )
     return (
         "check its name; without a registry, carry it here: `odek sandbox image save FILE --image NAME` where there is "

@@ -137,7 +137,7 @@ def test_nobody_to_ask_stops_and_names_file_and_variable(store: ApprovalStore) -
     with pytest.raises(ApprovalDenied) as caught:
         gate(store, None, request=request)
     assert caught.value.message == (
-        "the sandbox overrides of ./odek.json and ./Dockerfile.odek need an approval, "
+        "the sandbox overrides of ./odek.json and the build steps of ./Dockerfile.odek need an approval, "
         "and there is no terminal to ask for it"
     )
     assert caught.value.hint == (

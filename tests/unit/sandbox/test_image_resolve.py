@@ -215,7 +215,10 @@ def test_pull_during_which_the_daemon_was_restarted_never_leads_to_the_host(word
     ("local_ids", "words"),
     [
         ((), "check its name; without a registry, carry it here: `odek sandbox image save FILE --image NAME`"),
-        ((("", f"sha256:{'1' * 64}"),), "let --sandbox-image name what `odek sandbox image bootstrap` makes"),
+        (
+            (("", f"sha256:{'1' * 64}"),),
+            "`odek sandbox image bootstrap` makes a small one; sandbox_image names another",
+        ),
     ],
 )
 def test_failed_pull_says_how_an_image_comes_to_a_machine_without_a_registry(
