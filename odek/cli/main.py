@@ -70,12 +70,11 @@ def main(arguments: list[str]) -> int:
         from odek import __version__
 
         return write_stdout(f"odek {__version__}\n")
-    if name not in COMMANDS and name not in _HIDDEN:
-        from odek.cli.other_commands import is_task
-
-        return main(["run", *arguments]) if is_task(name) else _unknown_command(arguments)
+    if is_task(name):
+        return main(["run", *arguments])
+    known = COMMANDS[name][0] if name in COMMANDS else _HIDDEN.get(name)
     try:
-        return _guarded(_HIDDEN.get(name) or COMMANDS[name][0], arguments[1:])
+        return _guarded(known, arguments[1:]) if known else _guarded("odek.cli.other_commands", arguments)
     except ModuleNotFoundError as error:
         if not _is_of_python(error):
             raise
@@ -179,13 +178,6 @@ def render_overview(columns: int) -> str:
     return "\n".join(lines)
 
 
-def _unknown_command(line: list[str]) -> int:
-    from odek.cli.other_commands import hint_for
-    from odek.config.settings import flag_options
-    from odek.text import truncate, visible
-
-    options = [flag for option in flag_options("run") for flag in (option.flag, option.short, option.off_flag) if flag]
-    hint = hint_for(line, COMMANDS, options)
-    what = "option before a command" if line[0].startswith("-") else "command"
-    sys.stderr.write(f'odek: error: unknown {what} "{truncate(visible(line[0]), 60)}"\nodek: hint: {hint}\n')
-    return _USAGE_CODE
+def is_task(word: str) -> bool:
+    """Return whether `word`, where a command is expected, is a task in quotes: no command has a blank in it."""
+    return len(word.split()) > 1 and not word.startswith("-")

@@ -1,4 +1,4 @@
-"""What a person may have meant who types the command of another tool (C8). Pure; only a failing line loads it.
+"""What a person may have meant who types the command of another tool (C8). Only a failing line loads it.
 
 Nothing is carried out that was not written: a guess is a hint.
 """
@@ -7,6 +7,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from typing import NoReturn
+
+from odek.cli.main import COMMANDS
+from odek.cli.terminal import Terminal
+from odek.config.settings import flag_options
+from odek.errors import UsageError
+from odek.host import Host
+from odek.text import truncate, visible
 
 _HINTS: Mapping[str, str] = {
     "-p --print --prompt exec ask prompt query task do agent generate -e --exec": (
@@ -48,9 +56,13 @@ _ACTIONS = (
 """words for one thing"""
 
 
-def is_task(word: str) -> bool:
-    """Return whether `word`, where a command is expected, is a task in quotes: no command has a blank in it."""
-    return len(word.split()) > 1 and not word.startswith("-")
+def main(arguments: list[str], host: Host, terminal: Terminal) -> NoReturn:
+    """Say what a command line that begins with no command of odek may have meant. Raises UsageError."""
+    del host, terminal
+    options = [flag for option in flag_options("run") for flag in (option.flag, option.short, option.off_flag) if flag]
+    what = "option before a command" if arguments[0].startswith("-") else "command"
+    given = truncate(visible(arguments[0]), 60)
+    raise UsageError(f'unknown {what} "{given}"', hint=hint_for(arguments, COMMANDS, options))
 
 
 def hint_for(line: Sequence[str], commands: Collection[str], options: Collection[str]) -> str:

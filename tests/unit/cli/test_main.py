@@ -11,8 +11,7 @@ import pytest
 from support.odek_process import ROOT
 
 from odek import __version__
-from odek.cli.main import COMMANDS, main
-from odek.cli.other_commands import is_task
+from odek.cli.main import COMMANDS, is_task, main
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -43,7 +42,8 @@ def test_overview(arguments: list[str], code: int, capsys: pytest.CaptureFixture
         ("zzz", 'unknown command "zzz"', "`odek --help` lists the commands"),
         ("\x1b[2J\u202e\n", 'unknown command "\\x1b[2J\\u202e\\n"', "`odek --help` lists the commands"),
         ("x" * 1000, f'unknown command "{"x" * 59}…"', "`odek --help` lists the commands"),
-        ("--json", 'unknown option before a command "--json"', 'options follow the command: odek run --json … "…"'),
+        ("--git", 'unknown option before a command "--git"', "`odek --help` lists the commands"),
+        ("--plain", 'unknown option before a command "--plain"', 'options follow the command: odek run --plain … "…"'),
         ("--zzzzz", 'unknown option before a command "--zzzzz"', "`odek --help` lists the commands"),
     ],
 )
