@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from odek.agent.loop import NO_REPLY
 from odek.errors import StateFileError
 from odek.events import Notice, Sink, WarningIssued
 from odek.model.types import Message, Usage
@@ -46,6 +45,8 @@ class SessionWriter:
         """Store what is new in `messages`, the whole conversation; `usage` is that of the turn so far."""
         if self.recorder is None:
             return
+        from odek.agent.loop import NO_REPLY  # not before Docker is asked; by now it is loaded
+
         self._has_replies = any(message.role == "assistant" and message.content != NO_REPLY for message in messages)
         try:
             self.recorder.record(messages, usage)

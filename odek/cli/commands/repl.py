@@ -118,10 +118,11 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
 def _lines(log: InputHistory, slash: SlashContext) -> LineReader:
     host = slash.host
+    is_capable = host.env.get("TERM", "dumb") != "dumb"  # a line editor moves the cursor
     return open_line_reader(
         log.read,
         lambda word, line: complete(word, line, command=partial(complete_command, slash), cwd=host.cwd),
         at_terminal=host.stdin_is_terminal,
-        edited=host.stdin_is_terminal and host.stdout_is_terminal,
+        edited=host.stdin_is_terminal and host.stdout_is_terminal and is_capable,
         ask=slash.terminal.ask,
     )
