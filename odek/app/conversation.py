@@ -123,7 +123,7 @@ class Conversation:
         start: StartSandbox | None = None,
     ) -> None:
         self._profile = profile
-        self._unplanned = config
+        self.unplanned = config
         """the settings of turns that do the work"""
         self._config = planned(config) if profile.planning else config
         self._runtime = runtime
@@ -296,10 +296,10 @@ class Conversation:
     def set_model(self, name: str) -> None:
         """Ask the model called `name`, or PROVIDER/NAME, from now on. Raises OdekError when there is no such client."""
         require_model_name(name)
-        unplanned = self._unplanned.with_model(name, origin="/model")
+        unplanned = self.unplanned.with_model(name, origin="/model")
         config = planned(unplanned) if self.planning else unplanned
         price, model = pricing(config, self._runtime.emit), self._runtime.new_model(config.settings)
-        self._unplanned, self._config = unplanned, config
+        self.unplanned, self._config = unplanned, config
         if hasattr(self, "agent"):
             self._model = self.agent.model = model
             self._price = self.agent.price = price
@@ -337,7 +337,7 @@ class Conversation:
                 "commands run on this host, and only a sandbox is read-only", hint="/exit, then `odek repl --plan`"
             )
         self._profile = replace(self._profile, planning=planning)
-        self._config = planned(self._unplanned) if planning else self._unplanned
+        self._config = planned(self.unplanned) if planning else self.unplanned
         self._trusted.clear()
         self.restart()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from odek.app.conversation import Conversation
 from odek.cli.terminal import Terminal
 from odek.cli.tty_prompt import TtyPrompt, find_tty_prompt
+from odek.text import visible
 
 CARRY_OUT = "Carry out the plan."
 _QUESTION = (
@@ -29,7 +30,14 @@ def next_task(prompt: TtyPrompt | None) -> str:
 
 def ask_to_go_on(conversation: Conversation, terminal: Terminal) -> str:
     """Ask the person at the terminal, and leave plan mode on a yes; return as `next_task`. Raises OdekError."""
-    task = next_task(find_tty_prompt(alone=terminal.suspended)) if conversation.planning else ""
+    if not conversation.planning:
+        return ""
+    doing = conversation.unplanned.settings
+    if doing.sandbox.readonly:
+        by = visible(doing.origin_of("sandbox_readonly"))
+        terminal.note(f"the plan cannot be carried out here: read-only was asked for ({by})")
+        return ""
+    task = next_task(find_tty_prompt(alone=terminal.suspended))
     if task:
         conversation.set_planning(False)
     return task

@@ -19,6 +19,7 @@ from odek.model.types import Usage
 from odek.text import render_usd, truncate, visible
 
 if TYPE_CHECKING:
+    from odek.app.own_commands import OwnCommand
     from odek.snapshot.restore import Plan
     from odek.snapshot.store import Record
 
@@ -72,19 +73,18 @@ def complete_command(context: SlashContext, word: str, line: str) -> Sequence[st
     """Return the completions of `word`, a command or the argument of the one in `line`; None: it is neither."""
     words = line.split()
     if not words:
-        names = (*(command.name for command in context.commands), *ENDS)
-        found_names = sorted({name for name in names if name.startswith(word)}) if word.startswith("/") else None
-        if (
-            found_names
-            and len(found_names) == 1
-            and any(command.name == found_names[0] and command.argument for command in context.commands)
-        ):
-            return (f"{found_names[0]} ",)  # what follows it can be typed at once
-        return found_names
+        return _complete_name(context, word) if word.startswith("/") else None
     found = next((command for command in context.commands if [command.name] == words), None)
     if found is None or found.choices is None:
         return None
     return sorted(choice for choice in found.choices(context, word) if choice.startswith(word))
+
+
+def _complete_name(context: SlashContext, word: str) -> Sequence[str]:
+    arguments = {**{command.name: command.argument for command in context.commands}, **dict.fromkeys(ENDS, "")}
+    names = sorted(name for name in arguments if name.startswith(word))
+    # behind the only one its argument can be typed at once
+    return [f"{name} " for name in names] if len(names) == 1 and arguments[names[0]] else names
 
 
 def render_place(conversation: Conversation) -> str:
@@ -259,18 +259,21 @@ def _compact(context: SlashContext, words: str) -> None:
 
 def own_rows(runtime: Runtime, *, at_terminal: bool) -> tuple[SlashCommand, ...]:
     """Return the commands of the user's own, and of the project's what is approved; `at_terminal`: asks for it."""
-    from odek.app.own_commands import expand, own_commands  # a conversation alone has them
+    from odek.app.own_commands import own_commands  # a conversation alone has them
 
     taken = (*(command.name for command in COMMANDS), *ENDS)
-    return tuple(
-        SlashCommand(
-            name=f"/{own.name}",
-            argument=f"[{truncate(visible(own.hint).strip('[]'), _HINT_LENGTH) or '…'}]",
-            help=truncate(visible(own.description or own.text.split("\n")[0]), _HELP_LENGTH)
-            + (" (this project's)" if own.by_project else ""),
-            handle=lambda _, argument, own=own: expand(own, argument),  # type: ignore[misc]
-        )
-        for own in own_commands(runtime, taken=taken, may_ask=at_terminal)
+    return tuple(map(_own_row, own_commands(runtime, taken=taken, may_ask=at_terminal)))
+
+
+def _own_row(own: OwnCommand) -> SlashCommand:
+    from odek.app.own_commands import expand
+
+    said = truncate(visible(own.description or own.text.split("\n")[0]), _HELP_LENGTH)
+    return SlashCommand(
+        name=f"/{own.name}",
+        argument=f"[{truncate(visible(own.hint).strip('[]'), _HINT_LENGTH) or '…'}]",
+        help=f"{said} (this project's)" if own.by_project else said,
+        handle=lambda _, argument: expand(own, argument),
     )
 
 

@@ -53,7 +53,7 @@ def test_tab_offers_what_the_table_has() -> None:
     assert complete_command(at, "/", "") == ["/exit", "/maybe", "/must", "/plain", "/quit"]
     assert complete_command(at, "/m", "") == ["/maybe", "/must"]
     assert complete_command(at, "/p", "") == ["/plain"]
-    assert complete_command(at, "/mu", "") == ("/must ",)
+    assert complete_command(at, "/mu", "") == ["/must "]
     assert complete_command(at, "o", "/maybe ") == ["off", "on"]
     assert complete_command(at, "", "/must ") == ["x", "y"]
     assert complete_command(at, "x", "/plain ") is None
