@@ -224,7 +224,7 @@ def _undo(context: SlashContext, argument: str) -> None:
     if argument != "talk" and context.conversation.turns:
         _undo_files(context, partial=argument == "partial")
     context.conversation.undo()
-    files = "the files are as it left them" if argument == "talk" else "and the model does not know of it"
+    files = "the files are as it left them" if argument == "talk" else "the model does not know of it any more"
     context.terminal.note(f"the last turn is taken back; {files}")
 
 
@@ -234,7 +234,7 @@ def _undo_files(context: SlashContext, *, partial: bool) -> None:
     from odek.cli.turn_changes import Which, doubts_of, report_undone, undo_files
     from odek.snapshot.project import NothingKept
 
-    conversation, terminal = context.conversation, context.terminal
+    conversation, terminal, name = context.conversation, context.terminal, "the last turn"
     which = Which(session=conversation.kept.key, turn=conversation.turns)
 
     def warn(record: Record, _: Plan) -> None:
@@ -245,11 +245,11 @@ def _undo_files(context: SlashContext, *, partial: bool) -> None:
         undone = undo_files(
             project_files(context.host, conversation.settings), which, partial=partial,
             partial_hint="/undo partial leaves these as they are, /undo talk leaves all files",
-            ask=warn,
+            ask=warn, name=name,
         )  # fmt: skip
     except NothingKept:
         return
-    report_undone(undone, terminal, redo="odek undo {number} makes the changes again")
+    report_undone(undone, terminal, name=name)
 
 
 def _compact(context: SlashContext, words: str) -> None:

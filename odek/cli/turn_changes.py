@@ -33,9 +33,9 @@ class Which:
     session: str = ""
     turn: int = 0
 
-    def find(self, reading: Reading) -> Record:
+    def find(self, reading: Reading, *, undone_too: bool = False) -> Record:
         """Return its record. Raises OdekError."""
-        return reading.find(self.number, session=self.session, turn=self.turn)
+        return reading.find(self.number, session=self.session, turn=self.turn, undone_too=undone_too)
 
 
 def parse_number(text: str) -> int | None:
@@ -72,7 +72,7 @@ def show_diff(project: ProjectFiles, which: Which, terminal: Terminal, *, stat: 
     """Print what a turn changed. Raises OdekError."""
     with project.reading() as reading:
         warn_of_damage(reading, terminal)
-        record = which.find(reading)
+        record = which.find(reading, undone_too=True)
         effort = Effort()
         spans: list[Span] = []
         if stat:
@@ -196,34 +196,38 @@ class Undone:
 
 
 def undo_files(
-    project: ProjectFiles, which: Which, *, partial: bool, partial_hint: str, ask: Callable[[Record, Plan], None]
-) -> Undone:
-    """Take back what a turn changed. `ask` is shown what would happen, and raises to stop it. Raises OdekError."""
+    project: ProjectFiles, which: Which, *, partial: bool, partial_hint: str, ask: Callable[[Record, Plan], None],
+    name: str = "",
+) -> Undone:  # fmt: skip
+    """Take back what a turn changed. `ask` is shown what would happen, and raises to stop it. Raises OdekError.
+
+    `name` is what the turn is called in errors; its number unless given.
+    """
     with project.reading() as reading:
         record = which.find(reading)
         plan = reading.plan(record)
-        require_possible(record, plan, partial=partial, hint=partial_hint)
+        require_possible(name or name_of(record), plan, partial=partial, hint=partial_hint)
     ask(record, plan)
     with project.reading() as reading:
         again = reading.find(record.number)
         plan = reading.plan(again)
-        require_possible(again, plan, partial=partial, hint=partial_hint)
+        require_possible(name or name_of(again), plan, partial=partial, hint=partial_hint)
         made, left = reading.undo(again, plan)
     return Undone(again, made, tuple(sorted((*plan.left, *left))))
 
 
-def require_possible(record: Record, plan: Plan, *, partial: bool, hint: str) -> None:
-    """Raise unless `plan` takes back all of `record`, or a part of it where that is enough."""
+def require_possible(name: str, plan: Plan, *, partial: bool, hint: str) -> None:
+    """Raise unless `plan` takes back all of the turn `name`, or a part of it where that is enough."""
     if plan.left and not partial:
         paths = plan.left[:_SHOWN]
         more = [f"… and {len(plan.left) - len(paths)} more"] if len(plan.left) > len(paths) else []
         raise StateFileError(
-            f"{name_of(record)} is not undone: {plural(len(plan.left), 'path')} cannot be taken back",
+            f"{name} is not undone: {plural(len(plan.left), 'path')} cannot be taken back",
             hint=hint,
             detail="\n".join([*(f"{visible(path)}: {reason}" for path, reason in paths), *more]),
         )
     if not plan.todo:
-        raise NothingKept(f"there is nothing to undo: the files are as before {name_of(record)}", hint="see odek diff")
+        raise NothingKept(f"there is nothing to undo: the files are as before {name}", hint="see odek diff")
 
 
 def plan_rows(plan: Plan) -> Iterator[str]:
@@ -242,11 +246,11 @@ def plan_rows(plan: Plan) -> Iterator[str]:
         yield f"  leaves {visible(path)}: {reason}"
 
 
-def report_undone(undone: Undone, terminal: Terminal, *, redo: str) -> int:
-    """Say what was done, and how to make it again; return the exit code."""
+def report_undone(undone: Undone, terminal: Terminal, *, name: str = "") -> int:
+    """Say what was done, and how to make it again; return the exit code. `name` as for `undo_files`."""
     for path, reason in undone.left:
         terminal.warn(f"{visible(path)} stays as it is: {reason}")
     if undone.made is not None:
-        what = count(undone.made.changes)
-        terminal.note(f"{name_of(undone.record)} is undone, {what}; {redo.format(number=undone.made.number)}")
+        what, again = count(undone.made.changes), f"odek undo {undone.made.number} makes the changes again"
+        terminal.note(f"{name or name_of(undone.record)} is undone, {what}; {again}")
     return int(undone.made is None or any(reason != FULL_FOLDER for _, reason in undone.left))

@@ -234,17 +234,26 @@ class Reading:
         """Yield the records, the newest first."""
         return (record for record in self.held.records() if not record.is_open)
 
-    def find(self, number: int | None, *, session: str = "", turn: int = 0) -> Record:
-        """Return the record `number`; None: the last turn that was not undone, of `turn` of `session` if given."""
+    def find(self, number: int | None, *, session: str = "", turn: int = 0, undone_too: bool = False) -> Record:
+        """Return the record `number`; None: the last turn that was not undone, of `turn` of `session` if given.
+
+        With `undone_too`, one that was undone where there is no other. Raises UsageError and NothingKept.
+        """
         if number is not None:
             record = self.held.record(number)
             if record is None or record.is_open:
                 raise UsageError(f"there is no turn {number}", hint="`odek diff --list` shows those that are kept")
             return record
-        for record in self.records():
-            is_wanted = not session or (record.session, record.turn) == (session, turn)
-            if is_wanted and not record.undoes and not record.undone_by:
-                return record
+        turns = [
+            record
+            for record in self.records()
+            if not record.undoes and (not session or (record.session, record.turn) == (session, turn))
+        ]
+        standing = [record for record in turns if not record.undone_by] or (turns if undone_too else [])
+        if standing:
+            return standing[0]
+        if turns and not session:
+            raise NothingKept("every turn that is kept is undone", hint="`odek diff --list` shows them")
         raise self.project._nothing()
 
     def plan(self, record: Record) -> Plan:

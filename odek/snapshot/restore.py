@@ -59,6 +59,11 @@ def make_plan(top: int, changes: Sequence[Change], *, file_bytes: int) -> Plan:
             plan.left.append((change.path, _WOULD_BE_LOST))
         else:
             plan.todo.append(change)
+    for change in [each for each in plan.todo if _is_folder(each.before) and each.after is None]:
+        if any(path.startswith(f"{change.path}/") for path, _ in plan.left):
+            plan.todo.remove(change)
+            plan.left.append((change.path, FULL_FOLDER))
+    plan.left.sort()
     return plan
 
 

@@ -214,15 +214,15 @@ def test_a_turn_of_a_conversation_is_taken_back_with_its_files(on_host: Odek) ->
         talk.see("an answer")
         talk.see("odek 4> ")
         talk.type("/undo\r")  # it changed nothing
-        talk.see("the last turn is taken back; and the model does not know of it")
+        talk.see("the last turn is taken back; the model does not know of it any more")
         talk.see("odek 3> ")
         (cwd / "a.txt").write_text("mine\n")
         talk.type("/undo\r")
-        talk.see("turn 2 is not undone")
+        talk.see("the last turn is not undone")
         talk.see("odek 3> ")
         (cwd / "a.txt").write_text("2\n")
         talk.type("/undo\r")
-        talk.see("turn 2 is undone, 1 file")
+        talk.see("the last turn is undone, 1 file")
         talk.see("odek 2> ")
         assert (cwd / "a.txt").read_text() == "1\n"
         talk.type("/undo talk\r")

@@ -42,7 +42,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     with project.reading() as reading:
         warn_of_damage(reading, terminal)
         if parsed.json:
-            shown = list_json(reading) if parsed.list else diff_json(reading, which.find(reading))
+            shown = list_json(reading) if parsed.list else diff_json(reading, which.find(reading, undone_too=True))
             text = json.dumps(shown, indent=2)
         else:
             text = "\n".join(list_rows(reading, now_s=time.time())) or "No turns are kept."

@@ -57,7 +57,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     )  # fmt: skip
     if parsed.json:
         terminal.answer(json.dumps(_as_json(undone), indent=2))
-    return report_undone(undone, terminal, redo="odek undo {number} makes the changes again")
+    return report_undone(undone, terminal)
 
 
 def _as_json(undone: Undone) -> dict[str, object]:

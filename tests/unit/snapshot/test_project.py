@@ -127,8 +127,8 @@ def test_what_is_too_large_or_special_is_named_and_stays(tmp_path: Path) -> None
     assert project.finish(begun) is not None
     _, left = undo(project)
     assert left == [
-        ("large", NOT_KEPT), ("new/large", "its content was not kept, so it would be lost"), ("pipe", NOT_KEPT),
-        ("new", FULL_FOLDER),
+        ("large", NOT_KEPT), ("new", FULL_FOLDER), ("new/large", "its content was not kept, so it would be lost"),
+        ("pipe", NOT_KEPT),
     ]  # fmt: skip
     assert (top / "small").read_text() == "before"
     assert (top / "new" / "large").stat().st_size == 10_001
