@@ -104,7 +104,8 @@ class TurnFiles:
             return None
         self._stop.clear()
         try:
-            with use_token(CancelToken()):  # however the turn ended
+            # however the turn ended
+            with use_token(CancelToken()), self._workspace.runtime.waiting("looking at what changed"):
                 if not self._may_have_written:
                     self._project.discard(self._turn)
                     return None

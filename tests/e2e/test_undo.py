@@ -14,6 +14,7 @@ from support.docker_engine import Engine
 from support.fuzz_undo import model_of
 from support.odek_process import Odek, pid_of_odek
 from support.pty_session import Talk
+from support.serve_process import serving_process, stream_of, wait_until
 
 CHANGES = (
     "printf 'one\\nTWO\\nthree\\n' >notes.txt && rm -r old && mkdir -p new/empty && echo made >'new/a b.txt' && "
@@ -254,3 +255,28 @@ def test_a_turn_of_an_odek_that_was_killed_can_be_taken_back(on_host: Odek) -> N
     assert "odek was killed during it" in undone.stderr
     assert os.listdir(cwd) == ["a.txt"]
     assert (cwd / "a.txt").read_text() == "before\n"
+
+
+def test_a_turn_of_serve_is_kept_and_nothing_is_undone_while_one_is_under_way(on_host: Odek) -> None:
+    """R-272, R-279: the page's turns are kept in the same way; an undo waits for the end of every turn."""
+    odek, cwd = on_host, on_host.cwd
+    (cwd / "b.txt").write_text("before\n")
+    change(odek, "echo first >a.txt; echo after >b.txt")
+    command = "echo second >a.txt; echo ready >ready; while [ ! -e go ]; do sleep 0.05; done"
+    with (
+        ModelServer(calls(("shell", {"command": command})), text("done")) as model,
+        serving_process(odek, "--base-url", model.base_url, "--model", "m") as server,
+    ):
+        session = str(server.ask("POST", "/api/sessions", {"text": "do it", "request_id": "r1"}).json["id"])
+        wait_until(lambda: (cwd / "ready").exists(), 40)
+        refused = odek.run("undo", "1", "--partial", "--yes")
+        assert (refused.code, "at work in this folder" in refused.stderr) == (1, True), refused.stderr
+        assert (cwd / "a.txt").read_text() == "second\n"
+        (cwd / "go").write_text("")
+        with stream_of(server, session) as events:
+            told = events.read_until(b"event: files_changed") + events.read_until(b"\n\n")
+            changed = json.loads(told.rpartition(b"data: ")[2])
+            events.read_until(b"event: turn_ended")
+        assert sorted(file["path"] for file in changed["files"]) == ["a.txt", "go", "ready"]
+        assert odek.run("undo", "--yes").code == 0
+        assert {path.name: path.read_text() for path in cwd.iterdir()} == {"a.txt": "first\n", "b.txt": "after\n"}
