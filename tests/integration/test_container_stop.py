@@ -60,11 +60,27 @@ def test_hostile_commands_are_stopped_and_earlier_servers_live_on(boxes: Boxes) 
     box = boxes.start(limits=Limits(pids=64))
     output(box, f"setsid sleep 777701 {QUIET} & env -i setsid sleep 777702 {QUIET} &")
     servers = ["sleep 777701", "sleep 777702"]
+    while sorted(others(boxes, box)) != servers:  # what has no environment is known by its age alone
+        time.sleep(0.05)
     for number, (name, command) in enumerate(HOSTILE.items(), start=1000):
         done = box.run(command.replace("NNNN", f"8{number}"), timeout_s=0.5)
         assert (name, done.timed_out, done.code, done.notes) == (name, True, None, (STOPPED,))
         assert (name, sorted(others(boxes, box))) == (name, servers)
     assert output(box, "echo usable") == "usable\n"
+
+
+def test_a_stop_among_hundreds_of_servers_harms_none(boxes: Boxes) -> None:
+    """R-40: however long it would take to look at all of their environments."""
+    box = boxes.start(limits=Limits(pids=1000))
+    count = "ps -o args | grep -c '^sleep 7777' || :"
+    filler = "X=" + "x" * 4000
+    output(box, f"n=300; while [ $n -gt 0 ]; do {filler} setsid sleep 7777 {QUIET} & n=$((n - 1)); done")
+    while output(box, count) != "300\n":
+        time.sleep(0.05)
+    done = box.run("env -i setsid sleep 8888 & sleep 8888", timeout_s=0.5)
+    assert (done.timed_out, done.notes) == (True, (STOPPED,))
+    assert output(box, count) == "300\n"
+    assert output(box, "ps -o args | grep -c '^sleep 8888' || :") == "0\n"
 
 
 # each process lives for a moment, has no environment and a session of its own, and starts the next one

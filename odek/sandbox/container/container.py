@@ -201,9 +201,14 @@ class Container:
     def _run_all(
         self, requests: Sequence[CommandRequest], *, apart: bool, watch: OutputWatch | None = None
     ) -> tuple[CommandResult, ...]:
-        texts = [(self._prelude + request.command).encode("utf-8", "surrogateescape") for request in requests]
+        prelude, *texts = (
+            text.encode("utf-8", "surrogateescape")
+            for text in (self._prelude, *(request.command for request in requests))
+        )
         limits = [request.timeout_s for request in requests]
-        outcomes = self._commands.run(texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES, watch=watch)
+        outcomes = self._commands.run(
+            texts, limits, apart=apart, limit_bytes=OUTPUT_LIMIT_BYTES, prelude=prelude, watch=watch
+        )
         return tuple(map(self._explained, outcomes))
 
     def _explained(self, outcome: Outcome) -> CommandResult:

@@ -94,6 +94,8 @@ def follow(job: Job, clock: Callable[[], float]) -> Follower:
 
 
 STOP_TIMEOUT_S = 10.0
+_BEGINS_S = 1.0  # for a text that is on its way to begin, so that a stop finds it
+_SCRIPT_ENDS_S = 2.0  # for a script of ours to tidy up
 _STOPPED_S = 5.0  # for the client of a stopped command to end, on a busy machine
 _BACKGROUND = pattern(rb"(?<![<>&])&(?![>&])")  # what may put a process into the background
 _PIPE_PATIENCE_S = 2.0  # for a program to end when its input has
@@ -193,13 +195,15 @@ class Commands:
         *,
         apart: bool,
         limit_bytes: int,
+        prelude: bytes = b"",
         watch: OutputWatch | None = None,
     ) -> tuple[Outcome, ...]:
         """Run shell texts at the same time, to their ends or their limits; `watch` sees the output of a single one.
 
+        `prelude` is shell text of odek's own that goes before each, and puts nothing into the background.
         Raises SandboxLost when the container is gone or cannot stop one of them.
         """
-        kind = [partial(pack_text, text, umask=self._life.spec.umask, apart=apart) for text in texts]
+        kind = [partial(pack_text, prelude + text, umask=self._life.spec.umask, apart=apart) for text in texts]
         forks = [_BACKGROUND.search(text) is not None for text in texts]
         tasks = [
             Task(
@@ -398,8 +402,10 @@ class Commands:
         left, cancelled = list(jobs), list[Cancelled]()
         while left:
             job = left[0]
+            clients = (job.process, *(other.process for other in jobs if other is not job))
             try:
-                self._stop(job.streams, (job.process, *(other.process for other in jobs if other is not job)))
+                if job.task.stops or not self._await(clients, lambda: False, _SCRIPT_ENDS_S):
+                    self._stop(job.streams, clients)
             except SandboxLost:  # then nothing of them is left at all; the interrupt is still the news
                 break
             except Cancelled as another:  # a token raises each cause once, so this goes on in peace
@@ -427,6 +433,7 @@ class Commands:
 
     def _stopped(self, call: ExecStreams, clients: Sequence[Client], *, spare_orphans: bool) -> int:
         """Stop a call, or everything; return the status of the script that did it. Raises SandboxLost."""
+        self._await(clients, lambda: call.began, _BEGINS_S)
         known = dict.fromkeys((*self._pipe_marks, *self._marks[-_KNOWN_MARKS:]))
         marks = " ".join(mark for mark in known if mark != call.mark)
         arguments = (call.mark, marks, call.started, *(("1",) if spare_orphans else ()))
@@ -448,14 +455,16 @@ class Commands:
         What runs as root in there can put another program in the place of `sh`; the client, which ends
         when its command has ended and let go of its output, is a witness out of its reach.
         """
-        if stopped.code not in (0, scripts.STOPPED_ALL):
-            return False
+        return stopped.code in (0, scripts.STOPPED_ALL) and self._await(clients, lambda: False, _STOPPED_S)
+
+    def _await(self, clients: Sequence[Client], is_enough: Callable[[], bool], seconds: float) -> bool:
+        """Wait for the end of the first of `clients`, or until `is_enough`; return whether it has ended."""
         client, *others = clients
-        deadline = self._life.clock() + _STOPPED_S
-        while not client.finished and self._life.clock() < deadline:
+        deadline = self._life.clock() + seconds
+        while not client.finished and not is_enough() and self._life.clock() < deadline:
             for other in others:
                 other.pump(0)
-            client.pump(0.01 if others else _STOPPED_S)
+            client.pump(0.01 if others else deadline - self._life.clock())
         return client.finished
 
     def _run_while_draining(self, clients: Sequence[Client], argv: tuple[str, ...]) -> Completed:

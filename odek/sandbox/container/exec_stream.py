@@ -31,7 +31,8 @@ class ExecStreams:
         """whether it has answered that it waits"""
         self.began = False
         self.started = ""
-        """when the text's shell started, in the clock ticks of the container's machine; "" until it has"""
+        """when the text's shell started, in clock ticks of the container's machine, and the PID of its wrapper;
+        "" until it has"""
         self.status: int | None = None
         """exit status of the text; None until it has ended"""
         self._ready = False

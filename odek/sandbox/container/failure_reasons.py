@@ -159,8 +159,6 @@ def explain_unrun(done: Completed, counted: Counters, spec: SandboxSpec, *, cut:
         return limit
     if cut:
         return "it did not arrive in the container as a whole: `cat` does not work there, or the connection was cut"
-    if done.code == 0:
-        return "`sh` in the container ended without running it"
     return truncate(words.replace("\n", "; "), 300) or f"the docker client ended with status {done.code}"
 
 

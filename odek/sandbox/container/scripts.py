@@ -89,12 +89,13 @@ exit 42
 #                   few kilobytes `cat` is quicker than `read`
 #   file, pipe      TEXT runs with the words behind it as its arguments, and with the rest of stdin
 # TEXT runs in a subshell. Lines of ours begin with a line end of their own. "MARK cut" or "MARK restarted" on stderr:
-# nothing was run. "NONCE began TICKS" on stdout: the subshell has started then. "NONCE STATUS" or "NONCE unrun" without
-# it: no process could be made (bash goes on, other shells end). "NONCE STATUS", on stdout and, but for joint, on stderr
-# as well: TEXT has ended. A stream keeps its order, so whatever TEXT printed has arrived before that line, even though
-# a child that was left behind may still hold the output open (R-40, B02). For a pipe, all of them come on stderr. The
-# mark is public in the container; the nonce comes with the text and is known to this shell alone. A command may have
-# left its stdout non-blocking and full, so the last line is tried again until it is taken, for some seconds.
+# nothing was run. "NONCE began TICKS PID" on stdout: the subshell of this shell, PID, has started then. "NONCE
+# STATUS" or "NONCE unrun" without it: no process could be made (bash goes on, other shells end). "NONCE STATUS", on
+# stdout and, but for joint, on stderr as well: TEXT has ended. A stream keeps its order, so whatever TEXT printed has
+# arrived before that line, even though a child that was left behind may still hold the output open (R-40, B02). For a
+# pipe, all of them come on stderr. The mark is public in the container; the nonce comes with the text and is known to
+# this shell alone. A command may have left its stdout non-blocking and full, so the last line is tried again until it
+# is taken, for some seconds.
 # TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
 RUN = f"""\
 mark=$1 init=$2 header= line= lf='
@@ -141,7 +142,7 @@ case $1 in file|pipe) ;; *) exec </dev/null ;; esac
   trap - EXIT
   read -r line </proc/self/stat
   field
-  echo "$lf$end began $ticks" >&9
+  echo "$lf$end began $ticks $$" >&9
   exec 9>&-
   unset -f say refuse field report
   unset mark init header line lf ticks end
@@ -165,19 +166,21 @@ shift 2
 exec "$@"
 """
 
-# $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks; "": not known,
+# $1: mark of the call, $2: marks of other calls, $3: when the call began, in ticks, and its wrapper; "": not known,
 # $4: not "" to leave orphans without a mark alone, as for a call that lasts longer than others.
 # Stops every process of the call (R-40): those that carry its mark in their environment; those in the
 # session of one that does (`env -i`); and orphans that are younger than the call and carry no mark
 # (`env -i setsid`) or one that odek never gave out. What was there before the call, and what carries
-# another call's mark, lives on: servers. The name of a process may hold line ends and parentheses, and
-# a zombie with more than one thread is a program whose main thread has ended. What still breeds after
-# 0.2 s and six rounds, or after a second, is a fork bomb and ends with everything else of this user: the
-# killed take a moment to die, and many take many moments to be looked at. Leaves with 0 when only the
-# call was stopped, with 3 when everything was.
+# another call's mark, lives on: servers. Of what was there before, only the wrapper can be the call's; the
+# environments of the others are not read, which takes a moment for each, and there may be hundreds. The name of a
+# process may hold line ends and parentheses, and a zombie with more than one thread is a program whose main
+# thread has ended. What still breeds after 0.2 s and six rounds, or after a second, is a fork bomb and ends with
+# everything else of this user: the killed take a moment to die, and many take many moments to be looked at.
+# Leaves with 0 when only the call was stopped, with 3 when everything was.
 STOP = f"""\
 variable={CALL_VARIABLE}
-mark=$1 others=$2 began=$3 spared=${{4-}}
+mark=$1 others=$2 began=${{3%% *}} wrapper= spared=${{4-}}
+case $3 in *" "*) wrapper=${{3#* }} ;; esac
 any= rest=$mark
 while [ -n "$rest" ]; do any="$any?"; rest=${{rest#?}}; done
 look() {{
@@ -191,7 +194,10 @@ look() {{
   [ "$state" = Z ] && [ "$threads" -le 1 ] && return 1
   kill -0 "$pid" 2>/dev/null || return 1
   kind=unknown
-  [ -n "$began" ] && [ "$born" -lt "$began" ] && kind=older
+  if [ -n "$began" ] && [ "$born" -lt "$began" ]; then
+    kind=older
+    case $wrapper in ""|"$pid") ;; *) return 0 ;; esac
+  fi
   environment=
   while IFS= read -r environment || [ -n "$environment" ]; do
     case $environment in

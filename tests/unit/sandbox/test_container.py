@@ -280,6 +280,37 @@ def test_interrupted_command_is_stopped_and_the_interrupt_goes_on(stop: dict[str
     assert box.lease.released is bool(stop)
 
 
+def test_stop_waits_for_a_command_that_is_on_its_way() -> None:
+    """R-40: cancelled in its first moments, it would begin behind a stop that found nothing."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
+    box.docker.on("exec", hang=True, raises_in_pump=Interrupted(2), react=answer(status=None))
+    with pytest.raises(Interrupted):
+        box.run("sleep 100")
+    (stop,) = [call.args for call in box.docker.calls if scripts.STOP in call.args]
+    assert stop[-3:] == (MARK, "", "4711")
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_cancelled_file_script_may_tidy_up_and_is_stopped_if_it_does_not_end(*, hangs: bool) -> None:
+    """R-40: killed at once, it would leave its temporary file in the user's folder."""
+    box = Box()
+    box.docker.on("exec", has=scripts.STOP, react=box.docker.end_commands)
+    box.docker.on("exec", hang=hangs, raises_in_pump=Interrupted(2), react=answer(73))
+    with pytest.raises(Interrupted):
+        box.container.write("f", b"x", replacing=None)
+    assert sum(scripts.STOP in call.args for call in box.docker.calls) == hangs
+    box.docker.assert_no_client_left("run")
+
+
+@pytest.mark.parametrize(("command", "notes"), [("true", 0), ("server &", 1)])
+def test_value_of_the_environment_puts_nothing_into_the_background(command: str, notes: int) -> None:
+    """B02: only a command that may do so is waited for behind its end."""
+    box = Box(replace(SPEC, env=(("URL", "http://x/?a=1&b=2"),)))
+    box.docker.on("exec", hang=True, react=answer())
+    assert len(box.run(command).notes) == notes
+
+
 @pytest.mark.parametrize(
     ("code", "out"), [(1, b"No such container"), (137, b""), (255, b""), (126, b"OCI runtime exec failed")]
 )
