@@ -36,8 +36,8 @@ data files kept once and sources indented by one 48,000, data classes whose meth
 197,000. A fifth Python adds 350,000. LZMA for `run` would save 45,000 a Python, and take 4 ms more at each start.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
-PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 3.7,
-of which the standard library takes 1.0 and odek's own modules 0.7.
+PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 2.9,
+of which the standard library takes 0.5 and odek's own modules 0.7.
 """
 
 from __future__ import annotations

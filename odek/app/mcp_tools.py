@@ -107,7 +107,7 @@ def _name_of(raw: Mapping[str, Any]) -> str:
 
 
 def _offer(name: str, raw: Mapping[str, Any], redact: Redact) -> Offer:
-    schema = plain_schema(raw.get("inputSchema"))
+    schema = plain_schema(raw.get("inputSchema"), redact)
     described = raw.get("description")
     text = redact(described).strip() if isinstance(described, str) else ""
     annotations = raw.get("annotations")

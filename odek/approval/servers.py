@@ -46,12 +46,15 @@ class OfferedTool:
     schema: str
     """JSON"""
     claims: tuple[str, ...] = ()
-    """what its author says that it does not do ("read-only"); it decides nothing (P-30)"""
+    """what its author says that it does not do ("read-only"); it grants nothing (P-30), but with `--plan` a tool that
+    does not claim it is not offered"""
 
     @property
     def digest(self) -> str:
         """the 64 hex digits that an approval of this tool has"""
-        return _digest([self.name, self.description, self.schema])
+        # what was approved before claims counted stays approved where there are none
+        claims: list[object] = [list(self.claims)] if self.claims else []
+        return _digest([self.name, self.description, self.schema, *claims])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

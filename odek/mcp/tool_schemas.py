@@ -8,11 +8,11 @@ Servers check their arguments themselves; to us a schema is a text for the model
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odek.patterns import pattern
-from odek.text import truncate, visible_lines
+from odek.text import truncate, visible, visible_lines
 
 MAX_DEPTH = 16
 MAX_PROPERTIES = 256
@@ -20,6 +20,7 @@ MAX_BYTES = 32 << 10
 MAX_NODES = 4096
 """subschemas that are looked at: a reference costs as many as what it refers to"""
 DESCRIPTION_CHARACTERS = 400
+MAX_CHOICES, CHOICE_CHARACTERS = 256, 200
 _PROPERTY = pattern(r"[A-Za-z0-9_.-]{1,64}")
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _FORMATS = ("date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
@@ -29,17 +30,22 @@ _NUMBERS = (
 )  # fmt: skip
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 Schema = dict[str, Any]
+Redact = Callable[[str], str]
 
 
 class SchemaError(ValueError):
     """A schema that cannot be brought to the form; the text says why."""
 
 
-def plain_schema(raw: object) -> Schema:
-    """Return `raw` as the schema of an object: typed, without references, and small. Raises SchemaError."""
+def plain_schema(raw: object, redact: Redact = str) -> Schema:
+    """Return `raw` as the schema of an object: typed, without references, and small. Raises SchemaError.
+
+    What it says in words is made safe as descriptions are. A text that stands for a value (a choice, a default, a name)
+    is that text or nothing: one that is long, holds what cannot be seen, or would be redacted is left out.
+    """
     if not isinstance(raw, dict):
         raise SchemaError("it is not an object")
-    schema = _Cleaner(raw).top()
+    schema = _Cleaner(raw, redact).top()
     try:
         size = len(json.dumps(schema, ensure_ascii=False, allow_nan=False).encode())
     except (ValueError, RecursionError) as error:  # half a surrogate pair among others
@@ -50,8 +56,9 @@ def plain_schema(raw: object) -> Schema:
 
 
 class _Cleaner:
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: Schema, redact: Redact) -> None:
         self._root = root
+        self._redact = redact
         self._nodes = 0
         self._properties = 0
 
@@ -114,7 +121,7 @@ class _Cleaner:
         if "$ref" in raw:
             beside = {key: value for key, value in raw.items() if key != "$ref"}
             return self._clean({**self._referred(raw["$ref"]), **beside}, depth + 1)
-        schema = _values(raw)
+        schema = _values(raw, self._redact)
         schema.update(self._typed(raw, depth))
         for key in _BRANCHES:
             branches = [self._clean(branch, depth + 1) for branch in _list(raw.get(key))]
@@ -149,7 +156,10 @@ class _Cleaner:
             for key, value in _object(raw.get("properties")).items():
                 self._add_nested(merged, key, value, depth)
             schema["properties"] = merged
-            required = [each for each in _list(raw.get("required")) if isinstance(each, str) and each in merged]
+            needed = [each for each in _list(raw.get("required")) if isinstance(each, str)]
+            if any(not self._is_plain(each) for each in needed):
+                raise SchemaError("a property that is needed has a name that cannot be shown")
+            required = [each for each in needed if each in merged]
             if required:
                 schema["required"] = list(dict.fromkeys(required))
             further = raw.get("additionalProperties")
@@ -164,8 +174,11 @@ class _Cleaner:
         if self._properties > MAX_PROPERTIES:
             raise SchemaError(f"it has more than {MAX_PROPERTIES} properties")
         cleaned = self._clean(value, depth + 1)
-        if cleaned is not None:
+        if cleaned is not None and self._is_plain(key):
             merged[key] = cleaned
+
+    def _is_plain(self, text: str) -> bool:
+        return is_plain(text, self._redact)
 
     def _referred(self, reference: object) -> Schema:
         """Return what a reference within the schema names; nothing is ever fetched."""
@@ -187,24 +200,33 @@ class _Cleaner:
             raise SchemaError("it is too large")
 
 
-def _values(raw: Schema) -> Schema:
+def is_plain(text: str, redact: Redact) -> bool:
+    """Return whether a text that stands for a value can be shown as it is."""
+    return len(text) <= CHOICE_CHARACTERS and visible(text) == text == redact(text)
+
+
+def _values(raw: Schema, redact: Redact) -> Schema:
     """Return the keywords that hold plain values, without those that say nothing or are not what they should be."""
     schema: Schema = {}
     description = raw.get("description")
     if isinstance(description, str) and description.strip():
-        start = truncate(description.strip(), DESCRIPTION_CHARACTERS)
+        start = truncate(redact(description).strip(), DESCRIPTION_CHARACTERS)
         schema["description"] = truncate(visible_lines(start), DESCRIPTION_CHARACTERS)
     choices = _list(raw.get("enum")) or ([raw["const"]] if "const" in raw else [])
-    if kept := [choice for choice in choices if isinstance(choice, (str, int, float))]:
+    if kept := [choice for choice in choices if _is_plain_value(choice, redact)][:MAX_CHOICES]:
         schema["enum"] = kept
     if raw.get("format") in _FORMATS:
         schema["format"] = raw["format"]
-    if isinstance(raw.get("default"), (str, int, float)):
+    if _is_plain_value(raw.get("default"), redact):
         schema["default"] = raw["default"]
     for key in _NUMBERS:
         if isinstance(raw.get(key), (int, float)) and not isinstance(raw[key], bool):
             schema[key] = raw[key]
     return schema
+
+
+def _is_plain_value(value: object, redact: Redact) -> bool:
+    return is_plain(value, redact) if isinstance(value, str) else isinstance(value, (int, float))
 
 
 def _list(value: object) -> list[Any]:

@@ -21,6 +21,8 @@ from odek.mcp.messages import INTERNAL_ERROR, Id, Json, Request, RpcError, failu
 
 WORKERS = 8
 QUEUE_LENGTH = 32
+MOST_SUSPENDED = 32
+"""calls that wait for a person and do not count; further ones do, for each has a thread"""
 PROGRESS_S = 5.0
 
 Reply = Callable[[Json | None], None]
@@ -96,7 +98,8 @@ class Calls:
     def begin(self, call: Call) -> bool:
         """Let a worker do `call`; False when too many wait already."""
         with self._changed:
-            if self._ends or len(self._known) >= self._workers + self._queue_length:
+            asking = min(self._suspended, MOST_SUSPENDED)  # they keep no other call waiting
+            if self._ends or len(self._known) - asking >= self._workers + self._queue_length:
                 return False
             self._known[key_of(call.request.id)] = call
             self._waiting.append(call)
@@ -193,6 +196,8 @@ class Calls:
                 answer = result(id, call.work())
         except Cancelled:
             answer = None
+            if not call.token.cancelled:  # something stopped the work, and it was not the client
+                answer = failure(id, RpcError(INTERNAL_ERROR, "the call was stopped from within; call again"))
         except RpcError as error:
             answer = failure(id, error)
         except BaseException as error:  # a bug of ours: this call is lost, the server need not be

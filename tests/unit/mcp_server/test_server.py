@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from odek.cancel import current_token
-from odek.errors import OdekError
+from odek.errors import Cancelled, OdekError
 from odek.mcp.messages import (
     CAPABILITIES_KEY,
     LEGACY,
@@ -22,6 +23,7 @@ from odek.mcp.messages import (
     Json,
     RpcError,
 )
+from odek.mcp_server import calls
 from odek.mcp_server.calls import Call, Calls
 from odek.mcp_server.server import Server, ToolCall, has_forms, text_result
 
@@ -62,6 +64,8 @@ class FakeService:
                 return text_result("too late")
             case "broken":
                 raise KeyError("x")
+            case "stopped":
+                raise Cancelled
             case "refused":
                 raise OdekError("no sandbox", hint="start Docker")
             case "asks":
@@ -478,6 +482,63 @@ def test_a_call_that_was_answered_goes_on_only_when_there_is_room() -> None:
     answered = [message["id"] for message in client.sent()]
     assert answered.index(1) < answered.index(3)
     assert 2 in answered
+
+
+def test_calls_that_wait_for_a_person_do_not_fill_the_queue() -> None:
+    """R-178: a client that answers no form can still call, up to a number of forms."""
+    client = Client(workers=1, queue_length=1)
+    client.initialize(capabilities={"elicitation": {}})
+    for number in range(calls.MOST_SUSPENDED + 2):
+        client.send("tools/call", {"name": "asks", "arguments": {"seconds": LONG_S}}, id=number)
+        client.wait_for(lambda message, number=number: message.get("id") == f"odek-{number + 1}")
+    client.send("tools/call", {"name": "echo"}, id="one more")
+    assert "too many calls" in str(client.answer("one more")["result"])
+    for number in range(2):
+        client.raw(json.dumps({"jsonrpc": "2.0", "id": f"odek-{number + 1}", "result": {}}).encode())
+        client.answer(number)
+    assert client.ask("tools/call", {"name": "echo", "arguments": {"text": "a"}}, id=1000)["result"] == text_result("a")
+    client.server.close(LONG_S)
+    assert client.logged == []
+
+
+def test_a_call_that_nobody_cancelled_is_answered() -> None:
+    """R-178: work that is stopped for a reason of its own must not leave its client waiting."""
+    client = Client()
+    client.initialize()
+    assert "call again" in client.ask("tools/call", {"name": "stopped"})["error"]["message"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_call_is_answered_once_or_was_cancelled(seed: int) -> None:
+    """R-178: calls, cancels of any id, ids that are used again, and answers to forms, in any order."""
+    chance = random.Random(seed)
+    client = Client(workers=3, queue_length=1000)
+    client.initialize(capabilities={"elicitation": {}})
+    sent: dict[int, int] = {}
+    cancelled: set[int] = set()
+    for number in range(400):
+        if chance.random() < 0.35 and sent:
+            id = chance.choice(list(sent))  # noqa: A001
+            cancelled.add(id)
+            client.notify("notifications/cancelled", {"requestId": id})
+        elif chance.random() < 0.2:
+            asked = f"odek-{chance.randrange(1, 40)}"
+            client.raw(json.dumps({"jsonrpc": "2.0", "id": asked, "result": {}}).encode())
+        else:
+            again = bool(cancelled) and chance.random() < 0.2
+            id = chance.choice(sorted(cancelled)) if again else number  # noqa: A001
+            name = chance.choice(["echo", "hold", "asks", "broken", "stopped", "refused"])
+            client.send("tools/call", {"name": name, "arguments": {"seconds": 0.2, "text": "x"}}, id=id)
+            sent[id] = sent.get(id, 0) + 1
+    client.service.release.set()
+    for id in sent.keys() - cancelled:  # noqa: A001
+        client.answer(id)
+    client.server.finish_lists(LONG_S)
+    client.server.close(LONG_S)
+    answers = [message["id"] for message in client.sent() if "method" not in message and message.get("id") != "init"]
+    known = [each for each in answers if isinstance(each, int)]
+    assert all(known.count(each) == 1 for each in sent.keys() - cancelled)
+    assert all(known.count(each) <= sent[each] for each in cancelled)
 
 
 def test_who_listens_hears_of_another_list_of_tools() -> None:
