@@ -45,6 +45,7 @@ from odek.patterns import pattern
 from odek.text import plural, render_usd, truncate, visible, visible_lines
 
 _TAG = pattern(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
+_REFUSED = "operation denied by user: "
 _SUCCESS = "exit code: 0"  # the same as "ok", which is printed anyway
 # As tools escape them: the carriage return of a progress bar, and colours.
 _OVERWRITTEN = "\\x0d"
@@ -390,6 +391,10 @@ def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[st
             outside = line.startswith("</")
         elif line.strip() and not (succeeded and outside and line == _SUCCESS):
             lines.append(visible_lines(_last_state(line)))
+    if lines and lines[0].startswith(
+        _REFUSED
+    ):  # the card has said the rest, and how to allow it is for the model (C12)
+        lines = lines[:1]
     shown = tuple(truncate(line, _LINE_WIDTH) for line in lines[-limit:])
     return shown, len(lines) - len(shown)
 

@@ -349,5 +349,6 @@ def test_explanation_of_many_commands(odek: Odek) -> None:
     assert sorted(explained[0]) == ["actions", "class", "command", "reason", "rule"]
     assert not (odek.cwd / "mark").exists()
     broken = odek.run("danger", "explain", "--json", "-", stdin='"ls"\n7\n')
-    assert (broken.code, broken.stdout.count("\n")) == (2, 1)
+    explained, failed = map(json.loads, broken.stdout.splitlines())
+    assert (broken.code, explained["class"], failed["event"]) == (2, "safe", "error")
     assert "line 2 of stdin is not a JSON string" in broken.stderr

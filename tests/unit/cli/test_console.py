@@ -206,6 +206,14 @@ def test_failure_is_told_in_its_sentences() -> None:
     )
 
 
+def test_refusal_of_the_person_is_one_line() -> None:
+    """C12: the class stood on the card, and how to allow it is for the model."""
+    refusal = (
+        "operation denied by user: rm x\nIt is of class destructive: why.\nThe operator can allow it with a setting."
+    )
+    assert preview(json.dumps({"error": refusal}), limit=9) == (("operation denied by user: rm x",), 0)
+
+
 @pytest.mark.parametrize("text", ['{"error":', '{"error":1}', '{"error":"a","b":1}', '{"error":' + "[" * 99])
 def test_what_is_no_failure_is_shown_as_it_is(text: str) -> None:
     assert preview(text, limit=9) == ((text,), 0)
