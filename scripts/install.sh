@@ -150,15 +150,17 @@ python_is_fit() { # has it all that odek imports? Debian's python3-minimal has n
 
 binary_name() { # prints the name of the binary for this machine; nothing when there is none
     [ "$(uname -s)" = Linux ] || return 0
-    # an Alpine has no loader for a program of glibc
-    for loader in /lib/ld-musl-*.so.1; do
-        [ ! -e "$loader" ] || [ -e /lib64/ld-linux-x86-64.so.2 ] || [ -e /lib/ld-linux-aarch64.so.1 ] || return 0
-    done
+    # the static one runs everywhere; where glibc is, and new enough, the other one asks it about names and users
+    libc=musl
+    if [ -e /lib64/ld-linux-x86-64.so.2 ] || [ -e /lib/ld-linux-aarch64.so.1 ]; then libc=gnu; fi
+    case $(getconf GNU_LIBC_VERSION 2>/dev/null) in
+    'glibc 2.'[0-9] | 'glibc 2.1'[0-9] | 'glibc 2.2'[0-7]) libc=musl ;;
+    esac
     # the kernel may be a 64-bit one under 32-bit programs
     [ "$(getconf LONG_BIT 2>/dev/null || echo 64)" = 64 ] || return 0
     case $(uname -m) in
-    x86_64 | amd64) echo odek-linux-x86_64 ;;
-    aarch64 | arm64) echo odek-linux-aarch64 ;;
+    x86_64 | amd64) echo "odek-linux-x86_64-$libc" ;;
+    aarch64 | arm64) echo "odek-linux-aarch64-$libc" ;;
     esac
 }
 

@@ -14,11 +14,12 @@ from support.load_module import load_recipe
 
 from .conftest import BINARY, PROGRAMS, SCRIPT, ZIP, Installer, sums
 
-BINARY_NAME = f"odek-linux-{os.uname().machine}"
+MACHINE = os.uname().machine
+BINARY_NAME = f"odek-linux-{MACHINE}-gnu"
 RELEASE = {"odek": ZIP, BINARY_NAME: BINARY}
 DIGEST = hashlib.sha256(ZIP).hexdigest()
 
-pytestmark = pytest.mark.skipif(not BINARY_NAME.endswith(("x86_64", "aarch64")), reason="no binary for this machine")
+pytestmark = pytest.mark.skipif(MACHINE not in ("x86_64", "aarch64"), reason="no binary for this machine")
 
 
 def add_python(installer: Installer, version: str = "3.11") -> None:
@@ -59,6 +60,29 @@ def test_the_file_that_runs_here_is_installed(
     assert installer.left() == [".local/bin/odek"]
     assert installer.server.asked == [f"/releases/latest/download/{word}" for word in ("SHA256SUMS", name)]
     assert f'export PATH="{installer.target.parent}:$PATH"' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("says", "libc"),
+    [
+        ("glibc 2.28", "gnu"),
+        ("glibc 2.36", "gnu"),
+        ("glibc 2.100", "gnu"),
+        ("glibc 2.27", "musl"),
+        ("glibc 2.17", "musl"),
+        ("glibc 2.5", "musl"),
+    ],
+)
+def test_the_binary_fits_the_glibc_that_is_here(says: str, libc: str, installer: Installer) -> None:
+    """R-316, D1: where glibc is older than the one asks for, the static one is taken."""
+    getconf = installer.path / "getconf"
+    getconf.unlink(missing_ok=True)
+    getconf.write_text(f'#!/bin/sh\ncase $1 in LONG_BIT) echo 64 ;; GNU_LIBC_VERSION) echo "{says}" ;; esac\n')
+    getconf.chmod(0o755)
+    installer.server.publish({f"odek-linux-{MACHINE}-{each}": BINARY for each in ("gnu", "musl")})
+    done = installer.run("--kind", "binary")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installer.server.asked[-1].endswith(f"/odek-linux-{MACHINE}-{libc}")
 
 
 @pytest.mark.parametrize(
