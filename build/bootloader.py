@@ -15,8 +15,10 @@ MESSAGES = {
     b"[PYI-%d:ERROR] ": b"odek %d error: ",
     b"[PYI-%d:%s] ": b"odek %d %s: ",
     b"ERROR\0": b"error\0",
-    b"Could not create temporary directory!": b"cannot unpack; set TMPDIR to a folder",
-    b"Failed to load Python shared library '%s': %s": b"noexec? set TMPDIR. Else use the zip: %s: %s",
+    b"Could not create temporary directory!": b"no temporary folder can be written",
+    # what follows is the loader's own reason: an old glibc, a noexec mount
+    b"Failed to load Python shared library '%s': %s": b"cannot load its Python: %s: %s",
+    b"Failed to extract %s: failed to write data chunk!": b"cannot unpack %s: is the disk full?",
 }
 LIBRARY, FUNCTIONS = b"libz.so.1", frozenset((b"inflate", b"inflateEnd", b"inflateInit_"))
 

@@ -7,6 +7,7 @@ discarded; a terminal's late reply in front of an answer is taken off.
 
 from __future__ import annotations
 
+import errno
 import os
 import termios
 from collections.abc import Callable
@@ -100,7 +101,7 @@ def find_tty_prompt(
 def _ask_in_line_mode(descriptor: int, prompt: str, choices: tuple[str, ...], quiet_s: float) -> str | None:
     before = termios.tcgetattr(descriptor)
     try:
-        termios.tcsetattr(descriptor, termios.TCSAFLUSH, _line_mode(before))
+        _set_attributes(descriptor, _line_mode(before))
         return _converse(descriptor, prompt, choices, quiet_s)
     finally:
         try:
@@ -116,7 +117,7 @@ def _ask_for_text(descriptor: int, prompt: str, *, hidden: bool) -> str | None:
         if hidden:
             assert isinstance(wanted[3], int)
             wanted[3] &= ~termios.ECHO
-        termios.tcsetattr(descriptor, termios.TCSAFLUSH, wanted)
+        _set_attributes(descriptor, wanted)
         _write(descriptor, f"{_harmless(prompt)} ")
         line = _read_line(descriptor)
         if hidden or line is None:
@@ -127,6 +128,16 @@ def _ask_for_text(descriptor: int, prompt: str, *, hidden: bool) -> str | None:
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
         except termios.error:
             pass  # hung up
+
+
+def _set_attributes(descriptor: int, attributes: list[int | list[bytes | int]]) -> None:
+    """Set them, and forget pending input. In the background the kernel stops this job; after `fg` it goes on here."""
+    while True:
+        try:
+            return termios.tcsetattr(descriptor, termios.TCSAFLUSH, attributes)
+        except termios.error as error:
+            if error.args[0] != errno.EINTR:  # by the handler that stops the binary's two processes (build/entry.py)
+                raise
 
 
 def _line_mode(attributes: list[int | list[bytes | int]]) -> list[int | list[bytes | int]]:

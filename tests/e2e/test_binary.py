@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.mounted import with_mounts, without
 from support.odek_process import Odek, program_kind
 from support.pty_session import Talk
 from support.recordings import allow_everything, write_recording
@@ -27,22 +28,6 @@ def scratch(tmp_path: Path) -> Path:
     return folder
 
 
-def with_mounts(odek: Odek, mounts: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run odek where the shell lines `mounts` have been run before, in a mount namespace of its own."""
-    if os.geteuid() != 0 or not shutil.which("unshare"):
-        pytest.skip("only root can mount")
-    script = f'{mounts}\nexec "$@"'
-    return subprocess.run(
-        ["unshare", "--mount", "sh", "-ec", script, "sh", *odek.argv, *arguments],
-        env=odek.env(),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
 def children_of(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -57,25 +42,23 @@ def wait_for(condition: object, what: str) -> None:
 @pytest.mark.parametrize(
     ("mounts", "reason"),
     [
-        ("mount -t tmpfs -o noexec none /tmp; mount -t tmpfs -o noexec none /var/tmp", "noexec? set TMPDIR. "),
-        ("mount -t tmpfs -o ro none /tmp; mount -t tmpfs -o ro none /var/tmp", "cannot unpack; set TMPDIR to a folder"),
+        (
+            "mount -t tmpfs -o noexec none /tmp; mount -t tmpfs -o noexec none /var/tmp",
+            r"cannot load its Python: \S+: .*failed to map segment",
+        ),
+        ("mount -t tmpfs -o ro none /tmp; mount -t tmpfs -o ro none /var/tmp", "no temporary folder can be written"),
+        ("mount -t tmpfs -o size=1m none /tmp", r"cannot unpack \S+: is the disk full\?"),
     ],
-    ids=["noexec", "read-only"],
+    ids=["noexec", "read-only", "full"],
 )
 def test_tmp_that_cannot_be_used_is_one_sentence_that_helps(mounts: str, reason: str, odek: Odek) -> None:
-    """B53: a /tmp that is read-only or noexec."""
+    """R-317, D3, B53: a /tmp that is read-only, noexec or full: the true cause."""
     # the program itself may lie below /tmp, which is about to be hidden
     hidden = f"mount -t tmpfs none /mnt; cp {odek.argv[0]} /mnt/odek; {mounts}"
     done = with_mounts(odek, f'{hidden}; shift; set -- /mnt/odek "$@"', "version")
     assert (done.returncode, done.stdout) == (255, "")
-    assert re.match(r"odek \d+ error: " + re.escape(reason), done.stderr), done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-def without(library: str) -> str:
-    """Return shell lines that put an empty file in the place of the machine's library: who asks for it, fails."""
-    places = [place for place in Path("/").glob(f"*lib*/**/{library}") if place.is_file()]
-    return "\n".join(f"mount --bind /dev/null {place}" for place in places)
+    assert re.match(r"odek \d+ error: " + reason, done.stderr), done.stderr
+    assert "TMPDIR" not in done.stderr
 
 
 def test_it_brings_its_own_libz(odek: Odek) -> None:
@@ -137,6 +120,22 @@ def test_a_signal_ends_odek_once_and_nothing_is_left(
     _, stderr = sleeper.communicate(timeout=60)
     assert (sleeper.returncode, list(scratch.iterdir())) == (128 + number, []), stderr
     assert "Traceback" not in stderr
+
+
+def test_the_next_start_removes_what_a_killed_one_left(
+    sleeper: subprocess.Popen[str], odek: Odek, scratch: Path
+) -> None:
+    """R-317, D4: not while it is in use, and then all of it."""
+    assert odek.run("version", env={"TMPDIR": str(scratch)}).code == 0
+    (unpacked,) = scratch.glob("_MEI*")
+    assert (unpacked / "base_library.zip").exists()
+    (child,) = children_of(sleeper.pid)
+    for pid in (sleeper.pid, child):
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not Path(f"/proc/{child}").exists(), "the child ends")
+    assert unpacked.exists()
+    assert odek.run("version", env={"TMPDIR": str(scratch)}).code == 0
+    assert list(scratch.glob("_MEI*")) == []
 
 
 def test_it_may_be_started_with_almost_no_environment(odek: Odek) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+_PYINSTALLER = b"MEI\x0c\x0b\x0a\x0b\x0e"
+"""near the end of what PyInstaller made"""
+
 # What a process needs from the real environment: where programs and the engine are. Everything else,
 # the ODEK_ variables of the tester above all, stays out.
 PASSED_ON = ("PATH", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "TMPDIR")
@@ -29,12 +32,15 @@ def program_argv() -> tuple[str, ...]:
 
 
 def program_kind() -> str:
-    """Return "source", "zip" or "binary"."""
+    """Return "source", "zip", "binary" (PyInstaller's) or "portable", as `odek version --json` does."""
     built = os.environ.get("ODEK_BIN")
     if not built:
         return "source"
     with open(ROOT / built, "rb") as file:
-        return "binary" if file.read(4) == b"\x7fELF" else "zip"
+        if file.read(4) != b"\x7fELF":
+            return "zip"
+        file.seek(-4096, os.SEEK_END)
+        return "binary" if _PYINSTALLER in file.read() else "portable"
 
 
 def pid_of_odek(started: int) -> int:

@@ -12,18 +12,20 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 
 import pytest
 from support.load_module import BUILD, load_recipe
+from support.odek_process import program_kind
 
 import odek
 from odek.cli.completion import SHELLS
 
 ROOT = BUILD.parent
 BUILT = Path(ROOT / os.environ.get("ODEK_BIN", "dist/none"))
-IS_BINARY = BUILT.is_file() and BUILT.read_bytes()[:4] == b"\x7fELF"
+IS_BINARY = program_kind() == "binary"
 needs_binary = pytest.mark.skipif(not IS_BINARY, reason="ODEK_BIN names no binary")
 
 
@@ -217,6 +219,68 @@ def test_environment_is_given_back(given: dict[str, str], before: dict[str, str]
 
 def test_the_bootloader_is_known_by_the_folder() -> None:
     assert load_recipe("entry").bootloader_of("/tmp/_MEI0000a4f2Zq81Xy") == 0xA4F2
+
+
+@pytest.mark.parametrize(
+    ("made", "swept"),
+    [
+        ("claimed", True),
+        ("in use", False),
+        ("unclaimed and new", False),
+        ("unclaimed and old", True),
+        ("unclaimed, old, its process lives", False),
+        ("of another program", False),
+        ("of another user", False),
+        ("a link", False),
+        ("a file", False),
+        ("another name", False),
+    ],
+)
+def test_what_a_killed_binary_left_is_swept(made: str, swept: bool, tmp_path: Path) -> None:
+    """R-317, D4: only what no living process uses."""
+    entry = load_recipe("entry")
+    process = f"{os.getpid():08x}" if "lives" in made else "7ffffff0"  # no system has that many
+    folder = tmp_path / (f"_XYZ{process}aaaaaa" if made == "another name" else f"_MEI{process}aaaaaa")
+    own = tmp_path / "_MEI7ffffff1bbbbbb"
+    own.mkdir()
+    target = tmp_path / "target" if made == "a link" else folder
+    if made == "a file":
+        folder.write_text("")
+    else:
+        (target / ("other" if "program" in made else "odek")).mkdir(parents=True)
+        if target != folder:
+            folder.symlink_to(target)
+    held = -1
+    if "unclaimed" not in made and made != "a file":
+        held = entry.claim(str(target))
+        assert held >= 0
+    if made != "in use" and held >= 0:
+        os.close(held)
+    if "old" in made:
+        os.utime(folder, (1, 1))
+    user = os.geteuid() + (made == "of another user")
+    assert entry.is_abandoned(str(folder), user, time.time()) == (swept or made == "another name")
+    if made != "of another user":
+        entry.sweep(str(own))
+        assert folder.exists() == (not swept)
+    assert own.exists()
+    assert target.exists() or swept
+    if made == "in use":
+        os.close(held)
+        entry.sweep(str(own))
+        assert not folder.exists()
+
+
+def test_a_job_without_a_shell_is_an_orphan() -> None:
+    """R-313: then nothing stops it, for nothing could resume it."""
+    entry = load_recipe("entry")
+    code = "import os, sys; os.setsid(); print(os.getpid(), flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert entry.is_orphaned(process.pid)  # what started it is no shell: it is in the same group
+        process.communicate()
+    assert entry.is_orphaned(process.pid)  # it is gone
 
 
 # --- sums
