@@ -1,13 +1,17 @@
-"""What is in a file that PyInstaller made: its members, and the modules in the one that holds modules.
+"""What is in a binary: the members of a file that PyInstaller made, and what a portable one says of itself.
 
 Read from the file alone, so that checks and the bill of materials speak of what is shipped. The layout
-is that of PyInstaller 6: at the end a cookie, before it a table of contents, before it the members.
+is that of PyInstaller 6: at the end a cookie, before it a table of contents, before it the members; or that of
+portable.py: a zip archive at the end, with a member that names the parts.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import marshal
 import struct
+import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +19,10 @@ from dataclasses import dataclass
 MAGIC = b"MEI\x0c\x0b\x0a\x0b\x0e"
 _COOKIE = struct.Struct("!8sIIII64s")
 _ENTRY = struct.Struct("!IIIIBc")
+PARTS = "parts.json"
+"""member of a portable binary: what is in it but odek, {"libraries": {name: version}, "modules": {name: SHA-256}}"""
+LICENCES = "THIRD_PARTY_LICENSES"
+"""member of a portable binary: the licences of these libraries"""
 MODULES = "z"
 """kind of the member that holds modules"""
 
@@ -67,3 +75,18 @@ def read_modules(content: bytes) -> dict[str, bytes]:
     toc = int.from_bytes(content[8:12], "big")
     entries: list[tuple[str, tuple[int, int, int]]] = marshal.loads(content[toc:])  # noqa: S302 – our own file
     return {name: content[offset : offset + length] for name, (_, offset, length) in entries}
+
+
+def read_zip_member(file: bytes, name: str) -> bytes | None:
+    """Return a member of the zip archive at the end of a file, None when there is none."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(file)) as archive:
+            return archive.read(name)
+    except (zipfile.BadZipFile, KeyError):
+        return None
+
+
+def read_parts(file: bytes) -> dict[str, dict[str, str]] | None:
+    """Return what a portable binary is made of (PARTS), None of any other file."""
+    content = read_zip_member(file, PARTS)
+    return None if content is None else json.loads(content)

@@ -17,6 +17,8 @@ from pathlib import Path
 import archive
 
 _NEEDED_VERSIONS = 0x6FFFFFFE  # type of a section, SHT_GNU_verneed
+_DYNAMIC, _NEEDED_LIBRARY = 6, 1  # type of a section, tag of an entry in it
+_INTERPRETER = 3  # type of a segment
 _NAME = re.compile(rb"GLIBC_(\d+)\.(\d+)(?:\.\d+)?\0")
 
 Version = tuple[int, int]
@@ -67,6 +69,29 @@ def sections(content: bytes) -> list[tuple[int, int, int, int, int]]:
         )
         found.append((kind, offset, length, link, info))
     return found
+
+
+def libraries(content: bytes) -> tuple[str, ...]:
+    """Return the shared libraries that an ELF file asks for."""
+    found = sections(content)
+    names = []
+    for kind, offset, size, link, _ in found:
+        for tag, value in struct.iter_unpack("<QQ", content[offset : offset + size]) if kind == _DYNAMIC else ():
+            if tag == _NEEDED_LIBRARY:
+                start = found[link][1] + value
+                names.append(content[start : content.index(b"\0", start)].decode())
+    return tuple(names)
+
+
+def interpreter(content: bytes) -> str:
+    """Return the loader that an ELF file asks for, "" of a static one."""
+    (table,) = struct.unpack_from("<Q", content, 0x20)
+    size, number = struct.unpack_from("<HH", content, 0x36)
+    for index in range(number):
+        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, table + index * size)
+        if kind == _INTERPRETER:
+            return content[offset : offset + length].rstrip(b"\0").decode()
+    return ""
 
 
 def needed_by_parts(content: bytes) -> dict[str, Version]:

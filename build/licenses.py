@@ -3,7 +3,7 @@
     python3 build/licenses.py [--output FILE] BINARY
 
 The texts are those that came with what the binary was built from: Python's own, PyInstaller's, and what
-the system keeps in /usr/share/doc. It is an error when one of them is not there.
+the system keeps in /usr/share/doc. It is an error when one of them is not there. A portable binary holds its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import archive
 import sbom
 from artifact import DIST, ROOT
 
-NAME = "THIRD_PARTY_LICENSES"
+NAME = archive.LICENCES
+HEADING = "odek itself is under the licence in LICENSE. The binary also holds:\n\n"
 DOCUMENTS = Path("/usr/share/doc")
 COMMON = Path("/usr/share/common-licenses")
 # library → where a Debian keeps its text, the first that is there
@@ -75,9 +76,12 @@ def sections(content: bytes) -> Iterator[tuple[str, str]]:
 
 def render(content: bytes) -> str:
     """Return the file's text. Raises MissingText."""
+    own = archive.read_zip_member(content, archive.LICENCES)
+    if own is not None:  # a portable one brings them
+        return HEADING + own.decode()
     line = "=" * 78
     parts = [f"{line}\n{heading}\n{line}\n\n{text.strip()}\n" for heading, text in sections(content)]
-    return "odek itself is under the licence in LICENSE. The binary also holds:\n\n" + "\n".join(parts)
+    return HEADING + "\n".join(parts)
 
 
 def main(argv: list[str]) -> int:

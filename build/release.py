@@ -73,9 +73,7 @@ def assemble(files: list[Path], folder: Path, *, version: str, releases: str) ->
         write_executable(folder / file.name, content)
         bill = json.dumps(sbom.describe(file.name, content), indent=1, sort_keys=True) + "\n"
         (folder / f"{file.name}.cdx.json").write_text(bill, "utf-8")
-        try:
-            archive.read_members(content)
-        except archive.NotAnArchive:
+        if content[:4] != b"\x7fELF":
             continue
         (folder / f"{file.name}.{licenses.NAME}").write_text(licenses.render(content), "utf-8")
     (extras / "odek.1").write_text(manpage.render_man(manpage.read_command_docs()), "utf-8")
@@ -100,7 +98,7 @@ def main(argv: list[str]) -> int:
         version = check_tag(options.tag)
         notes = notes_for(version, (ROOT / "CHANGELOG.md").read_text("utf-8"))
         assemble(options.files, options.output, version=version, releases=options.releases)
-    except (ReleaseError, sbom.UnknownPart, licenses.MissingText, installer.StampError) as error:
+    except (ReleaseError, sbom.UnknownPart, licenses.MissingText, archive.NotAnArchive, installer.StampError) as error:
         print(f"release: error: {error}", file=sys.stderr)
         return 1
     options.output.with_suffix(".notes.md").write_text(notes, "utf-8")

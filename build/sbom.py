@@ -2,7 +2,7 @@
 
     python3 build/sbom.py FILE…         writes FILE.cdx.json next to each
 
-For the zip that is odek alone. For the binary it is what is in it: Python and the libraries, with the
+For the zip that is odek alone. For a binary it is what is in it: Python and the libraries, with the
 versions that stand in their own bytes, and every file and module with its SHA-256.
 """
 
@@ -29,6 +29,14 @@ LIBRARIES = {
     "zlib": (("libz.",), rb"deflate (\d+\.\d+(?:\.\d+)*)", "Zlib"),
     "mpdecimal": (("libmpdec",), None, "BSD-2-Clause"),
     "bzip2": (("libbz2",), None, "bzip2-1.0.6"),
+}
+# of a portable binary, by the name in its list of parts → (name here, licence)
+PORTABLE = {
+    "python": ("cpython", "Python-2.0"),
+    "openssl": ("openssl", "Apache-2.0"),
+    "zlib": ("zlib", "Zlib"),
+    "libedit": ("libedit", "BSD-3-Clause"),
+    "musl": ("musl", "MIT"),
 }
 PYTHON_VERSION = re.compile(rb"(?<![\d.])(3\.\d{1,2}\.\d+)(?:\+|rc\d+)?\x00")
 
@@ -63,7 +71,7 @@ def describe(name: str, content: bytes) -> dict[str, object]:
         "specVersion": "1.5",
         "version": 1,
         "metadata": {"component": root},
-        "components": [*libraries(members), *files(members)],
+        "components": [*libraries(members), *files(members), *portable_parts(archive.read_parts(content))],
     }
 
 
@@ -83,6 +91,18 @@ def libraries(members: tuple[archive.Member, ...]) -> Iterator[dict[str, object]
             yield component("library", library, version_in(parts, pattern), licenses=licensed(identifier))
     if set(shared) - named:
         raise UnknownPart(f"no name and licence for {', '.join(sorted(set(shared) - named))}: add it to LIBRARIES")
+
+
+def portable_parts(parts: Mapping[str, Mapping[str, str]] | None) -> Iterator[dict[str, object]]:
+    """Yield the libraries of a portable binary, and every module of the standard library. Raises UnknownPart."""
+    if parts is None:
+        return
+    for name, version in parts["libraries"].items():
+        if name not in PORTABLE:
+            raise UnknownPart(f"no licence for {name}: add it to PORTABLE")
+        yield component("library", PORTABLE[name][0], version, licenses=licensed(PORTABLE[name][1]))
+    for module, digest in parts["modules"].items():
+        yield component("file", f"frozen/{module}", "", hashes=[{"alg": "SHA-256", "content": digest}])
 
 
 def python_version(shared: Mapping[str, bytes]) -> str:

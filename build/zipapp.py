@@ -196,7 +196,7 @@ def compile_all(pythons: Iterable[str], files: Mapping[str, Path], *, strict: bo
     return [compile_package(python, files, shared) for _, (python, _) in sorted(able.items())]
 
 
-def compiled_members(compiled: Sequence[Compiled]) -> dict[str, bytes]:
+def compiled_members(compiled: Sequence[Compiled], *, portable: bool = False) -> dict[str, bytes]:
     """Return the members that hold compiled code; what all the parts for `odek run` begin with stands in one."""
     members = {f"compiled/{one.magic}": deflate(one.start) for one in compiled}
     bases = {one.magic: one.base for one in compiled if one.base}
@@ -210,7 +210,9 @@ def compiled_members(compiled: Sequence[Compiled]) -> dict[str, bytes]:
     members["compiled/texts"] = deflate(of_others[len(of_all) :])
     members.update({f"compiled/{magic}.base": deflate(part[len(of_all) :]) for magic, part in bases.items()})
     members.update({f"compiled/{magic}.run": deflate(part[len(of_others) :]) for magic, part in runs.items()})
-    members["compiled/later"] = chain({magic: part[len(of_others) :] for magic, part in laters.items()})
+    members["compiled/later"] = chain(
+        {magic: part[len(of_others) :] for magic, part in laters.items()}, portable=portable
+    )
     return members
 
 
@@ -219,11 +221,14 @@ def in_order(compiled: Iterable[Compiled]) -> list[Compiled]:
     return sorted(compiled, key=lambda one: [int(part) for part in one.version.split(".")])
 
 
-def chain(parts: Mapping[str, bytes]) -> bytes:
+def chain(parts: Mapping[str, bytes], *, portable: bool = False) -> bytes:
     """Return the parts (magic number → content) in one stream: what one shares with the one before it costs little.
 
-    It is read while odek waits for Docker or a model, and may take 20 ms longer.
+    It is read while odek waits for Docker or a model, and may take 20 ms longer. The Python of a portable binary has no
+    LZMA: there, after an empty line, the one part is deflated.
     """
+    if portable:
+        return b"\n" + deflate(*parts.values())
     index = " ".join(f"{magic} {len(part)}" for magic, part in parts.items()).encode() + b"\n"
     return index + lzma.compress(b"".join(parts.values()), lzma.FORMAT_RAW, filters=LZMA)
 
@@ -339,15 +344,21 @@ def tar_archive(files: Mapping[str, Path]) -> bytes:
     return out.getvalue()
 
 
-def build(source: Path, pythons: Iterable[str], *, strict: bool) -> tuple[bytes, list[Compiled]]:
-    """Return the one-file odek made from the package below `source`, and what was compiled into it."""
+def build(
+    source: Path, pythons: Iterable[str], *, strict: bool, program: bytes = b"", more: Mapping[str, bytes] | None = None
+) -> tuple[bytes, list[Compiled]]:
+    """Return the one-file odek made from the package below `source`, and what was compiled into it.
+
+    `program` is an executable that takes the place of the launcher: a Python that finds odek behind itself
+    (portable.py); `more` are further members.
+    """
     package = find_package(source)
     compiled = compile_all(pythons, package, strict=strict)
     boot = {path.name: strip_prose(path.read_text("utf-8")).encode() for path in BOOT.glob("*.py")}
     members = {name: content for name, content in boot.items() if name != LITE}
     members[LOADER] = deflate(members[LOADER])
-    members.update(source_members(package) | compiled_members(compiled))
-    return zip_archive(members, prefix=(HERE / "launcher.sh").read_bytes()), compiled
+    members.update(source_members(package) | compiled_members(compiled, portable=bool(program)) | dict(more or {}))
+    return zip_archive(members, prefix=program or (HERE / "launcher.sh").read_bytes()), compiled
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:

@@ -189,9 +189,11 @@ class Loader:
 
     def unchain(self, content: bytes) -> bytes:
         """Return this Python's part of those that are in one stream. Raises ImportError."""
+        index, _, stream = content.partition(b"\n")
+        if not index:  # in a binary, which has one Python, without LZMA
+            return zlib.decompress(stream, -15)
         from _lzma import LZMADecompressor
 
-        index, _, stream = content.partition(b"\n")
         words = index.decode().split()
         place = words.index(self.magic)
         begin = sum(map(int, words[1:place:2]))

@@ -14,7 +14,8 @@ _CHUNK_BYTES = 1 << 20
 class Artifact:
     """Where odek comes from."""
 
-    kind: Literal["source", "zip", "binary"]
+    kind: Literal["source", "zip", "binary", "portable"]
+    """"binary": PyInstaller's; "portable": the zip with a Python in front of it"""
     path: str
     """the file; of the source, the folder of the package"""
 
@@ -30,6 +31,8 @@ def find_artifact() -> Artifact:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     holder = os.path.dirname(package)
     if os.path.isfile(holder):  # modules of the one file have paths below it
+        if holder == sys.executable:
+            return Artifact(kind="portable", path=holder)
         return Artifact(kind="zip", path=holder)
     return Artifact(kind="source", path=package)
 

@@ -104,7 +104,7 @@ class EditingReader:
         self._readline = readline
         self._matches: Sequence[str] = ()
         self._completer = completer
-        if "libedit" in (readline.__doc__ or ""):
+        if getattr(readline, "backend", "") == "editline" or "libedit" in (readline.__doc__ or ""):
             readline.parse_and_bind("bind ^I rl_complete")
         else:
             for setting in _GNU_SETTINGS:

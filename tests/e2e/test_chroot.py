@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.odek_process import ROOT, program_kind
+from support.recordings import write_recording
 
 import odek as package
 
@@ -24,27 +25,60 @@ pytestmark = [
 ]
 CHROOT = shutil.which("chroot", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
 VERSION = f"odek {package.__version__}\n"
+BINARIES = ("binary", "portable")
+
+
+def system(kind: str) -> Path:
+    """Return the folder of one of the systems, made when it is not there."""
+    made = subprocess.run([ROOT / "scripts" / "chroot", kind], capture_output=True, text=True, timeout=600)
+    assert made.returncode == 0, made.stderr
+    return Path(made.stdout.strip())
 
 
 def enter(kind: str, *arguments: str) -> tuple[int, str, str]:
     """Run odek in one of the systems; return exit status, stdout, stderr."""
-    made = subprocess.run([ROOT / "scripts" / "chroot", kind], capture_output=True, text=True, timeout=600)
-    assert made.returncode == 0, made.stderr
-    folder = Path(made.stdout.strip())
+    folder = system(kind)
     shutil.copy(ROOT / os.environ["ODEK_BIN"], folder / "odek")
+    return inside(folder, "/", "/odek", *arguments)
+
+
+def inside(folder: Path, cwd: str, *command: str) -> tuple[int, str, str]:
     env = {"PATH": "/usr/bin:/bin", "HOME": "/root"}
-    argv = [CHROOT, folder, "/odek", *arguments]
+    argv = [CHROOT, folder, "/bin/sh", "-c", 'cd "$0" && exec "$@"', cwd, *command]
     done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["plain", "python-minimal", "python"])
 def test_the_binary_runs_on_any_of_them(kind: str) -> None:
-    if program_kind() != "binary":
+    if program_kind() not in BINARIES:
         pytest.skip("the zip needs a Python")
+    if program_kind() == "portable" and kind != "plain":
+        pytest.skip("a Python makes no difference to it")
     assert enter(kind, "version") == (0, VERSION, "")
     code, stdout, stderr = enter(kind, "selftest")
     assert (code, stderr) == (0, ""), stdout
+
+
+def test_the_binary_works_on_a_bare_system(tmp_path: Path) -> None:
+    """R-310, D1: a recording with two commands on the host, and a start that is refused, for there is no Docker."""
+    if program_kind() not in BINARIES:
+        pytest.skip("the zip needs a Python")
+    assert enter("plain", "version")[0] == 0
+    folder = system("plain")
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    (folder / "root" / ".odek").mkdir(mode=0o700, exist_ok=True)
+    settings = folder / "root" / ".odek" / "config.json"
+    settings.write_text('{"dangerous": {"action": "allow"}}')
+    settings.chmod(0o600)
+    recording = write_recording(folder / "recording.jsonl", "echo made >here", "cat here", expect="made")
+    address = "replay:/" + Path(recording.removeprefix("replay:")).name
+    code, stdout, stderr = inside(folder, "/work", "/odek", "run", "--no-sandbox", "--base-url", address, "x")
+    assert (code, stdout, (work / "here").read_text()) == (0, "done\n", "made\n"), stderr
+    code, stdout, stderr = inside(folder, "/work", "/odek", "run", "--sandbox", "--base-url", address, "x")
+    assert (code, stdout) == (1, ""), stderr
+    assert "docker" in stderr.lower()
 
 
 def test_the_zip_runs_where_python_is() -> None:
