@@ -144,8 +144,8 @@ class Agent:
         self._now = now
         self._refused = {} if refused is None else refused
         self._refused_before: Mapping[str, int] = dict(self._refused)
-        self._arrived = ""
-        """the text of the reply that is being written"""
+        self._arrived: list[str] = []
+        """the pieces of the reply that is being written"""
         self._begun: tuple[CallBegun, ...] = ()
         """the calls of it"""
         self._runner = CallRunner(tools, sink, parallel=parallel_calls)
@@ -311,10 +311,10 @@ class Agent:
         return estimate_tokens(view, tools) >= _LONG_TOKENS
 
     def _send(self, view: tuple[Message, ...], tools: tuple[ToolSpec, ...]) -> Reply:
-        self._arrived = ""
+        self._arrived = []
         self._expect()
         reply = self.model.complete(view, tools, self._take_text)
-        self._arrived = ""
+        self._arrived = []
         return reply
 
     def _expect(self, *more: CallBegun) -> None:
@@ -329,8 +329,10 @@ class Agent:
         if isinstance(text, Thought):
             self._sink(ThinkingDelta(text=str(text)))
             return
-        self._arrived = self._arrived + text if text else ""
-        if not text:
+        if text:
+            self._arrived.append(text)
+        else:
+            self._arrived = []
             self._expect()
         self._sink(TextDelta(text=text) if text else TextVoided())
 
@@ -339,7 +341,7 @@ class Agent:
 
         Its calls are not run: what they should have come after may be missing.
         """
-        self._arrived = reply.message.content
+        self._arrived = [reply.message.content]
         return NoAnswer(
             f'the provider stopped the answer (finish reason "{visible(reply.stop)}"); it is not complete',
             hint="say the task in other words, or use another model",
@@ -427,7 +429,7 @@ class Agent:
         Chat templates that want user and model to take turns refuse two messages of the user in a row.
         """
         self._answer_open_calls()
-        said, self._arrived = self._arrived.strip(), ""
+        said, self._arrived = "".join(self._arrived).strip(), []
         if said:
             self.messages.append(Message(role="assistant", content=f"{said}\n\n{_REPLY_CUT}"))
         elif self.messages[-1].role != "assistant":

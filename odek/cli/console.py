@@ -225,8 +225,13 @@ class ConsoleRenderer:
         style, minus = self._terminal.style, "−" if self._terminal.look.shapes else "-"
         lines = f", {style(f'+{added}', 'green')} {style(f'{minus}{removed}', 'red')}" if added or removed else ""
         shared = " · another odek worked here, too" if event.shared else ""
-        head, tail = style(self._marks.summary, "dim"), style(f"{shared} · {self.ways}", "dim")
-        self._terminal.line(f"{head}{what} changed{lines}{tail}")
+        head, tail = style(self._marks.summary, "dim"), f"{shared} · {self.ways}"
+        size = len(f"{self._marks.summary}{what} changed{tail}") + len(f", +{added} -{removed}" if lines else "")
+        if size > self._terminal.row_columns:
+            self._terminal.line(f"{head}{what} changed{lines}")
+            self._terminal.sentence(f"   {tail.removeprefix(' · ')}", "dim")
+        else:
+            self._terminal.line(f"{head}{what} changed{lines}{style(tail, 'dim')}")
 
 
 class StreamingRenderer(ConsoleRenderer):

@@ -70,6 +70,7 @@ def test_a_run_on_the_host_loads_nothing_that_it_does_not_use(tmp_path: Path) ->
         "odek.sandbox.build",
         "odek.danger",
         "odek.app.sandbox",
+        *("odek.cli.markdown", "odek.cli.wrap", "odek.cli.live", "odek.cli.spinner"),  # no terminal, nothing to render
     )
     assert [name for name in loaded if name.startswith(unused)] == []
     assert loaded & {"ssl", "http", "email", "html", "hashlib", "difflib", "tempfile", "shutil", "platform"} == set()
