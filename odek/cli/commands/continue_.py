@@ -71,7 +71,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     terminal.exact = parsed.output_schema is not None
     sink = choose_sink(settings, terminal)
-    with open_output(parsed.output, host) as output, ExitStack() as stack:
+    with silent_typing(), open_output(parsed.output, host) as output, ExitStack() as stack:
         recorder = stack.enter_context(
             open_session(store, parsed.id, config, runtime, command="continue", fork=parsed.fork, here=parsed.here)
         )
@@ -97,7 +97,6 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         print_session_event(settings, terminal, recorder.id, turn=turn, on_host_because=because)
         with (
             warn_unread_stdin(words, settings.ctx, terminal),
-            silent_typing(),
             signals.turn(),
             shown_output(sink, conversation, host),
         ):

@@ -16,6 +16,7 @@ from odek.cli.console import choose_renderer, print_session_header, print_warnin
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_reader
+from odek.cli.quiet_input import silent_typing
 from odek.cli.repl import Repl
 from odek.cli.runtime import terminal_runtime
 from odek.cli.slash import COMMANDS as SLASH_COMMANDS
@@ -87,16 +88,17 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
             profile, config = resumed.profile, resumed.config
             sandboxed = recorder.transcript.header.sandbox
             print_session_header(settings, terminal, recorder.id, turn=resumed.turn, sandboxed=sandboxed)
-        conversation = stack.enter_context(
-            open_conversation(
-                replace(profile, planning=parsed.plan),
-                config,
-                runtime,
-                sink=renderer or partial(print_warnings_of_tasks, terminal),
-                store=store,
-                resumed=resumed,
+        with silent_typing():
+            conversation = stack.enter_context(
+                open_conversation(
+                    replace(profile, planning=parsed.plan),
+                    config,
+                    runtime,
+                    sink=renderer or partial(print_warnings_of_tasks, terminal),
+                    store=store,
+                    resumed=resumed,
+                )
             )
-        )
         log = InputHistory(StateFolder(host.operator_home), redact=redact, warn=terminal.warn)
         slash = SlashContext(
             conversation=conversation,

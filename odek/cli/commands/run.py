@@ -87,6 +87,7 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
     terminal.exact = parsed.output_schema is not None
     sink = choose_sink(settings, terminal)
     with (
+        silent_typing(),
         open_output(parsed.output, host) as output,
         open_conversation(
             replace(profile, planning=parsed.plan),
@@ -107,7 +108,6 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         print_session_event(settings, terminal, session_id, on_host_because=conversation.workspace.on_host_because)
         with (
             warn_unread_stdin(words, settings.ctx, terminal),
-            silent_typing(),
             signals.turn(),
             shown_output(sink, conversation, host),
         ):
@@ -124,7 +124,7 @@ def _go_on(conversation: Conversation, sink: Sink, host: Host, terminal: Termina
     """Carry out the plan, if the person at the terminal wants that, and return the answer; "": not now."""
     from odek.cli.plan import ask_to_go_on  # few runs plan
 
-    with silent_typing(), signals.turn(), shown_output(sink, conversation, host):
+    with signals.turn(), shown_output(sink, conversation, host):
         task = ask_to_go_on(conversation, terminal)
         answer = conversation.send(task) if task else ""
         if answer:
