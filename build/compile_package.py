@@ -73,6 +73,7 @@ LATER = (
     "odek.danger.classify",
     "odek.danger.host.rule",
     "odek.app.danger",
+    "odek.snapshot.project",
     "odek.cli.commands.continue_",
 )
 """what else `odek run` and `continue` import; a person at a `repl` does not feel 20 ms"""

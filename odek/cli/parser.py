@@ -62,6 +62,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         names = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        before, of_words, words = message.partition("unrecognized arguments: ")
+        if of_words:  # the word after an unknown option is listed, too, up to Python 3.13
+            options = [word for word in words.split(" ") if word.startswith("-")]
+            message = before + of_words + (" ".join(options) or words)
         unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split(" ")[0]
         hint = _hint_for_option(unknown, names, self.command) if unknown != message else ""
         raise UsageError(

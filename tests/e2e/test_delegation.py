@@ -205,7 +205,7 @@ def test_no_file_is_handed_over(flag: str, odek: Odek) -> None:
     """R-230: what would give it a file, or a conversation, is not a flag of the command."""
     outcome, asked = subagent(odek, {"goal": "look"}, flags=("--no-sandbox", flag, "x"))
     assert (outcome.code, asked) == (2, 0)
-    assert f"unrecognized arguments: {flag} x" in outcome.stderr
+    assert f"unrecognized arguments: {flag}" in outcome.stderr
 
 
 def test_subagent_never_falls_back_and_asks_nobody(odek: Odek) -> None:

@@ -90,15 +90,15 @@ def test_flags_and_words_may_be_mixed(arguments: str, task: list[str], flags: di
     [
         (
             ("--sandbox-netwrok", "none"),
-            "unrecognized arguments: --sandbox-netwrok none",
+            "unrecognized arguments: --sandbox-netwrok",
             "did you mean --sandbox-network?",
         ),
         (("--no-sand",), "unrecognized arguments: --no-sand", "did you mean --no-sandbox?"),
-        (("--mod", "m"), "unrecognized arguments: --mod m", "did you mean --model?"),
+        (("--mod", "m"), "unrecognized arguments: --mod", "did you mean --model?"),
         (("--foo",), "unrecognized arguments: --foo", HELP),
         (
             ("--sandbox-env", "A=1"),
-            "unrecognized arguments: --sandbox-env A=1",
+            "unrecognized arguments: --sandbox-env",
             '"sandbox_env" has no flag; set it in ~/.odek/config.json',
         ),
         (
@@ -111,8 +111,8 @@ def test_flags_and_words_may_be_mixed(arguments: str, task: list[str], flags: di
             "unrecognized arguments: --require-sandbox",
             '"require_sandbox" has no flag; set ODEK_REQUIRE_SANDBOX',
         ),
-        (("--tools-enabled", "x"), "unrecognized arguments: --tools-enabled x", "did you mean --tool?"),
-        (("--addr", "x:1"), "unrecognized arguments: --addr x:1", "`odek serve` takes --addr, `odek run` does not"),
+        (("--tools-enabled", "x"), "unrecognized arguments: --tools-enabled", "did you mean --tool?"),
+        (("--addr", "x:1"), "unrecognized arguments: --addr", "`odek serve` takes --addr, `odek run` does not"),
         (("--zzz",), "unrecognized arguments: --zzz", HELP),
         (("--model",), "argument -m/--model: expected one argument", HELP),
         (
