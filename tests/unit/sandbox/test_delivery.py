@@ -80,16 +80,18 @@ for fd in 1, 2:
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_end_of_a_command_that_left_its_output_full_and_non_blocking_is_reported(
-    shell: tuple[str, ...], apart: bool
+    shell: tuple[str, ...], apart: bool, tmp_path: Path
 ) -> None:
     """E1, R-41: as programs with an event loop do."""
-    text = b"%s -c %s; exit 7" % (sys.executable.encode(), quoted(FILL.encode()))
+    full = tmp_path / "full"
+    text = b"%s -c %s; : >%s; exit 7" % (sys.executable.encode(), quoted(FILL.encode()), bytes(full))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*shell, "-c", scripts.RUN, "sh", MARK, ""], **pipes) as child:
         assert child.stdin is not None
         child.stdin.write(pack_text(text, MARK, END, umask=0o22, apart=apart))
         child.stdin.flush()
-        time.sleep(0.5)  # the command has ended, and nothing was read yet
+        while not full.exists():  # nothing is read before: it would never be full
+            time.sleep(0.05)
         stdout, stderr = child.communicate(timeout=60)
     streams = ExecStreams(MARK, END)
     streams.expect(apart=apart, limit_bytes=1 << 20)
