@@ -257,13 +257,17 @@ class HttpModel:
     def _reply(self, body: bytes, on_text: Callable[[str], None], deadline_s: float) -> Reply:
         """Return the reply to `body`: that of the request that is at work already, if it is the very same one."""
         begun, self._begun = self._begun, None
-        if begun is not None:
-            try:
-                if begun.body == body:
-                    return begun.reply(on_text)
-            finally:
-                begun.close()
-        return self._attempt(body, on_text, deadline_s)
+        if begun is None:
+            return self._attempt(body, on_text, deadline_s)
+        try:
+            if begun.body == body:
+                return begun.reply(on_text)
+        finally:
+            begun.close()
+        reply = self._attempt(body, on_text, deadline_s)
+        # what was dropped is billed as well; where that was not said, its prompt was as long as this one
+        dropped = replace(reply.usage, output_tokens=0) if begun.usage is None else begun.usage
+        return replace(reply, usage=reply.usage + dropped)
 
     def _attempt(self, body: bytes, on_text: Callable[[str], None], deadline_s: float) -> Reply:
         with self._exchange(self._chat(self._root.path), self._limits, deadline_s) as exchange:

@@ -8,7 +8,7 @@ from threading import Thread
 
 from odek.cancel import POLL_S, CancelToken, current_token, use_token
 from odek.errors import Cancelled
-from odek.model.types import Reply
+from odek.model.types import Reply, Usage
 
 OnText = Callable[[str], None]
 _ENDS_WITHIN_S = 2.0  # a cancel ends every wait of a request within a fraction of a second
@@ -20,6 +20,8 @@ class RequestAhead:
     def __init__(self, body: bytes, attempt: Callable[[OnText], Reply]) -> None:
         """Begin; `body` is what is sent, `attempt` sends it and returns the reply, or raises."""
         self.body = body
+        self.usage: Usage | None = None
+        """of its reply, or nothing when it failed; None as long as that is not known"""
         self._attempt = attempt
         self._token = CancelToken()
         self._arrived: queue.SimpleQueue[str | Reply | Exception] = queue.SimpleQueue()
@@ -50,8 +52,11 @@ class RequestAhead:
     def _work(self) -> None:
         with use_token(self._token):
             try:
-                self._arrived.put(self._attempt(self._arrived.put))
+                reply = self._attempt(self._arrived.put)
+                self.usage = reply.usage
+                self._arrived.put(reply)
             except Cancelled:  # by `close`
                 pass
             except Exception as error:  # raised again in the thread that asks for the reply, if one does
+                self.usage = Usage()
                 self._arrived.put(error)

@@ -81,6 +81,30 @@ def test_another_request_is_asked_anew_and_shows_nothing_of_the_first(
         assert "".join(asked.shown) == "of the proof"
 
 
+@pytest.mark.parametrize(
+    ("first", "counted"),
+    [
+        pytest.param(text("of the plan", usage={"prompt_tokens": 10, "completion_tokens": 3}), (22, 7), id="whole"),
+        pytest.param(text("of the plan", delay_s=1), (24, 4), id="cut off"),
+        pytest.param(status(401, "no"), (12, 4), id="failed"),
+    ],
+)
+def test_what_was_dropped_is_counted(first: Step, counted: tuple[int, int]) -> None:
+    """R-232, R-251: it is billed; what was cut off had a prompt as long as that of the request in its place."""
+    second = text("of the proof", usage={"prompt_tokens": 12, "completion_tokens": 4})
+    with served(first, second) as (server, asked), asked.model.ahead(PLANNED, (SHELL,)):
+        wait_for_requests(server, 1)
+        begun = asked.model._begun
+        assert begun is not None
+        if counted != (24, 4):
+            begun._thread.join(PATIENCE_S)
+        reply = asked.model.complete(PROVED, (SHELL,), lambda _: None)
+        assert (reply.message.content, reply.usage.input_tokens, reply.usage.output_tokens) == (
+            "of the proof",
+            *counted,
+        )
+
+
 def test_only_the_first_request_can_take_it() -> None:
     with served(text("one"), text("two")) as (server, asked), asked.model.ahead(PLANNED, (SHELL,)):
         wait_for_requests(server, 1)
