@@ -114,6 +114,8 @@ def test_damage_is_noticed_and_never_a_wrong_undo(ending: str, how: str, tmp_pat
     """R-275: a content is taken by its name, lists by their checksum; what is lost is refused by name."""
     project, top = project_in(tmp_path), tmp_path / "project"
     (top / "a").write_text("before " * 100)
+    (top / "same").write_text("same")
+    time.sleep(0.06)  # what is newer is read again
     with turn(project):
         (top / "a").write_text("after " * 100)
         (top / "b").write_text("new")
@@ -123,7 +125,9 @@ def test_damage_is_noticed_and_never_a_wrong_undo(ending: str, how: str, tmp_pat
         if how == "removed":
             path.unlink()
         else:
-            path.write_bytes(data[: len(data) // 2] if how == "cut" else data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+            flipped = data[:-3] + bytes([data[-3] ^ 1]) + data[-2:]  # of the index, in the digest of "same"
+            flipped = bytes(byte ^ 1 for byte in data) if ending == ".pack" else flipped
+            path.write_bytes(data[: len(data) // 2] if how == "cut" else flipped)
     if ending == ".json":
         with pytest.raises(StateFileError, match="no turn"):
             undo(project)
@@ -132,16 +136,21 @@ def test_damage_is_noticed_and_never_a_wrong_undo(ending: str, how: str, tmp_pat
         assert model_of(top) == present
     elif ending == "index":
         assert undo(project)[1] == []
-        assert sorted(os.listdir(top)) == ["a"]
+        assert sorted(os.listdir(top)) == ["a", "same"]
     else:
         made, left = undo(project)
         assert made is None
         assert sorted(path for path, _ in left) == ["a", "b"]
         assert all("its content is" in reason for _, reason in left)
         assert model_of(top) == present
+    present = model_of(top)
     with turn(project) as again:  # and the next turn is kept
         (top / "c").write_text("c")
+        if ending == "index":  # which is only a cache
+            (top / "same").write_text("changed")
     assert again[0] is not None
+    assert undo(project)[1] == []
+    assert model_of(top) == present
 
 
 def test_two_turns_at_once_are_kept_and_say_so(tmp_path: Path) -> None:

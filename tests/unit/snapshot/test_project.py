@@ -13,6 +13,7 @@ from support.fuzz_undo import model_of
 from support.snapshots import BOUNDS, project_in, turn, undo
 
 from odek.errors import StateFileError, UsageError
+from odek.snapshot.ignore import IgnoreRules
 from odek.snapshot.project import NothingKept, rules_around
 from odek.snapshot.restore import CHANGED, FULL_FOLDER, NOT_KEPT
 from odek.snapshot.scan import Limits, Scan
@@ -231,6 +232,20 @@ def test_a_change_in_the_tick_of_the_look_is_seen(tmp_path: Path) -> None:
             os.utime(top / "a", ns=(status.st_atime_ns, status.st_mtime_ns))
         assert made[0] is not None
         (top / "a").unlink()
+
+
+@pytest.mark.parametrize(("later_ns", "is_trusted"), [(0, False), (40_000_000, False), (3_000_000_000, True)])
+def test_what_is_as_new_as_the_look_is_not_trusted_next_time(later_ns: int, is_trusted: bool, tmp_path: Path) -> None:
+    """R-277: a clock of files may stand still for some milliseconds, or for two seconds."""
+    file = tmp_path / "a"
+    file.write_text("x")
+    top = os.open(tmp_path, os.O_RDONLY)
+    try:
+        scan = Scan(lambda _, __: None, BOUNDS.limits, file.stat().st_ctime_ns + later_ns)
+        tree = scan.run(top, cache={}, rules=IgnoreRules())
+    finally:
+        os.close(top)
+    assert (tree[""].entries["a"].ctime_ns != 0, tree[""].ctime_ns != 0) == (is_trusted, is_trusted)
 
 
 def test_only_a_turn_that_is_kept_can_be_undone(tmp_path: Path) -> None:
