@@ -228,6 +228,24 @@ def test_terminal_echoes_again_whatever_ends_a_run(on_host: Odek, how: str) -> N
         assert talk.echoes
 
 
+def test_typing_ahead_does_not_answer_a_question(on_host: Odek) -> None:
+    """C5, B33: it is discarded by the question, whose answer is seen while it is typed."""
+    folder = on_host.home / ".odek"
+    (folder / "config.json").write_text(json.dumps({"sandbox": False, "dangerous": {"action": "prompt"}}))
+    with (
+        ModelServer(calls(("shell", {"command": "rm -rf build"})), text("done")) as server,
+        Talk(on_host, "run", "--base-url", server.base_url, "x") as talk,
+    ):
+        talk.type("y\ry\r")
+        talk.see("Approve?")
+        talk.see("] ")
+        assert talk.echoes
+        talk.type("n\r")
+        assert talk.see("done").startswith("n\n")
+        assert talk.end()[0] == 0
+        assert "denied by user" in server.requests[1].json["messages"][-1]["content"]
+
+
 def test_ctrl_c_after_typing_does_not_leave(on_host: Odek) -> None:
     """C6: also a line that was not entered takes the first Ctrl-C back, and so does the first part of an entry."""
     with ModelServer() as server, Talk(on_host, "repl", "--base-url", server.base_url) as talk:
