@@ -44,6 +44,9 @@ class Gate:
             current_token().raise_if_cancelled()
         return self.inner.complete(messages, tools, on_text)
 
+    def connect(self) -> None:
+        self.inner.connect()
+
     def window(self, conversation_tokens: int) -> int | None:
         return self.inner.window(conversation_tokens)
 
