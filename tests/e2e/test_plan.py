@@ -141,3 +141,25 @@ def test_plan_on_this_host_is_a_contradiction(odek: Odek, command: str, flags: t
         assert (outcome.code, server.requests) == (2, [])
     assert "read-only was asked for (--plan)" in outcome.stderr
     assert "leave out --plan" in outcome.stderr
+
+
+def test_trust_of_a_plan_is_not_trust_in_its_execution(sandboxed: Odek) -> None:
+    """R-281: what could not be written then could be trusted with a light heart; it is asked about again."""
+    (sandboxed.cwd / "old").mkdir()
+    (sandboxed.cwd / "old" / "file").write_text("x")
+    remove = calls(("shell", {"command": "git clean -fdx; rm -r old"}))
+    with (
+        ModelServer(remove, text("the plan"), remove, text("it was refused")) as server,
+        Talk(sandboxed, "run", "--plan", "--base-url", server.base_url, "tidy up") as talk,
+    ):
+        talk.see("t = trust")
+        talk.say("t")
+        talk.see("the plan")
+        talk.see(QUESTION)
+        talk.say("y")
+        talk.see("t = trust")
+        talk.say("n")
+        talk.see("it was refused")
+        assert talk.end()[0] == 0
+        server.assert_all_used()
+    assert (sandboxed.cwd / "old" / "file").exists()
