@@ -32,7 +32,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     with demo_place(host, terminal) as place:
         terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
         sink = JsonSink(terminal) if parsed.json else ConsoleRenderer(terminal, verbose=True)
-        config = load(place.host, place.flags, terminal).with_layer(_attacks_allowed())
+        config = load(place.host, place.flags, terminal).with_layer(_own_settings())
         with (
             open_conversation(PROFILE, config, terminal_runtime(place.host, terminal), sink=sink) as conversation,
             signals.turn(),
@@ -44,7 +44,12 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
-def _attacks_allowed() -> Layer:
-    """Say what an operator would: in the sandbox, and there alone, this one command runs without a question."""
+def _own_settings() -> Layer:
+    """Say what an operator would: in the sandbox, and there alone, this one command runs without a question.
+
+    Nothing is kept for an undo in a folder that goes with the demo.
+    """
     danger = DangerSettings(sandboxed=DangerSettings(allowlist=(ATTACKS,)))
-    return Layer(source=Source.FLAG, origin="odek demo", values={"dangerous": Value(value=danger, origin="odek demo")})
+    said: dict[str, object] = {"dangerous": danger, "snapshots.enabled": False}
+    values = {key: Value(value=value, origin="odek demo") for key, value in said.items()}
+    return Layer(source=Source.FLAG, origin="odek demo", values=values)
