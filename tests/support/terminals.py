@@ -27,6 +27,7 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 # what a line editor and the line that shows a wait move the cursor with
 CONTROL = re.compile(r"\x1b\[\?2004[hl]|\x1b\[K|\x1b\[[0-9;]*m")
 
+_PROMPT = re.compile(r"^odek \d+> ")
 _ONE_PIECE = re.compile(r" *(?:\S+  +)?(?:[^ ]+|[\"'#].*)(?: \\\\)?")
 
 ACTIONS: dict[str, Mapping[str, Subcommand]] = {
@@ -137,4 +138,5 @@ def too_wide(text: str, columns: int) -> list[str]:
     One word behind a label and two blanks, or what is in quotes, as in an example, cannot be broken.
     """
     rows = [row.rpartition("\r")[2].rstrip() for row in CONTROL.sub("", text).replace("\r\n", "\n").split("\n")]
+    rows = [_PROMPT.sub("", row) for row in rows]  # what was typed ahead of it has ended no line behind it
     return [row for row in rows if len(row) > columns and not _ONE_PIECE.fullmatch(row)]
