@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,21 @@ static int find_self(char *path)
     }
     name = (const char *)getauxval(AT_EXECFN);
     return name != NULL && realpath(name, path) != NULL ? 0 : -1;
+}
+
+/* What Python calls as setlocale (link.mk): odek speaks UTF-8 in a locale of bytes as well, and so must its line editor. */
+char *__real_setlocale(int category, const char *locale);
+char *__wrap_setlocale(int category, const char *locale);
+
+char *__wrap_setlocale(int category, const char *locale)
+{
+    char *found = __real_setlocale(category, locale);
+    char *better;
+
+    if (found == NULL || locale == NULL || *locale != '\0' || category != LC_CTYPE || MB_CUR_MAX > 1)
+        return found;
+    better = __real_setlocale(category, "C.UTF-8");
+    return better != NULL ? better : __real_setlocale(category, locale);
 }
 
 static void end(PyStatus status)
