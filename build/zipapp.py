@@ -5,14 +5,15 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
     __main__.py, odek….py           what runs first: the files of boot/
     compiled/<magic number>         for one minor version of Python: compiled code of what every start needs
     compiled/<magic number>.base    … of what every command needs that reads settings, and `odek mcp` until it answers,
-    compiled/<magic number>.run     … of what else `odek run` needs until its first request,
+    compiled/<magic number>.run     … of what else `odek run` needs until its first request: a line with magic number
+                                    and size, then LZMA,
     compiled/later                  … and for a sandbox and its commands, for all Pythons, the newest first: a line with
-                                    magic number and size of each, then one LZMA stream. These three are without
-                                    their beginnings,
+                                    magic number and size of each, then one LZMA stream, which is read while odek waits
+                                    and may take 20 ms more. These three are without their beginnings,
     compiled/texts.base             which are the same for all: texts in the code of `base`,
     compiled/texts                  and, after these, further texts for the others (compile_package.py)
     data.tar.gz                     the data files that `odek run` reads
-    source.tar.gz                   other data files, and sources without comments and docstrings, line for line,
+    source.tar.gz                   other data files, and sources without comments, docstrings and types, line for line,
                                     indented by one: for what is not compiled, for a start with ODEK_DEBUG, for a
                                     Python that is not listed
 
@@ -30,10 +31,10 @@ Python compiles what `odek run` needs (D-27).
     … the texts in the code kept once for all                                   1,616,000
     the sources alone, compiled at each start                                     390,000
 
-With 57,000 lines, for these four, LZMA for what is not needed before the first request saved 265,000 bytes and one
-stream of it for all 170,000, sources without comments and docstrings 170,000, local variables without names 40,000,
-data files kept once and sources indented by one 48,000, data classes whose methods are shared (write_classes.py)
-197,000. A fifth Python adds 350,000. LZMA for `run` would save 45,000 a Python, and take 4 ms more at each start.
+With 57,000 lines, for these four, LZMA for what `odek run` needs saved 450,000 bytes (before the first request it takes
+4 ms more) and one stream of what it needs last for all 170,000, sources without comments, docstrings and types 200,000,
+local variables without names 40,000, data files kept once and sources indented by one 48,000, data classes whose
+methods are shared (write_classes.py) 197,000. A fifth Python adds 300,000.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
 PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 2.9,
@@ -43,7 +44,6 @@ of which the standard library takes 0.5 and odek's own modules 0.7.
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import io
 import lzma
@@ -53,13 +53,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tokenize
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from artifact import DIST, ROOT, ZIP_NAME, write_executable
+from strip_source import strip_source
 
 HERE = Path(__file__).resolve().parent
 BOOT = HERE / "boot"
@@ -209,7 +209,8 @@ def compiled_members(compiled: Sequence[Compiled], *, portable: bool = False) ->
     members["compiled/texts.base"] = deflate(of_all)
     members["compiled/texts"] = deflate(of_others[len(of_all) :])
     members.update({f"compiled/{magic}.base": deflate(part[len(of_all) :]) for magic, part in bases.items()})
-    members.update({f"compiled/{magic}.run": deflate(part[len(of_others) :]) for magic, part in runs.items()})
+    own_run = {magic: {magic: part[len(of_others) :]} for magic, part in runs.items()}
+    members.update({f"compiled/{magic}.run": chain(part, portable=portable) for magic, part in own_run.items()})
     members["compiled/later"] = chain(
         {magic: part[len(of_others) :] for magic, part in laters.items()}, portable=portable
     )
@@ -224,8 +225,7 @@ def in_order(compiled: Iterable[Compiled]) -> list[Compiled]:
 def chain(parts: Mapping[str, bytes], *, portable: bool = False) -> bytes:
     """Return the parts (magic number → content) in one stream: what one shares with the one before it costs little.
 
-    It is read while odek waits for Docker or a model, and may take 20 ms longer. The Python of a portable binary has no
-    LZMA: there, after an empty line, the one part is deflated.
+    The Python of a portable binary has no LZMA: there, after an empty line, the one part is deflated.
     """
     if portable:
         return b"\n" + deflate(*parts.values())
@@ -255,66 +255,6 @@ def deflate(content: bytes, form: int = -15) -> bytes:
     return compressor.compress(content) + compressor.flush()
 
 
-def strip_prose(source: str) -> str:
-    """Return a module's source without comments and docstrings. What is left keeps its line, for tracebacks."""
-    lines = source.split("\n")
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip()
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if not isinstance(body, list):
-            continue
-        prose = [part for part in body if is_prose(part)]
-        for part in prose:
-            indent = lines[part.lineno - 1][: part.col_offset]
-            lines[part.lineno - 1 : part.end_lineno] = [""] * (part.end_lineno - part.lineno + 1)
-            if isinstance(node, ast.ClassDef) and part is body[0]:
-                lines[part.lineno - 1] = f'{indent}"."'  # without any docstring, dataclass would make one up
-            elif len(prose) == len(body) and not isinstance(node, ast.Module):
-                lines[part.lineno - 1] = f"{indent}0"
-    stripped = indent_by_one("\n".join(lines))
-    if ast.dump(without_prose(ast.parse(stripped))) != ast.dump(without_prose(tree)):
-        raise BuildError("a source that means something else without its comments and docstrings")
-    return stripped
-
-
-def indent_by_one(source: str) -> str:
-    """Return a module's source with one blank for each level. Lines within a text stay as they are."""
-    lines = source.split("\n")
-    depth = 0
-    within_text = set()
-    depths = {}
-    begun = []  # rows in which f-strings begin, which are several tokens from Python 3.12 on
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        kind = tokenize.tok_name[token.type]
-        depth += {"INDENT": 1, "DEDENT": -1}.get(kind, 0)
-        depths[token.start[0]] = depth
-        if kind == "FSTRING_START":
-            begun.append(token.start[0])
-        within_text.update(range((begun.pop() if kind == "FSTRING_END" else token.start[0]) + 1, token.end[0] + 1))
-    for row in depths.keys() - within_text:
-        if lines[row - 1 : row] not in ([], [""]):
-            lines[row - 1] = " " * depths[row] + lines[row - 1].lstrip(" ")
-    return "\n".join(lines)
-
-
-def without_prose(tree: ast.Module) -> ast.Module:
-    """Return `tree` without the statements that `strip_prose` takes out of it."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            body[:] = [part for part in body if not is_prose(part)]
-    return tree
-
-
-def is_prose(statement: ast.stmt) -> bool:
-    """Whether `statement` is a text or a number that nothing uses."""
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
 def source_members(package: Mapping[str, Path]) -> dict[str, bytes]:
     """Return the members that hold the package's files (name in the archive → path)."""
     data = {name for name in package if not name.endswith(".py") and not name.startswith(OF_OTHER_COMMANDS)}
@@ -328,7 +268,7 @@ def source_members(package: Mapping[str, Path]) -> dict[str, bytes]:
 def tar_archive(files: Mapping[str, Path]) -> bytes:
     """Return a tar archive of `files` (name in the archive → path), sorted by name, all metadata fixed.
 
-    Modules are in it without comments and docstrings.
+    Modules are in it stripped.
     """
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -337,7 +277,10 @@ def tar_archive(files: Mapping[str, Path]) -> bytes:
                 raise BuildError(f"a name of more than {LONGEST_NAME} characters: {name}")
             content = path.read_bytes()
             if name.endswith(".py"):
-                content = strip_prose(content.decode()).encode()
+                try:
+                    content = strip_source(content.decode()).encode()
+                except ValueError as error:
+                    raise BuildError(f"{name}: {error}") from error
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
@@ -354,7 +297,7 @@ def build(
     """
     package = find_package(source)
     compiled = compile_all(pythons, package, strict=strict)
-    boot = {path.name: strip_prose(path.read_text("utf-8")).encode() for path in BOOT.glob("*.py")}
+    boot = {path.name: strip_source(path.read_text("utf-8")).encode() for path in BOOT.glob("*.py")}
     members = {name: content for name, content in boot.items() if name != LITE}
     members[LOADER] = deflate(members[LOADER])
     members.update(source_members(package) | compiled_members(compiled, portable=bool(program)) | dict(more or {}))

@@ -178,7 +178,7 @@ class Loader:
     def add(self, name: str, content: bytes) -> None:
         """Know the modules of a part. The texts that the code refers to come before it."""
         try:
-            part = self.unchain(content) if name == "later" else zlib.decompress(content, -15)
+            part = self.unchain(content) if name.endswith(("run", "later")) else zlib.decompress(content, -15)
         except ImportError:  # a Python that was built without LZMA compiles these from the sources
             return
         if name.startswith("texts"):

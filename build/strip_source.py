@@ -1,0 +1,106 @@
+"""Python sources without what only readers and checkers need: comments, docstrings, types of functions.
+
+What is left keeps its line, for tracebacks.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+
+Place = tuple[int, int]
+"""line from 1, column in bytes"""
+
+
+def strip_source(source: str) -> str:
+    """Return a module's source stripped, a level indented by one blank.
+
+    Raises ValueError when it would mean something else.
+    """
+    tree = ast.parse(source)
+    lines = strip_types(source, tree).split("\n")
+    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        unused = [part for part in body if is_unused(part)]
+        for part in unused:
+            indent = lines[part.lineno - 1][: part.col_offset]
+            lines[part.lineno - 1 : part.end_lineno] = [""] * (part.end_lineno - part.lineno + 1)
+            if isinstance(node, ast.ClassDef) and part is body[0]:
+                lines[part.lineno - 1] = f'{indent}"."'  # without any docstring, dataclass would make one up
+            elif len(unused) == len(body) and not isinstance(node, ast.Module):
+                lines[part.lineno - 1] = f"{indent}0"
+    stripped = indent_by_one("\n".join(lines))
+    if ast.dump(without_unused(ast.parse(stripped))) != ast.dump(without_unused(tree)):
+        raise ValueError("a source that means something else without its comments, docstrings and types")
+    return stripped
+
+
+def strip_types(source: str, tree: ast.Module) -> str:
+    """Return the source of `tree` without the types of parameters and results."""
+    lines = source.encode().split(b"\n")
+    for (row, column), (last_row, last_column) in sorted(find_types(tree, lines), reverse=True):
+        rest = lines[last_row - 1][last_column:]
+        lines[row - 1 : last_row] = [lines[row - 1][:column] + rest] + [b""] * (last_row - row)
+    return b"\n".join(lines).decode()
+
+
+def find_types(tree: ast.Module, lines: list[bytes]) -> Iterator[tuple[Place, Place]]:
+    """Yield begin and end of each type with its colon or arrow."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            kind, begin = node.annotation, (node.lineno, node.col_offset + len(node.arg.encode()))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns is not None:
+            kind = node.returns
+            before, _, _ = lines[kind.lineno - 1][: kind.col_offset].rpartition(b"->")
+            begin = kind.lineno, len(before.rstrip())
+        else:
+            continue
+        yield begin, (kind.end_lineno or 0, kind.end_col_offset or 0)
+
+
+def indent_by_one(source: str) -> str:
+    """Return a module's source with one blank for each level. Lines within a text stay as they are."""
+    lines = source.split("\n")
+    depth = 0
+    within_text = set()
+    depths = {}
+    begun = []  # rows in which f-strings begin, which are several tokens from Python 3.12 on
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind = tokenize.tok_name[token.type]
+        depth += {"INDENT": 1, "DEDENT": -1}.get(kind, 0)
+        depths[token.start[0]] = depth
+        if kind == "FSTRING_START":
+            begun.append(token.start[0])
+        within_text.update(range((begun.pop() if kind == "FSTRING_END" else token.start[0]) + 1, token.end[0] + 1))
+    for row in depths.keys() - within_text:
+        if lines[row - 1 : row] not in ([], [""]):
+            lines[row - 1] = " " * depths[row] + lines[row - 1].lstrip(" ")
+    return "\n".join(lines)
+
+
+def without_unused(tree: ast.Module) -> ast.Module:
+    """Return `tree` without what `strip_source` takes out of it."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [part for part in body if not is_unused(part)]
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.returns = None
+    return tree
+
+
+def is_unused(statement: ast.stmt) -> bool:
+    """Whether `statement` is a text or a number by itself, or for checkers of types alone."""
+    if isinstance(statement, ast.If):
+        return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING" and not statement.orelse
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
