@@ -25,8 +25,8 @@ MEANINGS = {
     RiskClass.CODE_EXECUTION: "runs code that is not looked at: `make`, `pytest`, `./run.sh`, `python -c …`",
     RiskClass.SYSTEM_WRITE: "system, credentials, other homes, lost work: `sudo …`, `cat .env`, `git reset --hard`",
     RiskClass.UNKNOWN: "an unknown program, text that cannot be read; on the host also an unknown form, which asks",
-    RiskClass.DESTRUCTIVE: "deletes in bulk: `rm -rf .`, `mkfs …`, `docker system prune`",
-    RiskClass.BLOCKED: "cannot be undone: writing over a disk, a fork bomb; nothing lifts it",
+    RiskClass.DESTRUCTIVE: "deletes in bulk: `rm -rf .`, `docker system prune`, `shutdown`",
+    RiskClass.BLOCKED: "cannot be undone: `rm -rf ~`, `find / -delete`, `mkfs /dev/sda`, a fork bomb; nothing lifts it",
 }
 
 

@@ -93,6 +93,12 @@ _READABLE = (
     ("etc", "services"), ("etc", "protocols"), ("etc", "nsswitch.conf"),
 )  # fmt: skip
 _HOMES = frozenset(("home", "Users"))
+_ESSENTIAL = frozenset(
+    (folder, name)
+    for folder, names in {"usr": "bin sbin lib lib32 lib64 libx32 share", "var": "lib"}.items()
+    for name in names.split()
+)
+"""folders without which a system does not run, below one that a system cannot do without either"""
 
 _START_FILES = frozenset(
     """
@@ -127,7 +133,9 @@ _SEPARATORS = pattern(r"[\s/\\'\"`(),;:=@]+")
 _CREDENTIAL_STARTS = frozenset(path[0] for path in _CREDENTIAL_PATHS)
 _PROTECTED_STARTS = frozenset(path[0] for path in _PROTECTED)
 _ENV_SAMPLE = pattern(r"\.env\.(?:[a-z]+\.)?(?:example|sample|template|tmpl|dist|defaults?|test|ci)$|\.envrc$")
-_BLOCK_DEVICE = pattern(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|mapper$)")
+_BLOCK_DEVICE = pattern(r"(?:sd|nvme|vd|hd|xvd|mmcblk|disk|rdisk|loop|dm-|md|nbd|pmem|mapper$|block$|root$)")
+_DISKS = ("sda", "sda1", "vda", "xvda", "hda", "nvme0n1", "mmcblk0", "disk0", "mapper")
+"""names that a glob of disks matches"""
 
 _TRUSTED_NAMES = trusted_files.FILES | trusted_files.FOLDERS
 _TRUSTED_BY_GLOB = trusted_files.OWN | frozenset(name for name in _TRUSTED_NAMES if name.startswith("."))
@@ -197,6 +205,8 @@ def classify_write(path: str, place: Place) -> Finding:
         return _finding(RiskClass.SYSTEM_WRITE, "path.protected", f"changes {_shown(path)}, which is trusted or secret")
     if parts[:2] == ("dev", "shm") or is_temporary(path, place):
         return _finding(RiskClass.LOCAL_WRITE, "path.temp", "writes a temporary file")
+    if _may_be_disk(path):
+        return _finding(RiskClass.BLOCKED, "path.disk", f"overwrites the disk {_shown(path)}")
     if parts and parts[0] in _KERNEL:
         return _finding(RiskClass.DESTRUCTIVE, "path.kernel", f"writes {_shown(path)}, a device or the kernel")
     if _is_own_ground(path, place):
@@ -273,6 +283,13 @@ def is_block_device(path: str) -> bool:
     return len(parts) > 1 and parts[0] == "dev" and bool(_BLOCK_DEVICE.match(parts[1]))
 
 
+def _may_be_disk(path: str) -> bool:
+    parts = split(path)
+    return is_block_device(path) or (
+        parts[:1] == ("dev",) and len(parts) == 2 and any(abstract_text.may_equal(parts[1], name) for name in _DISKS)
+    )
+
+
 def is_wipe_target(path: str, place: Place) -> bool:
     """Return whether deleting the tree at a resolved `path` loses more than a part of the project.
 
@@ -293,6 +310,37 @@ def is_wipe_target(path: str, place: Place) -> bool:
         return True
     inside = is_below(path, root) and not _is_degenerate(root, place)
     return not inside and not (is_temporary(path, place) and path not in [resolve(t, "/") for t in place.temp])
+
+
+def is_irreplaceable(path: str, place: Place) -> bool:
+    """Return whether deleting the tree at a resolved `path` certainly takes a system or a home with it (R-296).
+
+    That is the root, a folder directly in it that belongs to the system, a whole home, and all that lies in one of
+    these. What an unknown part of a path may be does not count: nothing lifts the class that follows from this.
+    """
+    parts = split(path)
+    everything = bool(parts) and _is_broad(parts[-1])
+    parts = parts[:-1] if everything else parts
+    while parts[:1] == ("proc",) and parts[2:3] == ("root",):  # /proc/self/root
+        parts = parts[3:]
+    if abstract_text.holds_unknown(path) or any(map(_may_climb, parts)):
+        return False
+    if _holds_system_or_home(parts, place):
+        return True
+    if not parts or not place.look or not all(map(abstract_text.is_exact, parts)):
+        return False
+    led = place.look.real("/" + "/".join(parts if everything else parts[:-1]))  # a link itself can be deleted
+    return _holds_system_or_home(split(led) if everything else (*split(led), parts[-1]), place)
+
+
+def _holds_system_or_home(parts: Parts, place: Place) -> bool:
+    if not parts or (len(parts) == 1 and any(abstract_text.may_equal(parts[0], name) for name in _SYSTEM | _KERNEL)):
+        return True
+    if len(parts) == 2 and (parts in _ESSENTIAL or parts[0] in _HOMES):
+        return True
+    home = split(resolve(place.home or "/", "/"))
+    within = home[: len(parts)] if not place.sandboxed else home
+    return len(parts) == len(within) and all(map(abstract_text.may_equal, parts, within))
 
 
 @lru_cache(maxsize=4096)

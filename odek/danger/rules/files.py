@@ -7,9 +7,9 @@ from itertools import islice
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
-from odek.danger.paths import classify_write, is_block_device, is_wipe_target, resolve, trusted_name
-from odek.danger.risk import NotUnderstood, RiskClass
-from odek.danger.rules.table import DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
+from odek.danger.paths import classify_write, is_block_device, is_irreplaceable, is_wipe_target, resolve, trusted_name
+from odek.danger.risk import NotUnderstood
+from odek.danger.rules.table import BLOCKED, DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
 from odek.danger.shell import abstract_text
 from odek.patterns import pattern
 
@@ -27,6 +27,13 @@ def _wipes(call: Call, path: str) -> bool:
     return any(is_wipe_target(resolve(path, cwd), call.context.place) for cwd in call.state.cwds)
 
 
+def _add_deletion(call: Call, rule: str, path: str, reason: str) -> None:
+    """Note that the tree at `path` goes: more than a part of the project, perhaps a system or a home (R-296)."""
+    if any(is_irreplaceable(resolve(path, cwd), call.context.place) for cwd in call.state.cwds):
+        call.add(BLOCKED, "all", f"deletes {_shown(path)}, which nothing brings back")
+    call.add(DESTROY, rule, reason)
+
+
 def _unclear(arguments: Arguments) -> tuple[str, ...]:
     """Return the arguments that may be options as well as operands."""
     return tuple(option.name for option in arguments.options if option.name[:1] in abstract_text.UNKNOWN)
@@ -42,9 +49,10 @@ def check_rm(call: Call) -> None:
         broad = any(mark in path for mark in (abstract_text.STAR, abstract_text.ONE))
         unknown = abstract_text.holds_unknown(path) or abstract_text.BELOW in path
         if recursive and (unknown or _wipes(call, path)):
-            call.add(DESTROY, "tree", f"deletes the tree at {_shown(path)}, which is not just a part of the project")
+            reason = f"deletes the tree at {_shown(path)}, which is not just a part of the project"
+            _add_deletion(call, "tree", path, reason)
         elif (forced or broad) and not unknown and _is_whole(call, path):
-            call.add(DESTROY, "tree", f"deletes {_shown(path)}, which is not just a part of the project")
+            _add_deletion(call, "tree", path, f"deletes {_shown(path)}, which is not just a part of the project")
     call.write(*operands)
     if not operands:
         call.add(LOCAL, "", "removes files")
@@ -67,7 +75,7 @@ def check_shred(call: Call) -> None:
     arguments = parse_arguments(call.arguments, ("-n", "--iterations", "-s", "--size", "--random-source"))
     for path in (*arguments.operands, *_unclear(arguments)):
         if any(is_block_device(resolve(path, cwd)) for cwd in call.state.cwds) or _wipes(call, path):
-            call.add(DESTROY, "", f"overwrites {_shown(path)} beyond recovery")
+            _add_deletion(call, "", path, f"overwrites {_shown(path)} beyond recovery")
         call.write(path)
     call.add(LOCAL, "", "overwrites files")
 
@@ -142,9 +150,6 @@ def check_dd(call: Call) -> None:
     for word in call.arguments:
         name, _, path = word.partition("=")
         if name == "of":
-            if any(is_block_device(resolve(path, cwd)) for cwd in call.state.cwds):
-                level = RiskClass.BLOCKED if len(call.argv) >= 4 else DESTROY
-                call.add(level, "disk", f"overwrites the disk {_shown(path)}")
             call.write(path)
         elif name == "if":
             call.read(path)
@@ -164,6 +169,9 @@ def check_rsync(call: Call) -> None:
     for path in operands[-1:]:
         if not _REMOTE.match(path) and len(operands) > 1 and not _is_plain_target(call, path):
             call.write(path)
+        deletes = any(option.name.startswith("--del") for option in arguments.options)
+        if deletes and any(is_irreplaceable(resolve(path, cwd), call.context.place) for cwd in call.state.cwds):
+            call.add(BLOCKED, "all", f"deletes what {_shown(path)} holds, which nothing brings back")
     call.read(*operands[:-1])
     call.context.add(SAFE, "rsync", "copies files and deletes none")
 

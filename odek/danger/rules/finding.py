@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import parse_arguments
-from odek.danger.paths import is_wipe_target, resolve
-from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE
+from odek.danger.paths import is_irreplaceable, is_wipe_target, resolve
+from odek.danger.rules.table import BLOCKED, DESTROY, EXEC, LOCAL, SAFE
 from odek.danger.shell import abstract_text
 from odek.patterns import pattern
 
@@ -35,7 +35,7 @@ def check_find(call: Call) -> None:
     if "-delete" in words:
         _check_delete(call, starts, words[: words.index("-delete")] if not _loosened(words) else ())
     elif any(word[:1] in abstract_text.UNKNOWN for word in words):
-        _check_delete(call, starts, ())
+        _check_delete(call, starts, (), certain=False)
     for index, word in enumerate(words):
         if word in _PRINTING:
             call.add(LOCAL, "print", "writes what it finds to a file")
@@ -50,6 +50,7 @@ def check_find(call: Call) -> None:
             if word in ("-exec", "-execdir") and inner and inner[0].rpartition("/")[2] in _EMPTYING:
                 _check_delete(call, starts, words[:index])
             call.run(_filled(inner, starts))
+            _run_for(call, inner, () if _is_narrowed(words[:index]) else starts)
         elif word in ("-files0-from",):
             call.read(*words[index + 1 : index + 2])
 
@@ -65,7 +66,7 @@ def _split(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
     return arguments[start:index] or (".",), arguments[index:]
 
 
-def _check_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...]) -> None:
+def _check_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...], *, certain: bool = True) -> None:
     """Deleting below the workspace by a name is cleaning up; deleting all of it is not."""
     named = _is_named(words)
     for start in starts:
@@ -73,7 +74,28 @@ def _check_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...]) -
         inside = all(not is_wipe_target(place + ("/x" if named else ""), call.context.place) for place in places)
         if not inside:
             call.add(DESTROY, "delete", f"deletes what it finds below {abstract_text.rendered(start)}")
+    for start in () if _is_narrowed(words) or not certain else _irreplaceable(call, starts):
+        call.add(BLOCKED, "all", f"deletes all below {abstract_text.rendered(start)}, which nothing brings back")
     call.add(LOCAL, "delete", "deletes files that it finds by name")
+
+
+def _irreplaceable(call: Call, starts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the starting points at which a system or a home is."""
+    place = call.context.place
+    return tuple(
+        start for start in starts if any(is_irreplaceable(resolve(start, cwd), place) for cwd in call.state.cwds)
+    )
+
+
+def _run_for(call: Call, inner: tuple[str, ...], starts: tuple[str, ...]) -> None:
+    """Check the command of a search for those starting points themselves: it gets them, too."""
+    for start in _irreplaceable(call, starts):
+        call.run(tuple(word.replace("{}", start) for word in inner))
+
+
+def _is_narrowed(words: tuple[str, ...]) -> bool:
+    """Return whether only what has a certain name is found, or what is empty."""
+    return _is_named(words) or ("-empty" in words and not _loosened(words))
 
 
 def _loosened(words: tuple[str, ...]) -> bool:
@@ -121,8 +143,12 @@ def check_fd(call: Call) -> None:
         if word in ("-x", "-X") or (word.startswith("--exe") and "--exec-batch".startswith(word.partition("=")[0])):
             call.add(EXEC, "exec", "runs a command for what it finds")
             inner = _inner(words[index + 1 :])
-            call.run(_filled(inner if "{}" in inner else (*inner, "{}"), (".",)))
+            inner = inner if "{}" in inner else (*inner, "{}")
+            call.run(_filled(inner, (".",)))
             words = words[:index]
+            wanted, *starts = (*parse_arguments(words, ("-e", "-t", "-d", "-E")).operands, "")
+            if sum(character.isalnum() for character in wanted) < 2 and "-e" not in words:
+                _run_for(call, inner, tuple(filter(None, starts)))
             break
         if word.startswith("-") and not word.startswith("--") and ("x" in word or "X" in word):
             call.add(EXEC, "exec", "runs a command for what it finds")
@@ -131,7 +157,10 @@ def check_fd(call: Call) -> None:
 
 def found_paths(call: Call) -> str:
     """Return what a search prints when every starting point lies in the directory: paths below it."""
-    starts = _split(call.arguments)[0] if call.program == "find" else ()
+    starts, words = _split(call.arguments) if call.program == "find" else ((), ())
+    everywhere = () if _is_narrowed(words) else _irreplaceable(call, starts)
+    if everywhere:
+        return "\n".join((*everywhere, abstract_text.ANY))
     return (
         abstract_text.BELOW
         if all(not start.startswith(("/", "..", "~")) and abstract_text.is_exact(start) for start in starts)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import parse_arguments
-from odek.danger.paths import names_secret
-from odek.danger.rules.table import DESTROY, EXEC, LOCAL, SAFE, SYSTEM
+from odek.danger.paths import is_irreplaceable, names_secret, resolve
+from odek.danger.rules.table import BLOCKED, DESTROY, EXEC, LOCAL, SAFE, SYSTEM
 from odek.danger.shell import abstract_text
 from odek.patterns import pattern
 
@@ -37,9 +38,21 @@ _DATABASE_SHELL = pattern(
     re.IGNORECASE,
 )
 _WIPES = pattern(
-    r"rmtree\s*\(|remove_dir_all|rm_rf|rm_r\b|removesync|rmsync\s*\(|unlink\s+glob|shutil\.rmtree|rm\s+-[a-z]*[rf][a-z]*\s+[/~]",
+    r"rmtree\s*\(|remove_tree|rmdirsync|remove_dir_all|rm_rf|rm_r\b|removesync|rmsync\s*\(|unlink\s+glob|shutil\.rmtree|rm\s+-[a-z]*[rf][a-z]*\s+[/~]",
     re.IGNORECASE,
 )
+_WIPED = pattern(
+    r"(?:rmtree|remove_tree|remove_dir_all|rm_rf?|rmsync|rmdirsync|removesync|removetree)\s*\(?\s*[rbuf]?['\"]([^'\"]*)['\"]"
+    r"|\brm\s+(?:-\S+\s+)+['\"]?([/~$][^\s'\";|&)]*)",
+    re.IGNORECASE,
+)
+"""the place that is named there"""
+_HOME_IN_CODE = pattern(
+    r"(?:rmtree|rmsync|rm_rf?|remove_tree|remove_dir_all|removesync)\s*\(?\s*(?:\w+\.)*(?:expanduser\(\s*['\"]~/?['\"]|home\(\)\s*[,)]"
+    r"|homedir\(\)\s*[,)]|(?:env|environ|ENV)\W{1,2}HOME\W{0,2}\s*(?:[,);]|$)|getenv\(\s*['\"]HOME['\"])",
+    re.IGNORECASE,
+)
+_MAX_WIPED = 200
 _AWK_STRING = pattern(r'"(?:[^"\\\n]|\\.)*"')
 _AWK_REGEX = pattern(r"(?<=[~(,!&|{;\s])/(?:[^/\\\n]|\\.)*/|^/(?:[^/\\\n]|\\.)*/")
 _AWK_RUNS = pattern(r"\bsystem\s*\(|\bgetline\b|(?<!\|)\|(?!\|)|\|&|@load|@include|\bBEGINFILE\b(?=.*/inet/)")
@@ -60,6 +73,10 @@ def check_shell(call: Call) -> None:
         call.add(EXEC, "text", "runs text as commands")
         for text in arguments.operands[:1]:
             call.shell(text, inner, stdin=call.stdin)
+            if len(arguments.operands) > 1:  # what is certain of its parameters
+                given = call.state.copy()
+                given.arguments = arguments.operands[2:]
+                call.shell(text, given, stdin=call.stdin)
         return
     if arguments.operands and "-s" not in options:
         call.add(EXEC, "file", "runs the commands in a file")
@@ -75,9 +92,21 @@ def check_interpreter_words(call: Call) -> None:
     """Code given to an interpreter, beyond the class that its table row gives."""
     if any(names_secret(word) for word in call.arguments):
         call.add(SYSTEM, "secret", "names a file that may hold secrets")
-    texts = [word for word in call.arguments if " " in word or "(" in word]
-    if any(_WIPES.search(text) for text in texts):
-        call.add(DESTROY, "wipe", "deletes directory trees from code")
+    for text in call.arguments:
+        if " " in text or "(" in text:
+            _check_wipes(call, text)
+
+
+def _check_wipes(call: Call, code: str) -> None:
+    """Note that code deletes trees, and whether it names one that nothing brings back."""
+    if not _WIPES.search(code):
+        return
+    place = call.context.place
+    named = (match[1] or match[2] for match in islice(_WIPED.finditer(code), _MAX_WIPED))
+    full = (re.sub(r"^(?:~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: place.home or "/", path) for path in named if path)
+    if _HOME_IN_CODE.search(code) or any(is_irreplaceable(resolve(path, place.cwd), place) for path in full):
+        call.add(BLOCKED, "all", "deletes a system or a home from code, which nothing brings back")
+    call.add(DESTROY, "wipe", "deletes directory trees from code")
 
 
 def check_database(call: Call) -> None:
@@ -104,8 +133,7 @@ def check_feed(call: Call) -> None:
     call.add(EXEC, "fed", "carries out what is fed to it")
     if names_secret(call.stdin):
         call.add(SYSTEM, "secret", "names a file that may hold secrets")
-    if _WIPES.search(call.stdin):
-        call.add(DESTROY, "wipe", "deletes directory trees from code")
+    _check_wipes(call, call.stdin)
 
 
 def _has_script(call: Call) -> bool:

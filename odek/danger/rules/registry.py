@@ -9,6 +9,7 @@ from functools import cache
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments
 from odek.danger.risk import Scope
+from odek.danger.rules.disks import check_disk
 from odek.danger.rules.files import FILE_RULES
 from odek.danger.rules.finding import FIND_RULES, found_paths
 from odek.danger.rules.git import check_git, is_harmless_config
@@ -60,6 +61,7 @@ def check_table(call: Call) -> None:
         re.fullmatch(r"[A-Za-z]*e[A-Za-z]*|-[A-Za-z]*E[A-Za-z]*", word) for word in call.arguments
     ):
         call.add(SYSTEM, "environment", "shows the environment, which may hold secrets", scope=Scope.SYSTEM)
+    check_disk(call)
     more = _MORE.get(call.program)
     if more:
         more(call, path, arguments)

@@ -27,6 +27,7 @@ NET = RiskClass.NETWORK_EGRESS
 EXEC = RiskClass.CODE_EXECUTION
 SYSTEM = RiskClass.SYSTEM_WRITE
 DESTROY = RiskClass.DESTRUCTIVE
+BLOCKED = RiskClass.BLOCKED
 
 Path = tuple[str, ...]
 Operands = Literal["all", "last", "first", "rest"]

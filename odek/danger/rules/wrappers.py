@@ -169,7 +169,8 @@ def _fed_operands(call: Call) -> tuple[str, ...]:
     if text is None:
         return (abstract_text.ANY,)
     if abstract_text.holds_unknown(text) or not text:
-        return (abstract_text.ANY,)
+        lines = (line for line in text.split("\n")[:16] if line and abstract_text.is_exact(line))
+        return (abstract_text.ANY, *lines)
     return tuple(text.replace(abstract_text.EITHER, " ").split()[:16])
 
 

