@@ -47,6 +47,11 @@ class OperatorHome:
     config_file: str = ""
     """what ODEK_CONFIG names; "" for config.json in `folder`"""
 
+    @property
+    def named_settings(self) -> str:
+        """the file of settings, where a variable leads to it; "" for the usual one"""
+        return self.config_file or (self.path("config.json") if self.is_named else "")
+
     def path(self, *names: str) -> str:
         """Return the absolute path of something below the folder, for messages."""
         return os.path.join(self.folder, *names)

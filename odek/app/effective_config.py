@@ -19,6 +19,7 @@ from odek.config.settings import Settings
 from odek.config.view import view
 from odek.errors import OdekError
 from odek.host import Host
+from odek.operator_home import CONFIG_VARIABLE, VARIABLE
 from odek.sandbox.build import context
 from odek.sandbox.build.dockerfile import NAME, REPOSITORY
 from odek.sandbox.container.facts import ContainerFacts
@@ -36,7 +37,7 @@ def settings_of_a_run(config: Config, host: Host) -> dict[str, dict[str, object]
     cannot be known here: an approval binds the IDs that they have when a run begins.
     """
     settings = config.settings
-    shown = view(settings)
+    shown = {**dict(_operator_files(host)), **view(settings)}
     for key, value, origin in _unset(settings, host):
         shown[key] |= {"value": value, "origin": origin}
     decision = decide_sandbox(_RUN, settings)
@@ -50,6 +51,16 @@ def settings_of_a_run(config: Config, host: Host) -> dict[str, dict[str, object]
         if not are_approved(settings.mcp_servers, host):
             shown["mcp_servers"]["pending"] = True
     return shown
+
+
+def _operator_files(host: Host) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield where the operator's files are, and which variable says so; no other source can."""
+    home = host.operator_home
+    by = {"source": "environment", "origin": VARIABLE} if home.is_named else {"source": "default", "origin": "HOME"}
+    yield "odek_home", {"value": home.folder or None, **by}
+    if home.config_file:
+        by = {"source": "environment", "origin": CONFIG_VARIABLE}
+    yield "odek_config", {"value": home.config_file or (home.path("config.json") if home.folder else None), **by}
 
 
 def _unset(settings: Settings, host: Host) -> Iterator[tuple[str, object, str]]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from odek.app.config import Config
 from odek.app.server_lessons import ServerLessons
-from odek.config.options import Source
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys
 from odek.config.settings import Settings
 from odek.errors import ConfigError, KeyMissing, OdekError, StateFileError
@@ -159,7 +158,7 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
         provider=wanted.provider,
         api_key=wanted.api_key,
         window=(said.window if said else None) or profile.window,
-        allow_plain_http=settings.source_of("base_url") is Source.GLOBAL or wanted.entry is not None,
+        allow_plain_http=settings.may_use_plain_http,
         env=host.env,
         on_notice=notify,
         limits=choose_limits(wanted.base_url, profile.timeout_s),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from odek.app.doctor import Check
 from odek.app.model import REPLAY_PREFIX, list_models, make_model
-from odek.config.options import Source
 from odek.config.settings import Settings
 from odek.config.values import shown_url
 from odek.errors import OdekError
@@ -81,8 +80,7 @@ def _network(settings: Settings, host: Host) -> Check:
     from odek.model.endpoint import choose_proxy, parse_base_url
 
     try:
-        plain = settings.source_of("base_url") is Source.GLOBAL or settings.model.entry is not None
-        base = parse_base_url(settings.model.base_url, allow_plain_http=plain)
+        base = parse_base_url(settings.model.base_url, allow_plain_http=settings.may_use_plain_http)
         proxy = choose_proxy(base, host.env)
     except OdekError as error:
         return Check(name="network", verdict="fail", seen=error.message, fix=error.hint)

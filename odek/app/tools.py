@@ -88,7 +88,7 @@ def make_toolbox(
     workspace = Workspace(
         executor=executor,
         shown=UnsecretExecutor(executor, redact, masked),
-        gate=make_gatekeeper(settings.dangerous, facts, host, person, trusted, refused, emit, child),
+        gate=make_gatekeeper(settings.danger, facts, host, person, trusted, refused, emit, child),
         shows_changes=host.stderr_is_terminal and not settings.json and settings.interaction_mode != "off",
         log=log,
         wrap=wrap,
@@ -150,7 +150,7 @@ def make_gatekeeper(
 
 def reads_unasked(settings: Settings, facts: ContainerFacts | None, runtime: Runtime, path: str) -> bool:
     """Return whether `read_file` would show the file at `path` without a question."""
-    gate = make_gatekeeper(settings.dangerous, facts, runtime.host, runtime.person)
+    gate = make_gatekeeper(settings.danger, facts, runtime.host, runtime.person)
     return gate.allows(Operation(kind="read", subject=path))
 
 

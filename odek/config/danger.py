@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from odek.config.values import Kind, require_known_keys, require_object
 from odek.errors import ConfigError
-from odek.strict_json import described, kind_of
+from odek.strict_json import described, kind_of, quoted
 
 CLASSES = (
     "safe", "local_write", "install", "network_egress", "code_execution", "system_write", "unknown", "destructive",
     "blocked", "persistence", "unread_exec", "network_upload",
 )  # fmt: skip
 """names in `classes`; the last two are accepted, and nothing depends on them"""
+GRANTABLE = tuple(name for name in CLASSES if name not in ("blocked", "unread_exec", "network_upload"))
+"""classes that --allow takes"""
 ACTIONS = ("allow", "prompt", "deny")
 NON_INTERACTIVE = ("allow", "deny")
 FIELDS = ("action", "classes", "allowlist", "denylist", "non_interactive")
@@ -62,6 +64,32 @@ def parse_dangerous(value: object, origin: str) -> DangerSettings:
     require_known_keys(document, (*FIELDS, NESTED), origin)
     nested = document.get(NESTED)
     return _policy(document, origin, None if nested is None else _parse_nested(nested, f"{origin}.{NESTED}"))
+
+
+def parse_granted(names: tuple[str, ...], origin: str) -> tuple[str, ...]:
+    """Return classes that need no approval in a run. Raises ConfigError for what is none or cannot be allowed."""
+    for name in names:
+        if name == "blocked":
+            raise ConfigError(f'{origin}: "blocked" can only be denied', hint="nothing lifts that class")
+        if name not in GRANTABLE:
+            raise ConfigError(f"{origin}: {quoted(name)} is not a class of danger", hint=f"use {', '.join(GRANTABLE)}")
+    return tuple(dict.fromkeys(names))
+
+
+def grant(policy: DangerSettings, names: tuple[str, ...], origin: str) -> DangerSettings:
+    """Return `policy` with these classes allowed, on the host and in the sandbox.
+
+    Raises ConfigError for one that the policy denies by name: of the operator's two words the stricter one was meant.
+    """
+    denied = [name for name in names if dict(policy.classes).get(name) == "deny"]
+    if denied:
+        raise ConfigError(
+            f"{origin} allows {denied[0]}, which the settings deny (dangerous.classes)", hint="take one of them back"
+        )
+    allowed: dict[str, Action] = dict.fromkeys(names, "allow")
+    classes = tuple(sorted((dict(policy.classes) | allowed).items()))
+    inner = policy.sandboxed and grant(policy.sandboxed, names, origin)
+    return replace(policy, classes=classes, sandboxed=inner) if names else policy
 
 
 def _parse_nested(value: object, origin: str) -> DangerSettings:

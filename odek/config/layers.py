@@ -98,19 +98,20 @@ def read_layers(host: Host, flags: Mapping[str, object]) -> tuple[tuple[Layer, .
     layers: list[Layer] = []
     data = read_operator_config(where, shown=GLOBAL_FILE)
     if data is not None:
-        layers.append(parse_file(data, Source.GLOBAL, env))
+        layers.append(parse_file(data, Source.GLOBAL, env, shown=where.named_settings))
     data = read_project_config(host.cwd, "odek.json", shown=PROJECT_FILE)
     if data is not None:
         layers.append(parse_file(data, Source.PROJECT, env))
     return (*layers, parse_environment(env, secrets), parse_flags(flags, env)), Environment(env, secrets)
 
 
-def parse_file(data: bytes, source: Source, env: Mapping[str, str]) -> Layer:
+def parse_file(data: bytes, source: Source, env: Mapping[str, str], *, shown: str = "") -> Layer:
     """Return the layer of a file: the operator's (Source.GLOBAL) or the project's (Source.PROJECT).
 
-    Only the operator's file may name variables of `env`; a project's text stays as it is (R-17).
+    Only the operator's file may name variables of `env`; a project's text stays as it is (R-17). `shown` is what the
+    file is called, "" for where it usually is.
     """
-    shown = GLOBAL_FILE if source is Source.GLOBAL else PROJECT_FILE
+    shown = shown or (GLOBAL_FILE if source is Source.GLOBAL else PROJECT_FILE)
     by_project = source is Source.PROJECT
     said = _Values(env)
     unknown, unused = [], []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-from odek.config.danger import DangerSettings, PolicyKind
+from odek.config.danger import DangerSettings, PolicyKind, grant, parse_granted
 from odek.config.options import Option, OptionGroup, ProjectRule, Resolved, Source
 from odek.config.provider import KNOWN, Provider, address_of, choose_provider
 from odek.config.provider_entries import ModelEntry, ProviderEntry, ProvidersKind
@@ -32,6 +32,8 @@ from odek.config.values import (
     Url,
     Variables,
     Whole,
+    names_host,
+    parse_hosts,
 )
 from odek.sandbox_grammar import (
     MAX_PIDS_LIMIT,
@@ -380,6 +382,15 @@ class Settings(OptionGroup):
         "dangerous", PolicyKind(), "Which classes of commands run, ask or are refused", default=DangerSettings(),
         group="tools",
     )  # fmt: skip
+    granted = Option(
+        "allow", Texts(parse_granted), "Classes of danger that need no approval in this run", default=(),
+        env=("ODEK_ALLOW",), flag="--allow", metavar="CLASS,…", commands=(*_TASKS, "serve", "mcp"), group="tools",
+        in_file=False,
+    )  # fmt: skip
+    allow_http = Option(
+        "allow_http", Texts(parse_hosts), "Hosts in whose address plain http is allowed, for servers of the LAN",
+        default=(), env=("ODEK_ALLOW_HTTP",), group="model", in_file=False,
+    )  # fmt: skip
     mcp_elicitation = Option[bool | None](
         "mcp.elicitation", Switch(), "Let a client of odek mcp be asked for approvals; unset: for the sandbox only",
         default=None, env=("ODEK_MCP_ELICITATION",),
@@ -423,8 +434,17 @@ class Settings(OptionGroup):
         self.sandbox = SandboxSettings(resolved, raw_env=raw_env, networks_asked_by=networks_asked_by)
         self.serve = ServeSettings(resolved)
         self.snapshots = SnapshotSettings(resolved)
+        self.danger = grant(self.dangerous, self.granted, self.origin_of("allow"))
+        """what is allowed, asked or refused in this run"""
         self.warnings = warnings
         """for the operator, in order; one line each, fit for a terminal"""
+
+    @property
+    def may_use_plain_http(self) -> bool:
+        """whether the operator means an address without TLS: by the file, or by the name of its host"""
+        address = self.model.base_url
+        meant = self.source_of("base_url") is Source.GLOBAL or self.model.entry is not None
+        return meant or bool(self.allow_http and names_host(address, self.allow_http))
 
     def source_of(self, key: str) -> Source:
         """Return who set the option `key`."""

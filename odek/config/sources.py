@@ -46,7 +46,7 @@ def read_operator_config(where: OperatorHome, *, shown: str) -> bytes | None:
 
     Raises StateFileError when it is not the operator's alone, ConfigError when it cannot be read.
     """
-    shown = where.config_file or (where.path("config.json") if where.is_named else shown)
+    shown = where.named_settings or shown
     try:
         return read_config_file(where, shown=shown, limit_bytes=LIMIT_BYTES)
     except OSError as error:

@@ -32,6 +32,7 @@ Pair = tuple[str, str]
 T_co = TypeVar("T_co", covariant=True)
 
 _WHOLE = pattern(r"[+-]?[0-9]{1,18}")
+_HOST = pattern(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _DECIMAL = pattern(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 
 
@@ -328,6 +329,29 @@ def shown_url(url: str) -> str:
     if not parts.netloc:  # not a URL that can work, and yet a password may be in it
         return url.partition("?")[0].rpartition("@")[2]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def parse_hosts(entries: tuple[str, ...], origin: str) -> tuple[str, ...]:
+    """Return the hosts, each perhaps with a port. Raises ConfigError for what is not the name or address of one."""
+    for entry in entries:
+        if not _HOST.fullmatch(entry):
+            raise ConfigError(
+                f"{origin}: {quoted(entry)} is not a host", hint="such as model.lan, 10.0.0.7 or [fd00::7]:8080"
+            )
+    return tuple(entry.lower() for entry in entries)
+
+
+def names_host(url: str, hosts: tuple[str, ...]) -> bool:
+    """Return whether `hosts` holds the host of `url`, alone or with its port."""
+    from urllib.parse import urlsplit  # few runs ask
+
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port or 80
+    except ValueError:
+        return False
+    shown = f"[{host}]" if ":" in host else host
+    return bool(host) and not {shown, f"{shown}.", f"{shown}:{port}"}.isdisjoint(hosts)
 
 
 def _as_they_are(entries: tuple[str, ...], _origin: str) -> tuple[str, ...]:

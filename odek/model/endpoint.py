@@ -172,7 +172,7 @@ def parse_base_url(text: str, *, allow_plain_http: bool) -> BaseUrl:
     if parts.scheme == "http" and not allow_plain_http and not is_loopback(host):
         raise ConfigError(
             f'base_url "{shown}" would send the key and the conversation unencrypted',
-            hint="use https, or set base_url in ~/.odek/config.json if that is really meant",
+            hint=f"use https, or say that it is meant: ODEK_ALLOW_HTTP={visible(host)}, or the operator's file",
         )
     return BaseUrl(
         scheme=parts.scheme,

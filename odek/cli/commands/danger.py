@@ -22,7 +22,7 @@ from odek.errors import UsageError
 from odek.host import Host
 from odek.text import visible
 
-_USED = ("sandbox", "sandbox_network", "sandbox_networks", "sandbox_compose_project", "json", "no_color")
+_USED = ("sandbox", "sandbox_network", "sandbox_networks", "sandbox_compose_project", "allow", "json", "no_color")
 _MEANINGS: dict[Action, str] = {"allow": "allowed", "prompt": "asked about", "deny": "refused"}
 
 
@@ -77,8 +77,8 @@ def describe(arguments: list[str], host: Host, terminal: Terminal) -> int:
 def _contexts(settings: Settings, host: Host) -> dict[Where, PolicyContext]:
     """Return what holds in both places when there is a person to ask."""
     return {
-        "sandbox": expected_sandbox_policy(settings.dangerous, settings.sandbox),
-        "host": host_policy(settings.dangerous, host, interactive=True),
+        "sandbox": expected_sandbox_policy(settings.danger, settings.sandbox),
+        "host": host_policy(settings.danger, host, interactive=True),
     }
 
 

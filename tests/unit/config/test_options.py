@@ -40,9 +40,11 @@ def test_sandbox_fields_are_those_of_the_specification(
     assert option.in_file
 
 
-def test_switches_of_the_operator_can_only_be_set_by_a_variable() -> None:
+def test_some_settings_of_the_operator_are_in_no_file() -> None:
     switches = {option.env: (option.flag, option.in_file) for option in OPTIONS if option.env and not option.in_file}
     assert switches == {
+        ("ODEK_ALLOW",): ("--allow", False),
+        ("ODEK_ALLOW_HTTP",): ("", False),
         ("ODEK_NO_SANDBOX",): ("", False),
         ("ODEK_REQUIRE_SANDBOX",): ("", False),
         ("ODEK_REQUIRE_VERIFIED",): ("", False),
@@ -83,7 +85,7 @@ def test_row_is_well_formed(option: object) -> None:
             "run",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
-            "--system --no-agents --no-color --plain --interaction-mode --json --ctx --image --tool --no-tool "
+            "--system --no-agents --no-color --plain --interaction-mode --json --ctx --image --tool --no-tool --allow "
             "--sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
@@ -93,7 +95,8 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --plain --interaction-mode --tool --no-tool --sandbox --sandbox-image --sandbox-network "
+            "--no-color --plain --interaction-mode --tool --no-tool --allow "
+            "--sandbox --sandbox-image --sandbox-network "
             "--sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git "
             "--sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
@@ -102,7 +105,7 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--record --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --plain --interaction-mode --json --ctx --image --tool --no-tool --sandbox-image "
+            "--no-color --plain --interaction-mode --json --ctx --image --tool --no-tool --allow --sandbox-image "
             "--sandbox-network --sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly "
             "--sandbox-git --sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require",
         ),
@@ -110,7 +113,7 @@ def test_row_is_well_formed(option: object) -> None:
             "serve",
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching "
             "--max-iter --max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
-            "--system --no-agents --no-color --plain --json --tool --no-tool --sandbox --sandbox-image "
+            "--system --no-agents --no-color --plain --json --tool --no-tool --allow --sandbox --sandbox-image "
             "--sandbox-network --sandbox-networks --sandbox-compose --sandbox-pids-limit --sandbox-readonly "
             "--sandbox-git --sandbox-memory --sandbox-cpus --sandbox-tmp-size --sandbox-user --require --addr "
             "--hosts",
@@ -121,7 +124,8 @@ def test_row_is_well_formed(option: object) -> None:
             "--model --base-url --provider --thinking --thinking-budget --temperature --prompt-caching --max-iter "
             "--max-runtime --max-tool-calls --max-input-tokens --max-output-tokens --max-cost-usd "
             "--system --no-agents "
-            "--no-color --plain --tool --no-tool --sandbox --sandbox-image --sandbox-network --sandbox-networks "
+            "--no-color --plain --tool --no-tool --allow "
+            "--sandbox --sandbox-image --sandbox-network --sandbox-networks "
             "--sandbox-compose --sandbox-pids-limit --sandbox-readonly --sandbox-git --sandbox-memory "
             "--sandbox-cpus --sandbox-tmp-size --sandbox-user",
         ),
@@ -166,6 +170,7 @@ def test_lists_may_be_given_more_than_once() -> None:
         "--image",
         "--tool",
         "--no-tool",
+        "--allow",
         "--sandbox-networks",
         "--require",
     ]

@@ -26,6 +26,7 @@ BY_KIND: dict[str, tuple[object, object]] = {
     "list": (["one"], ["two"]),
 }
 SPECIAL: dict[str, tuple[object, object]] = {
+    "allow": (["install"], ["unknown"]),
     "base_url": ("https://one.example/v1", "https://two.example/v1"),
     "tools.enabled": (["shell"], []),
     "tools.disabled": (["shell"], ["patch"]),
