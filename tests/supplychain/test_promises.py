@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from odek.config.settings import BY_KEY
+from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.probes import CALLS, HIT, INSIDE, OUTSIDE
+from odek.sandbox.workdir import check_workdir, resolve_volume
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "SANDBOXING.md").read_text(encoding="utf-8")
@@ -53,6 +56,36 @@ def test_what_is_not_promised_is_said() -> None:
     told = " ".join(row[0] for row in rows("What is not promised"))
     words = ("`internal` network", "not this host", "169.254.169.254", "`FROM` is pulled", "shares the kernel")
     assert [word for word in words if word not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [
+        ("GPUs", ("nvidia/cuda", "`--no-sandbox`")),
+        ("Docker in Docker", ("the Docker socket is never in the sandbox", "is refused")),
+        ("Windows containers", ("not supported", "tested on Linux")),
+        ("Docker Desktop", ("virtual machine", "has not been tested")),
+    ],
+)
+def test_what_the_sandbox_cannot_do_is_said(subject: str, words: tuple[str, ...]) -> None:
+    """D13: each limit has an entry of its own where the sandbox is described, and the README leads there."""
+    limits = PAGE.partition("\n## Limits\n")[2].partition("\n## ")[0].split("\n- ")
+    entries = [" ".join(entry.split()) for entry in limits if entry.startswith(f"**{subject}**")]
+    assert len(entries) == 1
+    assert [word for word in words if word not in entries[0]] == []
+    assert "(docs/SANDBOXING.md#limits)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_limits_that_are_said_hold(tmp_path: Path) -> None:
+    """D13: there is no setting for devices, and neither a folder nor a volume brings the Docker socket in."""
+    names = [key for key in BY_KEY if key.startswith("sandbox")]
+    assert [name for name in names if re.search(r"gpu|device|privileged|socket", name)] == []
+    socket = tmp_path / "docker.sock"
+    with pytest.raises(SandboxConfigError, match="holds the Docker socket"):
+        check_workdir(str(tmp_path), home="/home/ada", docker_host=f"unix://{socket}")
+    check_workdir(str(tmp_path), home="/home/ada", docker_host="unix:///elsewhere/docker.sock")
+    with pytest.raises(SandboxConfigError, match=r"docker\.sock.* outside|outside .*docker\.sock"):
+        resolve_volume(f"{socket}:/docker.sock", workdir=str(tmp_path / "project"), origin="--sandbox-volumes")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
