@@ -38,6 +38,20 @@ PORTABLE = {
     "libedit": ("libedit", "BSD-3-Clause"),
     "musl": ("musl", "MIT"),
 }
+# by the name here: the package and the product by which scanners of vulnerabilities look for it
+KNOWN_AS = {
+    "odek": ("generic/odek", ""),
+    "cpython": ("generic/python", "python:python"),
+    "openssl": ("generic/openssl", "openssl:openssl"),
+    "expat": ("generic/expat", "libexpat_project:libexpat"),
+    "libffi": ("generic/libffi", "libffi_project:libffi"),
+    "zlib": ("generic/zlib", "zlib:zlib"),
+    "mpdecimal": ("generic/mpdecimal", ""),
+    "bzip2": ("generic/bzip2", "bzip:bzip2"),
+    "libedit": ("generic/libedit", ""),
+    "musl": ("generic/musl", "musl-libc:musl"),
+    "pyinstaller-bootloader": ("pypi/pyinstaller", "pyinstaller:pyinstaller"),
+}
 PYTHON_VERSION = re.compile(rb"(?<![\d.])(3\.\d{1,2}\.\d+)(?:\+|rc\d+)?\x00")
 
 
@@ -46,8 +60,14 @@ class UnknownPart(Exception):
 
 
 def component(kind: str, name: str, version: str, **more: object) -> dict[str, object]:
-    """Return one entry; empty values are left out."""
-    return {"type": kind, "name": name, **({"version": version} if version else {}), **more}
+    """Return one entry; empty values are left out, and with the version the names that scanners need one for."""
+    entry = {"type": kind, "name": name, **({"version": version} if version else {}), **more}
+    package, product = KNOWN_AS[name] if kind != "file" else ("", "")
+    if package and version:
+        entry["purl"] = f"pkg:{package}@{version}"
+    if product and version:
+        entry["cpe"] = f"cpe:2.3:a:{product}:{version}:*:*:*:*:*:*:*"
+    return entry
 
 
 def sha256(content: bytes) -> list[dict[str, str]]:

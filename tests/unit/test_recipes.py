@@ -126,6 +126,22 @@ def test_bill_of_a_binary_names_libraries_and_every_file() -> None:
     assert parts["libcrypto.so.3"]["hashes"][0]["content"] == hashlib.sha256(MEMBERS["libcrypto.so.3"][1]).hexdigest()
 
 
+def test_bill_has_the_names_that_scanners_look_for() -> None:
+    """D12: a purl and a cpe for Python and each library, with the version; none where there is no version."""
+    sbom = load_recipe("sbom")
+    bill = sbom.describe("odek-linux-x86_64", pack(MEMBERS))
+    libraries = {part["name"]: part for part in bill["components"] if part["type"] == "library"}
+    assert [(libraries[name].get("purl"), libraries[name].get("cpe")) for name in libraries] == [
+        ("pkg:generic/python@3.11.9", "cpe:2.3:a:python:python:3.11.9:*:*:*:*:*:*:*"),
+        (None, None),
+        ("pkg:generic/openssl@3.0.15", "cpe:2.3:a:openssl:openssl:3.0.15:*:*:*:*:*:*:*"),
+    ]
+    assert bill["metadata"]["component"]["purl"] == f"pkg:generic/odek@{odek.__version__}"
+    portable = {"libraries": {"python": "3.13.1", "openssl": "3.5.0", "zlib": "1.3.1", "musl": "1.2.5"}, "modules": {}}
+    assert all(part["purl"] and part["cpe"] for part in sbom.portable_parts(portable))
+    assert {*sbom.LIBRARIES, *(name for name, _ in sbom.PORTABLE.values())} <= set(sbom.KNOWN_AS)
+
+
 def test_a_library_that_nobody_knows_is_an_error() -> None:
     """So that none is shipped without its licence."""
     sbom = load_recipe("sbom")
