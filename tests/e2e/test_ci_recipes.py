@@ -139,3 +139,41 @@ def test_no_input_is_put_into_a_shell_text() -> None:
         for step in steps(action.read_text()):
             assert "${{" not in step
     assert os.access(ACTION / "run.py", os.R_OK)
+
+
+@pytest.mark.parametrize(
+    ("version", "ref", "source", "installed"),
+    [
+        ("", "v0.3.1", "", "0.3.1"),
+        ("", "v1", "", "9.9.9"),
+        ("", "main", "", "9.9.9"),
+        ("", "0123abc", "", "9.9.9"),
+        ("", "", "", "9.9.9"),
+        ("0.2.0", "v0.3.1", "", "0.2.0"),
+        ("latest", "v0.3.1", "", ""),
+        ("", "v0.3.1", "/a/folder", ""),
+    ],
+)
+def test_setup_installs_the_version_of_its_tag(
+    version: str, ref: str, source: str, installed: str, tmp_path: Path
+) -> None:
+    """D9: and says the number alone."""
+    action = tmp_path / ".github" / "actions" / "setup-odek"
+    for folder in (action, tmp_path / "odek", tmp_path / "scripts"):
+        folder.mkdir(parents=True)
+    (tmp_path / "odek" / "__init__.py").write_text('"""x"""\n\n__version__ = "9.9.9"\n')
+    (tmp_path / "scripts" / "install.sh").write_text(
+        'mkdir -p "$ODEK_INSTALL_BIN_DIR"; f=$ODEK_INSTALL_BIN_DIR/odek\n'
+        'printf "#!/bin/sh\necho odek ${ODEK_INSTALL_VERSION:-7.7.7}\n" >"$f"; chmod +x "$f"\n'
+        'echo "asked:$ODEK_INSTALL_VERSION"\n'
+    )
+    env = {
+        "PATH": os.environ["PATH"], "ACTION_PATH": str(action), "ACTION_REF": ref, "DEFAULT_URL": "https://x.invalid",
+        "ODEK_INSTALL_VERSION": version, "ODEK_INSTALL_FROM": source, "RUNNER_TEMP": str(tmp_path / "temp"),
+        "GITHUB_PATH": str(tmp_path / "path"), "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }  # fmt: skip
+    (step,) = steps((ROOT / ".github" / "actions" / "setup-odek" / "action.yml").read_text())
+    ended = run_step(step, env, tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, f"asked:{installed}\n"), ended.stderr
+    said = dict(line.split("=", 1) for line in (tmp_path / "output").read_text().splitlines())
+    assert said == {"path": f"{tmp_path}/temp/odek/bin/odek", "version": installed or "7.7.7"}
