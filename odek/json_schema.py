@@ -52,8 +52,11 @@ class Schema:
         self._checked: set[int] = set()
         self._sound: set[int] = set()
         self._work = 0
-        self._read(document, "", 0)
-        self._require_progress(document, ())
+        try:
+            self._read(document, "", 0)
+            self._require_progress(document, ())
+        except RecursionError as error:
+            raise SchemaError("a $ref leads on to others, too many of them") from error
 
     def faults(self, value: object) -> tuple[str, ...]:
         """Return what is wrong with `value`, at most MAX_FAULTS sentences; none: it fits."""

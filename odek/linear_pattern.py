@@ -278,7 +278,10 @@ class _Compiler:
                 self._write_branches(nodes)
             case ("repeat", tuple() as part, int() as least, most):
                 for _ in range(least):
+                    size = len(self.steps)
                     self._write(part)
+                    if len(self.steps) == size:  # () as often as one likes
+                        break
                 if most is None:
                     self._write_loop(part)
                 else:

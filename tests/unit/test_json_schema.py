@@ -135,6 +135,9 @@ def test_work_is_bounded() -> None:
     for _ in range(90):
         clones = {"allOf": [clones, clones]}
     Schema(clones)
+    chain = {"$defs": {"0": {}, **{f"{each}": {"$ref": f"#/$defs/{each - 1}"} for each in range(1, 4000)}}}
+    with pytest.raises(SchemaError, match="a \\$ref leads on to others, too many of them"):
+        Schema({**chain, "$ref": "#/$defs/3999"})
 
 
 def test_every_keyword_is_documented() -> None:

@@ -63,6 +63,14 @@ def test_pattern_that_makes_others_hang_ends(text: str) -> None:
     assert not Pattern(text).is_in("a" * 20_000 + "!")
 
 
+@pytest.mark.parametrize("text", ["^((((){9999}){9999}){9999}){9999}$", "^(((a{0}){9999}){9999}){9999}$"])
+def test_nothing_in_large_numbers_ends(text: str) -> None:
+    """R-293: what takes no step is not held up by the limit of steps."""
+    pattern = Pattern(text)
+    assert pattern.is_in("")
+    assert not pattern.is_in("a")
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
