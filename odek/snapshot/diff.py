@@ -18,15 +18,17 @@ Row = tuple[str, str]
 """a line of a diff, and what it is: "head", "place", "+", "-", "note" or " " """
 _CONTEXT = 3
 _MOST_EDITS = 1500
+_TOO_MUCH = "not compared: too much was changed"
 _NO_END = "\\ No newline at end of file"
 
 
 @dataclass(slots=True)
 class Effort:
-    """How much is left for comparing: steps, and bytes of contents."""
+    """How much is left for comparing: steps, bytes of contents, and their lines, of which each takes memory."""
 
     left: int = 3_000_000
     read_bytes: int = 200 << 20
+    lines: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,12 @@ def diff_of(change: Change, read: Read, effort: Effort, *, with_hunks: bool = Tr
         return FileDiff(change, kind, unknown="its content was not kept")
     effort.read_bytes -= sum(state.size for state in (before, after) if state is not None)
     if effort.read_bytes < 0:
-        return FileDiff(change, kind, unknown="not compared: too much was changed")
+        return FileDiff(change, kind, unknown=_TOO_MUCH)
     try:
         old, new = (b"" if state is None or state.is_folder else read(state) for state in (before, after))
+        effort.lines -= old.count(b"\n") + new.count(b"\n")
+        if effort.lines < 0:
+            return FileDiff(change, kind, unknown=_TOO_MUCH)
         old_lines, new_lines = _lines(old), _lines(new)
     except Damaged as error:
         return FileDiff(change, kind, unknown=str(error))

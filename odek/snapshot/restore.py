@@ -28,7 +28,7 @@ FULL_FOLDER = "not empty"
 
 
 class _Conflict(Exception):
-    """A path is not as it was left."""
+    """A path is not as it was left, for this reason; CHANGED unless given."""
 
 
 @dataclass(slots=True)
@@ -162,8 +162,8 @@ class Restorer:
             return
         try:
             act(change, place)
-        except _Conflict:
-            self._fail(change, CHANGED)
+        except _Conflict as error:
+            self._fail(change, str(error) or CHANGED)
         except Damaged as error:
             self._fail(change, str(error))
         except OSError as error:
@@ -199,13 +199,17 @@ class Restorer:
         aside = self._aside(place)
         os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
         try:
-            if not _is_same(_state_at(folder, aside, self.file_bytes), before):
+            if not self._is_before(folder, aside, before):
                 raise _Conflict
             yield
-        except BaseException:
-            put_back(folder, aside, name)
+        except BaseException as error:
+            if not put_back(folder, aside, name) and isinstance(error, Exception):
+                raise _Conflict(f'{CHANGED}, twice: the first is kept beside it as "{aside}"') from error
             raise
         os.unlink(aside, dir_fd=folder)
+
+    def _is_before(self, folder: int, aside: str, before: State) -> bool:
+        return _is_same(_state_at(folder, aside, self.file_bytes), before)
 
     def _remove(self, change: Change, place: int) -> None:
         assert change.before is not None
@@ -293,10 +297,17 @@ def move_to_free(folder: int, source: str, name: str) -> None:
     os.unlink(source, dir_fd=folder)
 
 
-def put_back(folder: int, aside: str, name: str) -> None:
-    """Give a file its name back; where that is taken by now, it keeps the other one, so that nothing is lost."""
+def put_back(folder: int, aside: str, name: str) -> bool:
+    """Give a file its name back; where that is taken by now, it keeps the other one, so that nothing is lost.
+
+    Return whether nothing has the other one any more.
+    """
     with suppress(OSError):
         move_to_free(folder, aside, name)
+    with suppress(OSError):
+        os.stat(aside, dir_fd=folder, follow_symlinks=False)
+        return False
+    return True
 
 
 def repair(top: int, changes: Sequence[Change], mark: str, *, file_bytes: int) -> None:

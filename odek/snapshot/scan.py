@@ -165,6 +165,7 @@ class Scan:
         ignored = 0
         old = self._cache.get(path)
         for name, is_folder in names.items():
+            self.watch(self)  # the patterns are many, and the project's
             if name == _GIT or name.startswith(TEMPORARY):
                 continue
             if known is None or not (name in known.entries or name in known.folders):

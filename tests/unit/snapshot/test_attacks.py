@@ -12,8 +12,9 @@ from support.fuzz_undo import model_of
 from support.snapshots import BOUNDS, in_reading, project_in, turn, undo
 
 from odek.snapshot.diff import Effort, diff_of
-from odek.snapshot.project import Reading
+from odek.snapshot.project import Bounds, Reading
 from odek.snapshot.restore import CHANGED, Restorer
+from odek.snapshot.scan import Scan
 from odek.snapshot.tree import Change, State
 
 
@@ -101,6 +102,31 @@ def test_a_change_between_the_plan_and_the_exchange_is_not_lost(what: str, tmp_p
     assert not list(top.glob(".odek-undo-*"))
 
 
+def test_what_cannot_have_its_name_again_is_named(tmp_path: Path) -> None:
+    """R-273: two programs write to a path, before it is moved aside and just after; neither loses what it has."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    (top / "a").write_text("before\n")
+    with turn(project):
+        (top / "a").write_text("after\n")
+
+    def race(reading: Reading) -> list[tuple[str, str]]:
+        plan = plan_of(reading)
+        (top / "a").write_text("mine\n")
+
+        class Racing(Restorer):
+            def _is_before(self, folder: int, aside: str, before: State) -> bool:
+                (top / "a").write_text("mine, too\n")
+                return super()._is_before(folder, aside, before)
+
+        restorer = Racing(reading.top, reading.read, BOUNDS.limits.file_bytes, "7")
+        restorer.run(plan)
+        return restorer.left
+
+    assert in_reading(project, race) == [("a", f'{CHANGED}, twice: the first is kept beside it as ".odek-undo-7-0"')]
+    assert (top / "a").read_text() == "mine, too\n"
+    assert (top / ".odek-undo-7-0").read_text() == "mine\n"
+
+
 def test_a_program_that_writes_all_the_time_loses_nothing(tmp_path: Path) -> None:
     """R-273: what it wrote last is there, or the undo was before it."""
     project, top = project_in(tmp_path), tmp_path / "project"
@@ -108,7 +134,7 @@ def test_a_program_that_writes_all_the_time_loses_nothing(tmp_path: Path) -> Non
 
     def write() -> None:
         number = 0
-        while not stop.is_set():
+        while not number or not stop.is_set():
             number += 1
             last[0] = b"mine %d\n" % number
             (tmp_path / "new").write_bytes(last[0])
@@ -161,3 +187,54 @@ def test_a_text_that_is_slow_to_compare_is_not_compared_for_long(tmp_path: Path)
     diff = in_reading(project, compare)
     assert min(diff.added, diff.removed) > 1990  # type: ignore[attr-defined]
     assert -10_000 < effort.left < 0
+
+
+def test_a_text_of_nothing_but_lines_fills_no_memory(tmp_path: Path) -> None:
+    """R-278: each line that is shown takes a hundred times its byte, so lines count, those of all files together."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    with turn(project):
+        for name in "abc":
+            (top / name).write_text("\n" * 40)
+    effort = Effort(lines=100)
+
+    def compare(reading: Reading) -> object:
+        return [diff_of(change, reading.read, effort).unknown for change in reading.find(None).changes]
+
+    assert in_reading(project, compare) == ["", "", "not compared: too much was changed"]
+
+
+def test_a_look_can_be_ended_among_names_that_are_ignored(tmp_path: Path) -> None:
+    """R-274: a name may be compared with a hundred thousand patterns, so the clock is looked at for each."""
+
+    class Enough(Exception):
+        pass
+
+    calls = 0
+
+    def watch(_: Scan) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 50:
+            raise Enough
+
+    project, top = project_in(tmp_path, watch=watch), tmp_path / "project"
+    (top / ".gitignore").write_text("*.o\n")
+    for number in range(100):
+        (top / f"{number}.o").touch()
+    with pytest.raises(Enough):
+        project.begin(session="s", turn=1, task="")
+
+
+def test_turns_that_change_nothing_fill_no_disk(tmp_path: Path) -> None:
+    """R-276: what changes between turns is kept by each look, and swept by the next one."""
+    bounds = Bounds(limits=BOUNDS.limits, max_turns=50, max_bytes=50_000)
+    project, top = project_in(tmp_path, bounds), tmp_path / "project"
+    for number in range(30):
+        (top / "a").write_bytes(os.urandom(10_000))
+        begun = project.begin(session="s", turn=number, task="")
+        if number % 2:
+            project.discard(begun)
+        else:
+            assert project.finish(begun) is None
+    with project.store.held(wait_s=0) as held:
+        assert held.used_bytes() <= bounds.max_bytes + 10_000 + 100
