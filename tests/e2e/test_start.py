@@ -21,7 +21,9 @@ def test_version(odek: Odek) -> None:
 HOSTILE_PROGRAMS = ("python3", "docker", "git", "sh", "cat", "env", "uname", "ld.so")
 
 
-@pytest.mark.parametrize("arguments", [("version",), ("--help",), ("run", "--help"), ("config", "view"), ("selftest",)])
+@pytest.mark.parametrize(
+    "arguments", [("version",), ("--help",), ("run", "--help"), ("config", "view", "--all"), ("selftest",)]
+)
 def test_nothing_of_the_working_directory_is_imported_or_run(arguments: tuple[str, ...], odek: Odek) -> None:
     """R-92, B53 (b): not one module of the standard library or of odek, and no program, comes from there."""
     marker = odek.home / "hostile code ran"

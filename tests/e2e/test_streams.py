@@ -59,7 +59,14 @@ def test_run_with_streams_that_are_closed_or_full(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("version",), ("version", "--json"), ("--help",), ("run", "--help"), ("config", "view"), ("config", "schema")],
+    [
+        ("version",),
+        ("version", "--json"),
+        ("--help",),
+        ("run", "--help"),
+        ("config", "view", "--all"),
+        ("config", "schema"),
+    ],
     ids=" ".join,
 )
 def test_output_that_cannot_be_printed_is_an_error(arguments: tuple[str, ...], odek: Odek) -> None:
