@@ -24,7 +24,7 @@ SHELLS = {
         "bash": ["bash", "--posix"],
         "busybox": ["busybox", "sh"],
         "ksh": ["ksh"],
-        "zsh": ["zsh", "--emulate", "sh"],
+        "zsh": ["zsh"],  # as in `curl … | zsh`: it becomes sh by the script's own doing
     }.items()
     if shutil.which(argv[0])
 }
@@ -35,6 +35,18 @@ PROGRAMS = (
 )
 # stand-ins: as install.sh sees them, and quick to start
 ZIP = b"#!/bin/sh\n# The head of the one-file odek, a stand-in\necho 'odek 1.2.3'\n"
+# what an earlier odek, or a later one that no longer runs, begins with
+OLD = "#!/bin/sh\n# The head of the one-file odek, of another release\nexit 1\n"
+# one that knows its manual page and its completions
+WHOLE = b"""#!/bin/sh
+# The head of the one-file odek, a stand-in with all that it says of itself
+case $* in
+version) echo 'odek 1.2.3' ;;
+'man --roff') echo '.TH ODEK 1 "" "odek 1.2.3"' ;;
+'completion zsh') printf '%s\\n' '#compdef odek' '# zsh completion for odek; put it somewhere' ;;
+'completion '*) echo "# $2 completion for odek; put it somewhere" ;;
+esac
+"""
 BINARY = b"#!/bin/sh\n# The head of the one-file odek, as a stand-in for the binary\necho 'odek 1.2.3 (binary)'\n"
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.load_module import load_recipe
 
-from .conftest import BINARY, PROGRAMS, SCRIPT, ZIP, Installer, sums
+from .conftest import BINARY, OLD, PROGRAMS, SCRIPT, WHOLE, ZIP, Installer, sums
 
 MACHINE = os.uname().machine
 BINARY_NAME = f"odek-linux-{MACHINE}-gnu"
@@ -22,12 +24,20 @@ DIGEST = hashlib.sha256(ZIP).hexdigest()
 pytestmark = pytest.mark.skipif(MACHINE not in ("x86_64", "aarch64"), reason="no binary for this machine")
 
 
-def add_python(installer: Installer, version: str = "3.11") -> None:
-    """A Python that says yes to the question whether it is fit, or no."""
-    fit = 0 if version >= "3.10" else 1
-    python = installer.path / "python3"
-    python.write_text(f"#!/bin/sh\nexit {fit}\n")
+def add_python(installer: Installer, version: str = "3.11", *, name: str = "python3", whole: bool = True) -> None:
+    """A Python that says yes to the question whether it is fit, or no: too old, or without its standard library."""
+    answer = 3 if version < "3.10" else 0 if whole else 1
+    python = installer.path / name
+    python.parent.mkdir(parents=True, exist_ok=True)
+    python.write_text(f"#!/bin/sh\nexit {answer}\n")
     python.chmod(0o755)
+
+
+def add_program(installer: Installer, name: str, script: str = "") -> None:
+    path = installer.path / name
+    path.unlink(missing_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def skip_wget_of_busybox(installer: Installer) -> None:
@@ -75,10 +85,7 @@ def test_the_file_that_runs_here_is_installed(
 )
 def test_the_binary_fits_the_glibc_that_is_here(says: str, libc: str, installer: Installer) -> None:
     """R-316, D1: where glibc is older than the one asks for, the static one is taken."""
-    getconf = installer.path / "getconf"
-    getconf.unlink(missing_ok=True)
-    getconf.write_text(f'#!/bin/sh\ncase $1 in LONG_BIT) echo 64 ;; GNU_LIBC_VERSION) echo "{says}" ;; esac\n')
-    getconf.chmod(0o755)
+    add_program(installer, "getconf", f'case $1 in LONG_BIT) echo 64 ;; GNU_LIBC_VERSION) echo "{says}" ;; esac')
     installer.server.publish({f"odek-linux-{MACHINE}-{each}": BINARY for each in ("gnu", "musl")})
     done = installer.run("--kind", "binary")
     assert (done.returncode, done.stderr) == (0, "")
@@ -133,7 +140,7 @@ def test_a_second_run_downloads_nothing_but_the_sums(installer: Installer) -> No
 
 
 def test_a_pipe_will_do(installer: Installer) -> None:
-    """curl … | sh -s -- OPTION…"""
+    """D7: curl … | sh -s -- OPTION…, and so for bash, zsh, ksh."""
     installer.server.publish(RELEASE)
     done = installer.run("--kind", "zip", "--quiet", stdin=SCRIPT.read_bytes())
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -152,7 +159,10 @@ def test_dry_run_changes_nothing(installer: Installer) -> None:
     installer.server.publish(RELEASE)
     done = installer.run("--kind", "zip", "--dry-run")
     assert (done.returncode, installer.left()) == (0, [])
-    assert done.stdout == f"install: would install odek (SHA-256 {DIGEST}) as {installer.target}\n"
+    assert done.stdout == (
+        f"install: would install odek (SHA-256 {DIGEST}) as {installer.target}\n"
+        f"install: would write {installer.home}/.local/share/man/man1/odek.1\n"
+    )
 
 
 def test_wget_serves_where_curl_is_missing(installer: Installer) -> None:
@@ -171,6 +181,198 @@ def test_a_proxy_is_used(installer: Installer) -> None:
     done = installer.run("--kind", "zip", env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert installer.server.asked[0] == "http://releases.invalid/releases/latest/download/SHA256SUMS"
+
+
+# --- D7: any Python that the launcher takes
+
+
+@pytest.mark.parametrize(
+    ("pythons", "kind"),
+    [
+        ([("python3", "3.09", True), ("python3.12", "3.12", True)], "zip"),
+        ([("python3.10", "3.10", True)], "zip"),
+        ([("python3.14", "3.14", True)], "zip"),
+        ([("python3.9", "3.09", True)], "binary"),
+        ([("python3", "3.09", True), ("python3.11", "3.11", False)], "binary"),
+        ([("python3", "3.11", False), ("python3.12", "3.12", True)], "binary"),  # the launcher takes the first
+        ([("python3", "3.09", True), ("pyenv/versions/3.12.1/bin/python3.12", "3.12", True)], "zip"),
+        ([("pyenv/installs/python/3.13.0/bin/python3.13", "3.13", True)], "zip"),
+        ([("pyenv/versions/3.9.1/bin/python3.9", "3.09", True)], "binary"),
+        ([("pyenv/shims/python3.12", "3.12", True)], "binary"),  # obeys files of the folder one is in
+    ],
+)
+def test_each_python_that_the_launcher_takes_is_found(
+    pythons: list[tuple[str, str, bool]], kind: str, installer: Installer
+) -> None:
+    """D7: python3 may be too old and a newer one have a name of its own, or be a version manager's."""
+    for name, version, whole in pythons:
+        add_python(installer, version, name=name, whole=whole)
+    installer.server.publish(RELEASE)
+    done = installer.run(env={"PATH": f"{installer.path}:relative::{installer.path}/pyenv/shims"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installer.target.read_bytes() == (ZIP if kind == "zip" else BINARY)
+    assert ("no Python 3.10 to 3.14" in done.stdout) == (kind == "binary")
+
+
+def test_names_of_pythons_are_those_of_the_launcher() -> None:
+    """D7: so that a Python of next year is entered in both."""
+    names = re.compile(r"for name in (python3 [^;]*); do")
+    launcher = (SCRIPT.parents[1] / "build" / "launcher.sh").read_text()
+    assert names.findall(SCRIPT.read_text()) == names.findall(launcher) != []
+
+
+# --- D7: a machine with musl
+
+
+@pytest.mark.parametrize(
+    ("ldd", "glibc", "said"),
+    [
+        ("echo 'musl libc (x86_64)' >&2; exit 1", "exit 1", "this machine has musl"),
+        ("echo 'musl libc (x86_64)' >&2; exit 1", "echo glibc 2.36", "this machine has musl"),
+        ("echo 'ldd (GNU libc) 2.27'", "echo glibc 2.27", "this machine has glibc 2.27, which is older than 2.28"),
+    ],
+    ids=["Alpine", "gcompat", "old glibc"],
+)
+def test_musl_is_named_and_what_runs_there(ldd: str, glibc: str, said: str, installer: Installer) -> None:
+    """D7: it is said why the static binary is taken, also where glibc's loader is there but is not the machine's."""
+    add_program(installer, "ldd", ldd)
+    add_program(installer, "getconf", f'[ "$1" != LONG_BIT ] || {{ echo 64; exit; }}; {glibc}')
+    static = f"odek-linux-{MACHINE}-musl"
+    installer.server.publish({static: BINARY})
+    done = installer.run()
+    assert (done.returncode, done.stderr, installer.target.read_bytes()) == (0, "", BINARY)
+    assert f"{said}: {static} runs here" in done.stdout
+
+
+# --- D7: what is another's stays
+
+
+def test_another_program_of_that_name_is_not_overwritten(installer: Installer, tmp_path: Path) -> None:
+    """D7: whatever it is, nothing is downloaded; --force replaces it, a link and not what it leads to."""
+    installer.server.publish(RELEASE)
+    installer.target.parent.mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"\x7fELF another program, odek.cli")
+    foreign: list[Callable[[], object]] = [
+        lambda: installer.target.write_text("#!/bin/sh\necho something else\n"),
+        lambda: installer.target.write_bytes(elsewhere.read_bytes()),
+        lambda: installer.target.write_bytes(b""),
+        lambda: installer.target.symlink_to(elsewhere),
+        lambda: installer.target.symlink_to("nowhere"),
+        lambda: os.mkfifo(installer.target),
+    ]
+    for make in foreign:
+        make()
+        before = os.lstat(installer.target)
+        done = installer.run("--kind", "zip")
+        assert (done.returncode, done.stdout, installer.server.asked) == (77, "", [])
+        assert f"{installer.target} is there, and is another program" in done.stderr
+        assert "--force" in done.stderr
+        assert os.lstat(installer.target) == before
+        installer.target.unlink()
+    installer.target.symlink_to(elsewhere)
+    assert installer.run("--kind", "zip", "--force").returncode == 0
+    assert (installer.target.is_symlink(), installer.target.read_bytes()) == (False, ZIP)
+    assert elsewhere.read_bytes().startswith(b"\x7fELF another")
+
+
+def test_an_odek_that_is_there_is_replaced(installer: Installer) -> None:
+    """D7: an upgrade needs no --force; a binary is known by what it holds."""
+    installer.server.publish(RELEASE)
+    installer.target.parent.mkdir(parents=True)
+    for content in (OLD.encode(), b"\x7fELF" + bytes(200) + b"odek.cli.main"):
+        installer.target.write_bytes(content)
+        done = installer.run("--kind", "zip")
+        assert (done.returncode, done.stderr, installer.target.read_bytes()) == (0, "", ZIP)
+
+
+def test_an_odek_that_comes_first_on_path_is_named(installer: Installer) -> None:
+    """D7: what was installed is not what would run."""
+    installer.server.publish(RELEASE)
+    add_program(installer, "odek", "echo another")
+    done = installer.run("--kind", "zip", env={"PATH": f"{installer.path}:{installer.target.parent}"})
+    assert f"another odek comes first on PATH: {installer.path}/odek" in done.stdout
+    done = installer.run("--kind", "zip", env={"PATH": f"{installer.target.parent}:{installer.path}"})
+    assert "comes first" not in done.stdout
+
+
+# --- D7: manual page and completions
+
+EXTRAS = {
+    ".local/share/man/man1/odek.1": ".TH ODEK 1",
+    ".local/share/bash-completion/completions/odek": "# bash completion for odek",
+    ".config/fish/completions/odek.fish": "# fish completion for odek",
+    ".local/share/zsh/site-functions/_odek": "#compdef odek",
+}
+
+
+def add_shells(installer: Installer) -> None:
+    for name in ("bash", "fish", "zsh"):
+        add_program(installer, name)
+
+
+def test_manual_page_and_completions_come_along(installer: Installer) -> None:
+    """D7: into the user's folders, each is named, and so is the way to take all of it away."""
+    add_shells(installer)
+    installer.server.publish({"odek": WHOLE})
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert installer.left() == sorted([".local/bin/odek", *EXTRAS])
+    for name, start in EXTRAS.items():
+        assert (installer.home / name).read_text().startswith(start)
+        assert (installer.home / name).stat().st_mode & 0o7777 == 0o644
+        assert f"install: wrote {installer.home}/{name}\n" in done.stdout
+    assert f'fpath=("{installer.home}/.local/share/zsh/site-functions" $fpath)' in done.stdout
+    assert done.stdout.endswith("install: to remove it again: this script with --uninstall\n")
+    assert "wrote" not in installer.run("--kind", "zip").stdout  # they are what they should be
+    assert installer.run("--uninstall", "--dry-run").stdout.count("would remove") == 5
+    assert (installer.run("--uninstall").returncode, installer.left()) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "places"),
+    [
+        (["--no-extras"], {}, []),
+        ([], {}, [".local/share/man/man1/odek.1"]),  # no shell is here that completes
+        ([], {"XDG_DATA_HOME": "{home}/data"}, ["data/man/man1/odek.1"]),
+        ([], {"XDG_DATA_HOME": "relative"}, [".local/share/man/man1/odek.1"]),
+        (["--prefix", "opt"], {}, ["opt/share/man/man1/odek.1"]),
+        (["--bin-dir", "opt"], {}, [".local/share/man/man1/odek.1"]),
+        (["--bin-dir", "opt"], {"HOME": ""}, []),
+    ],
+)
+def test_where_they_go(flags: list[str], env: dict[str, str], places: list[str], installer: Installer) -> None:
+    """D7: a prefix has its own share, the user's folders are those of the XDG standard; --uninstall finds them."""
+    installer.server.publish({"odek": WHOLE})
+    filled = {key: value.format(home=installer.home) for key, value in env.items()}
+    done = installer.run("--kind", "zip", *flags, env=filled)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [name for name in installer.left() if not name.endswith("/odek") and name != "opt/odek"] == places
+    again = [flag for flag in flags if flag != "--no-extras"]
+    quoted = f' {again[0]} "{again[1]}"' if again else ""
+    assert done.stdout.endswith(f"this script with{quoted} --uninstall\n")
+    assert installer.run(*again, "--uninstall", env=filled).returncode == 0
+    assert installer.left() == []
+
+
+def test_a_completion_of_ones_own_stays(installer: Installer, tmp_path: Path) -> None:
+    """D7: also a link to one, and a place that cannot be written fails nothing."""
+    add_shells(installer)
+    installer.server.publish({"odek": WHOLE})
+    man, bash, fish, zsh = (installer.home / name for name in EXTRAS)
+    for file in (bash, fish, man.parent):
+        file.parent.mkdir(parents=True)
+    bash.write_text("my own\n")
+    (tmp_path / "dotfiles").write_text("# fish completion for odek; put it under version control\n")
+    fish.symlink_to(tmp_path / "dotfiles")
+    man.parent.write_text("not a folder")
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (bash.read_text(), fish.is_symlink(), zsh.exists()) == ("my own\n", True, True)
+    assert f"{man} cannot be written, and is left out" in done.stdout
+    assert done.stdout.count("--force replaces it") == 2
+    assert installer.run("--uninstall").returncode == 0
+    assert (bash.exists(), fish.is_symlink(), zsh.exists(), installer.target.exists()) == (True, True, False, False)
 
 
 # --- what is not what it should be is not installed
@@ -195,11 +397,11 @@ def test_a_wrong_hash_is_refused(listed: bytes, reason: str, installer: Installe
     installer.server.publish(RELEASE)
     installer.server.files["/releases/latest/download/SHA256SUMS"] = listed
     installer.target.parent.mkdir(parents=True)
-    installer.target.write_text("what was there before")
+    installer.target.write_text(OLD)
     done = installer.run("--kind", "zip")
     assert (done.returncode, done.stdout) == (65, "")
     assert reason in done.stderr
-    assert installer.target.read_text() == "what was there before"
+    assert installer.target.read_text() == OLD
     assert installer.left() == [".local/bin/odek"]
 
 
@@ -243,11 +445,11 @@ def test_what_does_not_run_here_is_not_installed(installer: Installer) -> None:
     broken = b"#!/bin/sh\n# one-file odek\necho 'needs something' >&2\nexit 127\n"
     installer.server.publish({"odek": broken, BINARY_NAME: broken})
     installer.target.parent.mkdir(parents=True)
-    installer.target.write_text("what was there before")
+    installer.target.write_text(OLD)
     done = installer.run("--kind", "zip")
     assert done.returncode == 70
     assert "needs something" in done.stderr
-    assert installer.target.read_text() == "what was there before"
+    assert installer.target.read_text() == OLD
     assert installer.left() == [".local/bin/odek"]
 
 
@@ -405,8 +607,11 @@ def test_the_real_file_is_installed_and_recognised(installer: Installer) -> None
     flags = ["--kind", "zip" if name == "odek" else "binary", "--from", str(release)]
     assert installer.run(*flags).returncode == 0
     assert installer.target.exists()
+    man = installer.home / ".local/share/man/man1/odek.1"
+    assert man.read_text().startswith(".TH ODEK 1")
     assert installer.run("--uninstall").returncode == 0
     assert not installer.target.exists()
+    assert not man.exists()
 
 
 def test_the_programs_it_calls_are_the_ones_of_the_tests() -> None:
