@@ -96,7 +96,7 @@ def offer_setup(error: OdekError, host: Host, terminal: Terminal) -> bool:
     person = find_tty_prompt(alone=terminal.suspended)
     if person is None:
         return False
-    terminal.note(f"{error.message}, or none was chosen yet")
+    terminal.note(f"no model is set up: {error.message}")
     if (person.ask_text("Set a model up now? [y/N]") or "").lower() not in _YES:
         return False
     main([], host, terminal)
@@ -294,7 +294,7 @@ class Setup:
         spans = check_spans(checks, columns=self._terminal.columns - 2)
         text = "".join(self._terminal.style(visible_part, *styles) for visible_part, styles in spans)
         for line in text.splitlines():
-            self._say(f"  {line}")
+            self._terminal.line(f"  {line}")  # it is folded, and its escapes would count as columns
 
     def _say(self, text: str) -> None:
         columns = self._terminal.columns if self._host.stderr_is_terminal else 0

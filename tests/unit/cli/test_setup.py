@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,19 @@ def test_server_on_this_machine(desk: Any) -> None:
     assert stat.S_IMODE((made.folder / "config.json").stat().st_mode) == 0o600
     shown = made.screen.stderr
     assert shown.index("answer  in") < shown.index("config.json would be") < shown.index("written")
+
+
+def test_findings_keep_their_columns_on_a_terminal(desk: Any) -> None:
+    """R-233: the escapes of a verdict's color take no columns, so no finding is folded a second time."""
+    made = desk(ANSWERS)
+    made.host = replace(made.host, stderr_is_terminal=True)
+    made.screen = Screen(is_terminal=True)
+    made.screen.terminal.configure(env={"TERM": "xterm-256color"}, is_terminal=True)
+    made.run(("Which one", ""), ("Which model? [1]", ""), ("Write this?", "y"))
+    (shown,) = [line for line in made.screen.stderr.splitlines() if "answer" in line and "ok" in line]
+    plain = re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert plain != shown
+    assert re.fullmatch(r"  ok    answer  in \S+ s, with the call of a tool that it was asked for", plain)
 
 
 @pytest.mark.parametrize("answer", ["", "n", "no", "q", "yes please", None])
