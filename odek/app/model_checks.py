@@ -61,7 +61,7 @@ def model_checks(settings: Settings, host: Host, *, answers: bool = True) -> Ite
     yield check_settings(settings)
     if settings.model.base_url.startswith(REPLAY_PREFIX):
         return
-    for check in (_network, _authorities):
+    for check in (_route, _authorities):
         found = check(settings, host)
         yield found
         if found.verdict == "fail":
@@ -76,18 +76,18 @@ def model_checks(settings: Settings, host: Host, *, answers: bool = True) -> Ite
         yield try_model(model)
 
 
-def _network(settings: Settings, host: Host) -> Check:
+def _route(settings: Settings, host: Host) -> Check:
     from odek.model.endpoint import choose_proxy, parse_base_url
 
     try:
         base = parse_base_url(settings.model.base_url, allow_plain_http=settings.may_use_plain_http)
         proxy = choose_proxy(base, host.env)
     except OdekError as error:
-        return Check(name="network", verdict="fail", seen=error.message, fix=error.hint)
+        return Check(name="route", verdict="fail", seen=error.message, fix=error.hint)
     place = visible(f"{base.host}:{base.port}")
     if proxy is None:
-        return Check(name="network", verdict="ok", seen=f"{place}, without a proxy")
-    return Check(name="network", verdict="ok", seen=f"{place} through {visible(proxy.authority)} ({proxy.variable})")
+        return Check(name="route", verdict="ok", seen=f"{place}, without a proxy")
+    return Check(name="route", verdict="ok", seen=f"{place} through {visible(proxy.authority)} ({proxy.variable})")
 
 
 def _authorities(settings: Settings, host: Host) -> Check:

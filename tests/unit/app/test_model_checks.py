@@ -29,7 +29,7 @@ def test_server_that_is_as_it_should_be() -> None:
     """R-233: in the order of the way to it."""
     checks = found(ANSWERS, env={"ODEK_API_KEY": "sk-canary-0123456789"})
     assert [(name, check.verdict) for name, check in checks.items()] == [
-        ("model", "ok"), ("network", "ok"), ("CA", "ok"), ("server", "ok"), ("answer", "ok"),
+        ("model", "ok"), ("route", "ok"), ("CA", "ok"), ("server", "ok"), ("answer", "ok"),
     ]  # fmt: skip
     assert "m at http://127.0.0.1:" in checks["model"].seen
     assert checks["model"].seen.endswith("/v1, key from ODEK_API_KEY")
@@ -61,8 +61,8 @@ def test_what_is_wrong_is_found_where_it_is(
 @pytest.mark.parametrize(
     ("env", "flags", "name", "seen", "fix"),
     [
-        ({}, {"base_url": "http://llm.example/v1"}, "network", "unencrypted", "use https"),
-        ({"https_proxy": "socks5://p:1"}, {}, "network", "of a kind that odek does not support", "HTTP proxy"),
+        ({}, {"base_url": "http://llm.example/v1"}, "route", "unencrypted", "use https"),
+        ({"https_proxy": "socks5://p:1"}, {}, "route", "of a kind that odek does not support", "HTTP proxy"),
         ({"SSL_CERT_FILE": "/nonexistent"}, {}, "CA", "SSL_CERT_FILE", "correct or unset"),
         ({"SSL_CERT_DIR": "/nonexistent"}, {}, "CA", "SSL_CERT_DIR", "correct or unset"),
         ({}, {}, "key", "there is no key for https://api.deepseek.com/v1", "odek setup"),
@@ -82,8 +82,8 @@ def test_proxy_is_named_without_its_password() -> None:
     env = {"https_proxy": "http://user:canary@proxy.example:3128", "ODEK_API_KEY": "k"}
     settings = resolve(make_layers(env=env))
     checks = model_checks(settings, replace(bare_host("/"), env=env), answers=False)
-    (network,) = [check for check, _ in zip(checks, range(2), strict=False) if check.name == "network"]
-    assert network.seen == "api.deepseek.com:443 through proxy.example:3128 (https_proxy)"
+    (route,) = [check for check, _ in zip(checks, range(2), strict=False) if check.name == "route"]
+    assert route.seen == "api.deepseek.com:443 through proxy.example:3128 (https_proxy)"
 
 
 def test_recording_has_no_server() -> None:
