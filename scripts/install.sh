@@ -330,7 +330,7 @@ get() { # $1: name in the release; puts it into $scratch
     if [ -z "$from" ]; then
         download "$(address_of "$1")" "$scratch/$1" || die 69 "$(address_of "$1") cannot be downloaded" "check the version and the network, or use --from"
     elif [ -d "$from" ]; then
-        [ -f "$from/$1" ] || die 66 "there is no $1 in $from"
+        [ -f "$from/$1" ] || die 66 "there is no $1 in $from" "$(missing_hint "$1")"
         cp -- "$from/$1" "$scratch/$1" || die 73 "$from/$1 cannot be copied to $scratch"
     else
         source=$from
@@ -338,6 +338,13 @@ get() { # $1: name in the release; puts it into $scratch
         [ -f "$source" ] || die 66 "there is no $source" "put it next to the file, or use --sha256"
         cp -- "$source" "$scratch/$1" || die 73 "$source cannot be copied to $scratch"
     fi
+}
+
+missing_hint() { # $1: name of a file that the folder lacks
+    case $1 in
+    SHA256SUMS) echo "a release has one; for a file that you built, give --sha256 HEX, which scripts/build prints" ;;
+    odek) echo "scripts/build makes it in dist" ;;
+    esac
 }
 
 expected_hash() { # $1: name; prints what its hash must be

@@ -487,9 +487,11 @@ def test_offline_with_a_hash_from_elsewhere(installer: Installer, tmp_path: Path
 def test_offline_without_sums_is_refused(installer: Installer, tmp_path: Path) -> None:
     """Nothing is installed unchecked."""
     (tmp_path / "odek").write_bytes(ZIP)
-    done = installer.run("--from", str(tmp_path / "odek"))
-    assert (done.returncode, installer.left()) == (66, [])
-    assert "SHA256SUMS" in done.stderr
+    for place in (tmp_path / "odek", tmp_path):
+        done = installer.run("--kind", "zip", "--from", str(place))
+        assert (done.returncode, installer.left()) == (66, [])
+        assert "SHA256SUMS" in done.stderr
+        assert "--sha256" in done.stderr.splitlines()[1], "it names the way out"
 
 
 # --- places that cannot be written
