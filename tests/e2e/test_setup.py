@@ -91,7 +91,7 @@ def test_doctor_looks_at_everything_and_asks_nothing(odek: Odek, tmp_path: Path)
         again = odek.run("setup", "--check", env=NO_DOCKER)
     server.assert_all_used()
     verdicts = {check["name"]: check["verdict"] for check in json.loads(found.stdout)}
-    assert list(verdicts)[:7] == ["odek", "terminal", "model", "network", "CA", "server", "answer"]
+    assert list(verdicts)[:7] == ["odek", "terminal", "model", "route", "CA", "server", "answer"]
     assert {verdicts[name] for name in list(verdicts)[:7]} == {"ok"}
     assert (found.code, again.code) == (1, 1)  # no Docker, and so no sandbox
     assert "answer" in again.stdout
