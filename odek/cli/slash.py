@@ -28,6 +28,10 @@ _HINT_LENGTH = 24
 _HELP_LENGTH = 50
 PLACE_ON_HOST = "commands run ON THIS HOST, without a sandbox"
 PLACE_LOST = "the sandbox is gone: /sandbox restart begins a new one"
+_ELSE = (
+    "Anything else is a task. @FILE in it attaches a file, the tab key completes its name; a backslash at the end of a "
+    "line continues it in the next. Ctrl-C cancels a turn, twice leaves."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +150,8 @@ def _cost(usage: Usage) -> str:
 
 
 def render_help(commands: Sequence[SlashCommand]) -> str:
-    """Return the list of commands, and what else can be typed."""
-    return "\n".join(
-        (
-            _table([(f"{command.name} {command.argument}".strip(), command.help) for command in commands]),
-            "",
-            "Anything else is a task. @FILE in it attaches a file, the tab key completes its",
-            "name; a backslash at the end of a line continues it in the next. Ctrl-C cancels",
-            "a turn, twice leaves.",
-        )
-    )
+    """Return the list of commands."""
+    return _table([(f"{command.name} {command.argument}".strip(), command.help) for command in commands])
 
 
 def _table(rows: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:
@@ -163,12 +159,23 @@ def _table(rows: tuple[tuple[str, str], ...] | list[tuple[str, str]]) -> str:
     return "\n".join(f"  {name.ljust(width)}  {visible(value)}" for name, value in rows if value)
 
 
+def _show(context: SlashContext, text: str) -> None:
+    """Print a table, folded for a terminal."""
+    from odek.cli.help import fold
+
+    context.terminal.line(fold(text, context.terminal.columns if context.host.stderr_is_terminal else 0))
+
+
 def _help(context: SlashContext, _: str) -> None:
-    context.terminal.line(render_help(context.commands))
+    from odek.cli.wrap import wrap_rows
+
+    _show(context, render_help(context.commands))
+    context.terminal.line()
+    context.terminal.line("\n".join(wrap_rows(_ELSE, context.terminal.columns)))
 
 
 def _info(context: SlashContext, _: str) -> None:
-    context.terminal.line(render_info(context.conversation, context.host.cwd))
+    _show(context, render_info(context.conversation, context.host.cwd))
 
 
 def _model(context: SlashContext, name: str) -> None:
@@ -190,7 +197,7 @@ def _sandbox(context: SlashContext, action: str) -> None:
     if action:
         context.conversation.restart()
     else:
-        context.terminal.line(render_place(context.conversation))
+        _show(context, render_place(context.conversation))
 
 
 def _plan(context: SlashContext, argument: str) -> str:
@@ -204,7 +211,7 @@ def _plan(context: SlashContext, argument: str) -> str:
 
 
 def _show_cost(context: SlashContext, _: str) -> None:
-    context.terminal.line(render_cost(context.conversation))
+    _show(context, render_cost(context.conversation))
 
 
 def _diff(context: SlashContext, argument: str) -> None:

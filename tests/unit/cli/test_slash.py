@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from fakes.layering import bare_host
+from fakes.terminals import Screen
 
 from odek.cli.slash import COMMANDS, SlashCommand, SlashContext, complete_command, find_command, render_help
 from odek.errors import UsageError
@@ -71,3 +74,17 @@ def test_help_lists_every_row() -> None:
         assert command.help in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert len({command.name for command in COMMANDS}) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_tables_are_folded_between_words(is_terminal: bool) -> None:
+    """R-280: on a terminal no row is left for it to cut, and what follows stands below its value."""
+    screen = Screen(is_terminal=is_terminal)
+    rows = (*COMMANDS, SlashCommand(name="/own", help="wörter " * 20, handle=nothing))
+    host = replace(bare_host("/"), stderr_is_terminal=is_terminal)
+    find_command(rows, "/help", "").handle(replace(context(commands=rows), terminal=screen.terminal, host=host), "")
+    lines = screen.stderr.splitlines()
+    own = next(number for number, line in enumerate(lines) if line.startswith("  /own "))
+    assert max(map(len, lines[: own + 3])) <= 80 or not is_terminal
+    assert lines[own + 1].startswith(" " * 22 + "wörter") == is_terminal
+    assert max(map(len, lines[lines.index("") :])) <= 80
