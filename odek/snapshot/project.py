@@ -255,6 +255,11 @@ class Reading:
             return standing[0]
         if turns and not session:
             raise NothingKept("every turn that is kept is undone", hint="`odek diff --list` shows them")
+        if session:
+            raise NothingKept(
+                f"no change of a file is kept of turn {turn} of this session",
+                hint="`odek diff --list` shows what is kept of this folder",
+            )
         raise self.project._nothing()
 
     def plan(self, record: Record) -> Plan:

@@ -261,6 +261,8 @@ def test_only_a_turn_that_is_kept_can_be_undone(tmp_path: Path) -> None:
     assert made is not None
     with pytest.raises(NothingKept):
         undo(project)
+    with project.reading() as reading, pytest.raises(NothingKept, match="no change of a file is kept of turn 6"):
+        reading.find(None, session="talk", turn=6)
     undo(project, made.number)
     assert (top / "a").read_text() == "x"
     assert undo(project)[0] is not None  # the turn counts again
