@@ -46,6 +46,8 @@ def bootstrap(arguments: list[str], host: Host, terminal: Terminal) -> int:
     tag = parse_reference(parsed.tag, "--tag")
     image_id = bootstrap_image(host, terminal, busybox=parsed.busybox, tag=tag)
     terminal.answer(f"{tag} {image_id}")
+    if host.stdout_is_terminal:
+        terminal.note(f'to use it: --sandbox-image {tag}, or "sandbox_image": "{tag}" in ~/.odek/config.json')
     return 0
 
 
