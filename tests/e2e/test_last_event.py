@@ -54,6 +54,10 @@ def check_error(code: int, stdout: str, stderr: str, expected: tuple[str, str, i
     ("arguments", "env", "expected"),
     [
         (["run", "--json"], {}, ("command line", "usage", 2)),
+        (["frobnicate", "--json"], {}, ("command line", "usage", 2)),
+        (["--json", "frobnicate"], {}, ("command line", "usage", 2)),
+        (["session", "--json", "frobnicate"], {}, ("command line", "usage", 2)),
+        (["diff", "--json", "--nope"], {}, ("command line", "usage", 2)),
         (["run", "--nope", "--json", "x"], {}, ("command line", "usage", 2)),
         (["run", "--model", "--json", "x"], {}, ("command line", "usage", 2)),
         (["run", "--json", "--ctx", "/nowhere", "x"], {}, ("command line", "usage", 2)),
