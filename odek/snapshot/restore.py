@@ -23,7 +23,7 @@ from odek.snapshot.tree import Change, Damaged, State
 _OWNER_MAY = 0o700
 CHANGED = "changed since"
 NOT_KEPT = "its content was not kept"
-_WOULD_BE_LOST = "its content was not kept, so it would be lost"
+WOULD_BE_LOST = "its content was not kept, so it would be lost"
 FULL_FOLDER = "not empty"
 
 
@@ -44,11 +44,15 @@ class Plan:
 def make_plan(top: int, changes: Sequence[Change], *, file_bytes: int) -> Plan:
     """Look at what the paths of `changes` are now; each `before` is what should be there, `after` what is wanted.
 
-    What is as it is wanted already is left out. Raises OSError.
+    What is as it is wanted already is left out.
     """
     plan = Plan()
     for change in changes:
-        now = look(top, change.path, file_bytes=file_bytes)
+        try:
+            now = look(top, change.path, file_bytes=file_bytes)
+        except OSError as error:  # a folder on the way that cannot be searched
+            plan.left.append((change.path, (error.strerror or "it cannot be looked at").lower()))
+            continue
         if _is_same(now, change.after):
             continue
         if not _is_same(now, change.before):
@@ -56,7 +60,7 @@ def make_plan(top: int, changes: Sequence[Change], *, file_bytes: int) -> Plan:
         elif change.after is not None and not change.after.is_kept:
             plan.left.append((change.path, NOT_KEPT))
         elif change.before is not None and not change.before.is_kept:
-            plan.left.append((change.path, _WOULD_BE_LOST))
+            plan.left.append((change.path, WOULD_BE_LOST))
         else:
             plan.todo.append(change)
     for change in [each for each in plan.todo if _is_folder(each.before) and each.after is None]:
@@ -94,16 +98,27 @@ def _state_at(folder: int, name: str, file_bytes: int) -> State:
     stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino & MAX_INODE)
     if stat.S_ISDIR(status.st_mode):
         return State(status.st_mode, 0, b"")
-    if stat.S_ISLNK(status.st_mode):
-        target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return State(status.st_mode, len(target), hashlib.sha256(target).digest())
-    if not stat.S_ISREG(status.st_mode) or status.st_size > file_bytes:
-        return State(status.st_mode, status.st_size, b"", stamp)
-    try:
-        data = safefile.read_regular(name, dir_fd=folder, limit_bytes=file_bytes)
-    except (PermissionError, safefile.TooLarge):
+    data = content_at(folder, name, status, file_bytes=file_bytes)
+    if data is None:
         return State(status.st_mode, status.st_size, b"", stamp)
     return State(status.st_mode, len(data), hashlib.sha256(data).digest())
+
+
+def content_at(folder: int, name: str, status: os.stat_result, *, file_bytes: int) -> bytes | None:
+    """Return what a file of `status` holds, or a link says; None: it cannot be read, or is something else by now.
+
+    Raises FileNotFoundError.
+    """
+    try:
+        if stat.S_ISLNK(status.st_mode):
+            return os.fsencode(os.readlink(name, dir_fd=folder))
+        if stat.S_ISREG(status.st_mode) and status.st_size <= file_bytes:
+            return safefile.read_regular(name, dir_fd=folder, limit_bytes=file_bytes)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        pass
+    return None
 
 
 @contextmanager

@@ -32,6 +32,10 @@ class TooManyFiles(Exception):
     """There are more files than are looked at."""
 
 
+class _NotSearchable(PermissionError):
+    """What is in a folder cannot be looked at, whether its names can be read or not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What of a project is kept."""
@@ -113,16 +117,21 @@ class Scan:
         except FileNotFoundError:
             return
         except OSError as error:
+            if status is None and isinstance(error, PermissionError):
+                raise _NotSearchable(*error.args) from error
             if status is None:
                 return
             reason, folder = f"cannot be read: {error.strerror}", -1
+        closed = Folder(status.st_mode, 0, 0, status.st_ino, key, None, reason, 0, (), {})
         if folder < 0:
-            self._tree[inner] = Folder(status.st_mode, 0, 0, status.st_ino, key, None, reason, 0, (), {})
+            self._tree[inner] = closed
             return
         try:
             raw = os.fsencode(name)
             hidden = is_ignored or now.ignores(raw, is_folder=True) or then.ignores(raw, is_folder=True)
             self._enter(folder, inner, now.enter(raw), then.enter(raw), key, is_ignored=hidden)
+        except _NotSearchable as error:
+            self._tree[inner] = closed._replace(closed=f"cannot be read: {error.strerror}")
         finally:
             os.close(folder)
 
@@ -144,6 +153,8 @@ class Scan:
                     changed[name] = self._look(folder, name, now, entry)
         except FileNotFoundError:
             return None
+        except PermissionError as error:
+            raise _NotSearchable(*error.args) from error
         self._count(len(old.entries))
         if all(old.entries[name] == entry for name, entry in changed.items()):
             return old
@@ -180,6 +191,8 @@ class Scan:
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            except PermissionError as error:
+                raise _NotSearchable(*error.args) from error
             entries[name] = self._look(folder, name, status, old.entries.get(name) if old else None)
         self._count(len(entries) + 1)
         return Folder(0, 0, 0, 0, "", None, "", ignored, tuple(folders), entries)

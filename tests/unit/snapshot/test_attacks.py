@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from support.fuzz_undo import model_of
+from support.privileges import obeying_modes
 from support.snapshots import BOUNDS, in_reading, project_in, turn, undo
 
 from odek.snapshot.diff import Effort, diff_of
 from odek.snapshot.project import Bounds, Reading
-from odek.snapshot.restore import CHANGED, Restorer
+from odek.snapshot.restore import CHANGED, WOULD_BE_LOST, Restorer, content_at
 from odek.snapshot.scan import Scan
 from odek.snapshot.tree import Change, State
 
@@ -52,6 +53,50 @@ def test_a_fifo_in_place_of_a_file_holds_nothing_up(tmp_path: Path) -> None:
     (top / "a").unlink()
     os.mkfifo(top / "a")
     assert undo(project) == (None, [("a", CHANGED)])
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o100, 0o400, 0o600])
+def test_a_folder_that_cannot_be_searched_is_left_and_nothing_else(mode: int, tmp_path: Path) -> None:
+    """R-274: neither a turn nor what follows it makes an undo of the others impossible by one folder's mode."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    for name in ("d", "e"):
+        (top / name / "inner").mkdir(parents=True)
+        (top / name / "x").write_text("before\n")
+    (top / "a").write_text("before\n")
+    with obeying_modes():
+        with turn(project) as made:
+            (top / "a").write_text("after\n")
+            (top / "e" / "x").write_text("after\n")
+            (top / "d").chmod(mode)
+        assert made[0] is not None
+        assert [change.path for change in made[0].changes] == ["a", "d", "e/x"]
+        with turn(project) as more:
+            (top / "b").write_text("new\n")
+        assert more[0] is not None
+        (top / "e").chmod(mode)
+        assert undo(project)[1] == []
+        assert undo(project)[1] == [("d", WOULD_BE_LOST), ("e/x", "permission denied")]
+        (top / "e").chmod(0o755)
+        (top / "d").chmod(0o755)
+    assert (top / "a").read_text() == "before\n"
+    assert not (top / "b").exists()
+
+
+@pytest.mark.parametrize("seen", ["link", "file"])
+def test_what_is_exchanged_while_it_is_looked_at_has_changed(seen: str, tmp_path: Path) -> None:
+    """R-274: it ends no undo, and is not taken for what is gone."""
+    outside, place = tmp_path / "x", tmp_path / "a"
+    outside.write_text("x\n")
+    if seen == "link":
+        place.symlink_to("x")
+    else:
+        place.write_text("x\n")
+    status = os.stat(place, follow_symlinks=False)
+    place.unlink()
+    os.mkfifo(place)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    assert content_at(folder, "a", status, file_bytes=100) is None
+    os.close(folder)
 
 
 def plan_of(reading: Reading) -> tuple[Change, ...]:
