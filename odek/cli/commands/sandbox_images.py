@@ -88,7 +88,9 @@ def load_parser() -> CommandParser:
         usage="FILE [--id sha256:… | --image NAME@sha256:…]",
         examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
     )
-    made.add_argument("file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote")
+    made.add_argument(
+        "file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote, or its .gz"
+    )
     made.add_argument("--id", metavar="SHA256", default="", help="the expected ID, as `save` printed it")
     made.add_argument("--image", metavar="REF", default="", help="the expected image, by a reference with a digest")
     made.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")

@@ -1,4 +1,4 @@
-"""What is in a file that `docker save` wrote, every digest computed anew (D-12).
+"""What is in a file that `docker save` wrote, compressed by gzip or not, every digest computed anew (D-12).
 
 The ID of an image is a digest: of its configuration, which lists the digests of its layers, or with
 a containerd store of a manifest or an index, which list all parts. An ID counts here only when
@@ -11,13 +11,14 @@ of (POSIX ustar and pax, long names of GNU tar) and refuses the rest.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import posixpath
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
@@ -26,6 +27,7 @@ from odek.text import truncate, visible
 BLOCK = 512
 CHUNK = 1 << 18
 MAX_HEADER_BYTES = 1 << 16
+_MAX_TOTAL_BYTES = 256 << 30  # ends a file that unpacks without end
 _MAX_DIGITS = 20  # of a size; 2**64 has that many
 _OCTAL = frozenset(b"01234567")
 _KINDS: dict[bytes, Literal["file", "folder", "link"]] = {b"0": "file", b"\0": "file", b"5": "folder", b"2": "link"}
@@ -54,6 +56,7 @@ class TarStream:
         self._file = file
         self._left = 0
         self._padding = 0
+        self._total = 0
 
     def members(self) -> Iterator[Member]:
         """Yield each member. Raises TarError."""
@@ -100,6 +103,9 @@ class TarStream:
         return {"path" if kind == b"L" else "linkpath": _text(data)}
 
     def _read(self, size: int) -> bytes:
+        self._total += size
+        if self._total > _MAX_TOTAL_BYTES:
+            raise TarError("it is too large")
         data = self._file.read(size)
         if len(data) != size:
             raise TarError("it ends too early")
@@ -109,7 +115,7 @@ class TarStream:
 def _parse_header(header: bytes) -> tuple[bytes, Member]:
     counted = sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
     if _number(header[148:156]) != counted:
-        raise TarError("a header is damaged, or it is compressed or no tar at all")
+        raise TarError("a header is damaged, or it is not a tar file")
     kind = header[156:157]
     name = _text(header[:100])
     if header[257:263] == b"ustar\0" and header[345]:
@@ -164,7 +170,7 @@ def _number(field: bytes) -> int:
     if not digits:
         return 0
     if not _OCTAL.issuperset(digits):  # int() would take a sign; with a negative size all of a file is read at once
-        raise TarError("a header is damaged, or it is compressed or no tar at all")
+        raise TarError("a header is damaged, or it is not a tar file")
     return int(digits, 8)
 
 
@@ -175,7 +181,9 @@ def _text(field: bytes) -> str:
 _MAX_MEMBERS = 20_000
 _MAX_DOCUMENT_BYTES = 4 << 20
 _MAX_KEPT_BYTES = 64 << 20
-_MAX_LAYER_BYTES = 256 << 30  # uncompressed, all together: ends a file that unpacks without end
+_MAX_LAYER_BYTES = _MAX_TOTAL_BYTES  # uncompressed, all together
+_GZIP = b"\x1f\x8b"
+_OTHER_COMPRESSIONS = ((b"BZh", "bzip2"), (b"\xfd7zXZ", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _BLOB = pattern(r"blobs/sha256/([0-9a-f]{64})")
 _DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 
@@ -243,14 +251,31 @@ def read_archive(file: BinaryIO, *, shown: str) -> ArchivedImage:
     that its content does not have. Memory stays bounded whatever the file holds.
     """
     try:
-        files = _read_files(file)
+        files = _read_files(_plain(file, shown=shown))
         return _read_image(files)
-    except (TarError, zlib.error, KeyError, TypeError, AttributeError) as error:
+    except (TarError, EOFError, gzip.BadGzipFile, zlib.error, KeyError, TypeError, AttributeError) as error:
         reason = str(error) if isinstance(error, TarError) else "its descriptions make no sense"
+        if isinstance(error, (EOFError, gzip.BadGzipFile, zlib.error)):
+            reason = "what is compressed in it is damaged, or cut off"
         raise SandboxConfigError(
             f'"{visible(shown)}" is not an image that can be trusted: {reason}',
-            hint="make the file with `odek sandbox image save FILE`, and carry it over unchanged and uncompressed",
+            hint="make the file with `odek sandbox image save FILE`, and carry it over unchanged or as .gz",
         ) from error
+
+
+def _plain(file: BinaryIO, *, shown: str) -> BinaryIO:
+    """Return the tar file in `file`, without gzip where it is compressed so. Raises SandboxConfigError."""
+    start = file.read(6)
+    file.seek(0)
+    if start.startswith(_GZIP):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    for magic, program in _OTHER_COMPRESSIONS:
+        if start.startswith(magic):
+            raise SandboxConfigError(
+                f'"{visible(shown)}" is compressed by {program}, which odek does not read',
+                hint=f"decompress it first: `{program} -d FILE`; gzip can stay",
+            )
+    return file
 
 
 def _read_files(file: BinaryIO) -> _Files:
@@ -279,7 +304,7 @@ def _read_entry(stream: TarStream, member: Member, files: _Files) -> _Entry:
     gunzip: _Gunzip | None = None
     for number, chunk in enumerate(stream.chunks()):
         if number == 0:
-            gunzip = _Gunzip(files) if chunk[:2] == b"\x1f\x8b" else None
+            gunzip = _Gunzip(files) if chunk[:2] == _GZIP else None
             is_document = chunk[:1] in b"{[" and member.size_bytes <= _MAX_DOCUMENT_BYTES
             kept = bytearray() if is_document else None
         raw.update(chunk)

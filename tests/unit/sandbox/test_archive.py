@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import io
 import json
+import lzma
 import tarfile
 from typing import Any
 
@@ -141,7 +143,12 @@ TWICE = old_files()["manifest.json"]
 BAD = {
     "empty": b"",
     "no tar": b"x" * 2000,
-    "compressed": gzip.compress(tar(old_files())),
+    "compressed and cut short": gzip.compress(tar(old_files()))[:-200],
+    "compressed and damaged": gzip.compress(tar(old_files()))[:40] + bytes([0xFF] * 60),
+    "compressed twice": gzip.compress(gzip.compress(tar(old_files()))),
+    "compressed, with a changed layer": gzip.compress(tar({**old_files(), "1/layer.tar": LAYER + b"!"})),
+    "compressed, another thing": gzip.compress(b"x" * 2000),
+    "the start of gzip alone": b"\x1f\x8b",
     "cut short": tar(old_files())[:3000],
     "a changed layer": {**old_files(), "1/layer.tar": LAYER + b"!"},
     "a changed blob": flipped("layer"),
@@ -169,6 +176,24 @@ def test_file_that_proves_nothing_is_refused(files: dict[str, Any] | bytes) -> N
     """D-12: damaged, tampered with, or not what it says it is."""
     with pytest.raises(SandboxConfigError, match=r'"x\.tar" is not an image that can be trusted'):
         read(files)
+
+
+@pytest.mark.parametrize("files", [old_files(["a:1"]), new_files()[0]], ids=["old", "new"])
+def test_compressed_file_proves_what_the_plain_one_does(files: dict[str, Any]) -> None:
+    """D8: a .tar.gz, in one part or, as pigz and bgzip write it, in several."""
+    plain = tar(files)
+    for data in (gzip.compress(plain), gzip.compress(plain[:700]) + gzip.compress(plain[700:])):
+        assert read(data) == read(plain)
+
+
+@pytest.mark.parametrize(
+    ("data", "program"), [(bz2.compress(b"x"), "bzip2"), (lzma.compress(b"x"), "xz"), (b"\x28\xb5\x2f\xfdxx", "zstd")]
+)
+def test_other_compressions_are_named(data: bytes, program: str) -> None:
+    """D8: with the command that takes them off."""
+    with pytest.raises(SandboxConfigError, match=f'"x.tar" is compressed by {program}') as refused:
+        read(data)
+    assert f"`{program} -d FILE`" in refused.value.hint
 
 
 def test_name_that_stands_twice_is_refused() -> None:
