@@ -73,7 +73,8 @@ class ProjectFiles:
         """Keep the files as they are now, before a turn."""
         with self._held() as (held, top):
             live = self._recover(held, top)
-            held.sweep(max_turns=self.bounds.max_turns, max_bytes=self.bounds.max_bytes)  # after turns of no change
+            if not live:  # turns of no change have kept contents as well
+                held.sweep(max_turns=self.bounds.max_turns, max_bytes=self.bounds.max_bytes)
             cache = held.load_index()
             before = self._look(held, top, cache=cache)
             number = held.next_number()
