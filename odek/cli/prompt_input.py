@@ -104,7 +104,8 @@ class EditingReader:
         self._readline = readline
         self._matches: Sequence[str] = ()
         self._completer = completer
-        if getattr(readline, "backend", "") == "editline" or "libedit" in (readline.__doc__ or ""):
+        self._editline = getattr(readline, "backend", "") == "editline" or "libedit" in (readline.__doc__ or "")
+        if self._editline:
             readline.parse_and_bind("bind ^I rl_complete")
         else:
             for setting in _GNU_SETTINGS:
@@ -118,7 +119,11 @@ class EditingReader:
 
     @property
     def unfinished(self) -> str:
-        return self._entry + self._readline.get_line_buffer()
+        return self._entry + self._begun()
+
+    def _begun(self) -> str:
+        """Return the line that an interruption left; libedit knows the one before it only."""
+        return "" if self._editline else self._readline.get_line_buffer()
 
     def read(self, prompt: str) -> str | None:
         entry = begun = self._entry = ""
@@ -128,7 +133,7 @@ class EditingReader:
             except EOFError:
                 return None
             except Resumed:  # after Ctrl-Z and fg the prompt is above what the shell wrote
-                begun = self._readline.get_line_buffer()
+                begun = self._begun()
                 continue
             if not line.endswith("\\"):
                 return entry + line
