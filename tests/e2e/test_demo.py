@@ -13,6 +13,7 @@ import pytest
 from fakes.model_server import ModelServer, calls, text
 from support.docker_engine import Engine, find_static_busybox
 from support.odek_process import Odek
+from support.pty_session import Talk
 from support.serve_process import serving_process, wait_until
 
 from odek.demo.project import FILES
@@ -63,6 +64,19 @@ def test_demo_shows_a_whole_run_and_leaves_nothing(
     ):
         assert told in outcome.stderr
     assert [line for line in outcome.stderr.splitlines() if "│ WORKED" in line] == []
+
+
+def test_demo_at_a_terminal_breaks_lines_between_words(
+    odek: Odek, docker_engine: Engine, base_image: str, scratch: dict[str, str]
+) -> None:
+    """R-87: the first screen of most people is shown as a run's is: rendered, folded, the numbers last."""
+    with Talk(odek, "demo", env=scratch, columns=80) as talk:
+        code, shown = talk.end()
+    assert max(map(len, shown[shown.index("slugify.sh replaced") :].splitlines())) <= 80
+    words = " ".join(shown.split())
+    assert (code, " ".join(ANSWER.split()) in words) == (0, True), shown
+    assert "task: The test of this project fails. Find out why, fix it, and then show what this" in words
+    assert "model calls" in words[-40:]
 
 
 def test_demo_as_events(odek: Odek, docker_engine: Engine, base_image: str, scratch: dict[str, str]) -> None:

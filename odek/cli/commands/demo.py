@@ -6,7 +6,7 @@ from odek.app.config import load
 from odek.app.conversation import open_conversation
 from odek.cli import signals
 from odek.cli.commands.run import PROFILE
-from odek.cli.console import ConsoleRenderer, JsonSink
+from odek.cli.console import JsonSink, StreamingRenderer, show_answer, shown_output
 from odek.cli.demo_place import demo_place
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
@@ -30,17 +30,19 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Show one whole run. Nothing of it stays behind but, perhaps, the local image it made."""
     parsed = parser().read_flags(arguments)
     with demo_place(host, terminal) as place:
-        terminal.line(f"{terminal.style('task:', 'bold')} {TASK}")
-        sink = JsonSink(terminal) if parsed.json else ConsoleRenderer(terminal, verbose=True)
+        terminal.sentence(f"task: {TASK}", "bold")
+        sink = (
+            JsonSink(terminal)
+            if parsed.json
+            else StreamingRenderer(terminal, verbose=True, streams=terminal.shows_answer)
+        )
         config = load(place.host, place.flags, terminal).with_layer(_own_settings())
         with (
             open_conversation(PROFILE, config, terminal_runtime(place.host, terminal), sink=sink) as conversation,
             signals.turn(),
+            shown_output(sink, conversation, place.host),
         ):
-            answer = conversation.send(TASK)
-        terminal.line()
-        if not parsed.json:
-            terminal.answer(answer)
+            show_answer(sink, terminal, conversation.send(TASK))
     return 0
 
 
