@@ -154,6 +154,18 @@ def new_config(existing: bytes | None, choice: Choice) -> tuple[bytes, tuple[str
     return (json.dumps({**written, **kept}, indent=2, ensure_ascii=False) + "\n").encode(), removed
 
 
+def with_sandbox_image(existing: bytes | None, image: str) -> tuple[bytes, str]:
+    """Return the operator's file with this image for the sandbox, and the image that it named so far, "" for none.
+
+    Raises ConfigError when the file that is there cannot be read.
+    """
+    document = _document(existing)
+    before = document.get("sandbox_image")
+    document["sandbox_image"] = image
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return text.encode(), "" if before is None else str(before)
+
+
 def new_secrets(existing: bytes | None, name: str, value: str) -> bytes:
     """Return secrets.env with this variable; every other line stays as it is."""
     lines = (existing or b"").decode("utf-8-sig", errors="surrogateescape").split("\n")

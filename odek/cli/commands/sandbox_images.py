@@ -6,13 +6,15 @@ import json
 import os
 import time
 from functools import partial
+from typing import Protocol
 
 from odek.app.runtime import real_docker
 from odek.app.sandbox_image import default_choice
 from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
-from odek.errors import UsageError
+from odek.cli.tty_prompt import find_tty_prompt
+from odek.errors import OdekError, UsageError
 from odek.host import Host, which
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.errors import SandboxConfigError
@@ -22,6 +24,18 @@ from odek.sandbox.offline.archive import ArchivedImage
 from odek.sandbox.offline.busybox import build_busybox_image
 from odek.sandbox.offline.transfer import load_image, name_of, save_image
 from odek.sandbox_grammar import parse_reference
+from odek.state import StateFolder
+from odek.text import truncate, visible
+
+_CONFIG = "config.json"
+_CONFIG_LIMIT_BYTES = 5 << 20
+_VARIABLE = "ODEK_SANDBOX_IMAGE"
+
+
+class Asking(Protocol):
+    """The person at the terminal."""
+
+    def ask_text(self, prompt: str, *, hidden: bool = False) -> str | None: ...
 
 
 def bootstrap_parser() -> CommandParser:
@@ -85,7 +99,7 @@ def load_parser() -> CommandParser:
     made = CommandParser(
         "sandbox image load",
         "take in an image from a file; every digest in it is computed again, and the image must be the expected one",
-        usage="FILE [--id sha256:… | --image NAME@sha256:…]",
+        usage="FILE [--id sha256:… | --image NAME@sha256:…] [--set] [--json]",
         examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
     )
     made.add_argument(
@@ -93,6 +107,9 @@ def load_parser() -> CommandParser:
     )
     made.add_argument("--id", metavar="SHA256", default="", help="the expected ID, as `save` printed it")
     made.add_argument("--image", metavar="REF", default="", help="the expected image, by a reference with a digest")
+    made.add_argument(
+        "--set", action="store_true", help="write it into your settings as sandbox_image, without a question"
+    )
     made.add_argument("--json", action="store_true", help="file, ID, names and size as JSON")
     return made
 
@@ -110,9 +127,57 @@ def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
         path, expected, docker, name=name, emit=partial(print_notice, terminal), unknown_on=unknown_on
     )
     terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
-    if resolve_image(default_choice(), docker) != image_id:
-        terminal.note(f"use it with --sandbox-image {image_id}")
+    if parsed.set or resolve_image(default_choice(), docker) != image_id:
+        is_there = host.stdin_is_terminal and host.stderr_is_terminal and not parsed.json
+        person = find_tty_prompt(alone=terminal.suspended) if is_there and not parsed.set else None
+        offer_setting(image_id, host, terminal, person, at_once=parsed.set)
     return 0
+
+
+def offer_setting(image_id: str, host: Host, terminal: Terminal, person: Asking | None, *, at_once: bool) -> None:
+    """Write the image into the operator's settings after a yes, or `at_once`; else say how it is used.
+
+    The old file is kept next to it. Raises ConfigError and StateFileError when it cannot be read or written.
+    """
+    from odek.app.setup import with_sandbox_image  # brings `re` along
+
+    use = f"use it with --sandbox-image {image_id}"
+    if host.operator_home.config_file:
+        if at_once:
+            raise UsageError("--set does not write the file that ODEK_CONFIG names", hint=use)
+        terminal.note(use)
+        return
+    if not (at_once or person):
+        terminal.note(f"{use}, or for every run: the same command with --set")
+        return
+    folder = StateFolder(host.operator_home)
+    try:
+        data = folder.read(_CONFIG, limit_bytes=_CONFIG_LIMIT_BYTES)
+        text, before = with_sandbox_image(data, image_id)
+    except OdekError as error:
+        if at_once:
+            raise
+        terminal.note(f"{use}; it cannot be offered for every run: {error.message}")
+        return
+    place = visible(folder.path(_CONFIG))
+    if before == image_id:
+        terminal.note(f"it is sandbox_image in {place} already")
+        return
+    instead = f" instead of {visible(truncate(before, 80))}" if before else ""
+    question = f"Write sandbox_image into {place}{instead}, for every run? [y/N]"
+    if person and not at_once and (person.ask_text(question) or "").lower() not in ("y", "yes"):
+        terminal.note(use)
+        return
+    _write_setting(folder, data, text)
+    terminal.note(f"{place}: sandbox_image is this image now{instead}")
+    if _VARIABLE in host.env:
+        terminal.note(f"{_VARIABLE} is set, which is stronger")
+
+
+def _write_setting(folder: StateFolder, data: bytes | None, text: bytes) -> None:
+    if data is not None:
+        folder.write(f"{_CONFIG}.before-load", data)
+    folder.write(_CONFIG, text)
 
 
 def bootstrap_image(host: Host, terminal: Terminal, *, busybox: str, tag: str) -> str:
