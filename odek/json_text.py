@@ -55,7 +55,7 @@ def loads(
     begin = len(text) - len(text.lstrip(_BLANKS))
     scan = make_scanner(_Scanner(*hooks)) if HAS_C_CODE else _slow_scanner(*hooks)  # type: ignore[arg-type]
     try:
-        value, end = scan(text, begin)
+        value, end = _scanned(scan, text, begin)
     except StopIteration as stop:
         raise _decode_error("Expecting value", text, stop.value) from None
     if whole and (rest := text[end:].lstrip(_BLANKS)):
@@ -72,6 +72,17 @@ def dumps(value: object) -> str:
     # markers against circles, what does the unknown, strings, indent, separators; not sorted, nothing skipped, no NaN
     encode = make_encoder({}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
     return "".join(encode(value, 0))
+
+
+def _scanned(scan: Callable[[str, int], tuple[Any, int]], text: str, begin: int) -> tuple[Any, int]:
+    try:
+        return scan(text, begin)
+    except SystemError:
+        # for a text that is wrong, the C code takes its error class from the package, and up to Python 3.12 raises
+        # nothing at all where that has not been imported
+        import json.decoder  # noqa: F401
+
+        return scan(text, begin)
 
 
 def _refuse(value: object) -> object:

@@ -131,6 +131,31 @@ def test_without_the_c_code_the_package_serves() -> None:
     assert done.stdout == 'False {\'a\': [1.5]} {"a":[1.5,"\\u00e4"]}\nExtra data: line 1 column 5 (char 4)\n'
 
 
+@pytest.mark.parametrize("text", ['{"a" 1}', "[1,]", '{"a":1,}', '"\\x"', '"a', "[1 2]", "{1:2}", "1 2", "", "nul"])
+def test_errors_are_those_of_the_package_where_it_was_not_imported(text: str) -> None:
+    """B37: in a process of its own, for here the package has long been imported, and the C code needs it for errors."""
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom odek import json_text, strict_json\n"
+        "from odek.mcp import messages\nloaded, text = 'json' in sys.modules, sys.argv[1]\n"
+        "def why(read, given):\n    try:\n        return read(given)\n    except Exception as error:\n"
+        "        return type(error).__name__, str(error)\n"
+        "first = {'loads': why(json_text.loads, text)} if sys.argv[2] == 'loads' else "
+        "{'parse': why(strict_json.parse, text.encode())} if sys.argv[2] == 'parse' else "
+        "{'decode': why(messages.decode, text.encode())}\n"
+        "import json\nprint(json.dumps([loaded, list(first.values())[0]]))"
+    )
+
+    def found(reader: str) -> Any:
+        command = [sys.executable, "-I", "-S", "-c", script, text, reader]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    expected = attempt(json_text.loads, text)
+    assert isinstance(expected, tuple)
+    assert found("loads")[1] == list(expected)
+    assert found("parse")[1][0] == "JsonError"
+    assert found("decode")[1] == ["RpcError", "the line is not JSON in UTF-8"]
+
+
 def test_nothing_of_the_package_is_imported() -> None:
     """R-171: that is what it is there for."""
     script = (
