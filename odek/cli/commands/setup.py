@@ -96,7 +96,7 @@ def offer_setup(error: OdekError, host: Host, terminal: Terminal) -> bool:
     person = find_tty_prompt(alone=terminal.suspended)
     if person is None:
         return False
-    terminal.note(f"no model is set up: {error.message}")
+    terminal.note(error.message)
     if (person.ask_text("Set a model up now? [y/N]") or "").lower() not in _YES:
         return False
     main([], host, terminal)
