@@ -12,13 +12,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from odek.approval.commands import CommandsRequest
-from odek.errors import StateFileError
+from odek.approval.file import ApprovalFile
 from odek.patterns import pattern
 from odek.state import StateFolder
-from odek.text import truncate, visible
 
 FILE = "command_approvals.json"
-_LIMIT_BYTES = 8 << 20
 _DIGEST = pattern(r"[0-9a-f]{64}")
 _TEXTS = ("folder", "name", "date")
 
@@ -39,12 +37,11 @@ class CommandApprovals:
 
     def __init__(self, folder: StateFolder, *, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since the epoch."""
-        self._folder = folder
-        self._clock = clock
+        self._file = ApprovalFile(folder, FILE, keys=_DIGEST, clock=clock)
 
     @property
     def path(self) -> str:
-        return self._folder.path(FILE)
+        return self._file.path
 
     def keys(self) -> frozenset[str]:
         """Return the keys of all that is approved. Raises StateFileError."""
@@ -57,34 +54,22 @@ class CommandApprovals:
 
     def remember(self, request: CommandsRequest) -> None:
         """Trust the commands of `request`. Raises StateFileError."""
-        date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
-        with self._folder.locked(FILE):
+        with self._file.locked():
             entries = self._read()
             for command in request.commands:
-                texts = {"folder": request.folder, "name": command.name, "date": date}
+                texts = {"folder": request.folder, "name": command.name, "date": self._file.now()}
                 entries[command.key(request.folder)] = texts
-            self._folder.write_json(FILE, entries)
+            self._file.write(entries)
 
     def forget(self, keys: Collection[str]) -> None:
         """Remove the approvals with `keys`; unknown ones are ignored. Raises StateFileError."""
-        with self._folder.locked(FILE):
-            entries = self._read()
-            self._folder.write_json(FILE, {key: texts for key, texts in entries.items() if key not in keys})
+        with self._file.locked():
+            self._file.write({key: texts for key, texts in self._read().items() if key not in keys})
 
     def _read(self) -> dict[str, dict[str, str]]:
-        content = self._folder.read_json(FILE, limit_bytes=_LIMIT_BYTES)
-        if content is None:
-            return {}
-        if not isinstance(content, dict):
-            raise self._damaged("it is not a JSON object")
-        return {key: self._texts(key, value) for key, value in content.items()}
+        return {key: self._texts(key, value) for key, value in self._file.read().items()}
 
     def _texts(self, key: str, value: object) -> dict[str, str]:
-        if not _DIGEST.fullmatch(key) or not isinstance(value, dict):
-            raise self._damaged(f'"{visible(truncate(key, 80))}" is not an approval')
+        if not isinstance(value, dict):
+            raise self._file.damaged(f"the value of {key} is not an object")
         return {name: value[name] if isinstance(value.get(name), str) else "" for name in _TEXTS}
-
-    def _damaged(self, reason: str) -> StateFileError:
-        return StateFileError(
-            f'"{visible(self.path)}" is damaged: {reason}', hint="remove the file; odek then asks again"
-        )

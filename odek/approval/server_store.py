@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
+from odek.approval.file import ApprovalFile
 from odek.approval.servers import OfferedTool, ServerRequest
-from odek.errors import StateFileError
 from odek.patterns import pattern
 from odek.state import StateFolder
-from odek.text import truncate, visible
+from odek.text import truncate
 
 FILE = "mcp_approvals.json"
-_LIMIT_BYTES = 8 << 20
 _MAX_CHARACTERS = 300
 _DIGEST = pattern(r"[0-9a-f]{64}")
 _TEXTS = ("folder", "name", "command", "date")
@@ -44,12 +43,11 @@ class ServerApprovals:
 
     def __init__(self, folder: StateFolder, *, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since the epoch."""
-        self._folder = folder
-        self._clock = clock
+        self._file = ApprovalFile(folder, FILE, keys=_DIGEST, clock=clock)
 
     @property
     def path(self) -> str:
-        return self._folder.path(FILE)
+        return self._file.path
 
     def approved(self, request: ServerRequest) -> ApprovedServer | None:
         """Return the approval of exactly this request, None when there is none. Raises StateFileError."""
@@ -57,7 +55,7 @@ class ServerApprovals:
 
     def remember(self, request: ServerRequest, tools: Iterable[OfferedTool] = ()) -> None:
         """Trust the server, and `tools` of it besides those that are trusted. Raises StateFileError."""
-        with self._folder.locked(FILE):
+        with self._file.locked():
             entries = self._read()
             known = entries[request.key].tools if request.key in entries else frozenset()
             digests = known | {tool.digest for tool in tools}
@@ -71,7 +69,7 @@ class ServerApprovals:
 
     def forget(self, keys: Collection[str]) -> None:
         """Remove the approvals with `keys`; unknown ones are ignored. Raises StateFileError."""
-        with self._folder.locked(FILE):
+        with self._file.locked():
             self._write(entry for entry in self._read().values() if entry.key not in keys)
 
     def _entry(self, request: ServerRequest) -> ApprovedServer:
@@ -80,34 +78,24 @@ class ServerApprovals:
             folder=request.folder,
             name=request.name,
             command=truncate(" ".join((request.command, *request.args)), _MAX_CHARACTERS),
-            date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock())),
+            date=self._file.now(),
             tools=frozenset(),
         )
 
     def _write(self, entries: Iterable[ApprovedServer]) -> None:
-        self._folder.write_json(FILE, {entry.key: _to_json(entry) for entry in entries})
+        self._file.write({entry.key: _to_json(entry) for entry in entries})
 
     def _read(self) -> dict[str, ApprovedServer]:
-        content = self._folder.read_json(FILE, limit_bytes=_LIMIT_BYTES)
-        if content is None:
-            return {}
-        if not isinstance(content, dict):
-            raise self._damaged("it is not a JSON object")
-        return {key: self._parse(key, value) for key, value in content.items()}
+        return {key: self._parse(key, value) for key, value in self._file.read().items()}
 
     def _parse(self, key: str, value: object) -> ApprovedServer:
         tools = value.get("tools") if isinstance(value, dict) else None
-        if not _DIGEST.fullmatch(key) or not isinstance(value, dict) or not isinstance(tools, list):
-            raise self._damaged(f'"{visible(truncate(key, 80))}" is not an approval')
+        if not isinstance(value, dict) or not isinstance(tools, list):
+            raise self._file.damaged(f"the value of {key} is not an approval")
         if not all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in tools):
-            raise self._damaged(f"the tools of {key} are not digests")
+            raise self._file.damaged(f"the tools of {key} are not digests")
         folder, name, command, date = (value[each] if isinstance(value.get(each), str) else "" for each in _TEXTS)
         return ApprovedServer(key=key, folder=folder, name=name, command=command, date=date, tools=frozenset(tools))
-
-    def _damaged(self, reason: str) -> StateFileError:
-        return StateFileError(
-            f'"{visible(self.path)}" is damaged: {reason}', hint="remove the file; odek then asks again"
-        )
 
 
 def _to_json(entry: ApprovedServer) -> dict[str, object]:

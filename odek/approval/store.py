@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from odek.approval.file import ApprovalFile
 from odek.approval.request import ApprovalRequest, ApprovedNetwork, digest, fingerprint, fingerprint_covers
 from odek.errors import StateFileError
 from odek.patterns import pattern
 from odek.state import StateFolder
-from odek.text import truncate, visible
+from odek.text import truncate
 
 FILE = "project_sandbox_approvals.json"
 RECORDS_FILE = "project_sandbox_approvals.notes.json"
@@ -56,11 +57,11 @@ class ApprovalStore:
     def __init__(self, folder: StateFolder, *, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since the epoch, for the dates of the records."""
         self._folder = folder
-        self._clock = clock
+        self._file = ApprovalFile(folder, FILE, keys=_KEY, clock=clock)
 
     @property
     def path(self) -> str:
-        return self._folder.path(FILE)
+        return self._file.path
 
     def holds(self, request: ApprovalRequest) -> bool:
         """Return whether exactly this request was trusted before.
@@ -72,9 +73,9 @@ class ApprovalStore:
 
     def remember(self, request: ApprovalRequest) -> None:
         """Trust `request` from now on, keeping what other processes wrote meanwhile. Raises StateFileError."""
-        date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
+        date = self._file.now()
         key = approval_key(request)
-        with self._folder.locked(FILE):
+        with self._file.locked():
             self._write(self._read() | {key}, {**self._read_records(), key: make_record(request, date=date)})
 
     def entries(self) -> tuple[StoredApproval, ...]:
@@ -89,11 +90,11 @@ class ApprovalStore:
 
     def forget(self, keys: Collection[str]) -> None:
         """Remove the approvals with `keys`; unknown keys are ignored. Raises StateFileError."""
-        with self._folder.locked(FILE):
+        with self._file.locked():
             self._write(self._read() - frozenset(keys), self._read_records())
 
     def _write(self, keys: frozenset[str], records: dict[str, ApprovalRecord]) -> None:
-        self._folder.write_json(FILE, dict.fromkeys(keys, True))
+        self._file.write(dict.fromkeys(keys, True))
         kept = {key: record_to_json(record) for key, record in records.items() if key in keys}
         try:
             self._folder.write_json(RECORDS_FILE, kept)
@@ -107,22 +108,11 @@ class ApprovalStore:
             return {}
 
     def _read(self) -> frozenset[str]:
-        content = self._folder.read_json(FILE)
-        if content is None:
-            return frozenset()
-        if not isinstance(content, dict):
-            raise self._damaged("it is not a JSON object")
+        content = self._file.read()
         for key, approved in content.items():
-            if not _KEY.fullmatch(key):
-                raise self._damaged(f'"{visible(truncate(key, 80))}" is not an approval key')
             if approved is not True:
-                raise self._damaged(f"the value of {key} is not true")
+                raise self._file.damaged(f"the value of {key} is not true")
         return frozenset(content)
-
-    def _damaged(self, reason: str) -> StateFileError:
-        return StateFileError(
-            f'"{visible(self.path)}" is damaged: {reason}', hint="remove the file; odek then asks again"
-        )
 
 
 def approval_key(request: ApprovalRequest) -> str:
