@@ -233,7 +233,10 @@ def test_dockerfile_with_one_more_space_asks_again(closed: Place) -> None:
             ["odek: error: the docker client failed before it could ask a daemon (exit status 1)"],
         )
     dockerfile.write_text("FROM scratch\n\n")
-    assert closed.without_terminal() == (1, [NOBODY_ASKED.replace("odek.json", "Dockerfile.odek")])
+    assert closed.without_terminal() == (
+        1,
+        [NOBODY_ASKED.replace("sandbox overrides of ./odek.json", "build steps of ./Dockerfile.odek")],
+    )
     digests = [next(line for line in screen.splitlines() if "sha256:" in line) for screen in shown]
     assert digests[0] != digests[1]
     assert len(json.loads(closed.keys.read_text())) == 2

@@ -156,7 +156,8 @@ def test_image_is_saved_and_loaded_by_file(odek: Odek, docker_engine: Engine, ba
     assert "give that one with --id" in refused.stderr
     loaded = odek.run("sandbox", "image", "load", "x.tar", "--id", image_id, "--json")
     assert json.loads(loaded.stdout)["id"] == image_id
-    assert loaded.stderr.endswith(f"odek: use it with --sandbox-image {image_id}\n")
+    every_run = "or for every run: the same command with --set"
+    assert loaded.stderr.endswith(f"odek: use it with --sandbox-image {image_id}, {every_run}\n")
 
 
 @pytest.mark.parametrize(
