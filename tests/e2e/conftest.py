@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,16 @@ from support.scenario import Scene
 def scene(odek: Odek, tmp_path: Path) -> Scene:
     """A run whose model asks for one command that would leave a mark on the host."""
     return Scene(odek=odek, folder=tmp_path)
+
+
+@pytest.fixture
+def on_host(odek: Odek) -> Odek:
+    """The program, with an operator's file that lets every command run on the host."""
+    folder = odek.home / ".odek"
+    folder.mkdir(mode=0o700)
+    (folder / "config.json").write_text(json.dumps({"sandbox": False, "dangerous": {"action": "allow"}}))
+    (folder / "config.json").chmod(0o600)
+    return odek
 
 
 @pytest.fixture(scope="session")

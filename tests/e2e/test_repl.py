@@ -43,16 +43,6 @@ def sandboxed(odek: Odek, docker_engine: Engine, base_image: str) -> Odek:
     return odek
 
 
-@pytest.fixture
-def on_host(odek: Odek) -> Odek:
-    """The program, with an operator's file that lets every command run on the host."""
-    folder = odek.home / ".odek"
-    folder.mkdir(mode=0o700)
-    (folder / "config.json").write_text(json.dumps({"sandbox": False, "dangerous": {"action": "allow"}}))
-    (folder / "config.json").chmod(0o600)
-    return odek
-
-
 def session_files(odek: Odek) -> list[Path]:
     folder = odek.home / ".odek" / "sessions"
     return sorted(folder.glob("*.jsonl")) if folder.exists() else []

@@ -43,13 +43,6 @@ def sandboxed(odek: Odek, docker_engine: Engine, base_image: str) -> Odek:
 
 
 @pytest.fixture
-def on_host(odek: Odek) -> Odek:
-    """The program, with an operator's file that lets every command run on the host."""
-    write_settings(odek, {"sandbox": False, "dangerous": {"action": "allow"}})
-    return odek
-
-
-@pytest.fixture
 def idle(on_host: Odek) -> Iterator[ServeProcess]:
     """A server that has nothing to do; its model is not there."""
     with serving_process(on_host, "--base-url", "http://127.0.0.1:9/v1") as server:

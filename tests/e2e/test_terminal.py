@@ -53,16 +53,6 @@ def streamed(answer: str, *, gap_s: float = 0.0, size: int = 11) -> Step:
     return raw(*(f"data: {json.dumps(piece)}\n\n".encode() for piece in pieces), b"data: [DONE]\n\n", gap_s=gap_s)
 
 
-@pytest.fixture
-def on_host(odek: Odek) -> Odek:
-    """The program, with an operator's file that lets every command run on the host."""
-    folder = odek.home / ".odek"
-    folder.mkdir(mode=0o700)
-    (folder / "config.json").write_text(json.dumps({"sandbox": False, "dangerous": {"action": "allow"}}))
-    (folder / "config.json").chmod(0o600)
-    return odek
-
-
 def words_of(shown: str) -> list[str]:
     """Return the words of ASCII in a text, without the signs of Markdown around them."""
     words = (word.strip("./:") for word in MARKERS.split(shown))

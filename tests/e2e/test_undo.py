@@ -8,7 +8,6 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
 from fakes.model_server import ModelServer, calls, text
 from support.docker_engine import Engine
 from support.fuzz_undo import model_of
@@ -93,13 +92,6 @@ def test_what_a_command_in_the_container_changed_is_shown_and_brought_back(
     assert model_of(odek.cwd) == after
     assert odek.run("undo", "--yes").code == 0
     assert model_of(odek.cwd) == before
-
-
-@pytest.fixture
-def on_host(odek: Odek) -> Odek:
-    """The program, with an operator's file that lets every command run on the host."""
-    settle(odek, sandbox=False, dangerous={"action": "allow"})
-    return odek
 
 
 def test_nothing_is_kept_of_turns_that_cannot_or_do_not_write(on_host: Odek) -> None:
