@@ -115,3 +115,37 @@ def test_script_takes_the_linux_images_out_of_dockers_description() -> None:
 
 def test_script_finds_both_files_in_order() -> None:
     assert load_script("update-default-image").main(["--check"]) == 0
+
+
+DIGESTS = {"config": CONFIG, "manifest": MANIFEST}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ({"index": INDEX, "architectures": {"amd64": DIGESTS, "arm64": DIGESTS}}, 0),
+        ({"index": INDEX, "architectures": {}}, 1),
+        ({"index": INDEX, "architectures": {"amd64": DIGESTS}}, 1),
+        ({"index": CONFIG, "architectures": {"amd64": DIGESTS, "arm64": DIGESTS}}, 1),
+        (None, 1),
+    ],
+    ids=["filled", "empty", "one", "of another pin", "missing"],
+)
+def test_a_release_without_digests_is_refused(
+    content: object, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D8: the workflow ends there."""
+    (tmp_path / "default.Dockerfile").write_text(f"FROM {PINNED}\n")
+    if content is not None:
+        (tmp_path / "default.digests.json").write_text(json.dumps(content))
+    assert load_script("update-default-image").main(["--filled"], tmp_path) == code
+    assert capsys.readouterr().err.startswith("update-default-image: " if code else "")
+
+
+def test_the_release_fills_the_digests_before_it_builds() -> None:
+    """D8: both builds, and the copy that the second one is made from."""
+    job = (ROOT / ".github" / "workflows" / "release.yml").read_text().partition("  verify:\n")[0]
+    steps = ("scripts/update-default-image\n", "scripts/update-default-image --filled\n", ".github/build-twice\n")
+    places = [job.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "cp odek/sandbox/default.digests.json" in (ROOT / ".github" / "build-twice").read_text()

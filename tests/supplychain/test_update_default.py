@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.load_module import load_script
@@ -88,10 +89,12 @@ def registry() -> Iterator[Registry]:
         thread.join()
 
 
-def put_image(registry: Registry, folder: Path) -> dict[str, dict[str, str]]:
+def put_image(
+    registry: Registry, folder: Path, name: str = "alpine", *, platforms: Any = PLATFORMS
+) -> dict[str, dict[str, str]]:
     """Fill `registry` with an image for two processors, pin it in `folder`, and return the digests to find."""
     expected, manifests = {}, []
-    for platform in PLATFORMS:
+    for platform in platforms:
         config = registry.put(
             "application/vnd.docker.container.image.v1+json",
             {**platform, "config": {}, "rootfs": {"type": "layers", "diff_ids": []}, "history": []},
@@ -100,7 +103,7 @@ def put_image(registry: Registry, folder: Path) -> dict[str, dict[str, str]]:
         manifests.append({**manifest, "platform": platform})
         expected[platform["architecture"]] = {"config": str(config["digest"]), "manifest": str(manifest["digest"])}
     index = registry.put(LIST, {"schemaVersion": 2, "mediaType": LIST, "manifests": manifests})
-    (folder / "default.Dockerfile").write_text(f"FROM alpine:3.22@{index['digest']}\n")
+    (folder / "default.Dockerfile").write_text(f"FROM {name}:3.22@{index['digest']}\n")
     return expected
 
 
@@ -133,3 +136,38 @@ def test_registry_that_sends_something_else_writes_nothing(
     assert load_script("update-default-image").main(["--mirror", registry.address], tmp_path) == 1
     assert not (tmp_path / "default.digests.json").exists()
     assert capsys.readouterr().err.startswith("update-default-image: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "mirror", "asked"),
+    [
+        ("alpine", "", ["alpine"]),
+        ("registry.example/team/alpine", "", ["registry.example/team/alpine"]),
+        ("alpine", "mirror.example:5000", ["mirror.example:5000/library/alpine"]),
+        ("team/alpine", "127.0.0.1:5000", ["--insecure", "127.0.0.1:5000/team/alpine"]),
+    ],
+)
+def test_the_registry_is_the_one_of_the_name(name: str, mirror: str, asked: list[str]) -> None:
+    """D8: or the mirror; by the digest, and without TLS on this machine only."""
+    command = load_script("update-default-image").describe_command(f"{name}:3.22@sha256:{'1' * 64}", mirror)
+    asked[-1] += f"@sha256:{'1' * 64}"
+    assert command == ["docker", "manifest", "inspect", "--verbose", *asked]
+
+
+@pytest.mark.parametrize(
+    "platforms",
+    [
+        (),
+        PLATFORMS[:1],
+        ({"architecture": "amd64", "os": "windows"}, PLATFORMS[1]),
+        ({"architecture": "unknown", "os": "unknown"}, PLATFORMS[1]),
+    ],
+)
+def test_an_image_without_a_processor_of_the_releases_writes_nothing(
+    platforms: Any, registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D8: the files of a release are for amd64 and arm64; without their digests `docker load` brings no default."""
+    put_image(registry, tmp_path, platforms=platforms)
+    assert load_script("update-default-image").main(["--mirror", registry.address], tmp_path) == 1
+    assert not (tmp_path / "default.digests.json").exists()
+    assert "update-default-image: " in capsys.readouterr().err
