@@ -11,10 +11,13 @@ import io
 import json
 import marshal
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from artifact import BUILT
 
 MAGIC = b"MEI\x0c\x0b\x0a\x0b\x0e"
 _COOKIE = struct.Struct("!8sIIII64s")
@@ -90,3 +93,19 @@ def read_parts(file: bytes) -> dict[str, dict[str, str]] | None:
     """Return what a portable binary is made of (PARTS), None of any other file."""
     content = read_zip_member(file, PARTS)
     return None if content is None else json.loads(content)
+
+
+def read_built(file: bytes) -> dict[str, str] | None:
+    """Return what an artifact says of itself (BUILT), None of a file that does not."""
+    if file.rfind(MAGIC) >= 0:
+        content = next((member.content for member in read_members(file) if member.name == BUILT), None)
+    else:
+        packed = read_zip_member(file, "source.tar.gz")
+        content = None if packed is None else _read_packed(packed, BUILT)
+    return None if content is None else json.loads(content)
+
+
+def _read_packed(packed: bytes, name: str) -> bytes | None:
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        found = archive.extractfile(name) if name in archive.getnames() else None
+        return found.read() if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -11,11 +12,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 ZIP_NAME = "odek"
+BUILT = "odek/built.json"
+"""file in each artifact: its name in a release, and where releases are; `odek update` reads it (odek/packaged.py)"""
 
 
 def binary_name() -> str:
     """Return what a binary made here is called, such as odek-linux-x86_64."""
     return f"odek-{platform.system().lower()}-{platform.machine()}"
+
+
+def built(name: str) -> bytes:
+    """Return the content of BUILT; the address is what ODEK_RELEASES says, "" for a build that is not for a release."""
+    return json.dumps({"file": name, "releases": os.environ.get("ODEK_RELEASES", "")}).encode()
 
 
 def odek_version() -> str:

@@ -73,6 +73,7 @@ def freeze(python: Path, scratch: str) -> bytes:
         "HOME": scratch,
         "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",
+        "ODEK_RELEASES": os.environ.get("ODEK_RELEASES", ""),
         "PYINSTALLER_CONFIG_DIR": f"{scratch}/config",  # no library that another build has stripped
     }
     argv = [str(python), "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]

@@ -109,13 +109,18 @@ def is_ready(cache: Path, kind: str) -> bool:
     return has_compiler(cache) and not missing(open_workshop(cache, kind))
 
 
+def file_name(kind: str) -> str:
+    """Return what the file is called in a release."""
+    return f"{binary_name()}-{kind}"
+
+
 def build(kind: str, cache: Path, root: Path = ROOT) -> bytes:
     """Return the checked file. Raises BuildError."""
     shop = open_workshop(cache, kind)
     compile_all(shop)
     program = link(shop, root)
     python = str(shop.folder / "python" / "python")
-    content, _ = zipapp.build(root, [python], strict=True, program=program, more=parts(shop))
+    content, _ = zipapp.build(root, [python], strict=True, name=file_name(kind), program=program, more=parts(shop))
     faults = check(content, kind)
     if faults:
         raise BuildError("the result cannot be used:\n" + "\n".join(faults))
@@ -134,7 +139,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--cache", type=Path, default=cache_folder(), help="default: ~/.cache/odek-portable")
     parser.add_argument("--cached", action="store_true", help="end with 75 when something would have to be compiled")
     options = parser.parse_args(argv)
-    output = options.output or DIST / f"{binary_name()}-{options.kind}"
+    output = options.output or DIST / file_name(options.kind)
     try:
         with locked(options.cache):
             if options.cached and not is_ready(options.cache, options.kind):

@@ -63,13 +63,22 @@ def pack_extras(folder: Path) -> bytes:
     return packed.getvalue()
 
 
+def check_built(file: Path, releases: str) -> bytes:
+    """Return the content of an artifact that looks for newer ones of its own kind there. Raises ReleaseError."""
+    content = file.read_bytes()
+    built = archive.read_built(content)
+    if built != {"file": file.name, "releases": releases}:
+        raise ReleaseError(f"{file} says {built} of itself: build it with ODEK_RELEASES={releases}")
+    return content
+
+
 def assemble(files: list[Path], folder: Path, *, version: str, releases: str) -> None:
-    """Fill `folder`, which is made again."""
+    """Fill `folder`, which is made again. Raises ReleaseError."""
     shutil.rmtree(folder, ignore_errors=True)
     extras = folder / "extras"
     extras.mkdir(parents=True)
     for file in files:
-        content = file.read_bytes()
+        content = check_built(file, releases)
         write_executable(folder / file.name, content)
         bill = json.dumps(sbom.describe(file.name, content), indent=1, sort_keys=True) + "\n"
         (folder / f"{file.name}.cdx.json").write_text(bill, "utf-8")
@@ -83,6 +92,7 @@ def assemble(files: list[Path], folder: Path, *, version: str, releases: str) ->
     shutil.rmtree(extras)
     script = installer.stamp(installer.SCRIPT.read_text("utf-8"), version=version, releases=releases)
     write_executable(folder / "install.sh", script.encode())
+    (folder / "release.json").write_text(json.dumps({"version": version}) + "\n", "utf-8")
     (folder / checksums.NAME).write_text(checksums.render(folder), "utf-8")
 
 

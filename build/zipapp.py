@@ -58,7 +58,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from artifact import DIST, ROOT, ZIP_NAME, write_executable
+from artifact import BUILT, DIST, ROOT, ZIP_NAME, built, write_executable
 from strip_source import strip_source
 
 HERE = Path(__file__).resolve().parent
@@ -69,7 +69,7 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 GZIP = 31  # a form of zlib: without time and name
-OF_OTHER_COMMANDS = ("odek/web/", "odek/sandbox/probes.sh")
+OF_OTHER_COMMANDS = ("odek/web/", "odek/sandbox/probes.sh", BUILT)
 """data files that `odek run` does not read"""
 LZMA = [  # odekload.py knows the size
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "lp": 0, "pb": 0}
@@ -255,8 +255,8 @@ def deflate(content: bytes, form: int = -15) -> bytes:
     return compressor.compress(content) + compressor.flush()
 
 
-def source_members(package: Mapping[str, Path]) -> dict[str, bytes]:
-    """Return the members that hold the package's files (name in the archive → path)."""
+def source_members(package: Mapping[str, Path | bytes]) -> dict[str, bytes]:
+    """Return the members that hold the package's files (name in the archive → path, or content)."""
     data = {name for name in package if not name.endswith(".py") and not name.startswith(OF_OTHER_COMMANDS)}
     parts = {"data": data, "source": package.keys() - data}
     return {
@@ -265,8 +265,8 @@ def source_members(package: Mapping[str, Path]) -> dict[str, bytes]:
     }
 
 
-def tar_archive(files: Mapping[str, Path]) -> bytes:
-    """Return a tar archive of `files` (name in the archive → path), sorted by name, all metadata fixed.
+def tar_archive(files: Mapping[str, Path | bytes]) -> bytes:
+    """Return a tar archive of `files` (name in the archive → path or content), sorted by name, all metadata fixed.
 
     Modules are in it stripped.
     """
@@ -275,7 +275,7 @@ def tar_archive(files: Mapping[str, Path]) -> bytes:
         for name, path in sorted(files.items()):
             if len(name) > LONGEST_NAME:
                 raise BuildError(f"a name of more than {LONGEST_NAME} characters: {name}")
-            content = path.read_bytes()
+            content = path if isinstance(path, bytes) else path.read_bytes()
             if name.endswith(".py"):
                 try:
                     content = strip_source(content.decode()).encode()
@@ -288,19 +288,29 @@ def tar_archive(files: Mapping[str, Path]) -> bytes:
 
 
 def build(
-    source: Path, pythons: Iterable[str], *, strict: bool, program: bytes = b"", more: Mapping[str, bytes] | None = None
+    source: Path,
+    pythons: Iterable[str],
+    *,
+    strict: bool,
+    name: str = ZIP_NAME,
+    program: bytes = b"",
+    more: Mapping[str, bytes] | None = None,
 ) -> tuple[bytes, list[Compiled]]:
     """Return the one-file odek made from the package below `source`, and what was compiled into it.
 
-    `program` is an executable that takes the place of the launcher: a Python that finds odek behind itself
-    (portable.py); `more` are further members.
+    `name` is what a release calls the file. `program` is an executable that takes the place of the launcher: a Python
+    that finds odek behind itself (portable.py); `more` are further members.
     """
     package = find_package(source)
     compiled = compile_all(pythons, package, strict=strict)
     boot = {path.name: strip_source(path.read_text("utf-8")).encode() for path in BOOT.glob("*.py")}
     members = {name: content for name, content in boot.items() if name != LITE}
     members[LOADER] = deflate(members[LOADER])
-    members.update(source_members(package) | compiled_members(compiled, portable=bool(program)) | dict(more or {}))
+    members.update(
+        source_members({**package, BUILT: built(name)})
+        | compiled_members(compiled, portable=bool(program))
+        | dict(more or {})
+    )
     return zip_archive(members, prefix=program or (HERE / "launcher.sh").read_bytes()), compiled
 
 

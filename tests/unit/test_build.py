@@ -308,6 +308,7 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
             assert [entry.name for entry in entries] == sorted(entry.name for entry in entries)
             assert {(entry.mtime, entry.mode, entry.uid, entry.uname) for entry in entries} == {(0, 0o644, 0, "")}
             read.update({entry.name: file.read().decode() for entry in entries if (file := sources.extractfile(entry))})
+    assert read.pop("odek/built.json") == '{"file": "odek", "releases": ""}'
     assert read == {
         name: builder.strip_source(text) if name.endswith(".py") else text for name, text in STAND_IN.items()
     }

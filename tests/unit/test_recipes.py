@@ -322,15 +322,41 @@ def test_sums_cover_every_file_and_are_checked(tmp_path: Path) -> None:
 # --- the release as a whole
 
 
+def artifact(file: Path, said: dict[str, str]) -> Path:
+    """Write what a zip is to the recipes of a release."""
+    zipapp = load_recipe("zipapp")
+    members = zipapp.source_members({"odek/built.json": json.dumps(said).encode()})
+    file.write_bytes(zipapp.zip_archive(members, prefix=b"#!/bin/sh\n"))
+    return file
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"file": "odek", "releases": ""},
+        {"file": "odek", "releases": "https://other.example/releases"},
+        {"file": "odek-linux-x86_64", "releases": "https://host.example/releases"},
+    ],
+)
+def test_a_file_that_would_look_elsewhere_for_newer_ones_is_not_released(said: dict[str, str], tmp_path: Path) -> None:
+    """R-340: each file of a release knows its name and where releases are; PyInstaller's as well."""
+    release, archive = load_recipe("release"), load_recipe("archive")
+    with pytest.raises(release.ReleaseError, match=r"ODEK_RELEASES=https://host\.example/releases"):
+        release.check_built(artifact(tmp_path / "odek", said), "https://host.example/releases")
+    assert archive.read_built(pack({"odek/built.json": ("x", json.dumps(said).encode())})) == said
+    assert [archive.read_built(content) for content in (b"", pack(MEMBERS))] == [None, None]
+
+
 def test_release_holds_all_and_its_sums_cover_all(tmp_path: Path) -> None:
     release, checksums = load_recipe("release"), load_recipe("checksums")
-    (tmp_path / "odek").write_text("#!/bin/sh\n")
+    artifact(tmp_path / "odek", {"file": "odek", "releases": "https://host.example/releases"})
     folder = tmp_path / "release"
     for _ in range(2):  # the second time over the first
         release.assemble([tmp_path / "odek"], folder, version="1.2.3", releases="https://host.example/releases")
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["SHA256SUMS", "install.sh", "odek", "odek-extras.tar.gz", "odek.cdx.json"]
+    assert names == ["SHA256SUMS", "install.sh", "odek", "odek-extras.tar.gz", "odek.cdx.json", "release.json"]
     assert checksums.differences(folder) == []
+    assert json.loads((folder / "release.json").read_text()) == {"version": "1.2.3"}
     assert "\nRELEASE='1.2.3'\n" in (folder / "install.sh").read_text()
     assert json.loads((folder / "odek.cdx.json").read_text())["bomFormat"] == "CycloneDX"
 
