@@ -64,6 +64,17 @@ class Config:
         """Return these settings with the model `name`, which may name its provider. Raises ConfigError."""
         return self.with_layer(Layer(source=Source.FLAG, origin=origin, values=_model(name, origin)))
 
+    def spell_model(self, name: str) -> str:
+        """Return how to name the model that the server in force calls `name`: with its provider if needed."""
+        now = self.settings.model
+        if "/" not in name or not now.chosen_server:
+            return name
+        try:
+            read = self.with_model(name, origin="").settings.model
+        except OdekError:  # it leads to a provider whose key is not set
+            return f"{now.chosen_server}/{name}"
+        return name if (read.base_url, read.model) == (now.base_url, name) else f"{now.chosen_server}/{name}"
+
     def with_chosen_model(self, name: str, server: str, *, origin: str) -> Config:
         """Return these settings, in what no flag says, with a model that was chosen before.
 

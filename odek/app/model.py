@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odek.app.config import Config
 from odek.app.server_lessons import ServerLessons
+from odek.config.options import Source
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys
 from odek.config.settings import Settings
 from odek.errors import ConfigError, KeyMissing, OdekError, StateFileError
@@ -110,17 +111,21 @@ class ModelNames:
         config = self._config()
         entries = config.settings.model.providers
         named = [f"{entry.name}/{model.name}" for entry in entries for model in entry.models]
-        providers = [*(entry.name for entry in entries), *providers_with_keys(config.environment.env), *own_servers()]
+        providers = [entry.name for entry in entries]
+        if config.settings.model.chosen_server or config.settings.source_of("base_url") is Source.DEFAULT:
+            providers += [*providers_with_keys(config.environment.env), *own_servers()]
         provider, slash, _ = beginning.partition("/")
         if slash and provider in (*providers, *KNOWN):
-            named += [f"{provider}/{name}" for name in self._of_server(config, f"{provider}/any")]
-        named += self._of_server(config, "")
+            named += [f"{provider}/{name}" for name in self._of_server(config, provider)]
+        named += map(config.spell_model, self._of_server(config, ""))
         return tuple(dict.fromkeys((*named, *(f"{name}/" for name in providers))))
 
-    def _of_server(self, config: Config, model: str) -> tuple[str, ...]:
-        """Return what the server of `model` lists, "" for the one in force."""
+    def _of_server(self, config: Config, provider: str) -> tuple[str, ...]:
+        """Return what the server of `provider` lists, "" for the one in force; nothing if its name leads elsewhere."""
         try:
-            settings = (config.with_model(model, origin="/model") if model else config).settings
+            settings = (config.with_model(f"{provider}/any/any", origin="/model") if provider else config).settings
+            if provider and settings.model.chosen_server != provider:
+                return ()
             address = settings.model.base_url
             if address not in self._listed:
                 self._listed[address] = ()

@@ -14,6 +14,7 @@ from odek.config.layers import Layer, Value
 from odek.config.options import GLOBAL_FILE, Source
 from odek.config.provider import KNOWN
 from odek.config.provider_entries import NAME, ProviderEntry
+from odek.config.server import written_name
 from odek.errors import ConfigError
 from odek.patterns import pattern
 from odek.text import plural, visible
@@ -149,7 +150,7 @@ def new_config(existing: bytes | None, choice: Choice) -> tuple[bytes, tuple[str
         if choice.key or server.has_key:
             entry["api_key_variable"] = server.variable
         providers = {**providers, server.name: entry}
-    written: dict[str, object] = {"provider": server.name, "model": choice.model}
+    written: dict[str, object] = {"provider": server.name, "model": written_name(choice.model, server.name)}
     written |= {"providers": providers} if providers else {}
     return (json.dumps({**written, **kept}, indent=2, ensure_ascii=False) + "\n").encode(), removed
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from odek.patterns import pattern
+
+if TYPE_CHECKING:
+    import re
 
 Provider = Literal["openai", "anthropic"]
 
@@ -19,8 +24,10 @@ class Known:
     domain: str = ""
     """of the servers that get that key"""
     api: Provider = "openai"
-    any_name: bool = False
-    """whether its models may have names like those of `providers` and a slash"""
+    namespaces: tuple[str, ...] = ()
+    """of the names in this table, those that its own models' names begin with: `openai/gpt-oss-120b` of Groq"""
+    named_after_it: re.Pattern[str] | None = None
+    """what follows the provider's own name in names of its models: `openrouter/auto` is the whole name of one"""
 
 
 KNOWN: dict[str, Known] = {
@@ -30,17 +37,29 @@ KNOWN: dict[str, Known] = {
     "gemini": Known(
         "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "generativelanguage.googleapis.com"
     ),
-    "openrouter": Known("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter.ai", any_name=True),
+    "openrouter": Known(
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_KEY",
+        "openrouter.ai",
+        namespaces=("openai", "anthropic", "deepseek", "mistral", "minimax"),
+        named_after_it=pattern(r"[^/]+"),
+    ),
     "mistral": Known("https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral.ai"),
-    "groq": Known("https://api.groq.com/openai/v1", "GROQ_API_KEY", "groq.com", any_name=True),
+    "groq": Known(
+        "https://api.groq.com/openai/v1",
+        "GROQ_API_KEY",
+        "groq.com",
+        namespaces=("openai",),
+        named_after_it=pattern(r"compound(-mini)?"),
+    ),
     "xai": Known("https://api.x.ai/v1", "XAI_API_KEY", "x.ai"),
     "moonshot": Known("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", "moonshot.ai"),
     "dashscope": Known("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "aliyuncs.com"),
     "minimax": Known("https://api.minimax.io/v1", "MINIMAX_API_KEY", "minimax.io"),
-    "ollama": Known("http://127.0.0.1:11434/v1", any_name=True),
-    "lmstudio": Known("http://127.0.0.1:1234/v1", any_name=True),
-    "llama.cpp": Known("http://127.0.0.1:8080/v1", any_name=True),
-    "vllm": Known("http://127.0.0.1:8000/v1", any_name=True),
+    "ollama": Known("http://127.0.0.1:11434/v1"),
+    "lmstudio": Known("http://127.0.0.1:1234/v1", namespaces=("openai", "deepseek", "mistral", "minimax")),
+    "llama.cpp": Known("http://127.0.0.1:8080/v1", namespaces=("openai",)),
+    "vllm": Known("http://127.0.0.1:8000/v1", namespaces=("openai",)),
 }
 DEFAULT_PROVIDER = "deepseek"
 """whose address and model are the defaults of their options"""

@@ -1,13 +1,18 @@
 """Which server the layers lead to, and which key goes there. Pure.
 
-A model may be named together with its provider: `work/qwen3`. What stands before the slash is a provider if the
-operator has one of that name in `providers`, or if odek knows one and no other address is set; after a server whose
-own models have such names (OpenRouter, vLLM, …) only the operator's names count. Where the same source also names the
-provider or the address, the whole is the model's name. Only the operator's sources are read so: a project may name a
-model, and never a server (R-15).
+A model may be named together with its provider, `work/qwen3`, wherever a model is named. What stands before the slash:
 
-A server gets the key that is meant for it, and no other one (D-26): of the weaker sources, which speak of another
-server, none counts.
+- a server in the operator's `providers` that has an address of its own: that one, always;
+- a provider that odek knows: that one, unless an address is set, whose models may have any names, or the provider in
+  force has models with that first part (`openai/…` at OpenRouter, `known.namespaces`);
+- anything else: a part of the model's name.
+
+Where the same source also names the provider, only that one's own name is taken off; where it names the address,
+nothing is. Only the operator's sources lead somewhere: a project may name a model, and never a server (R-15); of its
+model's name the provider in force is taken off.
+
+The strongest source that names a provider or an address decides. A server gets the key that is meant for it, and no
+other one (D-26): of the weaker sources, which speak of another server, none counts.
 """
 
 from __future__ import annotations
@@ -39,6 +44,16 @@ class _Choice:
     """who chose"""
 
 
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    """What the weaker layers lead to."""
+
+    name: str
+    """the provider, "" for none"""
+    by_address: bool = False
+    """whether an address of the operator's is asked: odek does not know the names of its models"""
+
+
 def settle_server(layers: Sequence[Layer], environment: Environment) -> tuple[Layer, ...]:
     """Return `layers` with one server chosen, above the weakest one: variables of other programs.
 
@@ -61,23 +76,33 @@ def choose_server(layers: Sequence[Layer], env: Mapping[str, str]) -> tuple[Laye
     """
     entries = entries_of(layers)
     _check_names(layers, entries)
-    has_address = any("base_url" in layer.values for layer in layers)
+    chosen = _choose(layers, entries, env)
+    entry = find_entry(_named(chosen) or DEFAULT_PROVIDER, entries)
+    if entry is None or entry.base_url.rstrip("/") != _address(chosen):
+        return chosen
+    return tuple(_without_provider(layer, entry.name) if layer.source is Source.PROJECT else layer for layer in chosen)
+
+
+def _choose(layers: Sequence[Layer], entries: Mapping[str, ProviderEntry], env: Mapping[str, str]) -> tuple[Layer, ...]:
     chosen: list[Layer] = []
     last: tuple[int, _Choice] | None = None
-    now = ""
+    now = _InForce("")
     for place, layer in enumerate(layers):
-        choice = _choice(layer, entries, builtin=not has_address and not _may_have_slashes(now))
+        choice = _choice(layer, entries, now, weaker=layers[:place], stronger=layers[place + 1 :])
+        named = str(layer.values["provider"].value) if "provider" in layer.values else ""
         if choice is not None:
-            last, now = (place, choice), choice.entry.name
+            last, now = (place, choice), _InForce(choice.entry.name)
             model = {} if choice.model is None else {"model": choice.model}
             layer = replace(layer, values={**layer.values, **model})
-        elif "base_url" in layer.values or ("provider" in layer.values and not has_address):
-            last, now = None, str(layer.values["provider"].value) if "provider" in layer.values else now
+        elif "base_url" in layer.values:
+            last, now = None, _InForce(named or now.name, by_address=True)
+        elif named and layer.source is not Source.PROJECT:
+            last, now, layer = None, _InForce(named), _without_provider(layer, named)
         chosen.append(layer)
     if last is None:
         return tuple(chosen)
     place, choice = last
-    below = choose_server(layers[:place], env)
+    below = _choose(layers[:place], entries, env)
     values = _values(choice, below, env)
     return (*below, replace(chosen[place], values={**values, **chosen[place].values}), *chosen[place + 1 :])
 
@@ -114,25 +139,63 @@ def _values(choice: _Choice, below: Sequence[Layer], env: Mapping[str, str]) -> 
     return {**values, "api_key": Value(value="", origin=f"no key of {entry.name}")}
 
 
-def _choice(layer: Layer, entries: Mapping[str, ProviderEntry], *, builtin: bool) -> _Choice | None:
-    """Return the server that `layer` chooses by name; `builtin`: the names that odek knows count before a slash."""
+def _choice(
+    layer: Layer,
+    entries: Mapping[str, ProviderEntry],
+    now: _InForce,
+    *,
+    weaker: Sequence[Layer],
+    stronger: Sequence[Layer],
+) -> _Choice | None:
+    """Return the server that `layer` chooses by name; `now` is in force below it."""
     if layer.source is Source.PROJECT or "base_url" in layer.values or (layer.chosen and not layer.server):
         return None
     named, model = layer.values.get("provider"), layer.values.get("model")
     if layer.server:
         return _Choice(_require_entry(layer.server, entries, layer.origin), model, layer.origin)
     if named is not None:
-        entry = entries.get(str(named.value))
-        return None if entry is None or entry.only_adds else _Choice(entry, None, named.origin)
-    prefix, _, rest = str(model.value if model else "").partition("/")
-    entry = (find_entry(prefix, entries) if builtin else entries.get(prefix)) if rest else None
-    return None if entry is None or model is None else _Choice(entry, replace(model, value=rest), model.origin)
+        entry = _require_entry(str(named.value), entries, named.origin)
+        if entry.only_adds and not _has_address(weaker):
+            return None  # the provider alone says it: its key may be any that is set
+        return _Choice(entry, _without_provider(layer, entry.name).values.get("model"), named.origin)
+    if model is None:
+        return None
+    prefix, _, rest = str(model.value).partition("/")
+    found = find_entry(prefix, entries) if rest else None
+    if found is None or (found.only_adds and not _leads(prefix, now, stronger)):
+        return None
+    return _Choice(found, replace(model, value=_own_name(str(model.value), prefix)), model.origin)
 
 
-def _may_have_slashes(provider: str) -> bool:
-    """Return whether models of `provider` are known to have names like `openai/gpt-oss`."""
+def _leads(prefix: str, now: _InForce, stronger: Sequence[Layer]) -> bool:
+    """Return whether a provider that odek knows is meant by what stands before a slash."""
+    known = KNOWN.get(now.name)
+    return not now.by_address and not _has_address(stronger) and (known is None or prefix not in known.namespaces)
+
+
+def _has_address(layers: Sequence[Layer]) -> bool:
+    return any("base_url" in layer.values for layer in layers if layer.source is not Source.PROJECT)
+
+
+def _without_provider(layer: Layer, provider: str) -> Layer:
+    """Return `layer` with its model called as `provider` calls it."""
+    model = layer.values.get("model")
+    if model is None or layer.chosen or not str(model.value).startswith(f"{provider}/"):
+        return layer
+    model = replace(model, value=_own_name(str(model.value), provider))
+    return replace(layer, values={**layer.values, "model": model})
+
+
+def written_name(name: str, provider: str) -> str:
+    """Return how a source that names `provider` writes the model that is called `name` there."""
+    return name if not name.startswith(f"{provider}/") or _own_name(name, provider) == name else f"{provider}/{name}"
+
+
+def _own_name(name: str, provider: str) -> str:
+    """Return what `provider` calls the model that is `name` together with it: openrouter/auto has that name there."""
+    rest = name.removeprefix(f"{provider}/")
     known = KNOWN.get(provider)
-    return known is not None and known.any_name
+    return name if not rest or (known and known.named_after_it and known.named_after_it.fullmatch(rest)) else rest
 
 
 def _address(layers: Sequence[Layer]) -> str:

@@ -115,7 +115,7 @@ class ModelSettings(OptionGroup):
     )  # fmt: skip
     provider_name = Option(
         "provider", ProviderName(tuple(KNOWN)),
-        "Who serves the model: brings the address, unless base_url is set, and the API", default="",
+        "Who serves the model: brings the address, unless base_url is set next to it, and the API", default="",
         env=("ODEK_PROVIDER",), flag="--provider", metavar="PROVIDER", commands=_ASKING, group="model",
     )  # fmt: skip
     """"" when none is named"""

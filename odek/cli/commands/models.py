@@ -31,7 +31,8 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
     """Print the names, one a line; the one in force is marked at a terminal."""
     reader = parser()
     parsed = reader.read_flags(arguments)
-    settings = load(host, reader.flags(parsed), terminal).settings
+    config = load(host, reader.flags(parsed), terminal)
+    settings = config.settings
     listed = list_models(settings, host, notify=terminal.warn)
     remember_models(listed.names, settings, host)
     current = settings.model.model
@@ -46,6 +47,9 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             hint="it may serve one all the same: name it with --model",
         )
     marks = host.stdout_is_terminal
-    names = (f"{visible(name)}{'  (in force)' if marks and name == current else ''}" for name in listed.names)
+    names = (
+        f"{visible(config.spell_model(name))}{'  (in force)' if marks and name == current else ''}"
+        for name in listed.names
+    )
     terminal.answer("\n".join(names))
     return 0

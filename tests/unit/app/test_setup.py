@@ -104,6 +104,13 @@ def test_file_that_is_written_leads_to_the_choice(existing: dict[str, Any], choi
     assert json.loads(new_config(text, choice)[0]) == document
 
 
+def test_name_that_begins_like_its_server_is_written_with_it() -> None:
+    """R-370: what the server lists as `qwen/qwen3` is not read as its model `qwen3`."""
+    server = own_server("https://qwen.example/v1", {})
+    written, _ = new_config(None, Choice(server=server, model="qwen/qwen3", key=""))
+    assert settled(json.loads(written), {})[:2] == ("https://qwen.example/v1", "qwen/qwen3")
+
+
 def test_trial_asks_what_the_file_will_lead_to() -> None:
     """R-233: before anything is written."""
     config = config_of(

@@ -11,6 +11,7 @@ from fakes.layering import NO_SECRETS, make_layers
 from odek.app.config import config_of
 from odek.config.layers import Environment, parse_environment, parse_file, parse_flags
 from odek.config.options import Source
+from odek.config.provider import KNOWN
 from odek.config.resolve import resolve
 from odek.errors import ConfigError
 
@@ -55,12 +56,11 @@ def led_to(layers: Any) -> tuple[str, str, str, str]:
          ("https://a.example/v1", "work/m", "sk-deep", "openai")),
         ({"operator": {"provider": "openrouter"}, "flags": {"model": "deepseek-ai/x"}},
          ("https://openrouter.ai/api/v1", "deepseek-ai/x", "", "openai")),
-        ({"operator": {"provider": "openrouter"}, "flags": {"model": "groq/x"}},
-         ("https://openrouter.ai/api/v1", "groq/x", "", "openai")),
+        ({"operator": {"provider": "openrouter"}, "flags": {"model": "groq/x"}}, (GROQ, "x", "sk-groq", "openai")),
         ({"operator": {"base_url": "https://a.example/v1"}, "flags": {"model": "groq/x"}},
          ("https://a.example/v1", "groq/x", "sk-deep", "openai")),
-        ({"operator": {"provider": "vllm"}, "flags": {"model": "mistral/x"}},
-         ("http://127.0.0.1:8000/v1", "mistral/x", "sk-deep", "openai")),
+        ({"operator": {"provider": "vllm"}, "flags": {"model": "openai/gpt-oss"}},
+         ("http://127.0.0.1:8000/v1", "openai/gpt-oss", "sk-deep", "openai")),
         ({"operator": {"provider": "box"}, "flags": {"model": "groq/x"}}, (GROQ, "x", "sk-groq", "openai")),
         ({"operator": {"provider": "box"}, "flags": {"model": "box/groq/x"}}, (HOME_BOX, "groq/x", "", "openai")),
         ({"operator": {"provider": "openai"}, "flags": {"model": "groq/x"}}, (GROQ, "x", "sk-groq", "openai")),
@@ -84,9 +84,122 @@ def test_model_is_asked_where_its_name_leads(said: dict[str, Any], found: tuple[
     assert led_to(make_layers(operator=operator, env=env, flags=said.get("flags"))) == found
 
 
+OLLAMA, OPENROUTER, OPENAI = "http://127.0.0.1:11434/v1", "https://openrouter.ai/api/v1", "https://api.openai.com/v1"
+ADDRESS = "https://a.example/v1"
+
+
+@pytest.mark.parametrize(
+    ("said", "address", "model"),
+    [
+        # a known provider before the slash, whatever is in force
+        *(
+            ({"operator": {"provider": now, "model": "m"}, **where}, GROQ, "llama")
+            for now in ("ollama", "lmstudio", "llama.cpp", "vllm", "openrouter", "groq", "mistral", "box", "work")
+            for where in ({"flags": {"model": "groq/llama"}}, {"env": {"ODEK_MODEL": "groq/llama"}})
+        ),
+        ({"operator": {"model": "ollama/qwen3:8b"}}, OLLAMA, "qwen3:8b"),
+        ({"operator": {"provider": "groq"}, "flags": {"model": "ollama/hf.co/user/model:Q4"}}, OLLAMA,
+         "hf.co/user/model:Q4"),
+        ({"env": {"ODEK_PROVIDER": "ollama", "ODEK_MODEL": "m"}, "flags": {"model": "openrouter/deepseek/r1"}},
+         OPENROUTER, "deepseek/r1"),
+        # the name in the status line, pasted back
+        ({"operator": {"provider": "ollama"}, "flags": {"model": "ollama/qwen3:8b"}}, OLLAMA, "qwen3:8b"),
+        ({"operator": {"provider": "openrouter"}, "flags": {"model": "openrouter/openai/gpt-5"}}, OPENROUTER,
+         "openai/gpt-5"),
+        ({"operator": {"provider": "groq"}, "flags": {"model": "groq/openai/gpt-oss"}}, GROQ, "openai/gpt-oss"),
+        ({"operator": {"provider": "box"}, "flags": {"model": "box/m"}}, HOME_BOX, "m"),
+        # next to the provider's own name in one source
+        ({"operator": {"provider": "ollama", "model": "ollama/qwen3:8b"}}, OLLAMA, "qwen3:8b"),
+        ({"flags": {"provider": "work", "model": "work/m"}}, WORK, "m"),
+        ({"flags": {"provider": "groq", "model": "groq/llama"}}, GROQ, "llama"),
+        ({"flags": {"provider": "ollama", "model": "groq/llama"}}, OLLAMA, "groq/llama"),
+        # a server's own names with a slash
+        *(
+            ({"operator": {"provider": "openrouter"}, "flags": {"model": name}}, OPENROUTER, name)
+            for name in ("openai/gpt-5", "anthropic/claude", "deepseek/r1", "mistral/m", "minimax/m2", "x-ai/grok",
+                         "moonshotai/kimi", "meta-llama/x", "openrouter/auto")
+        ),
+        *(
+            ({"operator": {"provider": "groq"}, "flags": {"model": name}}, GROQ, name)
+            for name in ("openai/gpt-oss-120b", "groq/compound", "groq/compound-mini", "moonshotai/kimi", "qwen/qwen3")
+        ),
+        *(
+            ({"operator": {"provider": name}, "flags": {"model": "openai/gpt-oss"}}, address, "openai/gpt-oss")
+            for name, address in (("lmstudio", "http://127.0.0.1:1234/v1"), ("llama.cpp", "http://127.0.0.1:8080/v1"))
+        ),
+        ({"operator": {"provider": "ollama"}, "flags": {"model": "openai/gpt-5"}}, OPENAI, "gpt-5"),
+        ({"operator": {"provider": "ollama"}, "flags": {"model": "library/qwen3"}}, OLLAMA, "library/qwen3"),
+        # these lead there from elsewhere too, by their whole names
+        ({"flags": {"model": "openrouter/auto"}}, OPENROUTER, "openrouter/auto"),
+        ({"flags": {"model": "groq/compound"}}, GROQ, "groq/compound"),
+        ({"flags": {"provider": "openrouter", "model": "openrouter/auto"}}, OPENROUTER, "openrouter/auto"),
+        ({"flags": {"model": "openrouter/openrouter/auto"}}, OPENROUTER, "openrouter/auto"),
+        # an entry that only adds to what odek knows changes nothing in that
+        ({"operator": {"provider": "openrouter"}, "flags": {"model": "deepseek/deepseek-chat"}}, OPENROUTER,
+         "deepseek/deepseek-chat"),
+        ({"operator": {"base_url": ADDRESS}, "flags": {"model": "deepseek/deepseek-chat"}}, ADDRESS,
+         "deepseek/deepseek-chat"),
+        # an address: any name may be one there; a stronger source that names a provider leads away from it
+        ({"operator": {"base_url": ADDRESS, "provider": "openai"}, "flags": {"model": "openai/gpt"}}, ADDRESS,
+         "openai/gpt"),
+        ({"env": {"ODEK_MODEL": "openai/gpt"}, "flags": {"base_url": ADDRESS}}, ADDRESS, "openai/gpt"),
+        ({"operator": {"base_url": ADDRESS}, "flags": {"provider": "groq", "model": "m"}}, GROQ, "m"),
+        ({"operator": {"base_url": ADDRESS}, "env": {"ODEK_PROVIDER": "groq"}, "flags": {"model": "ollama/m"}}, OLLAMA,
+         "m"),
+        ({"operator": {"base_url": ADDRESS}, "env": {"ODEK_MODEL": "work/n"}, "flags": {"provider": "groq"}}, GROQ,
+         "n"),
+        ({"env": {"ODEK_PROVIDER": "groq"}, "flags": {"base_url": ADDRESS, "model": "m"}}, ADDRESS, "m"),
+        ({"flags": {"provider": "groq", "base_url": ADDRESS, "model": "m"}}, ADDRESS, "m"),
+        # a project: the provider in force is taken off, and nothing leads anywhere
+        ({"operator": {"provider": "ollama"}, "project": {"model": "ollama/qwen3:8b"}}, OLLAMA, "qwen3:8b"),
+        ({"project": {"model": "ollama/qwen3:8b"}, "flags": {"provider": "ollama"}}, OLLAMA, "qwen3:8b"),
+        ({"project": {"model": "deepseek/deepseek-chat"}}, DEEPSEEK, "deepseek-chat"),
+        ({"operator": {"provider": "ollama"}, "project": {"model": "groq/x"}}, OLLAMA, "groq/x"),
+        ({"operator": {"base_url": ADDRESS, "provider": "groq"}, "project": {"model": "groq/x"}}, ADDRESS, "groq/x"),
+        ({"operator": {"provider": "openrouter"}, "project": {"model": "openrouter/auto"}}, OPENROUTER,
+         "openrouter/auto"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_provider_before_a_slash(said: dict[str, Any], address: str, model: str) -> None:
+    """R-370: leads to it wherever it is written, and a server's own names with a slash stay whole."""
+    operator = {"providers": PROVIDERS, **said.get("operator", {})}
+    env = {**ENV, **said.get("env", {})}
+    found = resolve(make_layers(operator=operator, project=said.get("project"), env=env, flags=said.get("flags"))).model
+    assert (found.base_url, found.model) == (address, model)
+
+
+@pytest.mark.parametrize("provider", [*KNOWN, "box", "work"])
+@pytest.mark.parametrize("model", ["m", "m:8b", "org/m", "openai/gpt-oss", "groq/x", "work/x", "box/x", "ollama/x"])
+def test_full_name_leads_back(provider: str, model: str) -> None:
+    """R-370: what the status line shows is the same model as a flag, a variable, in the file, after `/model`."""
+    if provider == "openrouter" and "/" not in model:
+        return  # it has no such names
+    start = raw({"providers": PROVIDERS, "provider": provider}, ENV, {})
+    shown = start.with_chosen_model(model, provider, origin="the session").settings.model
+    ways: list[dict[str, dict[str, Any]]] = [
+        {"flags": {"model": shown.full_name}},
+        {"env": {"ODEK_MODEL": shown.full_name}},
+        {"operator": {"model": shown.full_name}},
+        {"operator": {"provider": "ollama"}, "flags": {"model": shown.full_name}},
+        {"operator": {"provider": provider, "model": shown.full_name}},
+        {"operator": {"provider": provider}, "flags": {"model": shown.full_name}},
+    ]
+    for said in ways:
+        config = raw({"providers": PROVIDERS, **said.get("operator", {})}, {**ENV, **said.get("env", {})},
+                     said.get("flags", {}))  # fmt: skip
+        for found in (config, config.with_model(shown.full_name, origin="/model")):
+            assert (found.settings.model.base_url, found.settings.model.model) == (shown.base_url, model)
+
+
 @pytest.mark.parametrize(
     ("operator", "env", "flags"),
     [
+        ({"base_url": ADDRESS, "api_key": "sk-canary"}, {}, {"provider": "groq", "model": "m"}),
+        ({"base_url": ADDRESS}, {"ODEK_API_KEY": "sk-canary"}, {"provider": "groq", "model": "m"}),
+        ({}, {"ODEK_BASE_URL": ADDRESS, "ODEK_API_KEY": "sk-canary"}, {"provider": "anthropic", "model": "m"}),
+        ({"provider": "groq"}, {"GROQ_API_KEY": "sk-canary"}, {"base_url": ADDRESS, "model": "m"}),
+        ({"provider": "ollama", "api_key": "sk-canary"}, {}, {"model": "groq/m"}),
         ({"api_key": "sk-canary"}, {}, {"model": "box/m"}),
         ({"api_key": "sk-canary"}, {}, {"model": "groq/m"}),
         ({"api_key": "sk-canary"}, {}, {"provider": "box", "model": "m"}),
@@ -131,7 +244,8 @@ def test_project_leads_to_no_other_server(operator: dict[str, Any], project: dic
     alone = resolve(make_layers(operator=operator, env=ENV)).model
     both = resolve(make_layers(operator=operator, project=project, env=ENV)).model
     assert (both.base_url, both.api_key, both.provider) == (alone.base_url, alone.api_key, alone.provider)
-    assert both.model == project.get("model", alone.model)
+    written = str(project.get("model", alone.model))
+    assert both.model == (written.removeprefix("work/") if operator.get("model") else written)
     assert both.providers == alone.providers
 
 
