@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from odek.app.conversation import Conversation
+from odek.cli import signals
+from odek.cli.console import show_answer, shown_output
 from odek.cli.terminal import Terminal
 from odek.cli.tty_prompt import TtyPrompt, find_tty_prompt
+from odek.events import Sink
+from odek.host import Host
 from odek.text import visible
 
 CARRY_OUT = "Carry out the plan."
@@ -26,6 +30,16 @@ def next_task(prompt: TtyPrompt | None) -> str:
         return ""
     words = prompt.ask_text("Your words (nothing: not yet):")
     return f"{CARRY_OUT} {words}" if words else ""
+
+
+def carry_out(conversation: Conversation, sink: Sink, host: Host, terminal: Terminal) -> str:
+    """Carry out the plan, if the person at the terminal wants that, and return the answer; "": not now."""
+    with signals.turn(), shown_output(sink, conversation, host):
+        task = ask_to_go_on(conversation, terminal)
+        answer = conversation.send(task) if task else ""
+        if answer:
+            show_answer(sink, terminal, answer)
+    return answer
 
 
 def ask_to_go_on(conversation: Conversation, terminal: Terminal) -> str:

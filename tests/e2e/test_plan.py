@@ -99,6 +99,49 @@ def test_plan_without_a_terminal_is_the_answer_and_continue_carries_it_out(sandb
     assert (sandboxed.cwd / "made.txt").read_text() == "x"
 
 
+def test_session_goes_on_with_a_plan(sandboxed: Odek) -> None:
+    """R-371: `continue --plan` of any session: read-only, the question at a terminal, a yes that writes."""
+    (sandboxed.cwd / "notes.txt").write_text("as it was\n")
+    write = calls(("write_file", {"path": "made.txt", "content": "x"}))
+    with ModelServer(
+        text("hello"), attack(), text("the plan"), attack(), text("another"), write, text("done")
+    ) as server:
+        first = sandboxed.run("run", "--session", "--base-url", server.base_url, "say hello")
+        assert (first.code, first.stdout) == (0, "hello\n"), first.stderr
+        alone = sandboxed.run("continue", "--plan", "--base-url", server.base_url, "how would you do it?")
+        assert (alone.code, alone.stdout) == (0, "the plan\n"), alone.stderr
+        assert re.search(r'odek continue --id (\S+) "carry out the plan"', alone.stderr), alone.stderr
+        assert [path.name for path in sandboxed.cwd.iterdir()] == ["notes.txt"]
+        assert (sandboxed.cwd / "notes.txt").read_text() == "as it was\n"
+        with Talk(sandboxed, "continue", "--plan", "--base-url", server.base_url, "or otherwise?") as talk:
+            talk.see("another")
+            talk.see(QUESTION)
+            assert not (sandboxed.cwd / "made.txt").exists()
+            talk.say("y")
+            talk.see("done")
+            assert talk.end()[0] == 0
+        server.assert_all_used()
+        planning, working = server.requests[1], server.requests[-1]
+    assert tools_of(planning).isdisjoint(WRITING)
+    assert "# You are making a plan" in system_of(planning)
+    assert tools_of(working) >= WRITING
+    assert [entry["content"] for entry in working.json["messages"] if entry["role"] == "user"][
+        -1
+    ] == "Carry out the plan."
+    assert (sandboxed.cwd / "made.txt").read_text() == "x"
+
+
+def test_session_of_this_host_cannot_only_plan(odek: Odek) -> None:
+    """R-371, D-22: nothing is asked of the model, and the way out is named."""
+    with ModelServer(text("hello")) as server:
+        begun = odek.run("run", "--no-sandbox", "--session", "--base-url", server.base_url, "say hello")
+        assert begun.code == 0, begun.stderr
+        outcome = odek.run("continue", "--plan", "--base-url", server.base_url, "look")
+        assert (outcome.code, len(server.requests)) == (2, 1)
+    assert "read-only was asked for (--plan)" in outcome.stderr
+    assert "leave out --plan" in outcome.stderr
+
+
 def test_conversation_that_plans(sandboxed: Odek) -> None:
     """R-281: /plan begins and ends it, a no keeps it, a sandbox that restarts stays read-only, a yes ends it."""
     look = calls(("shell", {"command": "touch made.txt"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
@@ -32,6 +33,7 @@ def parser() -> CommandParser:
         examples=(
             'odek continue "now do the same for the tests"',
             'odek continue --id 20260715-0000 "and what about Windows?"',
+            'odek continue --plan "and how would you split the parser?"',
             'odek continue --fork "try it with a queue instead"',
             "odek session list",
         ),
@@ -45,6 +47,11 @@ def parser() -> CommandParser:
     )
     made.add_argument(
         "--fork", action="store_true", help="go on with a copy of the session, and leave the session as it is"
+    )
+    made.add_argument(
+        "--plan",
+        action="store_true",
+        help="change nothing and answer with a plan, read-only; without it the plan is done",
     )
     made.refuse("--no-sandbox", _PINNED, hint=_POLICY)
     made.refuse("--sandbox", _PINNED, hint=_POLICY)
@@ -83,7 +90,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         print_session_header(settings, terminal, recorder.id, turn=turn, sandboxed=sandboxed)
         conversation = stack.enter_context(
             open_conversation(
-                profile,
+                replace(profile, planning=parsed.plan),
                 resumed.config,
                 runtime,
                 sink=sink,
@@ -103,5 +110,9 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
             answer = conversation.send(task, files=attachments)
         output.answer = answer
         show_answer(sink, terminal, answer)
+        if parsed.plan and host.stdout_is_terminal and not settings.json:
+            from odek.cli.plan import carry_out  # few turns plan
+
+            output.answer = carry_out(conversation, sink, host, terminal) or answer
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from odek.app.config import load, redactor_of
-from odek.app.conversation import Conversation, open_conversation
+from odek.app.conversation import open_conversation
 from odek.app.isolation import CommandProfile
 from odek.cli import signals
 from odek.cli.answer_output import add_output_flags, open_output, with_answer_format
@@ -19,7 +19,6 @@ from odek.cli.runtime import terminal_runtime
 from odek.cli.task import read_attachments, read_task, warn_unread_stdin
 from odek.cli.terminal import Terminal
 from odek.errors import KeyMissing
-from odek.events import Sink
 from odek.host import Host
 
 PROFILE = CommandProfile(command="run")
@@ -115,18 +114,8 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
         output.answer = answer
         show_answer(sink, terminal, answer)
         if parsed.plan and host.stdout_is_terminal and not settings.json:
-            output.answer = _go_on(conversation, sink, host, terminal) or answer
+            from odek.cli.plan import carry_out  # few runs plan
+
+            output.answer = carry_out(conversation, sink, host, terminal) or answer
         conversation.require_saved()
     return exit_code(conversation.agent, fail_on_refused=parsed.fail_on_refused)
-
-
-def _go_on(conversation: Conversation, sink: Sink, host: Host, terminal: Terminal) -> str:
-    """Carry out the plan, if the person at the terminal wants that, and return the answer; "": not now."""
-    from odek.cli.plan import ask_to_go_on  # few runs plan
-
-    with signals.turn(), shown_output(sink, conversation, host):
-        task = ask_to_go_on(conversation, terminal)
-        answer = conversation.send(task) if task else ""
-        if answer:
-            show_answer(sink, terminal, answer)
-    return answer

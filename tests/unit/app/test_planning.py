@@ -79,7 +79,7 @@ def said(cell: Cell) -> Any:
     )
 
 
-@pytest.mark.parametrize("cell", cells(), ids=str)
+@pytest.mark.parametrize("cell", tuple(cells()), ids=str)
 def test_plan_is_made_read_only_or_not_at_all(cell: Cell) -> None:
     """R-281, D-22: on this host it is refused; in the sandbox it is read-only, and no failure leads to the host."""
     settings = planned(config_of(said(cell))).settings
