@@ -81,14 +81,14 @@ _FORMATS = (
     ),
 )
 # Names that say what their value is, in any case; the value must hold two digits, as words and calls rarely do.
-_NAMES = (
+KEY_NAMES = (
     *("api_key", "apikey", "api-key", "access_token", "access-token", "access_key", "auth_token"),
     *("secret_key", "secret-key", "client_secret", "client-secret", "password", "passwd"),
 )
 _NAMED_VALUE = r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)(?=(?:[A-Za-z_./+=-]{0,256}[0-9]){2})[A-Za-z0-9_./+=-]{16,}"
 
 
-_NAMED = f"(?P<keep>(?i:{'|'.join(_NAMES)}){_NAMED_VALUE}"
+_NAMED = f"(?P<keep>(?i:{'|'.join(KEY_NAMES)}){_NAMED_VALUE}"
 
 # Where a tool leaves something out, and the beginning of a key that ends there, before it is long enough for _FORMATS.
 _CUT = pattern(r"(\n?\[(?:… )?[0-9]+ (?:bytes|characters) left out(?: …)?\]\n?|…)")
@@ -129,6 +129,11 @@ class Redactor:
         self.reach = max(_REACH, *map(len, forms), 0)
         """characters on this side of a gap in a text that may belong to a secret which goes on behind it"""
 
+    @property
+    def known(self) -> Iterable[str]:
+        """the values that are looked for everywhere, in each of their forms"""
+        return self._known
+
     def __call__(self, text: str) -> str:
         """Return `text` with every secret in it, and each part of one at a cut, replaced by MARK."""
         return self._at_cuts(self._replaced(text, lambda _: MARK))
@@ -159,7 +164,7 @@ class Redactor:
         if self._common is not None:
             text = self._common.sub(marked, text)
         lower = text.lower()
-        return _compiled(_NAMED).sub(marked, text) if any(name in lower for name in _NAMES) else text
+        return _compiled(_NAMED).sub(marked, text) if any(name in lower for name in KEY_NAMES) else text
 
     def _at_cuts(self, text: str) -> str:
         """Return `text` without the beginnings of secrets before a cut, and the ends of secrets behind one."""

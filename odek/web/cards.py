@@ -22,15 +22,22 @@ CONFIRM = "approve"
 _KEPT = 200
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    """What stays of a question: nothing that was shown."""
+
+    answer: Answer
+    how: How
+    at: str
+
+
 @dataclass(slots=True, kw_only=True)
 class _Question:
     card: Card
     shown: Mapping[str, object]
     asked: float
     """by the clock that never runs backwards"""
-    answer: Answer | None = None
-    how: How = "person"
-    at: str = ""
+    settled: _Settled | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,12 +54,14 @@ class Cards:
     note: Callable[[str], None] = lambda _: None
     """takes a line for the operator, without a text of the model"""
     _asked: dict[str, _Question] = field(default_factory=dict)
-    """by id, oldest first; the settled ones for a while"""
+    """those that wait, by id, oldest first"""
+    _settled: dict[str, _Settled] = field(default_factory=dict)
+    """the latest of the others"""
 
     @property
     def open(self) -> list[Mapping[str, object]]:
         """the questions that wait, oldest first; the log's lock is held"""
-        return [question.shown for question in self._asked.values() if question.answer is None]
+        return [question.shown for question in self._asked.values()]
 
     def decide(self, card: Card) -> Answer:
         """Ask and wait; see Person. A cancel of the thread's work settles the question and is raised."""
@@ -60,7 +69,7 @@ class Cards:
         token = current_token()
         try:
             with self.log.lock:
-                while question.answer is None:
+                while question.settled is None:
                     left = question.asked + self.limit_s - self.now()
                     if left <= 0:
                         self._settle(question, card.refusal, "timeout")
@@ -69,33 +78,32 @@ class Cards:
                     token.raise_if_cancelled()
         finally:
             with self.log.lock:
-                if question.answer is None:
+                if question.settled is None:
                     self._settle(question, card.refusal, "cancelled")
         token.raise_if_cancelled()
-        if question.how == "timeout":
+        settled = question.settled
+        assert settled is not None
+        if settled.how == "timeout":
             raise Unanswered("nobody answered in time")
-        answer = question.answer
-        assert answer is not None
-        return answer
+        return settled.answer
 
     def answer(self, card_id: str, answer: object, digest: object, confirm: object) -> dict[str, object]:
         """Settle a question. Raises Refused, and nothing has changed then."""
         with self.log.lock:
+            if card_id in self._settled:
+                raise _over(self._settled[card_id])
             question = self._asked.get(card_id)
             if question is None:
                 raise Refused(404, "unknown", "there is no such question", "the session's snapshot has the open ones")
-            if question.answer is not None:
-                raise _settled(question)
             chosen = self._checked(question, answer, digest, confirm)
-            self._settle(question, chosen, "person")
-            return {"answer": chosen, "at": question.at}
+            settled = self._settle(question, chosen, "person")
+            return {"answer": chosen, "at": settled.at}
 
     def settle_all(self, how: How) -> None:
         """Refuse all that is asked."""
         with self.log.lock:
             for question in tuple(self._asked.values()):
-                if question.answer is None:
-                    self._settle(question, question.card.refusal, how)
+                self._settle(question, question.card.refusal, how)
 
     def _ask(self, card: Card) -> _Question:
         facts = card.origin.facts if card.origin else self.facts()
@@ -112,9 +120,6 @@ class Cards:
         question = _Question(card=card, shown=shown, asked=self.now())
         with self.log.lock:
             self._asked[card.id] = question
-            settled = [name for name, each in self._asked.items() if each.answer is not None]
-            for name in settled[: max(len(settled) - _KEPT, 0)]:
-                del self._asked[name]
             self.log.add({"event": "approval_asked", "approval": shown, **_task_of(card)})
         self.note(f"asks about {_classes(card)}")
         return question
@@ -136,20 +141,27 @@ class Cards:
             )
         return chosen
 
-    def _settle(self, question: _Question, answer: Answer, how: How) -> None:
-        question.answer, question.how, question.at = answer, how, _format(self.clock())
-        fields = {"id": question.card.id, "answer": answer, "how": how, **_task_of(question.card)}
-        self.log.add({"event": "approval_settled", **fields})
+    def _settle(self, question: _Question, answer: Answer, how: How) -> _Settled:
+        """End a question; what it showed is forgotten, as a yes is to all of it, secrets included."""
+        card = question.card
+        question.settled = settled = _Settled(answer=answer, how=how, at=_format(self.clock()))
+        self._asked.pop(card.id, None)
+        self._settled[card.id] = settled
+        if len(self._settled) > _KEPT:
+            del self._settled[next(iter(self._settled))]
+        self.log.forget_question(card.id)
+        self.log.add({"event": "approval_settled", "id": card.id, "answer": answer, "how": how, **_task_of(card)})
         self.log.lock.notify_all()
-        self.note(f"{_classes(question.card)}: {answer} ({how})")
+        self.note(f"{_classes(card)}: {answer} ({how})")
+        return settled
 
 
-def _settled(question: _Question) -> Refused:
-    if question.how == "person":
-        extra = {"answer": question.answer, "at": question.at}
-        return Refused(409, "settled", f'the question was answered with "{question.answer}" before', extra=extra)
+def _over(settled: _Settled) -> Refused:
+    if settled.how == "person":
+        extra = {"answer": settled.answer, "at": settled.at}
+        return Refused(409, "settled", f'the question was answered with "{settled.answer}" before', extra=extra)
     words = {"timeout": "nobody answered in time", "cancelled": "the turn was cancelled", "closed": "the session ended"}
-    return Refused(410, question.how, f"the question is over: {words[question.how]}")
+    return Refused(410, settled.how, f"the question is over: {words[settled.how]}")
 
 
 def _task_of(card: Card) -> dict[str, object]:

@@ -36,15 +36,15 @@ def _entries(message: Message, failed: Mapping[str, bool], redact: Callable[[str
         case "user":
             text, files = split_task(message.content)
             if text.startswith(ODEK_NOTE):
-                return [{"kind": "note", "text": text}]
-            return [{"kind": "user", "text": redact(text), "files": files}]
+                return [{"kind": "note", "text": redact(text)}]
+            return [{"kind": "user", "text": redact(text), "files": [redact(name) for name in files]}]
         case "assistant":
             kind = "note" if message.content in IN_PLACE_OF_REPLIES else "assistant"
             said: list[Entry] = [{"kind": kind, "text": redact(message.content)}] if message.content.strip() else []
             return [*said, *(call_entry(call, redact) for call in message.tool_calls)]
         case "tool":
             known = failed.get(message.tool_call_id)
-            fields = {"id": message.tool_call_id, "name": message.name, "text": message.content}
+            fields = {"id": message.tool_call_id, "name": redact(message.name), "text": redact(message.content)}
             return [{"kind": "result", **fields, "failed": known}]
         case _:
             return []
@@ -52,7 +52,7 @@ def _entries(message: Message, failed: Mapping[str, bool], redact: Callable[[str
 
 def call_entry(call: ToolCall, redact: Callable[[str], str]) -> Entry:
     """Return the entry of one call."""
-    fields = {"id": call.id, "name": call.name, "arguments": redact(call.arguments)}
+    fields = {"id": call.id, "name": redact(call.name), "arguments": redact(call.arguments)}
     return {"kind": "call", **fields, "title": redact(title_of(call))}
 
 

@@ -214,19 +214,26 @@ class EventLog:
             self._size -= gone.size
         self._send(event)
 
+    def forget_question(self, card_id: str) -> None:
+        """Hold a question no longer that is settled; the lock is held."""
+        self._hold_only(lambda event: event.kind != "approval_asked" or _asked(event.data) != card_id)
+
     def _forget_text(self, task: object) -> None:
-        kept: deque[tuple[int, LoggedEvent]] = deque()
-        for place, event in self._held:
-            if event.kind == "text" and event.data.get("task") == task:
-                self._size -= event.size
-            else:
-                kept.append((place, event))
-        self._held = kept
+        self._hold_only(lambda event: event.kind != "text" or event.data.get("task") != task)
+
+    def _hold_only(self, is_kept: Callable[[LoggedEvent], bool]) -> None:
+        kept = deque((place, event) for place, event in self._held if is_kept(event))
+        self._held, self._size = kept, sum(event.size for _, event in kept)
 
     def _send(self, event: LoggedEvent) -> None:
         for reader in self._readers:
             reader.put(event)
         self.lock.notify_all()
+
+
+def _asked(data: Mapping[str, object]) -> object:
+    card = data["approval"]
+    return card["id"] if isinstance(card, Mapping) else None
 
 
 def limited(data: Mapping[str, object]) -> Mapping[str, object]:

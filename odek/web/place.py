@@ -20,6 +20,7 @@ from odek.text import visible
 from odek.web.cards import Cards
 from odek.web.errors import Refused
 from odek.web.log import EventLog
+from odek.web.redacted import RedactedEvents
 from odek.web.view import View
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Place:
         settings = serving.config.settings.serve
         self.log = EventLog(serving.runtime.random_hex, state=lambda: self.state)
         self.view = View(serving.redact)
+        self._seen = RedactedEvents(serving.redact)
         self.cards = Cards(
             log=self.log,
             limit_s=settings.approval_seconds,
@@ -98,13 +100,16 @@ class Place:
             return "lost" if self.view.lost else "idle"
 
     def put(self, event: Event) -> None:
-        """Log an event and change the view with it."""
+        """Log an event, without secrets, and change the view with it."""
         inner = event.event if isinstance(event, TaskEvent) else event
-        if not isinstance(inner, (ApprovalRequested, ApprovalAnswered)):  # the cards say it themselves
-            data = to_json(event)
+        if isinstance(inner, (ApprovalRequested, ApprovalAnswered)):  # the cards say it themselves
+            return
+        for data in self._seen.take(to_json(event)):
             with self.log.lock:
                 self.is_ending |= isinstance(event, TurnEnded)
                 self.view.take(data)
+                if data["event"] in ("model_replied", "turn_ended") and "task" not in data:
+                    data["context"] = self.view.context
                 self.log.add(data)
 
 

@@ -25,6 +25,7 @@ from odek.cancel import CancelToken, use_token
 from odek.errors import Cancelled, OdekError, StateFileInUse
 from odek.events import (
     Event,
+    ModelReplied,
     Notice,
     SandboxStarted,
     ToolOutput,
@@ -168,6 +169,7 @@ class LiveSession:
         """Ask another model from now on."""
         conversation = self._conversation
         conversation.set_model(name)
+        self.place.view.window = None
         self._emit(Notice(f"the model is now {conversation.settings.model.model}"))
         return {"model": conversation.settings.model.model}
 
@@ -262,6 +264,9 @@ class LiveSession:
             self._serving.log(f"{self.short}: {event.line}")
         elif isinstance(event, WarningIssued):
             self._serving.log(f"{self.short}: warning: {event.text}")
+        elif isinstance(event, ModelReplied) and self.conversation is not None:
+            usage = event.reply.usage
+            self.place.view.window = self.conversation.agent.model.window(usage.input_tokens + usage.output_tokens)
         self.place.put(event)
 
     def _show_output(self, tail: str, size_bytes: int) -> None:
@@ -353,13 +358,8 @@ class LiveSession:
         if conversation is not None:
             if conversation.lost:
                 self._emit(SandboxState("lost", "the sandbox is gone; a new message or a restart makes another one"))
-            view = self.place.view
-            window = (
-                conversation.agent.model.window(view.tokens) if conversation.is_open and view.tokens else view.window
-            )
             with self.place.log.lock:
-                view.window = window
-                view.end_turn(conversation.history[self._base :])
+                self.place.view.end_turn(conversation.history[self._base :])
         self._rest()
 
     def _rest(self) -> None:

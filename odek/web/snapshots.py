@@ -35,7 +35,7 @@ def of_live(session: LiveSession) -> dict[str, object] | None:
             "approvals": place.cards.open,
             "container": view.container,
             "usage": view.usage,
-            "context": {"tokens": view.tokens, "window": view.window},
+            "context": view.context,
             "entries": numbered(view.entries[first:], first + 1),
             "first": first + 1,
             "last_event": place.log.last,

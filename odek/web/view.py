@@ -1,4 +1,5 @@
-"""What a page sees of one session: entries, the turn under way, its place of work. Derived from the events (R-131).
+"""What a page sees of one session: entries, the turn under way, its place of work. Derived from the events (R-131),
+which have no secrets any more.
 
 The lock of the session's log is held whenever something here is read or changed, so that a snapshot and the id of the
 last event fit together.
@@ -43,6 +44,11 @@ class View:
         """what the model has written of its present reply"""
         return "".join(self._partial)
 
+    @property
+    def context(self) -> dict[str, object]:
+        """how full the window is"""
+        return {"tokens": self.tokens, "window": self.window}
+
     def begin(self, messages: Sequence[Message], usage: Mapping[str, object]) -> None:
         """Show the conversation as it is stored."""
         self.entries = entries_of(messages, {}, self._redact)
@@ -68,8 +74,7 @@ class View:
             case "turn_started":
                 self._base, self._failed = len(self.entries), {}
                 self.turn = {"turn": event["turn"], "text": event["text"], "files": event["files"], "at": event["at"]}
-                text = self._redact(str(event["text"]))
-                self.entries.append({"kind": "user", "text": text, "files": event["files"]})
+                self.entries.append({"kind": "user", "text": event["text"], "files": event["files"]})
             case "model_asked" | "text_voided":
                 self._partial = []
             case "text":
@@ -93,7 +98,7 @@ class View:
         self._partial = []
         content, usage = str(event["content"]), event["usage"]
         if content.strip():
-            self.entries.append({"kind": "assistant", "text": self._redact(content)})
+            self.entries.append({"kind": "assistant", "text": content})
         if isinstance(usage, Mapping) and usage["input_tokens"]:
             self.tokens = int(usage["input_tokens"]) + int(usage["output_tokens"])
 

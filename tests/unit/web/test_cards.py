@@ -17,7 +17,7 @@ from odek.approval.gatekeeper import HOST
 from odek.approval.operation import Operation
 from odek.cancel import CancelToken, use_token
 from odek.errors import Cancelled
-from odek.web.cards import Cards
+from odek.web.cards import _KEPT, Cards
 from odek.web.errors import Refused
 from odek.web.log import EventLog
 
@@ -181,6 +181,19 @@ def test_second_answer_hears_which_one_counted() -> None:
         found = refusal(lambda: desk.cards.answer("a-1", "deny", shown["digest"], None))
     assert (found.status, found.code, dict(found.extra)) == (409, "settled", first)
     assert desk.outcome == ["once"]
+
+
+def test_of_a_settled_question_nothing_stays_but_its_answer() -> None:
+    """R-361: a card shows texts as they are, secrets included; neither the cards nor the log keep them."""
+    desk = Desk()
+    for number in range(_KEPT + 5):
+        card = replace(SINGLE, id=f"a-{number}", items=(pending("echo hunter2-Zq81"),))
+        with desk.asking(card) as shown:
+            desk.cards.answer(card.id, "once", shown["digest"], None)
+    assert len(desk.cards._settled) == _KEPT
+    assert "hunter2" not in repr((desk.cards, desk.log._held))
+    again = desk.log.subscribe("00000001.0").next(0)
+    assert {event.kind for event in again or ()} == {"hello", "approval_settled"}
 
 
 def test_of_twenty_answers_at_once_one_counts() -> None:

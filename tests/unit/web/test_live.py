@@ -12,14 +12,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from fakes.model import call_reply, text_reply
-from support.served import Served, wait_for
+from fakes.model import ScriptedModel, call_reply, text_reply
+from support.served import Gate, Served, wait_for
 
 from odek.app import environment
 from odek.approval.gatekeeper import HOST
 from odek.errors import Cancelled, OdekError
 from odek.events import SandboxChanged
 from odek.model.types import Usage
+from odek.redact import MARK
 from odek.sandbox.errors import DaemonUnreachable
 from odek.session.groups import history
 from odek.web import live as live_module
@@ -75,7 +76,7 @@ def test_turn_from_its_message_to_its_answer(served: Served) -> None:
     usage = {"input_tokens": 220, "output_tokens": 15, "cached_tokens": 0}
     assert {**events[-1], "seconds": 0} == {
         "event": "turn_ended", "turn": 1, "status": "answered", "error": None, "usage": usage, "session_usage": usage,
-        "seconds": 0,
+        "seconds": 0, "context": {"tokens": 125, "window": None},
     }  # fmt: skip
     assert [(entry["n"], entry["kind"], entry.get("text")) for entry in snapshot["entries"]] == [
         (1, "user", "look around"), (2, "assistant", "I look"), (3, "call", None),
@@ -91,6 +92,30 @@ def test_turn_from_its_message_to_its_answer(served: Served) -> None:
         "context": {"tokens": 125, "window": None}, "writable": {"ok": True},
     }  # fmt: skip
     assert snapshot["last_event"] == live.subscribe(session).next(0)[0].data["last"]  # type: ignore[index]
+
+
+def test_a_secret_that_is_typed_or_said_is_in_no_event_and_no_snapshot(served: Served) -> None:
+    """R-360: live events are redacted as snapshots and files are; the window is known while the turn goes on."""
+    secret = "hunter2-Zq81-xx"
+    reply = call_reply(("glob", {"pattern": secret}), content=f"it is {secret}", usage=Usage(input_tokens=9))
+    gate = Gate((reply, text_reply(f"so {secret} it is")))
+    gate.inner = ScriptedModel((reply, text_reply(f"so {secret} it is")), window=8000)
+    served.models.append(gate)
+    served.env = {"SOME_TOKEN": secret}
+    served.host = replace(served.host, env={**served.host.env, **served.env})
+    live = served.open()
+    session = str(live.create(f"use {secret}", (), "r1")["id"])
+    epoch = str(live.snapshot(session)["last_event"]).split(".")[0]
+    gate.let_go.release()
+    assert all(gate.arrived.acquire(timeout=30) for _ in range(2))
+    under_way = live.snapshot(session)
+    assert under_way["context"] == {"tokens": 9, "window": 8000}
+    gate.let_go.release()
+    events = served.until(session, "turn_ended", after=f"{epoch}.0")
+    assert events[-1]["context"]["window"] == 8000
+    assert kinds(events).count("model_replied") == 2
+    for seen in (events, under_way, live.snapshot(session), live.state(), live.list(10)):
+        assert (secret in repr(seen), MARK in repr(seen)) == (False, True)
 
 
 def test_snapshot_of_a_turn_under_way(served: Served) -> None:
