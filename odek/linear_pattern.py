@@ -7,6 +7,7 @@ can do: characters, classes, groups, alternatives, repetition, ^ and $; anything
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ _SPACES = (
 )
 
 Ranges = tuple[tuple[int, int], ...]
-"""code points, first and last of each"""
+"""code points, first and last of each, in order and apart"""
 
 
 class PatternError(ValueError):
@@ -47,7 +48,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         """Raises PatternError."""
         self._steps = _Compiler(text).steps
-        self.size = len(self._steps)
+        self.size = sum(1 + len(step.ways) + len(step.ranges).bit_length() for step in self._steps)
         """what a character of a text costs at most"""
         self._states: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._begin = self._reach((0,), at_begin=True)
@@ -90,7 +91,8 @@ class Pattern:
 
 
 def _holds(ranges: Ranges, code: int) -> bool:
-    return any(first <= code <= last for first, last in ranges)
+    place = bisect_right(ranges, (code, _LAST))
+    return place > 0 and code <= ranges[place - 1][1]
 
 
 def _inverted(ranges: Ranges) -> Ranges:
@@ -100,6 +102,11 @@ def _inverted(ranges: Ranges) -> Ranges:
             found.append((begin, first - 1))
         begin = max(begin, last + 1)
     return (*found, (begin, _LAST)) if begin <= _LAST else tuple(found)
+
+
+def _merged(ranges: Ranges) -> Ranges:
+    """Return `ranges` in order, as few as there can be."""
+    return _inverted(_inverted(ranges))
 
 
 _Node = tuple[object, ...]
@@ -226,7 +233,7 @@ class _Compiler:
                 first = ((first[0][0], last[0][0]),)
             ranges += first
         self._place += 1
-        return _inverted(tuple(ranges)) if inverted else tuple(ranges)
+        return _inverted(tuple(ranges)) if inverted else _merged(tuple(ranges))
 
     def _member(self) -> Ranges:
         character = self._take()

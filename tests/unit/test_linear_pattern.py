@@ -57,6 +57,30 @@ def test_random_patterns_fit_what_they_fit_in_python() -> None:
             assert pattern.is_in(subject) == bool(python.search(subject)), (text, subject)
 
 
+@pytest.mark.once
+def test_random_classes_hold_what_they_hold_in_python() -> None:
+    """R-362: ranges in any order, over one another and next to each other, inverted, with classes in classes."""
+    chance, letters = random.Random(362), "abcdefghij019_-^ \n.é"
+    for _ in range(3000):
+        members = []
+        for _ in range(chance.randrange(1, 9)):
+            first, last = sorted(chance.choice("abcdefghij0123456789") for _ in range(2))
+            members.append(chance.choice((first, f"{first}-{last}", r"\d", r"\W", r"\s", r"\-", r"\x61-e")))
+        text = f"[{chance.choice(('', '^'))}{''.join(members)}]"
+        pattern, python = Pattern(text), re.compile(text, re.ASCII)
+        held = [letter for letter in letters if pattern.is_in(letter)]
+        assert held == [letter for letter in letters if python.search(letter)], text
+
+
+def test_size_counts_what_a_class_costs() -> None:
+    """R-362: a class of many ranges is not one step; what is written as many ranges and is one, is one."""
+    odd = "".join(map(chr, range(0x4E00, 0x6E00, 2)))
+    assert Pattern(f"[{odd}]{{1000}}").size > 12 * 1000
+    assert Pattern("[ihgfedcba-i]").size == Pattern("[a-i]").size == Pattern("a").size
+    assert Pattern(f"^[{odd}]{{900}}$").is_in(odd[-900:])
+    assert not Pattern(f"[{odd}]").is_in("".join(map(chr, range(0x4E01, 0x6E00, 2))))
+
+
 @pytest.mark.parametrize("text", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "a*a*a*a*a*a*a*b", "^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_pattern_that_makes_others_hang_ends(text: str) -> None:
     """R-293: a model's answer is compared with it; with Python's own, forty letters would take years."""
