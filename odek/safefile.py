@@ -15,6 +15,7 @@ FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # to pass through: a folder that may be entered need not be one that may be listed
 WALK_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_LINKS = 40  # as the kernel has it
 _CHUNK_BYTES = 1 << 16
 
@@ -89,6 +90,46 @@ def read_inside(folder: str, name: str, *, limit_bytes: int) -> bytes:
     """
     with Inside(folder) as inside:
         return inside.read(name, limit_bytes=limit_bytes)
+
+
+def chosen_folder(path: str, project: str) -> str:
+    """Return `path`, absolute and normalized, without links. Raises OSError for a link in `project`.
+
+    A folder or file that the operator has named: what a checkout holds must not say where else it is.
+    """
+    here = "/"
+    for part in filter(None, path.split("/")):
+        entry = os.path.join(here, part)
+        if not os.path.islink(entry):
+            here = entry
+        elif is_inside(here, project):
+            raise OSError(errno.ELOOP, f'"{part}" is a link in the project')
+        else:
+            here = os.path.realpath(entry)
+    return here
+
+
+def open_chosen_folder(path: str, project: str) -> int:
+    """Return a descriptor of the folder `path`; see `chosen_folder`. Raises OSError."""
+    here = chosen_folder(path, project)
+    descriptor = os.open("/", WALK_FLAGS)
+    for part in filter(None, here.split("/")):
+        above = descriptor
+        try:  # what is a link by now was just put there
+            descriptor = os.open(part, WALK_FLAGS, dir_fd=above)
+        finally:
+            os.close(above)
+    return descriptor
+
+
+def create_chosen(path: str, project: str) -> int:
+    """Return a descriptor of the new file `path`, of the user alone; see `chosen_folder`. Raises OSError."""
+    above, name = os.path.split(os.path.normpath(path))
+    folder = open_chosen_folder(above, project)
+    try:
+        return os.open(name, _NEW_FILE, 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 class Inside:

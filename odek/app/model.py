@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odek import safefile
 from odek.app.config import Config
 from odek.app.server_lessons import ServerLessons
 from odek.config.options import Source
 from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys
 from odek.config.settings import Settings
 from odek.errors import ConfigError, KeyMissing, OdekError, StateFileError
-from odek.host import Host
+from odek.host import Host, project_root
 from odek.model.types import Model
 from odek.state import StateFolder
 
@@ -25,6 +26,7 @@ REPLAY_PREFIX = "replay:"
 _ALL_MODELS = "*"
 """the name under which a server's list is remembered, beside what was learned of each model"""
 _MOST_REMEMBERED = 500
+_MOST_RECORDED_BYTES = 256 << 20
 _OWN_SERVER_S = 1800.0  # measured: SmolLM2-135M on one busy core takes 100 s for the first request, of 3 700 tokens
 
 
@@ -44,7 +46,7 @@ def make_model(settings: Settings, host: Host, *, notify: Callable[[str], None])
     if wanted.record:
         from odek.model.replay import RecordingModel
 
-        return RecordingModel(model, os.path.join(host.cwd, wanted.record))
+        return RecordingModel(model, os.path.join(host.cwd, wanted.record), project=project_root(host))
     return model
 
 
@@ -194,8 +196,8 @@ def choose_limits(base_url: str, silence_s: float) -> Limits:
 
 
 def _read_text(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    # the operator has named it: links count
+    return safefile.read_regular(os.path.realpath(path), limit_bytes=_MOST_RECORDED_BYTES).decode("utf-8")
 
 
 def _require_key(settings: Settings, host: Host) -> None:

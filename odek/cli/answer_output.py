@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -92,7 +91,7 @@ def open_output(path: str | None, host: Host) -> Iterator[Output]:
     if not path or not name or path.endswith("/"):
         raise UsageError(f'--output "{shown}" does not name a file', hint="such as --output answer.md")
     try:
-        folder = _open_folder(above, project_root(host))
+        folder = safefile.open_chosen_folder(above, project_root(host))
     except OSError as error:
         raise _unusable(shown, "its folder cannot be opened", error) from error
     try:
@@ -118,27 +117,6 @@ def _require_file(name: str, folder: int, shown: str) -> None:
         raise UsageError(f'--output "{shown}" is {kind}', hint="name a file, or one that is not there yet")
     if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
         raise UsageError(f'--output "{shown}": nothing can be written in its folder', hint="name another place")
-
-
-def _open_folder(path: str, project: str) -> int:
-    """Return a descriptor of the folder `path`, to which no link in `project` leads. Raises OSError."""
-    here = "/"
-    for part in filter(None, path.split("/")):
-        entry = os.path.join(here, part)
-        if not os.path.islink(entry):
-            here = entry
-        elif safefile.is_inside(here, project):
-            raise OSError(errno.ELOOP, f'"{part}" is a link in the project')
-        else:
-            here = os.path.realpath(entry)
-    descriptor = os.open("/", safefile.WALK_FLAGS)
-    for part in filter(None, here.split("/")):
-        above = descriptor
-        try:  # what is a link by now was just put there
-            descriptor = os.open(part, safefile.WALK_FLAGS, dir_fd=above)
-        finally:
-            os.close(above)
-    return descriptor
 
 
 def _unusable(shown: str, what: str, error: OSError) -> UsageError:

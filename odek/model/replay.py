@@ -27,6 +27,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from odek import safefile
 from odek.cancel import current_token
 from odek.model.errors import ModelError
 from odek.model.json_fields import parsed
@@ -120,16 +121,17 @@ class ReplayModel:
 class RecordingModel:
     """Passes every call on to `inner` and writes its replies to a file that replays."""
 
-    def __init__(self, inner: Model, path: str, *, title: str = "") -> None:
-        """Create `path` (mode 0600). Raises ModelError when it exists or cannot be written.
+    def __init__(self, inner: Model, path: str, *, project: str = "", title: str = "") -> None:
+        """Create `path` (absolute, mode 0600), to which no link in the folder `project` leads.
+
+        Raises ModelError when it exists or cannot be written.
 
         What is written are the model's replies and nothing of the requests: no key, no prompt.
         """
         self._inner = inner
         self._path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._file = os.open(path, flags, 0o600)
+            self._file = safefile.create_chosen(path, project or os.path.dirname(path))
         except FileExistsError as error:
             raise ModelError(
                 f'the recording "{_shown(path)}" exists already', hint="choose another name, or remove it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 
 from odek.cli.main import COMMANDS
@@ -55,12 +56,18 @@ def _exists(path: str) -> ConfigError:
 
 
 def _write(path: str, text: str, *, force: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if force else os.O_EXCL)
+    # what is replaced is not opened: a FIFO would be waited for, a hard link written through
+    place = f"{path}.{os.urandom(8).hex()}" if force else path
     try:
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        if force:
+            os.replace(place, path)
     except FileExistsError as error:
         raise _exists(path) from error
     except OSError as error:
+        if force:
+            with suppress(OSError):
+                os.unlink(place)
         raise ConfigError(f"cannot write {visible(path)}: {error.strerror}") from error
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)

@@ -8,6 +8,7 @@ import time
 from functools import partial
 from typing import Protocol
 
+from odek import safefile
 from odek.app.runtime import real_docker
 from odek.app.sandbox_image import default_choice
 from odek.cli.console import print_notice
@@ -15,7 +16,7 @@ from odek.cli.parser import CommandParser
 from odek.cli.terminal import Terminal
 from odek.cli.tty_prompt import find_tty_prompt
 from odek.errors import OdekError, UsageError
-from odek.host import Host, which
+from odek.host import Host, project_root, which
 from odek.sandbox.docker import Docker, probe
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice
@@ -88,7 +89,7 @@ def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
         reference = parse_reference(parsed.image, "--image")
         choice = ImageChoice(ref=reference, origin="--image", chosen_by_project=False)
     docker = _ready_docker(host)
-    image_id, image = save_image(choice, path, docker, emit=partial(print_notice, terminal))
+    image_id, image = save_image(choice, _through_no_link(path, host), docker, emit=partial(print_notice, terminal))
     terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
     terminal.note(f"on the other host: odek sandbox image load FILE --id {image_id}")
     return 0
@@ -215,6 +216,17 @@ def _one_file(words: list[str], host: Host, action: str) -> str:
     if len(words) != 1:
         raise UsageError("name one file", hint=f"`odek sandbox image {action} --help` explains it")
     return os.path.join(host.cwd, words[0])
+
+
+def _through_no_link(path: str, host: Host) -> str:
+    """Return `path` without links: the Docker client opens it. Raises UsageError for a link in the project."""
+    above, name = os.path.split(os.path.normpath(path))
+    try:
+        return os.path.join(safefile.chosen_folder(above, project_root(host)), name)
+    except OSError as error:
+        raise UsageError(
+            f'"{visible(path)}" cannot be written: {visible(str(error.strerror))}', hint="name another place"
+        ) from error
 
 
 def _ready_docker(host: Host) -> Docker:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from odek import safefile
 from odek.app.stored_sessions import find_session, open_store, warn_of_damaged
 from odek.cli.approval_prompt import confirm
 from odek.cli.parser import CommandParser
@@ -17,7 +18,7 @@ from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.table import Column, render_table
 from odek.cli.terminal import Terminal
 from odek.errors import ApprovalDenied, UsageError
-from odek.host import Host
+from odek.host import Host, project_root
 from odek.model.types import Message, ToolCall
 from odek.session.ids import parse_time
 from odek.session.receipts import Receipt, Verdict
@@ -253,15 +254,18 @@ def export(arguments: list[str], host: Host, terminal: Terminal) -> int:
     if not parsed.output:
         terminal.answer(text.removesuffix("\n") if parsed.markdown else text)
         return 0
-    _write_new(parsed.output, text)
+    _write_new(parsed.output, text, host)
     terminal.note(f"wrote session {visible(session_id)} to {visible(parsed.output)}")
     return 0
 
 
-def _write_new(path: str, text: str) -> None:
-    """Write `text` to a file of the user alone that does not exist yet, links included. Raises UsageError."""
+def _write_new(path: str, text: str, host: Host) -> None:
+    """Write `text` to a file of the user alone that does not exist yet, through no link of the project.
+
+    Raises UsageError.
+    """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = safefile.create_chosen(os.path.join(host.cwd, path), project_root(host))
         with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except FileExistsError as error:
