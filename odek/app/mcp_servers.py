@@ -21,7 +21,7 @@ from odek.app.mcp_tools import READ_ONLY, RunningServer, make_tools, read_offers
 from odek.app.runtime import Runtime
 from odek.app.shared_servers import SharedServers, StartedServer, end_all
 from odek.cancel import CancelToken
-from odek.config.mcp_servers import McpServer
+from odek.config.mcp_servers import PARALLEL, McpServer
 from odek.config.options import GLOBAL_FILE, PROJECT_FILE
 from odek.config.values import expand
 from odek.errors import ConfigError, ExecutableMissing, OdekError
@@ -209,7 +209,14 @@ class ToolServers:
         )
 
     def _started(self, entry: McpServer, open_pipe: Callable[[], Pipe], token: CancelToken) -> StartedServer:
-        server = Server(entry.name, open_pipe, startup_s=entry.startup_s, timeout_s=entry.timeout_s, client=CLIENT)
+        server = Server(
+            entry.name,
+            open_pipe,
+            startup_s=entry.startup_s,
+            timeout_s=entry.timeout_s,
+            limit=entry.parallel or PARALLEL,
+            client=CLIENT,
+        )
         return StartedServer(server, token)
 
     def _await(self) -> None:

@@ -135,9 +135,15 @@ def _tool(name: str, running: RunningServer, offer: Offer, nonce: str) -> Tool:
         run=partial(_run, name, running, offer),
         operations=partial(_operations, name, settings, offer),
         expected="",
+        parallel=_together(settings, offer),
         title_arguments=tuple(offer.schema["properties"]),
         is_foreign=True,
     )
+
+
+def _together(settings: McpServer, offer: Offer) -> bool:
+    """Return whether calls may run at the same time as others: what changes nothing has no order, unless it is said."""
+    return settings.parallel > 1 or (settings.parallel == 0 and READ_ONLY in offer.tool.claims)
 
 
 def _operations(
@@ -156,13 +162,13 @@ def _run(name: str, running: RunningServer, offer: Offer, workspace: Workspace, 
     """Call the tool, if it still is what was offered; a server that has died is started again for it."""
     source = _source(running.settings, offer)
     try:
-        with running.server.in_use():
+        with running.server.in_use(together=_together(running.settings, offer)) as call:
             if not running.still_offers(offer):
                 return failure(f"the server {running.settings.name} does not offer this tool any more as it was shown")
             (operation,) = _operations(name, running.settings, offer, workspace, arguments)
             answer: str | None = None
             try:
-                result = running.server.call(offer.tool.name, _present(arguments, offer))
+                result = call(offer.tool.name, _present(arguments, offer))
                 answer = result_text(result)
             finally:
                 workspace.called(operation, answer)

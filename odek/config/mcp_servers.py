@@ -22,9 +22,12 @@ MAX_ARGUMENTS = 256
 MAX_ARGV_BYTES = 32 << 10  # what one can be expected to read before saying yes
 MAX_TOOLS = 512
 STARTUP_S, TIMEOUT_S = 20, 120
+PARALLEL, MAX_PARALLEL = 4, 8
+"""calls of tools that are called read-only, where nothing is said; calls at most"""
 MAX_STARTUP_S, MAX_TIMEOUT_S = 600, 3600
 KEYS = (
-    "command", "args", "env", "sandbox", "startup_seconds", "timeout_seconds", "tools", "allow", "required",
+    "command", "args", "env", "sandbox", "startup_seconds", "timeout_seconds", "parallel", "tools", "allow",
+    "required",
 )  # fmt: skip
 _NAME = pattern(r"[A-Za-z0-9_-]{1,32}")
 _NOT_LOCAL = ("url", "headers", "type", "transport")
@@ -44,6 +47,8 @@ class McpServer:
     """the operator's `"sandbox": false`"""
     startup_s: int = STARTUP_S
     timeout_s: int = TIMEOUT_S
+    parallel: int = 0
+    """calls of any of its tools that may run at the same time; 0: not said"""
     tools: tuple[str, ...] | None = None
     """the only ones that are offered, by the names that the server gives them; None: all"""
     allow: tuple[str, ...] = ()
@@ -100,6 +105,7 @@ def servers_schema() -> Mapping[str, object]:
         "sandbox": {"type": "boolean"},
         "startup_seconds": {"type": "integer", "minimum": 1, "maximum": MAX_STARTUP_S},
         "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": MAX_TIMEOUT_S},
+        "parallel": {"type": "integer", "minimum": 1, "maximum": MAX_PARALLEL},
         "tools": names,
         "allow": names,
         "required": {"type": "boolean"},
@@ -126,8 +132,9 @@ def _parse_entry(name: str, entry: dict[str, object], origin: str, env: Mapping[
         args=args,
         env=_variables(entry.get("env"), f"{where}.env", env),
         on_host=not _switch(entry, "sandbox", where, default=True),
-        startup_s=_seconds(entry, "startup_seconds", where, STARTUP_S, MAX_STARTUP_S),
-        timeout_s=_seconds(entry, "timeout_seconds", where, TIMEOUT_S, MAX_TIMEOUT_S),
+        startup_s=_whole(entry, "startup_seconds", where, STARTUP_S, MAX_STARTUP_S),
+        timeout_s=_whole(entry, "timeout_seconds", where, TIMEOUT_S, MAX_TIMEOUT_S),
+        parallel=_whole(entry, "parallel", where, 0, MAX_PARALLEL),
         tools=None if entry.get("tools") is None else _names(entry["tools"], f"{where}.tools"),
         allow=_names(_present(entry, "allow"), f"{where}.allow"),
         required=_switch(entry, "required", where, default=False),
@@ -186,7 +193,7 @@ def _variables(raw: object, where: str, env: Mapping[str, str] | None) -> tuple[
     return found
 
 
-def _seconds(entry: dict[str, object], key: str, where: str, default: int, most: int) -> int:
+def _whole(entry: dict[str, object], key: str, where: str, default: int, most: int) -> int:
     value = entry.get(key)
     if value is None:
         return default

@@ -1,21 +1,26 @@
-"""The client's side of one running server: its opening, its tools, its calls (R-195, R-196, R-202).
+"""The client's side of one running server: its opening, its tools, its calls (R-195, R-196, R-202, R-372).
 
 What a server prints is not trusted: a line that is not a message is skipped, and so is an answer to nothing; only an
-object with the id of the request that waits, and without a method, is its answer. Every wait has an end, and hears a
-cancel of the thread's work.
+object with the id of a request that waits, and without a method, is its answer, the first one. Every wait has an end,
+and hears a cancel of the thread's work.
+
+Several threads may wait for answers at once. One of them reads, for moments, and hands each answer to the thread that
+waits for it; the others wait for theirs, and take over.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from odek.cancel import current_token
+from odek.cancel import POLL_S, CancelToken, current_token, use_token
 from odek.errors import Cancelled
 from odek.mcp import messages
-from odek.mcp.messages import LEGACY, MODERN, Message, Notification, Request, RpcError
+from odek.mcp.messages import LEGACY, MODERN, Notification, Request, Response, RpcError
 from odek.piped import LineTooLong
 from odek.text import truncate, visible
 
@@ -33,6 +38,8 @@ _MOST_SERVED = 32
 """requests of the server in one line that are answered: each may cost the time above"""
 _ALIVE_S = 2.0
 """for the sign of life of a server that let a call run out of time"""
+_GRACE_S = 1.0
+"""that a line which is being written has to its end after a cancel: half a line would end the calls of others"""
 _WORDS_CHARACTERS = 2000
 _CURSOR_CHARACTERS = 4096
 
@@ -85,8 +92,36 @@ class Listing:
     """why there are more than these, "" for all"""
 
 
+@dataclass(slots=True, kw_only=True)
+class _Waiting:
+    """A request that has no answer yet."""
+
+    deadline: float
+    last: float
+    """what progress can make of `deadline` at most"""
+    extension_s: float
+    """the time that progress gives it from now on"""
+    answer: Response | None = None
+    answer_bytes: int = 0
+
+
+class _Unhurried(CancelToken):
+    """Raises what another token raises, some time after that was cancelled."""
+
+    def __init__(self, hurried: CancelToken) -> None:
+        super().__init__()
+        self._hurried = hurried
+        self._end: float | None = None
+
+    def raise_if_cancelled(self) -> None:
+        if self._end is None and self._hurried.cancelled:
+            self._end = time.monotonic() + _GRACE_S
+        if self._end is not None and time.monotonic() >= self._end:
+            self._hurried.raise_if_cancelled()
+
+
 class Connection:
-    """A server that has been opened; used by one thread at a time."""
+    """A server: opened by one thread, then called by several."""
 
     def __init__(self, pipe: Pipe, *, client: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         """`client` is what the server is told of us."""
@@ -100,6 +135,17 @@ class Connection:
         self._client = client
         self._clock = clock
         self._last_id = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._changed = threading.Condition()
+        """guards what is below, and the two above; a thread that waits for an answer or for the pipe waits for it"""
+        self._is_busy = False
+        """whether a thread is at the pipe"""
+        self._writers = 0
+        """threads that want to send: the one that reads lets them"""
+        self._ended = ""
+        """why it is not to be used any more"""
+        self._noise = 0
+        """bytes that were no answer since the last one"""
         self._answer_bytes = 0
         self._discover_id = 0
         self._late: Mapping[str, Any] | None = None
@@ -183,21 +229,34 @@ class Connection:
     def poll(self) -> None:
         """Take what the server has sent meanwhile, as far as it is there. Raises ServerFailed."""
         end = self._clock() + _CONTROL_S
-        while self._clock() < end:
-            line = self._receive(0.002)
-            if line is None:
-                return
-            self._take(line, None)
+        while self._clock() < end and not self._waiting:  # else those who wait read it
+            with self._at_pipe() as is_free:
+                line = self._receive(0.002) if is_free else None
+                if line is None:
+                    return
+                self._take(line)
 
     def require_responsive(self) -> None:
-        """Raise ServerFailed for a server that let a call run out of time and is silent still; any answer will do."""
-        if not self._doubtful:
+        """Raise ServerFailed for a server that let a call run out of time and is silent still; any answer will do.
+
+        One that has other calls to answer may be busy with those.
+        """
+        if not self._doubtful or self._waiting:
             return
         try:
             self._request("ping", {}, deadline=self._clock() + _ALIVE_S)
         except CallFailed as error:
             if self._doubtful:
                 raise ServerFailed("it does not answer any more") from error
+
+    def end(self, reason: str) -> None:
+        """Close the pipe; what waits for an answer fails with `reason`."""
+        with self._changed:
+            is_first, self._ended = not self._ended, self._ended or reason
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._is_busy, _ANSWER_S)
+        if is_first:
+            self.pipe.close()
 
     def _discover(self, deadline: float) -> bool:
         """Return whether the server speaks the modern version; whatever else it says, it may speak a legacy one."""
@@ -241,15 +300,21 @@ class Connection:
         calls_off: bool = False,
     ) -> Mapping[str, Any]:
         current_token().raise_if_cancelled()  # before the line is begun: half a line would be the last one
-        self._last_id += 1
-        number = self._last_id
+        last = self._clock() + MAX_EXTENSION * extension_s
+        waiting = _Waiting(deadline=deadline, last=last, extension_s=extension_s)
+        with self._changed:
+            self._last_id += 1
+            number = self._last_id
+            if not self._waiting:
+                self._noise = 0
+            self._waiting[number] = waiting
         meta: dict[str, Any] = {"progressToken": number} if extension_s else {}
         if modern or self.era == "modern":
             meta |= self._envelope()
         body = {**params, "_meta": meta} if meta else dict(params)
         try:
             self._send(messages.request(number, method, body), self._left(deadline))
-            answer = self._answer(number, method, deadline, extension_s)
+            answer = self._answer(method, waiting)
         except Cancelled:
             if calls_off:
                 self._call_off(number, "the user has stopped it")
@@ -259,38 +324,74 @@ class Connection:
                 self._doubtful = True
                 self._call_off(number, "it took too long")
             raise CallFailed(f"no answer to {method} in time") from error
-        self._doubtful = False
+        finally:
+            with self._changed:
+                self._waiting.pop(number, None)
+        self._answer_bytes = waiting.answer_bytes
         if answer.error is not None:
             raise CallFailed(f"error {answer.error.code}", foreign=truncate(answer.error.message, _WORDS_CHARACTERS))
         assert answer.result is not None
         return answer.result
 
-    def _answer(self, number: int, method: str, deadline: float, extension_s: float) -> messages.Response:
+    def _answer(self, method: str, waiting: _Waiting) -> Response:
         """Wait for the answer to a request. Raises TimeoutError and ServerFailed."""
-        last = self._clock() + MAX_EXTENSION * extension_s
-        noise = 0
-        while True:
+        while waiting.answer is None:
             current_token().raise_if_cancelled()
-            line = self._receive(self._left(deadline)) if self._clock() < deadline else None
-            if line is None:
+            if self._clock() >= waiting.deadline:
                 raise TimeoutError
-            self._answer_bytes = len(line)
-            for message in self._take(line, number):
-                if isinstance(message, messages.Response):
-                    return message
-                deadline = max(deadline, min(self._clock() + extension_s, last))
-            noise += len(line)
-            if noise > NOISE_LIMIT_BYTES:
-                raise ServerFailed(f"it printed {NOISE_LIMIT_BYTES >> 20} MiB that are no answer to {method}")
+            with self._at_pipe(waiting) as is_free:
+                if not is_free or waiting.answer is not None:
+                    continue
+                line = self._receive(min(self._left(waiting.deadline), POLL_S))  # then a thread may want to send
+                if line is not None and not self._take(line):
+                    self._noise += len(line)
+                if self._noise > NOISE_LIMIT_BYTES:
+                    raise ServerFailed(f"it printed {NOISE_LIMIT_BYTES >> 20} MiB that are no answer to {method}")
+        return waiting.answer
 
-    def _take(self, line: bytes, pending: int | None) -> list[Message]:
-        """Do what a line asks for; return of it the answer to `pending`, or the progress of it."""
+    @contextmanager
+    def _at_pipe(self, waiting: _Waiting | None = None, *, timeout_s: float | None = None) -> Iterator[bool]:
+        """Have the pipe alone within the block, or yield False when it is not free; raises ServerFailed at the end.
+
+        Who reads waits for a moment, and not when `waiting` has been answered; who sends, for `timeout_s`.
+        """
+        with self._changed:
+            if timeout_s is None:
+                if (self._is_busy or self._writers) and not (waiting and waiting.answer):
+                    self._changed.wait(POLL_S)
+                is_free = not self._is_busy and not self._writers
+            else:
+                is_free = self._wait_to_write(timeout_s)
+            if self._ended:
+                raise ServerFailed(self._ended)
+            self._is_busy |= is_free
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                with self._changed:
+                    self._is_busy = False
+                    self._changed.notify_all()
+
+    def _wait_to_write(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        self._writers += 1
+        try:
+            while self._is_busy and not self._ended and time.monotonic() < deadline:
+                self._changed.wait(POLL_S)
+                current_token().raise_if_cancelled()
+        finally:
+            self._writers -= 1
+        return not self._is_busy
+
+    def _take(self, line: bytes) -> bool:
+        """Do what a line asks for; return whether it had an answer that was waited for."""
         try:
             value = messages.decode(line)
         except RpcError:
             self.skipped += 1
-            return []
-        found: list[Message] = []
+            return False
+        found = False
         served = 0
         for each in value if isinstance(value, list) else [value]:
             try:
@@ -303,31 +404,46 @@ class Connection:
                 if served <= _MOST_SERVED:
                     self._serve(message)
             elif isinstance(message, Notification):
-                found += self._noted(message, pending)
-            elif pending is not None and type(message.id) is int and message.id == pending:
-                found.append(message)
+                self._note(message)
+            elif type(message.id) is int and message.id in self._waiting:
+                self._hand_over(message.id, message, len(line))
+                found = True
             elif type(message.id) is int and message.id == self._discover_id:
                 self._late = message.result
             else:
                 self.skipped += 1
         return found
 
-    def _noted(self, message: Notification, pending: int | None) -> list[Message]:
+    def _hand_over(self, number: int, answer: Response, size: int) -> None:
+        """Let the thread that waits have its answer; the others get more time, as the server may work on one by one."""
+        with self._changed:
+            waiting = self._waiting.pop(number, None)
+            if waiting is not None:
+                waiting.answer_bytes, waiting.answer = size, answer
+            self._doubtful, self._noise = False, 0
+            for other in self._waiting.values():
+                self._extend(other)
+            self._changed.notify_all()
+
+    def _extend(self, waiting: _Waiting) -> None:
+        waiting.deadline = max(waiting.deadline, min(self._clock() + waiting.extension_s, waiting.last))
+
+    def _note(self, message: Notification) -> None:
         if message.method == "notifications/tools/list_changed":
             self.list_changed = True
-        elif message.method == "notifications/progress" and pending is not None:
+        elif message.method == "notifications/progress":
             token = message.params.get("progressToken")
-            if type(token) is int and token == pending:
-                return [message]
-        return []
+            waiting = self._waiting.get(token) if type(token) is int else None
+            if waiting is not None:
+                self._extend(waiting)
 
     def _serve(self, asked: Request) -> None:
         """Answer a request of the server: it may see whether we are there, and nothing else."""
         if asked.method == "ping":
-            self._send(messages.result(asked.id, {}), _ANSWER_S)
+            self._write(messages.result(asked.id, {}), _ANSWER_S)
         else:
             error = RpcError(messages.METHOD_NOT_FOUND, "this client offers nothing of its own")
-            self._send(messages.failure(asked.id, error), _ANSWER_S)
+            self._write(messages.failure(asked.id, error), _ANSWER_S)
 
     def _call_off(self, number: int, reason: str) -> None:
         """Tell the server that an answer is not waited for any more; one that does not listen has failed anyway."""
@@ -338,8 +454,16 @@ class Connection:
             pass
 
     def _send(self, message: Mapping[str, Any], timeout_s: float) -> None:
+        with self._at_pipe(timeout_s=timeout_s) as is_free:
+            if not is_free:  # nothing of it is written
+                raise TimeoutError
+            self._write(message, timeout_s)
+
+    def _write(self, message: Mapping[str, Any], timeout_s: float) -> None:
+        """Write a line whole; a cancel has to wait a moment. Raises ServerFailed."""
         try:
-            self.pipe.send_line(messages.encode(message).rstrip(b"\n"), timeout_s=timeout_s)
+            with use_token(_Unhurried(current_token())):
+                self.pipe.send_line(messages.encode(message).rstrip(b"\n"), timeout_s=timeout_s)
         except BrokenPipeError as error:
             raise ServerFailed("it has ended") from error
         except TimeoutError as error:  # a line that was not written whole is the last one

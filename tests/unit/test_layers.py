@@ -90,7 +90,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("sandbox/container/spares.py", "session/receipts.py", "web/", "cli/serving.py"),
         "model/request_ahead.py",
         *("mcp_server/", "cli/runtime.py", "app/turn_files.py"),
-        *("mcp/server.py", "app/shared_servers.py"),
+        *("mcp/connection.py", "mcp/server.py", "app/shared_servers.py"),
     ),
     "asyncio": (),
     "pickle": (),

@@ -23,6 +23,7 @@ from fakes.notices import Notes
 from fakes.runtimes import fake_runtime
 from fakes.tools import carry_out, wrap
 
+from odek.agent.calls import CallRunner
 from odek.app.config import config_of, redactor_of
 from odek.app.mcp_approval import ServerGate
 from odek.app.mcp_servers import ToolServers, host_environment, host_program, start_folder
@@ -116,6 +117,40 @@ def test_tools_are_offered_and_called(scene: Scene) -> None:
     assert scene.notices.notes == ["MCP servers: docs (3 tools, ON THIS HOST)"]
 
 
+def test_calls_on_one_server_run_side_by_side(scene: Scene) -> None:
+    """R-372: its answers come in another order, and twice; the results are those of the calls, in their order."""
+    given = entry("together", allow=["meet"], timeout_seconds=30)
+    given["args"] += ["3"]
+    with scene.servers({"docs": given}) as servers:
+        found: list[tuple[str, str]] = []
+        runner = CallRunner(scene.toolbox(servers), lambda _: None, parallel=4)
+        for turn in ("x", "y"):
+            calls = [
+                ToolCall(id=f"{turn}{number}", name="docs__meet", arguments=json.dumps({"text": f"{turn}{number}"}))
+                for number in range(3)
+            ]
+            runner.run(calls, lambda call, text: found.append((call.id, text)))
+    assert found == [(name, f"<mcp:docs:meet>\n{name}\n</>") for name in ("x0", "x1", "x2", "y0", "y1", "y2")]
+
+
+@pytest.mark.parametrize(
+    ("more", "claims", "together"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"parallel": 1}, True, False),
+        ({"parallel": 2}, True, True),
+        ({"parallel": 2}, False, True),
+    ],
+    ids=str,
+)
+def test_which_calls_may_run_side_by_side(scene: Scene, more: dict[str, int], claims: bool, together: bool) -> None:
+    """R-372: those of tools that are called read-only, and what the entry says counts before that."""
+    with scene.servers({"docs": {**entry("together"), "args": ["-IS", PROGRAM, "together", "1"], **more}}) as servers:
+        name = "docs__meet" if claims else "docs__echo"
+        assert [tool.parallel for tool in servers.ready() if tool.name == name] == [together]
+
+
 def test_a_server_on_this_host_gets_little(tmp_path: Path) -> None:
     """W-37, R-194, P-34: the list and what its entry names; its values are in no argument, and redacted."""
     given = {
@@ -130,7 +165,8 @@ def test_a_server_on_this_host_gets_little(tmp_path: Path) -> None:
         ((_, start),) = servers._starts
         tools = scene.toolbox(servers)
         shown = call(tools, "docs__where")
-        raw = start.server.call("where", {})
+        with start.server.in_use() as ask:
+            raw = ask("where", {})
         child: Any = start.server._connection.pipe  # type: ignore[union-attr]
         with open(f"/proc/{child.child.pid}/cmdline", "rb") as file:
             argv = file.read()

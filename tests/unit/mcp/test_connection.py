@@ -331,9 +331,10 @@ class Beating(Peer):
 
     def receive_line(self, *, timeout_s: float) -> bytes | None:
         asked = self.sent[-1]
-        if asked.get("method") != "tools/call" or timeout_s < 5:
+        beat = self.clock.now // 5 * 5 + 5
+        if asked.get("method") != "tools/call" or self.clock.now + timeout_s < beat:
             return super().receive_line(timeout_s=timeout_s)
-        self.clock.now += 5
+        self.clock.now = beat
         token = asked["params"]["_meta"]["progressToken"]
         progress = {"progressToken": token, "progress": self.clock.now}
         return json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}).encode()
