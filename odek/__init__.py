@@ -39,6 +39,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     app/               one run, from its settings to a conversation: the composition root
     mcp_server/        `odek mcp`: the tools of the sandbox for clients of that protocol
     web/               odek serve: live sessions, and the HTTP server that shows them to a browser
+    update/            odek update: the releases, and this file replaced by one of them
     demo/              the recorded model and scratch project of `odek demo`
     cli/               parsing, commands, the terminal: prints and exits
     __main__.py        python -m odek

@@ -14,6 +14,7 @@ EXIT_BUG = 3
 EXIT_BUDGET = 4
 EXIT_REFUSED = 5
 EXIT_MISFIT = 6
+EXIT_NEWER = 10
 EXIT_SIGNAL_BASE = 128  # a run ended by signal N leaves with 128 + N, as shells report it
 
 

@@ -39,6 +39,10 @@ COMMANDS = {
     "completion": ("odek.cli.commands.completion", "print a completion script for a shell"),
     "man": ("odek.cli.commands.man", "show the manual page"),
     "selftest": ("odek.cli.commands.selftest", "check that this copy of odek is whole and works here"),
+    "update": (
+        "odek.cli.commands.update",
+        "replace this odek by a newer release, or look for one",
+    ),
     "version": ("odek.cli.commands.version", "print the version"),
 }
 """name → module, one line for the list of commands"""

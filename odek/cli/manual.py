@@ -25,6 +25,7 @@ EXIT_CODES = (
     ("4", "the budget of the task is used up (`limits`)"),
     ("5", "there is an answer, but calls were refused, and `--fail-on-refused` was given"),
     ("6", "the model's answers do not fit the schema of `--output-schema`"),
+    ("10", "there is a newer release (`odek update --check`)"),
     ("128+N", "ended by signal N: 130 after Ctrl-C, 143 after SIGTERM, 129 when the terminal was closed"),
     ("141", "standard output had no reader any more"),
 )

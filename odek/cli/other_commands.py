@@ -27,7 +27,7 @@ _HINTS: Mapping[str, str] = {
         "`odek setup` chooses a model and says where its key goes"
     ),
     "logout signout": "a key is in a variable such as OPENAI_API_KEY, or in ~/.odek/secrets.env: remove it there",
-    "update upgrade self-update selfupdate": "odek does not replace itself: install the new release like this one",
+    "upgrade self-update selfupdate": "`odek update` installs the newest release; --check only looks for it",
     "uninstall": "odek is one file: remove it, and ~/.odek, which holds what it has kept",
     "model --list-models list-models": "`odek models` lists the models of the server; --model chooses one for a run",
     "provider providers": '`odek setup` chooses a provider; "providers" in docs/CONFIG.md adds your own',

@@ -170,10 +170,12 @@ def test_setup_installs_the_version_of_its_tag(
     env = {
         "PATH": os.environ["PATH"], "ACTION_PATH": str(action), "ACTION_REF": ref, "DEFAULT_URL": "https://x.invalid",
         "ODEK_INSTALL_VERSION": version, "ODEK_INSTALL_FROM": source, "RUNNER_TEMP": str(tmp_path / "temp"),
-        "GITHUB_PATH": str(tmp_path / "path"), "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_PATH": str(tmp_path / "path"), "GITHUB_ENV": str(tmp_path / "env"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
     }  # fmt: skip
     (step,) = steps((ROOT / ".github" / "actions" / "setup-odek" / "action.yml").read_text())
     ended = run_step(step, env, tmp_path)
     assert (ended.returncode, ended.stdout) == (0, f"asked:{installed}\n"), ended.stderr
+    assert (tmp_path / "env").read_text() == "ODEK_NO_UPDATE=setup-odek\n"
     said = dict(line.split("=", 1) for line in (tmp_path / "output").read_text().splitlines())
     assert said == {"path": f"{tmp_path}/temp/odek/bin/odek", "version": installed or "7.7.7"}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.server
 import os
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.release_server import ReleaseServer, serve_releases
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "install.sh"
@@ -50,56 +47,10 @@ esac
 BINARY = b"#!/bin/sh\n# The head of the one-file odek, as a stand-in for the binary\necho 'odek 1.2.3 (binary)'\n"
 
 
-def sums(files: Mapping[str, bytes]) -> bytes:
-    return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items()).encode()
-
-
-@dataclass(slots=True, kw_only=True)
-class ReleaseServer:
-    """Answers with the files it has and writes down what it is asked for."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    """path below /releases → content"""
-    cut_off: set[str] = field(default_factory=set)
-    """paths of which half is sent, under the full length"""
-    asked: list[str] = field(default_factory=list)
-    address: str = ""
-
-    def publish(self, files: Mapping[str, bytes], *, listed: Mapping[str, bytes] | None = None) -> None:
-        """Offer `files` as v1.2.3 and as the latest; `listed` is what SHA256SUMS speaks of."""
-        for place in ("download/v1.2.3", "latest/download"):
-            for name, content in {**files, "SHA256SUMS": sums(files if listed is None else listed)}.items():
-                self.files[f"/releases/{place}/{name}"] = content
-
-
 @pytest.fixture
 def server() -> Iterator[ReleaseServer]:
-    state = ReleaseServer()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.asked.append(self.path)
-            # a proxy is asked with the whole address
-            path = "/" + self.path.split("/", 3)[3] if self.path.startswith("http://") else self.path
-            content = state.files.get(path)
-            if content is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content[: len(content) // 2] if path in state.cut_off else content)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        state.address = f"http://127.0.0.1:{listening.server_address[1]}/releases"
-        thread = threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
+    with serve_releases() as state:
         yield state
-        listening.shutdown()
-        thread.join()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from support.load_module import load_recipe
+from support.release_server import sums
 
-from .conftest import BINARY, OLD, PROGRAMS, SCRIPT, WHOLE, ZIP, Installer, sums
+from .conftest import BINARY, OLD, PROGRAMS, SCRIPT, WHOLE, ZIP, Installer
 
 MACHINE = os.uname().machine
 BINARY_NAME = f"odek-linux-{MACHINE}-gnu"

@@ -63,6 +63,7 @@ ROOMS: dict[str, set[str]] = {
 ROOMS["app"] = set(ROOMS) - {"demo"}
 ROOMS["mcp_server"] = set(ROOMS) - {"demo"}
 ROOMS["web"] = (set(ROOMS) - {"demo", "mcp_server"}) | {"__init__"}
+ROOMS["update"] = GROUND | {"model", "packaged", "process", "safefile", "strict_json"}
 ROOMS["cli"] = set(ROOMS) | {"__init__"}
 ROOMS["__main__"] = {"cli"}
 ROOMS["__init__"] = set()
@@ -72,7 +73,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "subprocess": ("process.py",),
     "http.client": ("model/",),
     "urllib.request": ("model/",),
-    "socket": ("model/", "web/server.py", "web/wire.py", "web/connections.py"),
+    "socket": ("model/", "update/download.py", "web/server.py", "web/wire.py", "web/connections.py"),
     "ssl": ("model/",),
     "argparse": ("cli/parser.py",),
     "signal": ("cli/", "process.py", "piped.py", "host_executor/processes.py", "host_executor/commands.py"),

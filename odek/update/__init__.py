@@ -1,0 +1,1 @@
+"""odek update: a newer odek in place of this one, checked as the installer checks it."""
