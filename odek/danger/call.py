@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from odek.danger.paths import Place, Reading
+from odek.danger.paths import Place, Reading, is_irreplaceable, resolve
 from odek.danger.risk import Hosts, RiskClass, Scope
 from odek.danger.shell import abstract_text
 from odek.danger.shell.state import ShellState
@@ -97,6 +97,25 @@ class Call:
         for word in words:
             for path in path_candidates(word):
                 self.context.read(path, self.state, how)
+
+    def why_irreplaceable(self, path: str) -> str:
+        """Return what is lost when the tree at `path` goes, as the end of a sentence; "" for less (R-296).
+
+        On the host that includes what `path` is when a variable is empty, as none of this command gives it a value
+        (R-364): `"$X"/` is the root then. In a sandbox that is the class of any other deletion.
+        """
+        place, state = self.context.place, self.state
+        if any(is_irreplaceable(resolve(path, cwd), place) for cwd in state.cwds):
+            return ", which nothing brings back"
+        if place.sandboxed:
+            return ""
+        unknown = abstract_text.holds_unknown(path)
+        known, cwds = (abstract_text.emptied(path), state.cwds) if unknown else (path, ())
+        for place_of in (resolve(known, cwd) for cwd in (*cwds, *state.emptied) if known):
+            if is_irreplaceable(place_of, place):
+                where = abstract_text.rendered(place_of)
+                return f': {where} where a variable is empty, which nothing brings back; "${{NAME:?}}" stops there'
+        return ""
 
     def run(self, argv: Sequence[str], *, stdin: str | None = None, ignore_unknown: bool = False) -> str:
         """Check a command that this one runs with the given words."""

@@ -7,7 +7,7 @@ from itertools import islice
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import Arguments, parse_arguments
-from odek.danger.paths import classify_write, is_block_device, is_irreplaceable, is_wipe_target, resolve, trusted_name
+from odek.danger.paths import classify_write, is_block_device, is_wipe_target, resolve, trusted_name
 from odek.danger.risk import NotUnderstood
 from odek.danger.rules.table import BLOCKED, DESTROY, EXEC, LOCAL, NET, SAFE, SYSTEM
 from odek.danger.shell import abstract_text
@@ -29,8 +29,8 @@ def _wipes(call: Call, path: str) -> bool:
 
 def _add_deletion(call: Call, rule: str, path: str, reason: str) -> None:
     """Note that the tree at `path` goes: more than a part of the project, perhaps a system or a home (R-296)."""
-    if any(is_irreplaceable(resolve(path, cwd), call.context.place) for cwd in call.state.cwds):
-        call.add(BLOCKED, "all", f"deletes {_shown(path)}, which nothing brings back")
+    if why := call.why_irreplaceable(path):
+        call.add(BLOCKED, "all", f"deletes {_shown(path)}{why}")
     call.add(DESTROY, rule, reason)
 
 
@@ -51,7 +51,7 @@ def check_rm(call: Call) -> None:
         if recursive and (unknown or _wipes(call, path)):
             reason = f"deletes the tree at {_shown(path)}, which is not just a part of the project"
             _add_deletion(call, "tree", path, reason)
-        elif (forced or broad) and not unknown and _is_whole(call, path):
+        elif (forced or broad) and _is_whole(call, abstract_text.emptied(path) if unknown else path):
             _add_deletion(call, "tree", path, f"deletes {_shown(path)}, which is not just a part of the project")
     call.write(*operands)
     if not operands:
@@ -162,7 +162,7 @@ def check_rsync(call: Call) -> None:
     arguments = parse_arguments(
         call.arguments, ("-e", "--rsh", "--exclude", "--include", "-f", "--filter", "--exclude-from")
     )
-    operands = arguments.operands
+    operands = (*arguments.operands, *_unclear(arguments))
     if any(_REMOTE.match(word) for word in operands):
         call.add(NET, "remote", "copies over the network")
         call.read(*(word for word in operands if not _REMOTE.match(word)))
@@ -170,8 +170,8 @@ def check_rsync(call: Call) -> None:
         if not _REMOTE.match(path) and len(operands) > 1 and not _is_plain_target(call, path):
             call.write(path)
         deletes = any(option.name.startswith("--del") for option in arguments.options)
-        if deletes and any(is_irreplaceable(resolve(path, cwd), call.context.place) for cwd in call.state.cwds):
-            call.add(BLOCKED, "all", f"deletes what {_shown(path)} holds, which nothing brings back")
+        if deletes and (why := call.why_irreplaceable(path)):
+            call.add(BLOCKED, "all", f"deletes what {_shown(path)} holds{why}")
     call.read(*operands[:-1])
     call.context.add(SAFE, "rsync", "copies files and deletes none")
 

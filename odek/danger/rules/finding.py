@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odek.danger.call import Call, Rule
 from odek.danger.options import parse_arguments
-from odek.danger.paths import is_irreplaceable, is_wipe_target, resolve
+from odek.danger.paths import is_wipe_target, resolve
 from odek.danger.rules.table import BLOCKED, DESTROY, EXEC, LOCAL, SAFE
 from odek.danger.shell import abstract_text
 from odek.patterns import pattern
@@ -74,17 +74,15 @@ def _check_delete(call: Call, starts: tuple[str, ...], words: tuple[str, ...], *
         inside = all(not is_wipe_target(place + ("/x" if named else ""), call.context.place) for place in places)
         if not inside:
             call.add(DESTROY, "delete", f"deletes what it finds below {abstract_text.rendered(start)}")
-    for start in () if _is_narrowed(words) or not certain else _irreplaceable(call, starts):
-        call.add(BLOCKED, "all", f"deletes all below {abstract_text.rendered(start)}, which nothing brings back")
+    for start in () if _is_narrowed(words) or not certain else starts:
+        if why := call.why_irreplaceable(start):
+            call.add(BLOCKED, "all", f"deletes all below {abstract_text.rendered(start)}{why}")
     call.add(LOCAL, "delete", "deletes files that it finds by name")
 
 
 def _irreplaceable(call: Call, starts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the starting points at which a system or a home is."""
-    place = call.context.place
-    return tuple(
-        start for start in starts if any(is_irreplaceable(resolve(start, cwd), place) for cwd in call.state.cwds)
-    )
+    return tuple(start for start in starts if call.why_irreplaceable(start))
 
 
 def _run_for(call: Call, inner: tuple[str, ...], starts: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from odek.danger.rules.environment import check_assignment
 from odek.danger.rules.table import EXEC, LOCAL, SAFE, SYSTEM, check_secrets
 from odek.danger.shell import abstract_text
 from odek.danger.shell.lexer import decode_printf
-from odek.danger.shell.state import UNKNOWN, ShellState
+from odek.danger.shell.state import MAX_CANDIDATES, UNKNOWN, ShellState, Values
 from odek.patterns import pattern
 
 _ASSIGNMENT = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
@@ -85,6 +85,7 @@ def check_cd(call: Call) -> None:
     call.context.add(SAFE, "cd", "changes the directory")
     operands = parse_arguments(call.arguments, (), stop=True).operands
     call.read(*operands, how="names")
+    call.state.emptied = _where_emptied(call)
     if call.program == "popd" or operands[:1] == ("-",) or any(a[:1] in abstract_text.UNKNOWN for a in call.arguments):
         call.state.cwds = UNKNOWN
         return
@@ -101,6 +102,24 @@ def check_cd(call: Call) -> None:
         return
     cwds = dict.fromkeys(resolve(target, cwd) for cwd in call.state.cwds)
     call.state.cwds = tuple(cwds) if all(len(cwd) < MAX_PATH for cwd in cwds) else UNKNOWN
+
+
+def _where_emptied(call: Call) -> Values:
+    """Return where a `cd` leads if what is unknown of it is empty: unquoted home, quoted nowhere else."""
+    state, home = call.state, call.context.place.home
+    target = next((word for word in call.arguments if not word.startswith("-")), "")
+    if call.program == "popd" or not target:
+        return ()
+    known = abstract_text.emptied(target)
+    if not abstract_text.holds_unknown(target):
+        found = () if target.startswith("/") else tuple(resolve(target, cwd) for cwd in state.emptied)
+    elif known:
+        found = tuple(resolve(known, cwd) for cwd in (*state.cwds, *state.emptied))
+    elif target.strip(abstract_text.SPLIT):
+        found = (*state.cwds, *state.emptied) if not target.strip(abstract_text.ANY) else ()
+    else:
+        found = (home,) if home else ()
+    return tuple(cwd for cwd in dict.fromkeys(found) if len(cwd) < MAX_PATH)[:MAX_CANDIDATES]
 
 
 def check_declare(call: Call) -> None:

@@ -159,7 +159,7 @@ def _filled(words: tuple[str, ...], arguments: Arguments, fed: tuple[str, ...]) 
             result.extend(fed)
         else:
             result.append(
-                word.replace(marker, abstract_text.ANY if abstract_text.ANY in fed else fed[0] if fed else "")
+                word.replace(marker, abstract_text.SOME if abstract_text.ANY in fed else fed[0] if fed else "")
             )
     return tuple(result)
 

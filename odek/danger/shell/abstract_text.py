@@ -26,6 +26,9 @@ BELOW = "\5"
 EITHER = "\6"
 """separates two texts of which one is printed, depending on the shell"""
 
+SOME = ANY + NAME
+"""some text that is not empty"""
+
 UNKNOWN = frozenset((ANY, SPLIT))
 GLOBS = frozenset((STAR, ONE))
 ALL = frozenset((ANY, STAR, ONE, SPLIT, NAME, BELOW, EITHER))
@@ -42,6 +45,13 @@ def is_exact(text: str) -> bool:
 def holds_unknown(text: str) -> bool:
     """Return whether part of `text` could be anything."""
     return ANY in text or SPLIT in text
+
+
+def emptied(text: str) -> str:
+    """Return what `text` is where all that is unknown of it is empty; "" where nothing is left, or it cannot be."""
+    if not holds_unknown(text) or NAME in text or BELOW in text:
+        return ""
+    return text.replace(ANY, "").replace(SPLIT, "")
 
 
 def may_equal(text: str, wanted: str) -> bool:

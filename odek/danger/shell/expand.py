@@ -271,16 +271,19 @@ class Expander:
         return "/root" if name == "root" else f"/home/{name}"
 
     def _parameter(self, part: Parameter) -> Values:
-        operator, argument = part.operator, part.argument
-        if not _is_plain(part):
-            self.doubt("has an expansion that may run commands in bash")
-        default = self.value(argument) if argument else ("",)
+        operator = part.operator
+        self._doubt_unless_plain(part)
         values = self._lookup(part.name)
+        default = self._default(part, values)
         exact = all(abstract_text.is_exact(value) for value in values)
         if is_secret_name(part.name) and operator not in _UNUSED and not exact:
             self.secrets.add(part.name)
         if operator == "length":
             return (abstract_text.NAME,)
+        if operator in (":?", ":-", ":="):
+            values = _filled(values)
+        if operator == ":?" and not exact:  # or the shell ends here
+            self.state.assign(part.name, values)
         if operator in ("", ":?", "?"):
             return values
         if operator in (":-", "-", ":=", "="):
@@ -291,6 +294,22 @@ class Expander:
         if operator in (":+", "+"):
             return ("", *default)
         return _trimmed(values, default) if operator in ("%", "%%") else UNKNOWN
+
+    def _doubt_unless_plain(self, part: Parameter) -> None:
+        if not _is_plain(part):
+            self.doubt("has an expansion that may run commands in bash")
+
+    def _default(self, part: Parameter, values: Values) -> Values:
+        """Return the candidates for the text behind the operator; behind `:+` the variable is not empty."""
+        if not part.argument:
+            return ("",)
+        if part.operator != ":+" or part.name.isdigit() or part.name in ("@", "*"):
+            return self.value(part.argument)
+        before = self.state.variables.copy()
+        self.state.assign(part.name, _filled(values))
+        default = self.value(part.argument)
+        self.state.variables = before
+        return default
 
     def _assign_default(self, part: Parameter, values: Values) -> None:
         self.state.assign(part.name, values)
@@ -310,7 +329,7 @@ class Expander:
         if name == "HOME":
             return (self.place.home,) if self.place.home else UNKNOWN
         if name == "PWD":
-            return self.state.cwds
+            return _filled(self.state.cwds)
         if name == "IFS":
             return (" ",)
         if name == "TMPDIR" and self.place.temp:
@@ -381,6 +400,12 @@ def _trimmed(values: Values, endings: Values) -> Values:
     if is_exact and all(value.endswith(ending) or abstract_text.is_exact(value) for value in values):
         return tuple(dict.fromkeys(value.removesuffix(ending) for value in values))
     return (abstract_text.BELOW,) if all(_stays_below(value) for value in values) else UNKNOWN
+
+
+def _filled(values: Values) -> Values:
+    """Return `values` without the empty one; what is unknown is not empty either."""
+    unknown = "".join(abstract_text.UNKNOWN)
+    return tuple(value if value.strip(unknown) else abstract_text.SOME for value in values if value) or values
 
 
 def _is_number(value: str) -> bool:

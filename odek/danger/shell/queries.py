@@ -51,11 +51,11 @@ def leaves(pipeline: Pipeline, state: ShellState) -> bool:
 def loop_values(texts: Values) -> Values:
     """Return what a variable holds that takes one of `texts` after the other."""
     if len(texts) <= MAX_CANDIDATES and not any(abstract_text.holds_unknown(text) for text in texts):
-        return tuple(dict.fromkeys(texts)) or ("",)
+        return tuple(dict.fromkeys(texts)) or (abstract_text.SOME,)
     inside = all(not text.startswith(("/", "-")) and ".." not in text.split("/") for text in texts)
-    return (
-        (abstract_text.BELOW,) if inside and not any(abstract_text.holds_unknown(text) for text in texts) else UNKNOWN
-    )
+    if inside and not any(abstract_text.holds_unknown(text) for text in texts):
+        return (abstract_text.BELOW,)
+    return UNKNOWN if any(not text.strip(abstract_text.ANY) for text in texts) else (abstract_text.SOME,)
 
 
 def simple_commands(scripts: tuple[Script, ...]) -> Iterator[Simple]:

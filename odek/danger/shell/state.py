@@ -24,6 +24,8 @@ class ShellState:
 
     cwds: Values
     """the directories it may be in, absolute or abstract_text.ANY"""
+    emptied: Values = ()
+    """those where what is unknown of a `cd` is empty"""
     variables: dict[str, Values] = field(default_factory=dict)
     functions: dict[str, Compound] = field(default_factory=dict)
     maybe: set[str] = field(default_factory=set)
@@ -37,6 +39,7 @@ class ShellState:
         """Return an independent copy."""
         return ShellState(
             cwds=self.cwds,
+            emptied=self.emptied,
             variables=dict(self.variables),
             functions=dict(self.functions),
             maybe=set(self.maybe),
@@ -55,12 +58,13 @@ class ShellState:
     def become(self, other: ShellState) -> None:
         """Take over the state of `other`."""
         self.cwds, self.variables, self.functions = other.cwds, other.variables, other.functions
-        self.maybe = other.maybe
+        self.maybe, self.emptied = other.maybe, other.emptied
         self.arguments, self.splits_oddly = other.arguments, other.splits_oddly
 
     def join(self, other: ShellState) -> None:
         """Note that the state may also be `other`."""
         self.cwds = _union(self.cwds, other.cwds)
+        self.emptied = tuple(dict.fromkeys((*self.emptied, *other.emptied)))[:MAX_CANDIDATES]
         for name in {*self.variables, *other.variables}:
             mine, theirs = self.variables.get(name, UNKNOWN), other.variables.get(name, UNKNOWN)
             if mine != theirs:

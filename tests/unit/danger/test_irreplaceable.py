@@ -211,8 +211,8 @@ def test_deletion_that_nothing_brings_back_is_blocked(command: str) -> None:
         "rm -rf .", "rm -rf *", "rm -rf ./*", "rm -rf ../other", "rm -rf /tmp", "rm -rf /tmp/*", "rm -rf /tmp/x",
         "rm -rf ~/x", "rm -rf ~/.cache/x", "rm -rf /opt/tool", "rm -rf /srv/app/old", "rm -rf /usr/local/go",
         "rm -rf /usr/share/doc", "rm -rf /var/lib/apt/lists/*", "rm -rf /etc/nginx", "rm -rf /home/user/project",
-        "rm -rf /home/user/project/*", 'rm -rf "$X"', 'rm -rf "$X/"', "rm -rf $X/*", "rm -rf ${X}/etc", "rm -rf /$X",
-        "cd build; rm -rf *", 'cd "$X" && rm -rf *', 'if a; then X=build; fi; rm -rf "$X/"', "xargs rm -rf",
+        "rm -rf /home/user/project/*", 'rm -rf "$X"',
+        "cd build; rm -rf *", 'cd "$X" && rm -rf *', "xargs rm -rf",
         "ls | xargs rm -rf", "rm /etc/hosts", "rm -f ~/.bashrc", "find . -delete", "find ~ -name '*.pyc' -delete",
         "find / -name node_modules -exec rm -rf {} +", "find ~ -type d -empty -delete", "find /etc -exec grep x {} +",
         "find / -type f | xargs grep x", "find ~ -name $X",
@@ -230,6 +230,133 @@ def test_deletion_that_nothing_brings_back_is_blocked(command: str) -> None:
 def test_other_deletion_is_not_blocked(command: str) -> None:
     """R-296: nothing lifts that class, so what can be meant, or made again, is not of it."""
     assert "blocked" not in [classify(command, place).level.label for place in PLACES]
+
+
+EMPTY = r"""
+    rm -rf "$X"/
+    rm -rf "$X/"
+    rm -rf "$X"/*
+    rm -rf $X/*
+    rm -rf ${X}/{*,.*}
+    rm -rf "$X"/.
+    rm -rf "$X"/..
+    rm -rf "$X/../"
+    rm -rf "$X"//
+    rm -rf ${X}/bin
+    rm -rf "$X/etc"/*
+    rm -rf "$X$Y"/
+    rm -rf "$X"/"$Y"
+    rm -rf "$X"/$Y/*
+    rm -rf /$X
+    rm -rf /$X/
+    rm -rf /etc/"$X"
+    rm -rf ~/$X
+    rm -rf "$HOME/$X"/
+    rm -rf /home/$X
+    rm -f "$X"/etc/*
+    rm "$X"/*
+    rm -rf "${X?}"/
+    rm -rf "${X-}"/
+    rm -rf "${X:-$Y}"/
+    rm -rf "${X:-}"/
+    rm -rf "${X%/}"/
+    rm -rf "${X#x}"/*
+    rm -rf "${X//a/b}"/
+    rm -rf "${X:0:9}"/
+    rm -rf "${A[0]}"/
+    rm -rf "$1"/*
+    rm -rf "$@"/
+    rm -rf "$(cat dir)"/*
+    rm -rf "`npm root`"/
+    Y=$X; rm -rf "$Y"/
+    D="$X/"; rm -rf "$D"*
+    X=$(cat dir); rm -rf "$X"/*
+    read X; rm -rf "$X"/
+    if a; then X=build; fi; rm -rf "$X/"
+    set -eu; rm -rf "$X"/
+    X=build sh -c 'rm -rf "$Y"/'
+    sh -c "rm -rf $X/"
+    bash -c 'rm -rf "$1"/' _ "$X"
+    f() { rm -rf "$1"/*; }; f "$X"
+    sudo rm -rf "$X"/*
+    for d in a b; do rm -rf "$X"/; done
+    cd "$X/" && rm -rf *
+    cd $X; rm -rf *
+    cd "$X"/ && cd . && rm -rf ./*
+    cd $X/etc && rm -rf -- *
+    cd "$X/" && find . -delete
+    find "$X"/ -delete
+    find /$X -mindepth 1 -delete
+    shred "$X"/etc/*
+    rsync -a --delete empty/ "$X"/
+    rimraf "$X"/
+    echo 'rm -rf "$X"/' | sh
+    """
+FILLED = r"""
+    rm -rf "$X"
+    rm -rf $X
+    rm -rf "${X:?}"/
+    rm -rf "${X:?}"/*
+    rm -rf "${X:?not set}"/bin
+    rm -rf /"${X:?}"
+    rm -rf ~/"${X:?}"/*
+    : "${X:?}"; rm -rf "$X"/*
+    : ${X:?} && cd "$X/" && rm -rf *
+    rm -rf "${X:-build}"/*
+    : "${X:=build}"; rm -rf "$X"/
+    rm -rf "${X:+$X/}"*
+    X=build; rm -rf "$X"/
+    X=build; Y=$X; rm -rf "$Y"/*
+    X=$Y/build; rm -rf "$X"/*
+    rm -rf "$X"/build
+    rm -rf "$X/node_modules" "$X"/dist/*
+    rm -rf "$X"-old/
+    rm -rf build/"$X"/*
+    rm -rf "./$X"
+    rm -rf /tmp/$X
+    rm -rf ~/.cache/$X
+    rm -rf "$PWD"/*
+    cd "$X" && rm -rf "$PWD"/build
+    rm -rf "$(pwd)"/*
+    rm -rf "$(mktemp -d)"/*
+    D=$(mktemp -d); trap 'rm -rf "$D"' EXIT; rm -rf "$D"/*
+    for d in $DIRS; do rm -rf "$d"/*; done
+    for d in */; do rm -rf "$d"/*; done
+    f() { for d in "$@"; do rm -rf "$d"/; done; }
+    for d in "$X"/*; do rm -rf "$d"/; done
+    ls | xargs -I{} rm -rf {}/
+    cat list | xargs -I{} rm -rf {}/*
+    cd "$X" && rm -rf *
+    cd "$X"/build && rm -rf *
+    cd "$X/" && cd "${Y:?}" && rm -rf *
+    cd "$X/"; cd /tmp && rm -rf *
+    rm "$X"/file
+    rm -f "$X"/*.o
+    find "$X" -delete
+    find "$X"/ -name '*.pyc' -delete
+    rsync -a --delete a/ "$X"/build
+    ls "$X"/; cp -r "$X"/* .
+    """
+
+
+@pytest.mark.parametrize("command", rows(EMPTY))
+def test_variable_that_may_be_empty_is_not_trusted_with_the_root(command: str) -> None:
+    """R-364: on the host, where the deletion is one of R-296 when what nothing fills is empty."""
+    risk = classify(command, HOST)
+    assert risk.level.label == "blocked"
+    assert classify(command, SANDBOX).level.label in ("blocked", "destructive")
+
+
+@pytest.mark.parametrize("command", rows(FILLED))
+def test_variable_that_is_filled_or_does_no_such_harm_when_it_is_empty(command: str) -> None:
+    """R-364: a guard, a value, a folder behind it that is none of the system's."""
+    assert classify(command, HOST).level.label != "blocked"
+
+
+def test_the_reason_says_how_it_can_be_done() -> None:
+    """R-364: the model reads it, and need not give up."""
+    reasons = [finding.reason for finding in classify('rm -rf "$X"/*', HOST).findings]
+    assert 'deletes …/*: /* where a variable is empty, which nothing brings back; "${NAME:?}" stops there' in reasons
 
 
 class Links:
