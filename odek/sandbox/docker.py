@@ -48,6 +48,11 @@ _NOBODY_THERE = pattern(
 _DENIED = pattern(r"permission denied while trying to connect to the (?:Docker daemon|docker API)", re.IGNORECASE)
 OWN_FAILURES = (1, 125)
 """exit statuses with which Docker's client, and podman's, say that something was refused"""
+_VERSIONS_APART = pattern(
+    r"client version (?P<client>[0-9.]+) is too (?P<how>old|new)\b(?:.*?API version is (?P<limit>[0-9]+[0-9.]*[0-9]))?"
+    r"|API version (?P<daemon>[0-9.]+) is not supported by this client"
+)
+"""how a daemon says that a client's API is not one of its own, and a client (from 29 on) that a daemon's is not"""
 _NO_START = pattern(r"Failed to initialize|unable to resolve docker endpoint")
 _ANSWERED = pattern(
     r"Error response from daemon|request returned|malformed HTTP|connection reset|: EOF\b|\btls: |x509: "
@@ -344,6 +349,13 @@ def read_probe(done: Completed) -> str:
             hint="try again; `docker version` must print a server version",
             detail=docker_output(done),
         )
+    apart = _VERSIONS_APART.search(words) if done.code in OWN_FAILURES and not version else None
+    if apart:
+        raise SandboxConfigError(
+            "the docker client and the Docker daemon have no version of the API in common",
+            hint=_versions_hint(apart),
+            detail=docker_output(done),
+        )
     if done.code == 0 or version[:1].isdigit() or _ANSWERED.search(words):
         raise SandboxConfigError(
             "something answers in place of a Docker daemon, but not with a version",
@@ -371,6 +383,16 @@ def read_probe(done: Completed) -> str:
         hint=_NOT_DOCKER_HINT,
         detail=docker_output(done),
     )
+
+
+def _versions_hint(apart: re.Match[str]) -> str:
+    """Return which of the two is to be brought up to date. Pure."""
+    pinned = "; unset DOCKER_API_VERSION if it is set"
+    if apart["how"] == "old":
+        needed = f" of API {apart['limit']} or newer" if apart["limit"] else ""
+        return f"install a newer docker client{needed}: `docker version` shows the one on PATH{pinned}"
+    known = apart["limit"] or apart["daemon"]
+    return f"update the Docker daemon{f', which knows API {known}' if known else ''}, or use an older client{pinned}"
 
 
 def _read_array(text: str) -> tuple[dict[str, Any], ...] | None:

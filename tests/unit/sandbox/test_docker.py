@@ -84,10 +84,6 @@ def test_probe_that_finds_no_daemon_says_why(done: Completed, because: str) -> N
         completed(code=1, stdout="20.10.24\n"),
         completed(code=1, stdout="20.10.24\n", stderr=CONNECT),  # it says both
         completed(
-            code=1,
-            stderr="Error response from daemon: client version 1.24 is too old. Minimum API version is 1.44\n",
-        ),
-        completed(
             code=1, stderr="Error response from daemon: <html>Cannot connect to the Docker daemon at unix:///x</html>\n"
         ),
         completed(code=1, stderr="Error response from daemon: permission denied\n"),
@@ -107,6 +103,38 @@ def test_probe_that_is_answered_by_something_else_never_leads_to_the_host(done: 
     """R-7, D-11: what answers is there."""
     with pytest.raises(SandboxConfigError, match="something answers in place of a Docker daemon"):
         read_probe(done)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (
+            "Error response from daemon: client version 1.41 is too old. Minimum supported API version is 1.44, "
+            "please upgrade your client to a newer version\n",
+            "install a newer docker client of API 1.44 or newer: ",
+        ),
+        ("Error response from daemon: client version 1.24 is too old.\n", "install a newer docker client: "),
+        (
+            "Error response from daemon: client version 1.99 is too new. Maximum supported API version is 1.41\n",
+            "update the Docker daemon, which knows API 1.41, or use an older client",
+        ),
+        (
+            "Error response from daemon: client version 1.99 is too new\n",
+            "update the Docker daemon, or use an older client",
+        ),
+        (
+            "API version 1.41 is not supported by this client: the minimum supported API version is 1.44\n",
+            "update the Docker daemon, which knows API 1.41, or use an older client",
+        ),
+    ],
+)
+@pytest.mark.parametrize("stdout", ["", "\n"])
+def test_probe_says_which_of_client_and_daemon_is_too_old(words: str, hint: str, stdout: str) -> None:
+    """R-330: in the daemon's words, and in those of clients from 29 on; never a reason for the host."""
+    with pytest.raises(SandboxConfigError, match="no version of the API in common") as refused:
+        read_probe(completed(code=1, stdout=stdout, stderr=words))
+    assert refused.value.hint.startswith(hint)
+    assert refused.value.hint.endswith("; unset DOCKER_API_VERSION if it is set")
 
 
 @pytest.mark.parametrize(
