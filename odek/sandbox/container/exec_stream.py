@@ -41,7 +41,8 @@ class ExecStreams:
         self._apart = False
         self._stdout_ended = self._stderr_ended = False
         self._stdout = _Stream(mark, end, self._note_on_stdout, OUTPUT_LIMIT_BYTES)
-        self._stderr = _Stream(mark, end, self._note_on_stderr, OUTPUT_LIMIT_BYTES)
+        # what comes before it are words of the client's own, as those of podman-docker at every call
+        self._stderr = _Stream(mark, end, self._note_on_stderr, OUTPUT_LIMIT_BYTES, opening=scripts.READY_WORD)
 
     def expect(self, *, apart: bool, limit_bytes: int) -> None:
         """Prepare for a text, before it is sent: how much of its stdout is kept, and whether its stderr is separate."""
@@ -65,7 +66,7 @@ class ExecStreams:
 
     @property
     def stderr(self) -> Output:
-        """of a text whose stderr is separate, and of Docker"""
+        """of a text whose stderr is separate, and of Docker as long as the wrapper has not said a word"""
         return self._stderr.output()
 
     @property
@@ -119,7 +120,12 @@ class ExecStreams:
 class _Stream:
     """A stream whose lines of ours, each with a line end before it, go to `note` and not into the output."""
 
-    def __init__(self, mark: str, end: str, note: Callable[[str, str], bool], limit_bytes: int) -> None:
+    def __init__(
+        self, mark: str, end: str, note: Callable[[str, str], bool], limit_bytes: int, *, opening: str = ""
+    ) -> None:
+        """`opening`: the word of ours whose first line takes with it all that came before."""
+        self._opening = opening
+        self._limit_bytes = limit_bytes
         self._names = (mark.encode(), end.encode())
         self._line = re.compile(rb"\n(%s|%s) ([a-z0-9 ]{1,30})\n" % tuple(map(re.escape, self._names)))
         self._note = note
@@ -132,8 +138,11 @@ class _Stream:
         start = 0
         while found := self._line.search(data, start):
             ours = self._note(found[1].decode(), found[2].decode())
-            # the line end behind a foreign line may be the one before a line of ours
-            self._capture.feed(data[start : found.start()] if ours else data[start : found.end() - 1])
+            if ours and found[2].decode() == self._opening:
+                self._opening = ""
+                self._capture = Capture(self._limit_bytes)
+            else:  # the line end behind a foreign line may be the one before a line of ours
+                self._capture.feed(data[start : found.start()] if ours else data[start : found.end() - 1])
             start = found.end() if ours else found.end() - 1
         held = self._may_begin(data, start)
         self._capture.feed(data[start:held])

@@ -180,6 +180,21 @@ def test_whether_it_ran_is_never_guessed(stdout: bytes, stderr: bytes, has_run: 
     assert streams.has_run is has_run
 
 
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+def test_what_the_client_itself_says_is_not_output_of_the_command(size: int) -> None:
+    """R-331: podman-docker prints a line at every call, before the wrapper's first; the wrapper's word counts once."""
+    notice = b"Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n"
+    said = notice + f"\n{MARK} ready\n\n{END} began 1\nmine\n\n{MARK} ready\nstill mine".encode()
+    streams = ExecStreams(MARK, END)
+    streams.expect(apart=True, limit_bytes=1 << 20)
+    for place in range(0, len(said), size):
+        streams.feed_stderr(said[place : place + size])
+    assert streams.stderr.data == b"mine\nstill mine"
+    refused = ExecStreams(MARK, END)
+    refused.feed_stderr(notice + b"Error: OCI runtime error: runc: no room\n")
+    assert (refused.has_run, refused.stderr.data.startswith(notice)) == (False, True)
+
+
 NO_PROCESS = """\
 import os, resource, shutil, sys
 program = shutil.which(sys.argv[1])  # now: afterwards this interpreter may not be able to read its own modules
