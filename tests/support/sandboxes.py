@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -22,6 +23,9 @@ from odek.sandbox.container.container import Container
 from odek.sandbox.container.owner import Owner
 from odek.sandbox.container.start import Surroundings, start
 from odek.sandbox.docker import Docker, DockerCli
+from odek.sandbox.engine import Engine as EngineKind
+from odek.sandbox.engine import query_engine
+from odek.sandbox.image.resolve import find_image
 from odek.sandbox.mounts import MountPoint, read_mounts
 from odek.sandbox.offline.busybox import image_archive
 from odek.sandbox.spec import Limits, SandboxSpec
@@ -29,6 +33,12 @@ from odek.sandbox.spec import Limits, SandboxSpec
 GONE_WITHIN_S = 15
 SECCOMP_FILE = str(Path(__file__).resolve().parents[2] / "odek" / "sandbox" / "seccomp.json")
 PROGRAMS = tuple("cat chmod cp env head id kill ls mkdir mv printf ps readlink rm sh sha256sum sleep touch yes".split())
+
+
+@functools.cache
+def _kind_of(client: str) -> EngineKind:
+    """Return what kind of engine a client reaches; one engine answers for all of a test run."""
+    return query_engine(DockerCli(client, dict(os.environ)))
 
 
 def this_owner() -> Owner:
@@ -59,18 +69,23 @@ class Boxes:
     def docker(self) -> DockerCli:
         return DockerCli(self.engine.client, dict(os.environ))
 
+    @property
+    def kind(self) -> EngineKind:
+        return _kind_of(self.engine.client)
+
     def spec(self, **changes: Any) -> SandboxSpec:
         """Return what is started: as the invoking user, everything else by default, but for `changes`."""
         image = changes.pop("image", self.image)
         spec = SandboxSpec(
             image=image,
-            image_id=self.engine.run("image", "inspect", "--format", "{{.Id}}", image).stdout.strip(),
+            image_id=find_image(image, self.docker),
             workdir=str(self.workdir),
             readonly=False,
             user=f"{os.getuid()}:{os.getgid()}",
             home="/tmp",
             limits=Limits(pids=256),
             seccomp_file=SECCOMP_FILE,
+            engine=self.kind,
         )
         return replace(spec, **changes)
 
