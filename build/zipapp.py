@@ -69,7 +69,7 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 GZIP = 31  # a form of zlib: without time and name
-OF_OTHER_COMMANDS = ("odek/web/", "odek/sandbox/probes.sh", BUILT)
+OF_OTHER_COMMANDS = ("odek/web/", "odek/bundle/", "odek/sandbox/probes.sh", BUILT)
 """data files that `odek run` does not read"""
 LZMA = [  # odekload.py knows the size
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "lp": 0, "pb": 0}

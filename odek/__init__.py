@@ -35,6 +35,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     tools/             what the model can call
     agent/             the loop, the calls of a turn, the system prompt
     mcp/               the Model Context Protocol: its messages, and servers of others as a client sees them
+    bundle/            one file that brings odek and its images to a host without network: its layout and its script
     delegate/          sub-agents: their rights, their work, what comes back
     app/               one run, from its settings to a conversation: the composition root
     mcp_server/        `odek mcp`: the tools of the sandbox for clients of that protocol

@@ -34,6 +34,7 @@ COMMANDS = {
     "doctor": ("odek.cli.commands.doctor", "check settings, model, network and sandbox, and say what to fix"),
     "init": ("odek.cli.commands.init", "write a settings file to start from"),
     "sandbox": ("odek.cli.commands.sandbox", "manage the containers and images of the sandbox"),
+    "bundle": ("odek.cli.commands.bundle", "make one file that installs odek and its image without a network"),
     "approvals": ("odek.cli.commands.approvals", "list and revoke what was approved with t"),
     "danger": ("odek.cli.commands.danger", "explain the risk class of a command, and what would happen to it"),
     "completion": ("odek.cli.commands.completion", "print a completion script for a shell"),

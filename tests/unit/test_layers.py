@@ -58,6 +58,7 @@ ROOMS: dict[str, set[str]] = {
     "delegate": GROUND
     | {"agent", "approval", "cancel", "danger", "events", "model", "sandbox", "sandbox_grammar", "tools", "executor"},
     "demo": set(),
+    "bundle": GROUND | {"packaged"},
     "mcp": GROUND | {"cancel", "piped", "json_text"},
 }
 ROOMS["app"] = set(ROOMS) - {"demo"}

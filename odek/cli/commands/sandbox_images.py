@@ -24,7 +24,7 @@ from odek.sandbox.image.resolve import daemon_machine, resolve_image
 from odek.sandbox.offline.archive import ArchivedImage
 from odek.sandbox.offline.busybox import build_busybox_image
 from odek.sandbox.offline.transfer import load_image, name_of, save_image
-from odek.sandbox_grammar import parse_reference
+from odek.sandbox_grammar import is_image_id, parse_reference
 from odek.state import StateFolder
 from odek.text import truncate, visible
 
@@ -100,13 +100,19 @@ def load_parser() -> CommandParser:
     made = CommandParser(
         "sandbox image load",
         "take in an image from a file; every digest in it is computed again, and the image must be the expected one",
-        usage="FILE [--id sha256:… | --image NAME@sha256:…] [--set] [--json]",
+        usage="FILE [--id sha256:… [--tag NAME] | --image NAME@sha256:…] [--set] [--json]",
         examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
     )
     made.add_argument(
         "file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote, or its .gz"
     )
-    made.add_argument("--id", metavar="SHA256", default="", help="the expected ID, as `save` printed it")
+    made.add_argument(
+        "--id",
+        metavar="SHA256",
+        default="",
+        help="the expected ID, as `save` printed it; several with commas: one of them",
+    )
+    made.add_argument("--tag", metavar="NAME", default="", help="what to call it if the file has no name for it")
     made.add_argument("--image", metavar="REF", default="", help="the expected image, by a reference with a digest")
     made.add_argument(
         "--set", action="store_true", help="write it into your settings as sandbox_image, without a question"
@@ -123,7 +129,7 @@ def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
         raise UsageError("--id and --image exclude each other", hint="give one of them")
     docker = _ready_docker(host)
     choice, expected, unknown_on = _expected(parsed.id, parsed.image, docker)
-    name = "" if choice.is_id else name_of(choice.ref)
+    name = parse_reference(parsed.tag, "--tag") if parsed.tag else "" if choice.is_id else name_of(choice.ref)
     image_id, image = load_image(
         path, expected, docker, name=name, emit=partial(print_notice, terminal), unknown_on=unknown_on
     )
@@ -202,9 +208,12 @@ def _expected(image_id: str, reference: str, docker: Docker) -> tuple[ImageChoic
         is_known = any(machine_of == machine for machine_of, _ in choice.local_ids)
         return choice, known, "" if is_known else machine
     origin = "--id" if image_id else "--image"
-    choice = ImageChoice(ref=parse_reference(image_id or reference, origin), origin=origin, chosen_by_project=False)
-    if image_id and not choice.is_id:
-        raise UsageError("--id wants a full image ID", hint="write sha256: and 64 hex digits")
+    first, *others = image_id.split(",") if image_id else (reference,)
+    choice = ImageChoice(ref=parse_reference(first, origin), origin=origin, chosen_by_project=False)
+    if image_id and not all(map(is_image_id, (first, *others))):
+        raise UsageError("--id wants full image IDs", hint="write sha256: and 64 hex digits; commas between several")
+    if others:
+        return choice, (first, *others), ""
     if not choice.is_id and "@sha256:" not in choice.ref:
         raise UsageError(
             "a name says nothing about the content of an image (--image)", hint="give NAME@sha256:…, or --id sha256:…"
