@@ -24,6 +24,7 @@ from odek.app.runtime import real_docker
 from odek.bundle.file import Bundle, read_bundle, write_bundle
 from odek.bundle.layout import BundleError, Contents, Part
 from odek.cli.artifact import find_artifact
+from odek.cli.commands.sandbox_images import through_no_link
 from odek.cli.console import print_notice
 from odek.cli.parser import CommandParser
 from odek.cli.subcommands import Subcommand, run_subcommand
@@ -150,6 +151,7 @@ def _new_file(words: list[str], host: Host) -> str:
     name = os.path.basename(path)
     if not name.isprintable() or "\\" in name or name.startswith("-"):
         raise UsageError(f'"{visible(name)}" cannot be the name of a bundle', hint="odek.sh is one")
+    path = through_no_link(path, host)
     for taken in (path, f"{path}.sha256"):
         if os.path.lexists(taken):
             raise BundleError(f'"{visible(taken)}" exists already', hint="name a new file")

@@ -89,7 +89,7 @@ def save(arguments: list[str], host: Host, terminal: Terminal) -> int:
         reference = parse_reference(parsed.image, "--image")
         choice = ImageChoice(ref=reference, origin="--image", chosen_by_project=False)
     docker = _ready_docker(host)
-    image_id, image = save_image(choice, _through_no_link(path, host), docker, emit=partial(print_notice, terminal))
+    image_id, image = save_image(choice, through_no_link(path, host), docker, emit=partial(print_notice, terminal))
     terminal.answer(_facts(path, image_id, image, as_json=parsed.json))
     terminal.note(f"on the other host: odek sandbox image load FILE --id {image_id}")
     return 0
@@ -227,7 +227,7 @@ def _one_file(words: list[str], host: Host, action: str) -> str:
     return os.path.join(host.cwd, words[0])
 
 
-def _through_no_link(path: str, host: Host) -> str:
+def through_no_link(path: str, host: Host) -> str:
     """Return `path` without links: the Docker client opens it. Raises UsageError for a link in the project."""
     above, name = os.path.split(os.path.normpath(path))
     try:

@@ -14,7 +14,7 @@ from fakes.terminals import Screen
 
 from odek import safefile
 from odek.app.model import make_model
-from odek.cli.commands import init, sandbox_images, sessions
+from odek.cli.commands import bundle, init, sandbox_images, sessions
 from odek.config.resolve import resolve
 from odek.errors import OdekError
 from odek.host import Host, project_root
@@ -30,10 +30,14 @@ def record(path: str, host: Host) -> None:
 
 
 def save(path: str, host: Host) -> None:
-    sandbox_images._through_no_link(os.path.join(host.cwd, path), host)
+    sandbox_images.through_no_link(os.path.join(host.cwd, path), host)
 
 
-WAYS = (export, record, save)
+def make_bundle(path: str, host: Host) -> None:
+    bundle._new_file([path], host)
+
+
+WAYS = (export, record, save, make_bundle)
 
 
 @pytest.fixture
