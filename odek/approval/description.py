@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from odek.approval.display import WIDTH, field, value
+from odek.approval.display import field, layout_width, value
 from odek.approval.request import DOCKERFILE, PROJECT_FILE, ApprovalRequest, ApprovedNetwork, EnvOverride
 from odek.patterns import pattern
 from odek.secret_names import is_secret_name
@@ -97,7 +97,7 @@ def _field(label: str, text: str) -> tuple[str, ...]:
     """Return what `field` does, but broken between names and not inside one, where that can be."""
     rows = [""]
     for token in _TOKEN.findall(text) if text.isascii() else (text,):
-        if rows[-1] and len(rows[-1]) + len(token) > WIDTH:
+        if rows[-1] and len(rows[-1]) + len(token) > layout_width():
             rows.append("")
         rows[-1] += token
     first, *rest = (line for row in rows for line in field(label, row))

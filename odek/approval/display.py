@@ -12,11 +12,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from odek.patterns import pattern
 from odek.text import escaped, visible
 
-WIDTH = 66  # with the deepest indent below 80 columns, the narrowest usual terminal
+WIDTH = 66
+"""of foreign text on a row, for 80 columns: what no terminal shows is laid out so"""
+_BESIDE = 14  # what stands beside it at most: the deepest indent, a label and a mark
+_LEAST_COLUMNS, _MOST_COLUMNS = 40, 200
 BLANK_RUN = 25  # a Python body indented six deep still shows as it is
 # tab and the space separators of Unicode, and the empty Braille cell, which is blank but not a space
 _BLANKS = pattern(rf"([ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800]{{{BLANK_RUN},}})")
@@ -29,6 +34,23 @@ _ATOM = pattern(r"\[rtl\][^\[\]]{1,16}\[/rtl\]|.", re.DOTALL)
 _MOST_MARKS = 2  # on one letter, of those that belong to no script; of its own script a letter may have more
 _MOST_OWN_MARKS = 4
 _FIRST, _NEXT, _REMARK = "  | ", "  + ", "  * "
+_LABEL = 8  # columns of a label with its colon
+_layout_width: ContextVar[int] = ContextVar("layout_width", default=WIDTH)
+
+
+@contextmanager
+def laid_out_for(columns: int) -> Iterator[None]:
+    """Lay text out in the block for a terminal of so many columns: a row that it would wrap could pose as another."""
+    before = _layout_width.set(min(max(columns, _LEAST_COLUMNS), _MOST_COLUMNS) - _BESIDE)
+    try:
+        yield
+    finally:
+        _layout_width.reset(before)
+
+
+def layout_width() -> int:
+    """Return how many columns of a row foreign text may have."""
+    return _layout_width.get()
 
 
 def readable(text: str) -> str:
@@ -81,8 +103,10 @@ def _script(character: str) -> str:
 
 
 def _isolated(run: list[str]) -> Iterator[str]:
-    for start in range(0, len(run), _RTL_LENGTH):
-        yield f"{_RTL_BEGIN}{''.join(run[start : start + _RTL_LENGTH])}{_RTL_END}"
+    room = (layout_width() - len(_RTL_BEGIN + _RTL_END)) // 2
+    size = min(_RTL_LENGTH, room)
+    for start in range(0, len(run), size):
+        yield f"{_RTL_BEGIN}{''.join(run[start : start + size])}{_RTL_END}"
 
 
 def value(text: str) -> str:
@@ -92,8 +116,9 @@ def value(text: str) -> str:
     return '"' + readable(text).replace('"', '\\"') + '"'
 
 
-def fold(text: str, width: int = WIDTH) -> tuple[str, ...]:
-    """Return `text` in pieces of at most `width` columns; always at least one piece."""
+def fold(text: str, width: int = 0) -> tuple[str, ...]:
+    """Return `text` in pieces of at most `width` columns, 0: as laid out; always at least one piece."""
+    width = width or layout_width()
     pieces: list[str] = []
     piece = ""
     columns = 0
@@ -108,10 +133,11 @@ def fold(text: str, width: int = WIDTH) -> tuple[str, ...]:
     return (*pieces, piece)
 
 
-def field(label: str, text: str, *, indent: int = 2, width: int = WIDTH) -> tuple[str, ...]:
+def field(label: str, text: str, *, indent: int = 2, width: int = 0) -> tuple[str, ...]:
     """Return the lines "  label:   text", what does not fit into `width` on lines that are marked as continued."""
-    first, *rest = fold(text, width)
-    return (f"{' ' * indent}{label + ':':<8} {first}".rstrip(), *(f"         + {piece}" for piece in rest))
+    over = max(len(label) + 1 - _LABEL, 0)
+    first, *rest = fold(text, max((width or layout_width()) - over, _RTL_LENGTH))
+    return (f"{' ' * indent}{label + ':':<{_LABEL}} {first}".rstrip(), *(f"         + {piece}" for piece in rest))
 
 
 def command_rows(command: str) -> tuple[str, ...]:

@@ -1,23 +1,25 @@
 """Approvals asked for at the terminal: how a question is laid out and how an answer is read (R-64, R-72, B34).
 
 A text that does not fit the screen is shown by its two ends, and a yes is not among the choices until the rest has
-been paged through. The layout is for a terminal of 24 rows and 80 columns.
+been paged through. The layout is for the terminal that asks, from 40 to 200 columns: none of its rows is wrapped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from odek import cancel
 from odek.approval.card import FRICTION_PAUSE_S, Answer, Card, CardOrigin, PendingOperation
 from odek.approval.description import FIT_ROWS as REQUEST_FIT_ROWS
 from odek.approval.description import describe_request, heading_of
-from odek.approval.display import command_rows, field, readable
+from odek.approval.display import command_rows, field, laid_out_for, layout_width, readable
 from odek.approval.gate import ProjectAnswer
 from odek.approval.request import ApprovalRequest
-from odek.cli.tty_prompt import find_tty_prompt
+from odek.cli.tty_prompt import Screen, find_tty_prompt
+from odek.cli.wrap import wrap_rows
 from odek.text import plural, truncate, visible
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 FIT_ROWS = 12  # what a terminal of 24 rows holds besides the heading, the reasons and the question
 TAIL_ROWS = 4
 PAGE_ROWS = 20
+_BESIDE_ROWS = 4  # the first row of the heading, the question on up to two, and one that was there before
 REASON_LIMIT = 300
 RISK_LIMIT = 130
 GOAL_LIMIT = 130
@@ -61,18 +64,39 @@ Ask = Callable[[str, tuple[str, ...]], str | None]
 class TerminalUser:
     """The person at the terminal, in both roles: operator of this machine (Operator) and user of the agent (Person)."""
 
-    def __init__(self, ask: Ask, *, sleep: Callable[[float], None] = cancel.sleep) -> None:
-        self._ask = ask
+    def __init__(
+        self, ask: Ask, *, sleep: Callable[[float], None] = cancel.sleep, screen: Callable[[], Screen] = Screen
+    ) -> None:
+        """`screen` is asked for the size of the terminal before each question."""
+        self._to_terminal = ask
         self._sleep = sleep
+        self._size = screen
+        self._screen = screen()
+
+    @contextmanager
+    def _laid_out(self) -> Iterator[None]:
+        self._screen = self._size()
+        with laid_out_for(self._screen.columns):
+            yield
+
+    def _ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
+        """Ask, our own sentences broken between words; what is foreign was broken before."""
+        *body, question = prompt.split("\n")
+        rows = [row for line in body for row in wrap_rows(line, self._screen.columns)]
+        return self._to_terminal("\n".join((*rows, question)), choices)
 
     def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
         """See Operator. A yes counts when all has been on the screen, the end of it last."""
+        with self._laid_out():
+            return self._approve_project(request)
+
+    def _approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
         rows = tuple(describe_request(request).split("\n"))
-        if len(rows) <= REQUEST_FIT_ROWS:
+        beside = heading_of(request) + CONSEQUENCE
+        if len(rows) <= min(REQUEST_FIT_ROWS, _room(self._screen.rows, beside)):
             answer = self._ask(render_request(request), _PLAIN_YES + _TRUST + _PLAIN_NO) or ""
         else:
-            answer = prompt_choice(
-                self._ask,
+            answer = self._choose(
                 PromptPage(
                     heading=heading_of(request),
                     rows=rows,
@@ -86,14 +110,17 @@ class TerminalUser:
 
     def approve_server(self, request: ServerRequest | ToolsRequest) -> ProjectAnswer:
         """See Operator. A yes counts when all has been on the screen; no is the default."""
+        with self._laid_out():
+            return self._approve_server(request)
+
+    def _approve_server(self, request: ServerRequest | ToolsRequest) -> ProjectAnswer:
         from odek.approval import servers  # few projects have any
 
         if isinstance(request, servers.ServerRequest):
             rows, question = servers.describe_server(request), _SERVER_CONSEQUENCE
         else:
             rows, question = servers.describe_tools(request), _TOOLS_CONSEQUENCE
-        answer = prompt_choice(
-            self._ask,
+        answer = self._choose(
             PromptPage(
                 heading=servers.heading_of_server(request),
                 rows=rows,
@@ -108,22 +135,30 @@ class TerminalUser:
         """See Operator. A yes counts when all has been on the screen; no is the default."""
         from odek.approval import commands  # few projects have any
 
-        page = PromptPage(
-            heading=commands.heading_of_commands(request),
-            rows=commands.describe_commands(request),
-            words=_PLAIN_YES + _TRUST,
-            offer="",
-            question=commands.CONSEQUENCE,
-        )
-        answer = prompt_choice(self._ask, page)
+        with self._laid_out():
+            page = PromptPage(
+                heading=commands.heading_of_commands(request),
+                rows=commands.describe_commands(request),
+                words=_PLAIN_YES + _TRUST,
+                offer="",
+                question=commands.CONSEQUENCE,
+            )
+            answer = self._choose(page)
         return "trust" if answer in _TRUST else "once" if answer in _PLAIN_YES else "no"
+
+    def _choose(self, page: PromptPage) -> str:
+        """Return as `prompt_choice`; no part of the text is longer than the screen has room for."""
+        most = _room(self._screen.rows, page.heading)
+        rows = min(page.page_rows, max(self._screen.rows - _BESIDE_ROWS, TAIL_ROWS))
+        return prompt_choice(self._ask, replace(page, room=min(page.room, most), page_rows=rows))
 
     def decide(self, card: Card) -> Answer:
         """See Person. Trust is not offered for a text that does not fit the screen."""
         if card.hasty:
             self._sleep(FRICTION_PAUSE_S)
-        page = _batch_page(card) if "singly" in card.answers else _single_page(card)
-        answer = prompt_choice(self._ask, page)
+        with self._laid_out():
+            page = _batch_page(card) if "singly" in card.answers else _single_page(card, self._screen.rows)
+            answer = self._choose(page)
         if not answer:
             return card.refusal
         return "trust" if answer in _TRUST else "singly" if answer in _SINGLY else card.answers[0]
@@ -212,14 +247,20 @@ def _question(page: PromptPage, number: int, count: int, *, all_seen: bool) -> s
     return f"Approve? [{page.offer} / ? = {more} / {page.refusal}]"
 
 
-def _single_page(card: Card) -> PromptPage:
+def _room(rows: int, heading: str) -> int:
+    """Return how many rows of a text fit below its heading on a screen of so many rows."""
+    return max(rows - heading.count("\n") - _BESIDE_ROWS, TAIL_ROWS + 1)
+
+
+def _single_page(card: Card, screen_rows: int) -> PromptPage:
     (item,) = card.items
+    heading = _heading(item, card)
     words, offer = (_WHOLE_WORD, "approve = once, the whole word") if card.hasty else (_YES, "y = once")
     rows = command_rows(item.operation.text)
-    if "trust" in card.answers and len(rows) <= FIT_ROWS:
+    if "trust" in card.answers and len(rows) <= min(FIT_ROWS, _room(screen_rows, heading)):
         what = "this exact command" if item.exact else "these classes" if len(item.classes) > 1 else "this class"
         words, offer = (*words, *_TRUST), f"{offer} / t = trust {what}"
-    return PromptPage(heading=_heading(item, card), rows=rows, details=_details(item), words=words, offer=offer)
+    return PromptPage(heading=heading, rows=rows, details=_details(item), words=words, offer=offer)
 
 
 def _batch_page(card: Card) -> PromptPage:
@@ -245,25 +286,30 @@ def _heading(item: PendingOperation, card: Card) -> str:
             f"Approval needed (class {_classes(item)})",
             *_origin(card.origin),
             *field("runs on", visible(card.place)),
-            *field("risk", truncate(readable(item.risk), RISK_LIMIT)),
-            *field("reason", truncate(readable(operation.reason), REASON_LIMIT) or "(none given)"),
+            *field("risk", _short(item.risk, RISK_LIMIT, rows=3)),
+            *field("reason", _short(operation.reason, REASON_LIMIT, rows=5) or "(none given)"),
             *field(operation.kind, f"{plural(lines, 'line')}, {plural(len(operation.text), 'character')}"),
         )
     )
+
+
+def _short(text: str, limit: int, *, rows: int) -> str:
+    """Return text that stands above the question, cut so that a narrow terminal shows the rest, too."""
+    return truncate(readable(text), min(limit, rows * layout_width()))
 
 
 def _origin(origin: CardOrigin | None) -> tuple[str, ...]:
     """Return the row that names the sub-agent that asks; its goal is the model's text."""
     if origin is None:
         return ()
-    return field("from", f"sub-agent {origin.task} of {origin.of}: {truncate(readable(origin.goal), GOAL_LIMIT)}")
+    return field("from", f"sub-agent {origin.task} of {origin.of}: {_short(origin.goal, GOAL_LIMIT, rows=3)}")
 
 
 def _item(number: int, item: PendingOperation) -> tuple[str, ...]:
     """Return the rows of one operation on a card; rows of foreign text begin with a mark of their own."""
-    reason = truncate(readable(item.operation.reason), REASON_LIMIT)
+    reason = _short(item.operation.reason, REASON_LIMIT, rows=5)
     return (
-        *field(str(number), f"{_classes(item)}: {truncate(readable(item.risk), RISK_LIMIT)}"),
+        *field(str(number), f"{_classes(item)}: {_short(item.risk, RISK_LIMIT, rows=3)}"),
         *(field("reason", reason) if reason else ()),
         *command_rows(item.operation.text),
     )

@@ -12,7 +12,7 @@ from odek.app.model import make_model
 from odek.app.runtime import Runtime, random_hex, real_docker
 from odek.cli.console import print_notice
 from odek.cli.terminal import Terminal
-from odek.cli.tty_prompt import find_tty_prompt
+from odek.cli.tty_prompt import TtyPrompt, find_tty_prompt
 from odek.events import Event
 from odek.host import Host, hide_variables
 from odek.secret_names import is_secret_name
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from odek.approval.gate import ProjectAnswer
     from odek.approval.request import ApprovalRequest
     from odek.approval.servers import ServerRequest, ToolsRequest
-    from odek.cli.approval_prompt import Ask, TerminalUser
+    from odek.cli.approval_prompt import TerminalUser
 
 
 def terminal_runtime(host: Host, terminal: Terminal, *, as_json: bool = False) -> Runtime:
@@ -33,7 +33,7 @@ def terminal_runtime(host: Host, terminal: Terminal, *, as_json: bool = False) -
     """
     hide_variables(is_secret_name)
     prompt = find_tty_prompt(alone=terminal.suspended)
-    user = _AtTerminal(prompt.ask) if prompt else None
+    user = _AtTerminal(prompt) if prompt else None
     return Runtime(
         host=host,
         docker=real_docker(host),
@@ -72,8 +72,8 @@ def client_runtime(host: Host, terminal: Terminal) -> Runtime:
 class _AtTerminal:
     """The person at the terminal, in both roles; how a question is laid out is loaded with the first one."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, prompt: TtyPrompt) -> None:
+        self._prompt = prompt
 
     def approve_project(self, request: ApprovalRequest) -> ProjectAnswer:
         """See Operator."""
@@ -95,7 +95,7 @@ class _AtTerminal:
     def _user(self) -> TerminalUser:
         from odek.cli.approval_prompt import TerminalUser
 
-        return TerminalUser(self._ask)
+        return TerminalUser(self._prompt.ask, screen=self._prompt.screen)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odek.text import truncate
+from odek.cli.wrap import fit, width_of
 
 _GAP = 2
 
@@ -30,7 +30,7 @@ def render_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
     table += [tuple(row) for row in rows]
     kept = list(range(len(columns)))
     while True:
-        natural = [max((len(row[place]) for row in table), default=0) for place in kept]
+        natural = [max((width_of(row[place]) for row in table), default=0) for place in kept]
         widths = _shrink(natural, [columns[place].least for place in kept], width)
         if not width or _total(widths) <= width:
             break
@@ -39,19 +39,23 @@ def render_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
             break
         kept.remove(last)
     lines = [
-        (" " * _GAP).join(shorten(row[place], size).ljust(size) for place, size in zip(kept, widths, strict=True))
+        (" " * _GAP).join(_filled(shorten(row[place], size), size) for place, size in zip(kept, widths, strict=True))
         for row in table
     ]
-    return [truncate(line.rstrip(), width) if width else line.rstrip() for line in lines]
+    return [fit(line.rstrip(), width) if width else line.rstrip() for line in lines]
 
 
 def shorten(text: str, width: int) -> str:
     """Return `text`, or as many of its words as fit into `width` with a mark; of a long word its beginning."""
-    if len(text) <= width:
+    if width_of(text) <= width:
         return text
-    head = text[: max(width - 1, 0)]
+    head = fit(text, max(width, 1)).removesuffix("…")
     whole = head if text[len(head) : len(head) + 1] == " " else head.rpartition(" ")[0]
-    return (whole if len(whole) * 2 >= width else head).rstrip() + "…"
+    return (whole if width_of(whole) * 2 >= width else head).rstrip() + "…"
+
+
+def _filled(text: str, width: int) -> str:
+    return text + " " * (width - width_of(text))
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -12,6 +12,7 @@ import os
 import termios
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from odek.cancel import wait_readable
 from odek.patterns import pattern
@@ -31,6 +32,14 @@ _REPLY = pattern(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The size of a terminal."""
+
+    columns: int = 80
+    rows: int = 24
+
+
 class TtyPrompt:
     """Asks at the controlling terminal. One question at a time; nothing stays open in between."""
 
@@ -48,6 +57,20 @@ class TtyPrompt:
         self._path = path
         self._quiet_s = quiet_s
         self._alone = alone
+
+    def screen(self) -> Screen:
+        """Return the size of the terminal now, the usual one where it is not known."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            return Screen()
+        try:
+            columns, rows = os.get_terminal_size(descriptor)
+        except OSError:
+            return Screen()
+        finally:
+            os.close(descriptor)
+        return Screen(columns or Screen().columns, rows or Screen().rows)
 
     def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
         """Show `prompt` and return the one of `choices` that was typed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odek.cli.approval_prompt import TerminalUser
+from odek.cli.tty_prompt import Screen
 
 
 class Answers(TerminalUser):
@@ -12,8 +13,8 @@ class Answers(TerminalUser):
     terminal would ask again).
     """
 
-    def __init__(self, *answers: str | None) -> None:
-        super().__init__(self.ask, sleep=lambda _: None)
+    def __init__(self, *answers: str | None, columns: int = 80, rows: int = 24) -> None:
+        super().__init__(self.ask, sleep=lambda _: None, screen=lambda: Screen(columns, rows))
         self._answers = list(answers)
         self.prompts: list[str] = []
         self.choices: list[tuple[str, ...]] = []

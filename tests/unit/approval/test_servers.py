@@ -192,4 +192,4 @@ def test_a_long_question_is_read_before_a_yes() -> None:
 def _heading(request: ToolsRequest) -> str:
     person = Answers("n")
     person.approve_server(request)
-    return person.prompts[0].split("\n")[0]
+    return " ".join(person.prompts[0].split("\n")[:2])

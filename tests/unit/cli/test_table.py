@@ -6,6 +6,7 @@ import pytest
 
 from odek.cli.help import fold
 from odek.cli.table import Column, render_table, shorten
+from odek.cli.wrap import width_of
 
 COLUMNS = (Column("NAME"), Column("WHAT", least=6, rank=1), Column("TASK", least=8))
 ROWS = (("one", "x" * 20, "find out why the tests fail"), ("three", "y", "z"))
@@ -26,6 +27,21 @@ def test_table_fits(width: int, first: str, second: str) -> None:
     lines = render_table(COLUMNS, ROWS, width)
     assert lines[:2] == [first, second]
     assert all(len(line) <= width for line in lines if width)
+
+
+WIDE = (("one", "日本語のタイトル", "説明がとても長い"), ("two", "ÄÖ", "e\u0301e\u0301 👍 ok"))
+
+
+@pytest.mark.parametrize("width", [0, *range(12, 60)])
+def test_wide_characters_keep_columns_in_line(width: int) -> None:
+    """R-373, R-303: measured as a terminal shows them, in a table that fits and in one that is shortened."""
+    lines = render_table(COLUMNS, WIDE, width)
+    assert all(width_of(line) <= width for line in lines if width)
+    if not width or width >= 44:
+        starts = [
+            width_of(line[: line.index(word)]) for line, word in zip(lines, ("TASK", "説明", "e\u0301"), strict=True)
+        ]
+        assert len(set(starts)) == 1
 
 
 def test_table_without_headings_has_no_line_for_them() -> None:
