@@ -100,6 +100,11 @@ def prepare_conversation(
     return conversation
 
 
+def compacted_line(before: int, after: int) -> str:
+    """Return what to say of a summary; the numbers are those of `Conversation.compact`."""
+    return f"a request took about {before} tokens and takes {after} now; the session keeps everything"
+
+
 class Conversation:
     """Holds a workspace, a model and the agent between them, until it is closed.
 
@@ -281,7 +286,7 @@ class Conversation:
 
         `words` say what matters. The session keeps everything. Raises OdekError; then everything is as it was.
         """
-        if self._recorder is None:
+        if self._recorder is None or not self.is_open:
             raise UsageError("there is nothing to compact yet")
         self._save()
         self.require_saved()  # what is stored is counted from its end

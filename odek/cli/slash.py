@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odek.app.conversation import Conversation
+from odek.app.conversation import Conversation, compacted_line
 from odek.app.runtime import Runtime
 from odek.cli.terminal import Terminal
 from odek.config.values import shown_url
@@ -260,8 +260,7 @@ def _undo_files(context: SlashContext, *, partial: bool) -> None:
 
 
 def _compact(context: SlashContext, words: str) -> None:
-    before, after = context.conversation.compact(words)
-    context.terminal.note(f"a request took about {before} tokens and takes {after} now; the session keeps everything")
+    context.terminal.note(compacted_line(*context.conversation.compact(words)))
 
 
 def own_rows(runtime: Runtime, *, at_terminal: bool) -> tuple[SlashCommand, ...]:

@@ -215,6 +215,16 @@ class LiveSessions:
             return {"model": config.settings.model.model}
         return self._idle_job(session_id, lambda session: session.set_model(name), refusal=(422, "model"))
 
+    def compact(self, session_id: str, words: str) -> None:
+        """Have a summary written that stands for the older part of the conversation; an event says when it does."""
+        if self._live(session_id) is None:
+            self._require(session_id)
+            raise Refused(409, "closed", "the session is not live", "send it a message first")
+        session = self._make_busy(session_id)
+        if session.submit(partial(session.compact, words)) is None:
+            self._make_idle(session)
+            raise _busy()
+
     def sandbox(self, session_id: str, action: str) -> dict[str, object]:
         """Close a session, which lets go of its container and its lock, or give it a new container."""
         if action not in ("restart", "close"):

@@ -47,6 +47,7 @@ class Live(Protocol):
     def cancel(self, session_id: str, turn: int) -> bool: ...
     def undo(self, session_id: str) -> dict[str, object]: ...
     def set_model(self, session_id: str, name: str) -> dict[str, object]: ...
+    def compact(self, session_id: str, words: str) -> None: ...
     def sandbox(self, session_id: str, action: str) -> object: ...
     def answer(
         self, session_id: str, approval_id: str, answer: str, digest: str, confirm: str | None
@@ -184,6 +185,11 @@ def _model(service: Service, ask: Ask) -> Response:
     return json_response(service.live.set_model(ask.session, fields.read_text(ask.fields, "model")))
 
 
+def _compact(service: Service, ask: Ask) -> Response:
+    service.live.compact(ask.session, fields.read_text(ask.fields, "words", default="", most=4000))
+    return json_response({}, status=202)
+
+
 def _sandbox(service: Service, ask: Ask) -> Response:
     action = fields.read_choice(ask.fields, "action", ("restart", "close"))
     service.live.sandbox(ask.session, action)
@@ -246,6 +252,7 @@ ROUTES: tuple[Route, ...] = (
     Route(method="POST", path=f"{_SESSION}/cancel", answer=_cancel, body=Body.SMALL, fields=("turn",)),
     Route(method="POST", path=f"{_SESSION}/undo", answer=_undo, body=Body.SMALL),
     Route(method="POST", path=f"{_SESSION}/model", answer=_model, body=Body.SMALL, fields=("model",)),
+    Route(method="POST", path=f"{_SESSION}/compact", answer=_compact, body=Body.SMALL, fields=("words",)),
     Route(method="POST", path=f"{_SESSION}/sandbox", answer=_sandbox, body=Body.SMALL, fields=("action",)),
     Route(
         method="POST",

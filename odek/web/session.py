@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from odek.app.attachments import read_referenced
 from odek.app.config import Config
-from odek.app.conversation import Conversation, prepare_conversation
+from odek.app.conversation import Conversation, compacted_line, prepare_conversation
 from odek.app.isolation import CommandProfile
 from odek.app.runtime import Runtime
 from odek.app.stored_sessions import ResumedSession, resume_session
@@ -172,6 +172,23 @@ class LiveSession:
         self.place.view.window = None
         self._emit(Notice(f"the model is now {conversation.settings.model.model}"))
         return {"model": conversation.settings.model.model}
+
+    def compact(self, words: str) -> None:
+        """Let a summary stand for the older part of what is sent; a notice or a warning says what came of it."""
+        conversation, token = self._conversation, CancelToken()
+        with self.place.log.lock:
+            self._token, self._turn = token, 0
+        try:
+            with use_token(token):
+                before, after = conversation.compact(words)
+            self.place.view.tokens = after
+            self._emit(Notice(compacted_line(before, after)))
+        except OdekError as error:
+            self._emit(WarningIssued(error.message, hint=error.hint))
+        except Cancelled:
+            self._emit(Notice("the summary was cancelled; the conversation is as it was"))
+        finally:
+            self._rest()
 
     def restart(self) -> None:
         """End the container and start another one."""

@@ -81,6 +81,10 @@ class FakeLive:
         self.calls.append(("cancel", turn))
         return self.turn_is_running
 
+    def compact(self, session_id: str, words: str) -> None:
+        self._known(session_id)
+        self.calls.append(("compact", words))
+
     def undo(self, session_id: str) -> dict[str, object]:
         self._known(session_id)
         self.calls.append(("undo",))

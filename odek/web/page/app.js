@@ -1673,6 +1673,9 @@ function sessionActions(view) {
       null,
       view.snapshot.container ? plainButton("Close session", () => act(() => sandboxAction("close"))) : null,
       view.snapshot.container ? plainButton("New container", () => act(() => sandboxAction("restart"))) : null,
+      view.snapshot.container || !app.state?.sandbox
+        ? plainButton("Summarize", () => act(() => ask("POST", `sessions/${view.id}/compact`, {})))
+        : null,
       plainButton("Undo last turn", () =>
         act(async () => {
           await ask("POST", `sessions/${view.id}/undo`, {});
@@ -1684,6 +1687,14 @@ function sessionActions(view) {
         location.hash = "#/";
         refreshList();
       }),
+    ),
+    h(
+      "p.explain",
+      null,
+      "Summarize: a summary by the model is sent in place of the older part; the session keeps everything. ",
+      "Undo takes back what was said, not files: ",
+      h("code", null, "odek undo"),
+      " does that, in the folder.",
     ),
     view.snapshot.container
       ? h(

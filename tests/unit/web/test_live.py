@@ -388,6 +388,38 @@ def test_undo_takes_the_last_turn_back(served: Served) -> None:
     wait_for(lambda: not live._serving.store.holder(session)), "only a message makes it live"
 
 
+def test_summary_stands_for_the_older_part(served: Served) -> None:
+    """R-365: as `/compact`: what is shown and stored stays, the next request is shorter; what fails is a warning."""
+    gate = served.gate(*map(text_reply, ("long " * 4000, "two", "SUMMARY", "three")))
+    live = served.open()
+    assert refusal(lambda: live.compact("20260101-000000-00000000", "")) == (404, "unknown")
+    for _ in range(2):
+        gate.let_go.release()
+    session, _ = served.finish("a")
+    _, before = served.finish("b", session)
+    live.compact(session, "the names")
+    assert refusal(lambda: live.undo(session)) == (409, "busy")
+    gate.let_go.release()
+    notice = served.until(session, "notice", after=str(before["last_event"]))[-1]["text"]
+    assert notice.startswith("a request took about ")
+    snapshot = served.when(session, lambda found: found["state"] == "idle")
+    assert [entry["kind"] for entry in snapshot["entries"]] == ["user", "assistant"] * 2
+    assert f"takes {snapshot['context']['tokens']} now" in notice
+    live.compact(session, "")
+    warning = served.until(session, "warning", after=str(snapshot["last_event"]))[-1]["text"]
+    assert "nothing to compact" in warning
+    gate.let_go.release()
+    served.when(session, lambda found: found["state"] == "idle")
+    served.finish("c", session)
+    sent = [message.content for message in gate.inner.requests[-1].messages[1:]]
+    assert "SUMMARY" in sent[0]
+    assert sent[1:] == ["[odek] (no reply)", "b", "two", "c"]
+    assert "the names" in gate.inner.requests[2].messages[-1].content
+    live.sandbox(session, "close")
+    served.when(session, lambda found: not found["live"])
+    assert refusal(lambda: live.compact(session, "")) == (409, "closed")
+
+
 def test_another_model_from_the_next_turn_on(served: Served) -> None:
     """R-132: in a live session and in one that is not; what is not a name is 422."""
     served.script(text_reply("one"))

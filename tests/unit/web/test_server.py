@@ -189,6 +189,7 @@ def test_routes_hand_over_what_was_asked() -> None:
             ("POST", f"{session}/turns", {"text": "hi", "request_id": "r"}, 202),
             ("POST", f"{session}/cancel", {"turn": 2}, 202),
             ("POST", f"{session}/undo", {}, 200),
+            ("POST", f"{session}/compact", {"words": "the tests"}, 202),
             ("POST", f"{session}/model", {"model": "m"}, 200),
             ("POST", f"{session}/sandbox", {"action": "close"}, 202),
             ("POST", f"{session}/approvals/a-1", {"answer": "once", "digest": "d"}, 200),
@@ -206,7 +207,8 @@ def test_routes_hand_over_what_was_asked() -> None:
             "files": [{"path": "src/", "folder": False, "size": 9}]
         }
     assert server.live.calls == [
-        ("turn", "hi", (), "r"), ("cancel", 2), ("undo",), ("model", "m"), ("sandbox", "close"),
+        ("turn", "hi", (), "r"), ("cancel", 2), ("undo",), ("compact", "the tests"), ("model", "m"),
+        ("sandbox", "close"),
         ("answer", "a-1", "once", "d", None), ("answer", "a-1", "once", "d", "approve"), ("cancel_task", "2"),
         ("delete", KNOWN), ("cancel", 2),
     ]  # fmt: skip
