@@ -317,13 +317,31 @@ download() { # $1: address, $2: file
         shift 2
         curl -fsSL --retry 3 --connect-timeout 20 "$@" -o "$file" "$address"
     elif has wget; then
-        tries=''
-        if wget --help 2>&1 | grep -q -e --tries; then tries=--tries=3; fi
-        # shellcheck disable=SC2086 # no word when it is empty
-        wget -q -T 30 $tries -O "$2" "$1"
+        download_with_wget "$1" "$2"
     else
-        die 69 "neither curl nor wget is here" "copy a release to this machine and use --from"
+        die 69 "neither curl nor wget is here" "install one of them; or copy a release to this machine, and use --from FOLDER"
     fi
+}
+
+download_with_wget() { # $1: address, $2: file
+    # GNU's says with -nv where the file came from in the end, others know neither option
+    words=-q
+    if wget --help 2>&1 | grep -q -e --tries; then words='-nv --tries=3'; fi
+    # shellcheck disable=SC2086 # two words
+    wget $words -T 30 -O "$2" "$1" 2>"$scratch/said"
+    ended=$?
+    said=$(cat "$scratch/said")
+    case $said in
+    *'certificate validation not implemented'*) # busybox: anyone in between could send both file and sums
+        [ -n "$sha256" ] || die 69 "this wget does not check the server's certificate" \
+            "install curl or GNU wget; or give --sha256 HEX, from a source that you trust"
+        ;;
+    esac
+    case $1$said in
+    https:*' URL:http:'*) die 69 "$1 was redirected to an address without encryption" ;;
+    esac
+    [ "$ended" -eq 0 ] || [ -z "$said" ] || printf '%s\n' "$said" >&2
+    return "$ended"
 }
 
 get() { # $1: name in the release; puts it into $scratch

@@ -175,6 +175,61 @@ def test_wget_serves_where_curl_is_missing(installer: Installer) -> None:
     assert installer.left() == [".local/bin/odek"]
 
 
+@pytest.mark.parametrize(
+    ("says", "flags", "reason"),
+    [
+        ("wget: note: TLS certificate validation not implemented", [], "does not check the server's certificate"),
+        ("wget: note: TLS certificate validation not implemented", ["--sha256", DIGEST], ""),
+        ("2026-11-30 URL:http://elsewhere.example/x [9/9] -> x [1]", [], "to an address without encryption"),
+        ("2026-11-30 URL:https://elsewhere.example/x?a=http:// [9/9] -> x [1]", [], ""),
+    ],
+    ids=["busybox", "busybox, known hash", "redirected", "https"],
+)
+def test_a_wget_that_cannot_know_its_server_is_not_believed(
+    says: str, flags: list[str], reason: str, installer: Installer
+) -> None:
+    """D7, R-93: the sums come from the same server, so they prove nothing then."""
+    skip_wget_of_busybox(installer)
+    (installer.path / "curl").unlink()
+    wget = shutil.which("wget")
+    plain = f'url=$(echo "$last" | sed "s|https|http|"); exec {wget} -q -O "$file" "$url"'
+    find = 'while [ $# -gt 1 ]; do [ "$1" != -O ] || file=$2; shift; done; last=$1'
+    add_program(
+        installer, "wget", f"[ $1 != --help ] || exit 0; echo '{says}' >&2; PATH=/usr/bin:/bin; {find}; {plain}"
+    )
+    installer.server.publish(RELEASE)
+    address = installer.server.address.replace("http:", "https:")
+    done = installer.run("--kind", "zip", *flags, env={"ODEK_INSTALL_BASE_URL": address})
+    if not reason:
+        assert (done.returncode, done.stderr) == (0, "")
+        return
+    assert (done.returncode, installer.left()) == (69, [])
+    assert reason in done.stderr
+
+
+def test_without_a_program_for_downloads_it_says_so(installer: Installer) -> None:
+    """D7: what is missing, and both ways out."""
+    if installer.shell[0].endswith("busybox"):
+        pytest.skip("it has a wget of its own")
+    (installer.path / "curl").unlink()
+    done = installer.run("--kind", "zip")
+    assert (done.returncode, done.stdout, installer.left()) == (69, "", [])
+    assert done.stderr == (
+        "install: error: neither curl nor wget is here\n"
+        "install: hint: install one of them; or copy a release to this machine, and use --from FOLDER\n"
+    )
+
+
+def test_the_reason_of_wget_is_shown(installer: Installer) -> None:
+    """D7: not that it failed alone."""
+    skip_wget_of_busybox(installer)
+    (installer.path / "curl").unlink()
+    (installer.path / "wget").symlink_to(shutil.which("wget") or "")
+    done = installer.run("--kind", "zip")
+    assert done.returncode == 69
+    assert "404" in done.stderr
+
+
 def test_a_proxy_is_used(installer: Installer) -> None:
     installer.server.publish(RELEASE)
     proxy = installer.server.address.removesuffix("/releases")
