@@ -99,7 +99,7 @@ def find_obstacle(place: Place) -> Obstacle | None:
         )
     if not place.folder_writable:
         return Obstacle(
-            f"you may not write {visible(os.path.dirname(place.path))}", f"let who may do it, {_WITH_INSTALLER}"
+            f"you may not write {visible(os.path.dirname(place.path))}", f"run it as a user that may, {_WITH_INSTALLER}"
         )
     if place.in_image:
         return Obstacle(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from odek import strict_json
+from odek.errors import ExecutableMissing
 from odek.packaged import read_packaged
 from odek.process import Completed
 from odek.text import truncate, visible
@@ -136,19 +137,26 @@ def _download(update: Update, new: Replacement, fetch: Fetch, on_progress: Calla
 
 def _try_out(update: Update, path: str, run: Run) -> None:
     """Let the new file say its version. Raises UpdateError unless it runs and is the one that was asked for."""
-    done = run((path, "version"))
+    try:
+        done = run((path, "version"))
+    except ExecutableMissing as error:  # a file system that is noexec
+        raise _does_not_run(update, error.message) from error
     said = done.stdout.text.strip()
     if done.code != 0 or done.timed_out:
         reason = next(iter(done.stderr.text.strip().splitlines()), "") or f"it ended with {done.code}"
-        raise UpdateError(
-            f"odek {update.version} does not run here: {truncate(visible(reason), 200)}",
-            hint="nothing was replaced; install.sh may find another kind of file that does",
-        )
+        raise _does_not_run(update, reason)
     if parse_version(said.removeprefix("odek ")) != parse_version(update.version) or not said.startswith("odek "):
         raise UpdateError(
             f'the file of release {update.version} says "{truncate(visible(said), 60)}" of itself',
             hint="nothing was replaced: the server mixes up its releases, or hands out an old one",
         )
+
+
+def _does_not_run(update: Update, reason: str) -> UpdateError:
+    return UpdateError(
+        f"odek {update.version} does not run here: {truncate(visible(reason), 200)}",
+        hint="nothing was replaced; install.sh may find another kind of file, or another place, where it does",
+    )
 
 
 def _small(address: str, fetch: Fetch) -> bytes:

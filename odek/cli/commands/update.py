@@ -186,4 +186,4 @@ class _Progress:
             self._shown = True
             self._terminal.show_rows(lambda columns: (truncate(self._text, columns),))
             if not self._terminal.look.moves:
-                self._terminal.note(f"downloading{of} MB" if of else "downloading")
+                self._terminal.note(f"downloading {announced / 1e6:.1f} MB" if announced else "downloading")

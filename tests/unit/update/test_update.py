@@ -149,7 +149,7 @@ def test_a_place_where_nothing_may_run_is_an_error(target: Path) -> None:
     def refuse(argv: tuple[str, ...]) -> Completed:
         raise ExecutableMissing(f"cannot run {argv[0]}: Permission denied")
 
-    with pytest.raises(ExecutableMissing):
+    with pytest.raises(UpdateError, match=r"does not run here: cannot run .*: Permission denied"):
         carry_out(update(target), server(), refuse, lambda *_: None)
     assert names(target.parent) == ["odek"]
 
