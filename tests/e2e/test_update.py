@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.odek_process import ROOT, Odek, Outcome, program_kind
+from support.pty_process import AtTerminal
 from support.release_server import Answer, ReleaseServer, serve_releases
 
 from odek import __version__
@@ -121,6 +122,18 @@ def test_the_file_is_replaced_through_a_link_with_its_manual_page(
     asked = [path.rpartition("/")[2] for path in server.asked]
     assert asked[:2] == ["release.json", "SHA256SUMS"]
     assert asked[2:] == [kind] if kind else asked[2] in NAMES[2:]
+
+
+def test_a_person_is_asked_and_only_a_yes_replaces(installed: Odek, server: ReleaseServer, tmp_path: Path) -> None:
+    """R-342: at the terminal, never through a pipe; the question names the file and where the new one comes from."""
+    file = tmp_path / "opt/bin/odek"
+    for key, code in (("n", 1), ("y", 0)):
+        with AtTerminal(installed, "update", "--force", env={"ODEK_INSTALL_BASE_URL": server.address}) as run:
+            assert "Replace it?" in run.read_until("[y / N] ")
+            run.type(f"{key}\n")
+            done = run.end()
+        assert (done.code, file.read_bytes() == NEWER) == (code, code == 0)
+        assert f"odek {__version__} -> 99.1.0, {file}\n  from {server.address}/download/v99.1.0/odek" in done.stderr
 
 
 def test_what_is_wrong_or_cut_off_leaves_the_old_one(installed: Odek, server: ReleaseServer, tmp_path: Path) -> None:
