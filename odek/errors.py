@@ -135,6 +135,8 @@ class Interrupted(Cancelled):
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
         self.signal_number = signal_number
+        self.echoed = True
+        """whether a terminal may show it, as ^C"""
 
     @property
     def exit_code(self) -> int:

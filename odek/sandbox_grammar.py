@@ -16,8 +16,10 @@ from odek.errors import ConfigError
 from odek.patterns import pattern
 from odek.text import truncate, visible
 
-MIN_PIDS_LIMIT = 5  # with fewer the runtime's own threads and the shell do not fit, and no start is verified
-ENOUGH_PIDS = 16  # with which every engine has started
+# An exec of the engine has threads of its own in the container for a moment, more on a busy machine: with 7 one of
+# eight execs failed there, with 8 none did.
+MIN_PIDS_LIMIT = 16
+ENOUGH_PIDS = 32  # with fewer the limit is a likely cause of a start that fails
 MAX_PIDS_LIMIT = 4_194_304  # the kernel's own ceiling for pid_max
 MIN_MEMORY_BYTES = 6 << 20  # Docker's own floor
 MIN_TMP_BYTES = 1 << 20  # below it there is no room for the checks of a start; 0 is "no limit" to the kernel

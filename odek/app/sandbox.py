@@ -371,7 +371,7 @@ def start_spec(
             raise
         raise SandboxConfigError(
             f"{error.message}; the process limit of {spec.limits.pids} may be the cause",
-            hint=f"some engines need up to {ENOUGH_PIDS} for their own part of a start",
+            hint=f"an engine has threads of its own in the container: try {ENOUGH_PIDS}",
             detail=error.detail,
         ) from error
 

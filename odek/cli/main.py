@@ -139,7 +139,7 @@ def _wants_events(arguments: list[str]) -> bool:
 
 
 def _interrupted(interruption: Interrupted, terminal: Terminal) -> int:
-    terminal.interrupted(interruption.signal_number)
+    terminal.interrupted(interruption)
     return terminal.last_event.interrupt(interruption) if terminal.last_event is not None else interruption.exit_code
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from odek.cli import signals
+from odek.errors import Interrupted
 
 TERMINAL = "/dev/tty"
 
@@ -34,6 +35,9 @@ def silent_typing(path: str = TERMINAL) -> Iterator[None]:
         with _stopped_with(descriptor, before), signals.on_leaving(lambda: _restore(descriptor, before)):
             try:
                 yield
+            except Interrupted as interruption:
+                interruption.echoed = False
+                raise
             finally:
                 _restore(descriptor, before)
     finally:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from odek.cli.look import Look, choose_look
 from odek.cli.streams import redirect_to_devnull
-from odek.errors import OdekError
+from odek.errors import Interrupted, OdekError
 from odek.text import visible, visible_lines, visible_prose
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Terminal:
         self.env: Mapping[str, str] = {}
         self.asked_s = 0.0
         """seconds that all questions together waited for an answer"""
+        self._is_open = False
+        """whether a line of an answer has no end yet"""
         self.exact = False
         """whether the answer is for a program: also a terminal gets nothing but the answer, as it is written"""
         self.last_event: LastEvent | None = None
@@ -156,6 +158,7 @@ class Terminal:
     def _print(self, text: str, *, trusted: bool) -> None:
         self.clear_status()
         try:
+            self._is_open = self._stdout.isatty() and not text.endswith("\n")
             self._stdout.write(visible_prose(text) if self._stdout.isatty() and not trusted else text)
             self._stdout.flush()
         except BrokenPipeError:
@@ -169,6 +172,7 @@ class Terminal:
     def line(self, text: str = "") -> None:
         """Print a line on stderr. A terminal that is gone or full does not end the run."""
         self.clear_status()
+        self._is_open = False
         self._write(text + "\n")
 
     def sentence(self, text: str, *styles: str) -> None:
@@ -246,11 +250,13 @@ class Terminal:
         if error.hint:
             self.sentence(f"odek: hint: {visible_lines(error.hint)}")
 
-    def interrupted(self, number: int) -> None:
+    def interrupted(self, interruption: Interrupted) -> None:
         import signal
 
-        if self.look.moves and number == signal.SIGINT:
-            self.line()  # the terminal has written ^C
+        number = interruption.signal_number
+        self.clear_status()
+        if self._is_open or (self.look.moves and interruption.echoed and number == signal.SIGINT):
+            self.line()  # an answer was being written, or the terminal has written ^C
         self.line(f"odek: stopped by {signal.Signals(number).name}")
 
     def bug(self, error: BaseException, *, debug: bool, code: int) -> int:

@@ -22,7 +22,7 @@ BAD_VALUES: tuple[tuple[str, object, str], ...] = (
     ("sandbox_compose_project", "Shop", '"Shop"'),
     ("sandbox_pids_limit", 0, "sandbox_pids_limit"),
     ("sandbox_pids_limit", -1, "sandbox_pids_limit"),
-    ("sandbox_pids_limit", 4, "sandbox_pids_limit"),
+    ("sandbox_pids_limit", 15, "sandbox_pids_limit"),
     ("sandbox_pids_limit", 4_194_305, "sandbox_pids_limit"),
     ("sandbox_memory", "0", '"0"'),
     ("sandbox_memory", "1m", '"1m"'),

@@ -11,7 +11,7 @@ from fakes.terminals import Screen
 
 from odek.cli.spinner import render_status
 from odek.cli.terminal import Terminal
-from odek.errors import OdekError
+from odek.errors import Interrupted, OdekError
 from odek.sandbox.build.context import Ignore, measure_context
 
 
@@ -42,7 +42,7 @@ def test_answer_goes_to_stdout_and_everything_else_to_stderr() -> None:
     terminal.note("a note")
     terminal.warn("a warning", hint="a hint")
     terminal.error(OdekError("an error", hint="what to do", detail="words\nof others"))
-    terminal.interrupted(15)
+    terminal.interrupted(Interrupted(15))
     assert stdout.getvalue() == "the answer\nanother\n"
     assert stderr.getvalue() == (
         "a line\nodek: a note\nodek: warning: a warning\nodek: hint: a hint\n"
@@ -50,10 +50,32 @@ def test_answer_goes_to_stdout_and_everything_else_to_stderr() -> None:
     )
 
 
-@pytest.mark.parametrize(("number", "shown"), [(2, "\nodek: stopped by SIGINT\n"), (15, "odek: stopped by SIGTERM\n")])
-def test_ctrl_c_is_told_below_what_the_terminal_wrote_of_it(number: int, shown: str) -> None:
-    terminal, _, stderr = made(env={"TERM": "xterm"}, is_terminal=True)
-    terminal.interrupted(number)
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("number", "echoed", "answer", "shown"),
+    [
+        (2, True, "", "\nodek: stopped by SIGINT\n"),
+        (2, False, "", "odek: stopped by SIGINT\n"),
+        (2, False, "half a line", "\nodek: stopped by SIGINT\n"),
+        (2, False, "a line\n", "odek: stopped by SIGINT\n"),
+        (15, True, "", "odek: stopped by SIGTERM\n"),
+        (15, True, "half a line", "\nodek: stopped by SIGTERM\n"),
+    ],
+)
+def test_ctrl_c_is_told_below_what_the_terminal_wrote_of_it(number: int, echoed: bool, answer: str, shown: str) -> None:
+    """R-374: and below an answer that was being written; without a blank line where there is nothing."""
+    stderr = io.StringIO()
+    terminal = Terminal(Tty(), stderr)
+    terminal.configure(env={"TERM": "xterm"}, is_terminal=True)
+    if answer:
+        terminal.stream(answer)
+    interruption = Interrupted(number)
+    interruption.echoed = echoed
+    terminal.interrupted(interruption)
     assert stderr.getvalue() == shown
 
 

@@ -20,7 +20,7 @@ from odek.errors import ConfigError
 # that a new option needs none here, unless its grammar wants others.
 BY_KIND: dict[str, tuple[object, object]] = {
     "bool": (False, True),
-    "int": (20, 10),
+    "int": (20, 17),
     "float": (0.5, 1.5),
     "str": ("one", "two"),
     "list": (["one"], ["two"]),
@@ -528,7 +528,7 @@ def test_settings_show_no_secret_when_printed() -> None:
         ),
         ({"sandbox_env": {"A": "1", "B": "1"}}, {"sandbox_env": {"A": "1"}}, {}, ()),
         (None, {"sandbox_env": {}}, {}, ()),
-        (None, {"sandbox": True, "sandbox_readonly": True, "sandbox_pids_limit": 5, "sandbox_memory": "1g"}, {}, ()),
+        (None, {"sandbox": True, "sandbox_readonly": True, "sandbox_pids_limit": 16, "sandbox_memory": "1g"}, {}, ()),
         (None, {"model": "m", "tools": {"disabled": ["x"]}, "base_url": "x"}, {}, ()),
         (
             None,

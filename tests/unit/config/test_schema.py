@@ -46,7 +46,7 @@ def test_schema_describes_types_and_limits() -> None:
         "description": "How many processes the container may hold (can only lower the operator's limit)",
         "default": 4096,
         "type": "integer",
-        "minimum": 5,
+        "minimum": 16,
         "maximum": 4194304,
     }
     assert properties["thinking"]["enum"] == ["", "enabled", "disabled", "low", "medium", "high"]
@@ -76,7 +76,7 @@ def test_schemas_are_json() -> None:
         None,
         {},
         {"sandbox": False},
-        {"sandbox_pids_limit": 5, "sandbox_network": "bridge", "tools": {"disabled": ["x"]}},
+        {"sandbox_pids_limit": 16, "sandbox_network": "bridge", "tools": {"disabled": ["x"]}},
     ],
 )
 def test_project_template_loads_without_warning_or_question(operator: dict[str, object] | None) -> None:

@@ -477,6 +477,7 @@ def test_a_call_that_was_answered_goes_on_only_when_there_is_room() -> None:
     client.raw(b'{"jsonrpc": "2.0", "id": "odek-1", "result": {}}')
     assert client.ask("tools/list", id=4)["result"] == {"tools": [TOOL]}
     assert [message["id"] for message in client.sent()] == ["init", "odek-1", 4]
+    wait_until(lambda: client.server._calls._answered == 1)  # its thread has woken
     client.service.release.set()
     client.answer(3)
     answered = [message["id"] for message in client.sent()]
