@@ -13,6 +13,7 @@ from odek import safefile
 from odek.errors import StateFileError, UsageError
 from odek.operator_home import OperatorHome, repositories_around
 from odek.snapshot.diff import Effort, FileDiff, diff_of
+from odek.snapshot.doors import Doors
 from odek.snapshot.ignore import IgnoreRules, Pattern, parse_patterns
 from odek.snapshot.restore import Plan, Restorer, make_plan, repair
 from odek.snapshot.scan import PATTERNS, Limits, Scan, TooManyFiles, not_kept
@@ -71,12 +72,12 @@ class ProjectFiles:
 
     def begin(self, *, session: str, turn: int, task: str) -> Turn:
         """Keep the files as they are now, before a turn."""
-        with self._held() as (held, top):
-            live = self._recover(held, top)
+        with self._held() as (held, top, doors):
+            live = self._recover(held, top, doors)
             if not live:  # turns of no change have kept contents as well
                 held.sweep(max_turns=self.bounds.max_turns, max_bytes=self.bounds.max_bytes)
             cache = held.load_index()
-            before = self._look(held, top, cache=cache)
+            before = self._look(held, top, doors, cache=cache)
             number = held.next_number()
             opened = Record(number=number, session=session, turn=turn, task=task, at_s=self._clock(), is_open=True)
             opened = replace(opened, shared=bool(live))
@@ -95,8 +96,8 @@ class ProjectFiles:
     def finish(self, turn: Turn) -> tuple[Record, tuple[FileDiff, ...]] | None:
         """Keep what the turn changed, and return it with the numbers of lines; None for nothing."""
         number = turn.record.number
-        with turn.stack, self._held() as (held, top):
-            now = self._look(held, top, known=turn.before, cache=turn.before)
+        with turn.stack, self._held() as (held, top, doors):
+            now = self._look(held, top, doors, known=turn.before, cache=turn.before)
             changes = compare(turn.before, now)
             if not changes:
                 held.drop(number)
@@ -125,8 +126,8 @@ class ProjectFiles:
         """Give what is kept, with the turns of killed processes closed."""
         if not self.store.exists():
             raise self._nothing()
-        with self._held() as (held, top):
-            yield Reading(self, held, top, self._recover(held, top))
+        with self._held() as (held, top, doors):
+            yield Reading(self, held, top, doors, self._recover(held, top, doors))
 
     def _nothing(self) -> NothingKept:
         return NothingKept(
@@ -135,18 +136,23 @@ class ProjectFiles:
         )
 
     @contextmanager
-    def _held(self) -> Iterator[tuple[HeldStore, int]]:
+    def _held(self) -> Iterator[tuple[HeldStore, int, Doors]]:
         with self.store.held(wait_s=_WAIT_S) as held:
-            top = os.open(self.folder, safefile.FOLDER_FLAGS)
+            doors = Doors()
+            top = doors.open_top(self.folder, require=self._require)
             try:
-                status = os.fstat(top)
-                if self._folder_id not in (None, (status.st_dev, status.st_ino)):
-                    raise StateFileError("the working directory was exchanged", hint="start odek again in it")
-                yield held, top
+                yield held, top, doors
             finally:
+                doors.close()
                 os.close(top)
 
-    def _look(self, held: HeldStore, top: int, *, cache: Tree, known: Tree | None = None) -> dict[str, Folder]:
+    def _require(self, status: os.stat_result) -> None:
+        if self._folder_id not in (None, (status.st_dev, status.st_ino)):
+            raise StateFileError("the working directory was exchanged", hint="start odek again in it")
+
+    def _look(
+        self, held: HeldStore, top: int, doors: Doors, *, cache: Tree, known: Tree | None = None
+    ) -> dict[str, Folder]:
         """Look at the project, and keep what is new in it."""
         deadline = time.monotonic() + _MOST_SECONDS
 
@@ -155,7 +161,7 @@ class ProjectFiles:
                 raise StateFileError(f"looking at the project took over {_MOST_SECONDS:.0f} seconds", hint=_OFF)
             self._watch(scan)
 
-        scan = Scan(held.put, self.bounds.limits, time.time_ns(), watch)
+        scan = Scan(held.put, self.bounds.limits, time.time_ns(), watch, doors)
         try:
             tree = scan.run(top, cache=cache, rules=rules_around(self.folder), known=known)
         except TooManyFiles as error:
@@ -165,7 +171,7 @@ class ProjectFiles:
             held.save_index(tree)
         return tree
 
-    def _recover(self, held: HeldStore, top: int) -> list[Record]:
+    def _recover(self, held: HeldStore, top: int, doors: Doors) -> list[Record]:
         """Close the turns and undos of processes that were killed; return those of processes that live."""
         live = []
         for number in held.numbers():
@@ -175,19 +181,19 @@ class ProjectFiles:
             if self.store.holder(lock_of(number)) is not None:
                 live.append(record)
             elif record.undoes:
-                self._recover_undo(held, top, record)
+                self._recover_undo(held, top, doors, record)
             elif base := held.load_base(number):
-                now = self._look(held, top, known=base, cache=base)
+                now = self._look(held, top, doors, known=base, cache=base)
                 changes = compare(base, now)
                 held.write(replace(record, is_open=False, cut_off=True, changes=changes))
             else:
                 held.drop(number)
         return live
 
-    def _recover_undo(self, held: HeldStore, top: int, record: Record) -> None:
+    def _recover_undo(self, held: HeldStore, top: int, doors: Doors, record: Record) -> None:
         file_bytes = self.bounds.limits.file_bytes
-        repair(top, record.changes, str(record.number), file_bytes=file_bytes)
-        missing = make_plan(top, record.changes, file_bytes=file_bytes)
+        repair(top, record.changes, str(record.number), file_bytes=file_bytes, doors=doors)
+        missing = make_plan(top, record.changes, file_bytes=file_bytes, doors=doors)
         undone = {change.path for change in missing.todo} | {path for path, _ in missing.left}
         done = tuple(change for change in record.changes if change.path not in undone)
         _close_undo(held, replace(record, cut_off=True), done)
@@ -220,6 +226,7 @@ class Reading:
     project: ProjectFiles
     held: HeldStore
     top: int
+    doors: Doors
     live: list[Record]
     """of turns that are under way"""
 
@@ -266,7 +273,7 @@ class Reading:
     def plan(self, record: Record) -> Plan:
         """Return what an undo of `record` would do now."""
         wanted = [change.reversed for change in record.changes]
-        return make_plan(self.top, wanted, file_bytes=self.project.bounds.limits.file_bytes)
+        return make_plan(self.top, wanted, file_bytes=self.project.bounds.limits.file_bytes, doors=self.doors)
 
     def undo(self, record: Record, plan: Plan) -> tuple[Record | None, list[tuple[str, str]]]:
         """Carry `plan` out; return the record of what was done, which can be undone too, and what was left.
@@ -285,7 +292,7 @@ class Reading:
         with self.project.store.locked(lock_of(number), wait_s=0):
             self.held.write(made)
             file_bytes = self.project.bounds.limits.file_bytes
-            restorer = Restorer(self.top, self.read, file_bytes, str(number))
+            restorer = Restorer(self.top, self.read, file_bytes, str(number), self.doors)
             restorer.run(plan.todo)
             done = tuple(sorted(restorer.done, key=lambda change: change.path))
             _close_undo(self.held, made, done)

@@ -17,8 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from odek import safefile
+from odek.snapshot.doors import Doors, open_file
 from odek.snapshot.scan import MAX_INODE, TEMPORARY
-from odek.snapshot.tree import Change, Damaged, State
+from odek.snapshot.store import NO_LINKS
+from odek.snapshot.tree import TOP, Change, Damaged, State
 
 _OWNER_MAY = 0o700
 CHANGED = "changed since"
@@ -41,15 +43,18 @@ class Plan:
     """paths that cannot be touched, each with the reason"""
 
 
-def make_plan(top: int, changes: Sequence[Change], *, file_bytes: int) -> Plan:
+def make_plan(top: int, changes: Sequence[Change], *, file_bytes: int, doors: Doors) -> Plan:
     """Look at what the paths of `changes` are now; each `before` is what should be there, `after` what is wanted.
 
     What is as it is wanted already is left out.
     """
     plan = Plan()
     for change in changes:
+        if _was_closed(change.before) and _was_closed(change.after):
+            plan.left.append((change.path, NOT_KEPT))
+            continue
         try:
-            now = look(top, change.path, file_bytes=file_bytes)
+            now = look(top, change.path, file_bytes=file_bytes, doors=doors)
         except OSError as error:  # a folder on the way that cannot be searched
             plan.left.append((change.path, (error.strerror or "it cannot be looked at").lower()))
             continue
@@ -75,6 +80,11 @@ def _is_folder(state: State | None) -> bool:
     return state is not None and state.is_folder
 
 
+def _was_closed(state: State | None) -> bool:
+    """Return whether it was a folder that was not looked into."""
+    return state is not None and state.is_folder and not state.is_kept
+
+
 def _is_same(one: State | None, other: State | None) -> bool:
     return one is other is None or (
         one is not None and other is not None and (one.mode, one.digest) == (other.mode, other.digest)
@@ -82,22 +92,22 @@ def _is_same(one: State | None, other: State | None) -> bool:
     )  # fmt: skip
 
 
-def look(top: int, path: str, *, file_bytes: int) -> State | None:
+def look(top: int, path: str, *, file_bytes: int, doors: Doors) -> State | None:
     """Return what is at `path` now, None for nothing, also where something else than a folder is on the way."""
     try:
-        with _parent(top, path) as (folder, name):
-            return _state_at(folder, name, file_bytes)
+        with _parent(top, path, doors) as (folder, name):
+            return _state_at(folder, name, file_bytes, doors)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return None
         raise
 
 
-def _state_at(folder: int, name: str, file_bytes: int) -> State:
+def _state_at(folder: int, name: str, file_bytes: int, doors: Doors) -> State:
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino & MAX_INODE)
     if stat.S_ISDIR(status.st_mode):
-        return State(status.st_mode, 0, b"")
+        return State(doors.mode_of(status), 0, b"")
     data = content_at(folder, name, status, file_bytes=file_bytes)
     if data is None:
         return State(status.st_mode, status.st_size, b"", stamp)
@@ -113,7 +123,11 @@ def content_at(folder: int, name: str, status: os.stat_result, *, file_bytes: in
         if stat.S_ISLNK(status.st_mode):
             return os.fsencode(os.readlink(name, dir_fd=folder))
         if stat.S_ISREG(status.st_mode) and status.st_size <= file_bytes:
-            return safefile.read_regular(name, dir_fd=folder, limit_bytes=file_bytes)
+            descriptor = open_file(name, folder)
+            try:
+                return safefile.read_limited(descriptor, file_bytes)
+            finally:
+                os.close(descriptor)
     except FileNotFoundError:
         raise
     except OSError:
@@ -122,13 +136,13 @@ def content_at(folder: int, name: str, status: os.stat_result, *, file_bytes: in
 
 
 @contextmanager
-def _parent(top: int, path: str) -> Iterator[tuple[int, str]]:
+def _parent(top: int, path: str, doors: Doors) -> Iterator[tuple[int, str]]:
     """Yield the open folder of `path`, and its name there. Raises OSError."""
     *folders, name = path.split("/")
     descriptor = os.dup(top)
     try:
         for part in folders:
-            inner = os.open(part, safefile.FOLDER_FLAGS, dir_fd=descriptor)
+            inner = doors.open(part, descriptor)
             os.close(descriptor)
             descriptor = inner
         yield descriptor, name
@@ -145,6 +159,7 @@ class Restorer:
     file_bytes: int
     mark: str
     """of this undo, in the names of the files that it keeps for a moment"""
+    doors: Doors = field(default_factory=Doors)
     done: list[Change] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
     _failed: set[str] = field(default_factory=set)
@@ -194,10 +209,10 @@ class Restorer:
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[int, str]]:
         """Yield the open folder of `path`, in which files can be made, and the name there."""
-        with _parent(self.top, path) as (folder, name):
+        with _parent(self.top, path, self.doors) as (folder, name):
             mode = os.fstat(folder).st_mode
             if mode & _OWNER_MAY != _OWNER_MAY:
-                self._opened.setdefault(path.rpartition("/")[0], stat.S_IMODE(mode))
+                self._opened.setdefault(path.rpartition("/")[0] or TOP, stat.S_IMODE(mode))
                 os.fchmod(folder, stat.S_IMODE(mode) | _OWNER_MAY)
             yield folder, name
 
@@ -224,7 +239,7 @@ class Restorer:
         os.unlink(aside, dir_fd=folder)
 
     def _is_before(self, folder: int, aside: str, before: State) -> bool:
-        return _is_same(_state_at(folder, aside, self.file_bytes), before)
+        return _is_same(_state_at(folder, aside, self.file_bytes, self.doors), before)
 
     def _remove(self, change: Change, place: int) -> None:
         assert change.before is not None
@@ -245,10 +260,10 @@ class Restorer:
     def _set_folder_mode(self, change: Change, _: int) -> None:
         assert change.before is not None
         assert change.after is not None
-        with _parent(self.top, change.path) as (folder, name):
-            descriptor = os.open(name, safefile.FOLDER_FLAGS, dir_fd=folder)
+        with _parent(self.top, change.path, self.doors) as (folder, name):
+            descriptor = self.doors.open(name, folder)
             try:
-                now = stat.S_IMODE(os.fstat(descriptor).st_mode)
+                now = stat.S_IMODE(self.doors.mode_of(os.fstat(descriptor)))
                 if self._opened.get(change.path, now) != stat.S_IMODE(change.before.mode):
                     raise _Conflict
             finally:
@@ -276,10 +291,9 @@ class Restorer:
     def _close_folders(self) -> None:
         """Give the folders that were made, or made writable, their modes; the innermost first."""
         for path, mode in sorted(self._opened.items(), reverse=True):
-            with suppress(OSError):
-                inner = f"{path}/." if path else "."
-                with _parent(self.top, inner) as (folder, _):
-                    os.fchmod(folder, mode)
+            with suppress(OSError), _parent(self.top, f"{path}/.", self.doors) as (folder, _):
+                os.fchmod(folder, mode)
+                self.doors.forget(folder)
 
 
 def _make(folder: int, name: str, state: State, data: bytes) -> None:
@@ -302,7 +316,7 @@ def move_to_free(folder: int, source: str, name: str) -> None:
     try:
         os.link(source, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+        if error.errno not in NO_LINKS:
             raise
         with suppress(FileNotFoundError):  # a file system without hard links
             os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -325,15 +339,15 @@ def put_back(folder: int, aside: str, name: str) -> bool:
     return True
 
 
-def repair(top: int, changes: Sequence[Change], mark: str, *, file_bytes: int) -> None:
+def repair(top: int, changes: Sequence[Change], mark: str, *, file_bytes: int, doors: Doors) -> None:
     """Give back the names of files that an undo had moved aside when it was killed, and remove what it had made."""
     for place, change in enumerate(sorted(changes, key=lambda each: each.path)):
-        with suppress(OSError), _parent(top, change.path) as (folder, name):
+        with suppress(OSError), _parent(top, change.path, doors) as (folder, name):
             aside = f"{TEMPORARY}{mark}-{place}"
             with suppress(FileNotFoundError):
                 os.unlink(f"{aside}.new", dir_fd=folder)
             try:
                 move_to_free(folder, aside, name)
             except FileExistsError:  # what takes its place is there already, or another program's
-                if _is_same(_state_at(folder, aside, file_bytes), change.before):
+                if _is_same(_state_at(folder, aside, file_bytes, doors), change.before):
                     os.unlink(aside, dir_fd=folder)

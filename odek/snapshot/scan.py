@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from odek import safefile
+from odek.snapshot.doors import Doors, open_file
 from odek.snapshot.ignore import IgnoreRules, parse_patterns
 from odek.snapshot.tree import Entry, Folder, Tree, join, state_of
 
@@ -54,6 +55,7 @@ class Scan:
     now_ns: int
     """when it begins, by the clock of the files"""
     watch: Callable[[Scan], None] = lambda _: None
+    doors: Doors = field(default_factory=Doors)
     files: int = 0
     read_bytes: int = 0
     _tree: dict[str, Folder] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Scan:
         self.watch(self)
         status = os.fstat(folder)
         old = self._cache.get(path)
-        stamp = (status.st_mode, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        stamp = (self.doors.mode_of(status), status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         is_same = old is not None and not old.closed and old[:4] == stamp
         names = None if is_same else _names(folder)
         has_patterns = PATTERNS in (old.entries if names is None and old else names or ())
@@ -113,7 +115,7 @@ class Scan:
                 return  # exchanged; the next look sees it
             reason = "on another file system" if status.st_dev != self._device else ""
             reason = "too deep" if path.count("/") >= _MAX_DEPTH else reason
-            folder = -1 if reason else os.open(name, safefile.FOLDER_FLAGS, dir_fd=parent)
+            folder = -1 if reason else self._open(name, parent, inner)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -122,7 +124,8 @@ class Scan:
             if status is None:
                 return
             reason, folder = f"cannot be read: {error.strerror}", -1
-        closed = Folder(status.st_mode, 0, 0, status.st_ino, key, None, reason, 0, (), {})
+        times = (0, 0) if folder >= 0 or not reason.startswith("cannot") else (status.st_mtime_ns, status.st_ctime_ns)
+        closed = Folder(status.st_mode, *times, status.st_ino, key, None, reason, 0, (), {})
         if folder < 0:
             self._tree[inner] = closed
             return
@@ -134,6 +137,13 @@ class Scan:
             self._tree[inner] = closed._replace(closed=f"cannot be read: {error.strerror}")
         finally:
             os.close(folder)
+
+    def _open(self, name: str, parent: int, path: str) -> int:
+        """Return a descriptor of a folder: one that a turn has closed is opened for the look, no other."""
+        then = self._known.get(path) if self._known is not None else None
+        if self._known is None or (then is not None and then.closed):
+            return os.open(name, safefile.FOLDER_FLAGS, dir_fd=parent)
+        return self.doors.open(name, parent)
 
     def _again(self, folder: int, old: Folder) -> Folder | None:
         """Return a folder whose names and rules are as they were; None: it is to be listed."""
@@ -208,7 +218,7 @@ class Scan:
         if stat.S_ISLNK(status.st_mode):
             digest = self._keep_link(folder, name)
         elif self._could_be_kept(status):
-            digest, status, is_settled = self._keep_file(folder, name, status)
+            digest, status, is_settled = self._keep_file(folder, name, status, old)
         is_certain = not digest or (is_settled and not self._is_racy(status))
         ctime_ns = status.st_ctime_ns if is_certain else 0
         return Entry(status.st_mode, status.st_size, status.st_mtime_ns, ctime_ns, _inode(status), digest)
@@ -225,10 +235,13 @@ class Scan:
             return b""
         return self._keep(target)
 
-    def _keep_file(self, folder: int, name: str, status: os.stat_result) -> tuple[bytes, os.stat_result, bool]:
+    def _keep_file(
+        self, folder: int, name: str, status: os.stat_result, old: Entry | None
+    ) -> tuple[bytes, os.stat_result, bool]:
         """Return what the content is called, b"" where it cannot be read, its status, and whether it stood still."""
+        was_closed = self._known is None or (old is not None and not old.digest)
         try:
-            descriptor = safefile.open_regular(name, dir_fd=folder)
+            descriptor = safefile.open_regular(name, dir_fd=folder) if was_closed else open_file(name, folder)
         except OSError:
             return b"", status, False
         try:

@@ -8,12 +8,13 @@ tears is noticed when it is read, a list by its checksum, a content by its name.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ _INDEX = "index"
 _PACK, _LIST = ".pack", ".list"
 _PLACE = struct.Struct(">32sQL")
 _RECORD_BYTES = 256 << 20
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""how a file system refuses a hard link that has none"""
 _SLACK = 10  # turns that may be too many before they are looked for
 
 
@@ -120,6 +123,7 @@ class HeldStore:
 
     store: SnapshotStore
     folder: int
+    link: Callable[..., None] = os.link
     _places: dict[bytes, tuple[str, int, int]] | None = None
     """digest → pack, place and length there; None: not read yet"""
     _pack: int = -1
@@ -207,8 +211,14 @@ class HeldStore:
     def keep_base(self, number: int) -> None:
         """Keep the last look as what was before the turn of record `number`."""
         self._remove(_base(number))
-        with suppress(FileNotFoundError):
-            os.link(_INDEX, _base(number), src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        try:
+            self.link(_INDEX, _base(number), src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            self._write(_base(number), self._read(_INDEX))
 
     def load_base(self, number: int) -> dict[str, Folder]:
         """Return what was before that turn, empty where that is lost."""

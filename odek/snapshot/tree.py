@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+TOP = "."
+"""the path of the project's own folder, where that has changed itself"""
 DIGEST_BYTES = 32
 _NOT_KEPT = bytes(DIGEST_BYTES)
 _NUMBERS = 5  # of an entry
@@ -72,7 +74,7 @@ class State(NamedTuple):
     digest: bytes
     """as of an entry; empty for a folder"""
     stamp: tuple[int, ...] = ()
-    """tells the content of one that is not kept from another; of a folder that was not looked into: (1,)"""
+    """tells the content of one that is not kept from another; a folder that was not looked into has one, too"""
 
     @property
     def is_folder(self) -> bool:
@@ -110,7 +112,10 @@ def join(folder: str, name: str) -> str:
 
 def compare(before: Tree, after: Tree) -> tuple[Change, ...]:
     """Return what differs, by path. Below a folder that one of them does not look into nothing does."""
-    return tuple(sorted(_compare(before, after, "", before[""], after[""]), key=lambda change: change.path))
+    found = list(_compare(before, after, "", before[""], after[""]))
+    if before[""].mode != after[""].mode:
+        found.append(Change(TOP, State(before[""].mode, 0, b""), State(after[""].mode, 0, b"")))
+    return tuple(sorted(found, key=lambda change: change.path))
 
 
 def _compare(before: Tree, after: Tree, path: str, then: Folder | None, now: Folder | None) -> Iterator[Change]:
@@ -135,7 +140,9 @@ def _state_in(tree: Tree, folder: Folder | None, path: str, name: str) -> State 
     if entry is not None:
         return state_of(entry)
     inner = tree.get(path)
-    return None if inner is None else State(inner.mode, 0, b"", (1,) if inner.closed else ())
+    if inner is None:
+        return None
+    return State(inner.mode, 0, b"", (1, inner.mtime_ns, inner.ctime_ns) if inner.closed else ())
 
 
 def encode(tree: Tree) -> bytes:
