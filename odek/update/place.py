@@ -20,7 +20,7 @@ _MANAGERS = (
     (("/nix/",), "Nix", "update the package that it comes from"),
     (("/gnu/",), "Guix", "guix upgrade odek"),
     (("/snap/",), "snap", "snap refresh odek"),
-    (("/app/", "/var/lib/flatpak/", "…/flatpak/app/"), "Flatpak", "flatpak update"),
+    (("/var/lib/flatpak/", "…/flatpak/app/"), "Flatpak", "flatpak update"),
     (("/opt/local/",), "MacPorts", "port upgrade odek"),
     (("…/pipx/venvs/",), "pipx", "pipx upgrade odek"),
     (("…/uv/tools/",), "uv", "uv tool upgrade odek"),
@@ -28,7 +28,7 @@ _MANAGERS = (
     (("…/mise/installs/", "…/.asdf/installs/"), "a version manager", "install the new version with it"),
 )
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/")
-_LOCAL = ("/usr/local/",)
+_LOCAL = ("/usr/local/", "/usr/home/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

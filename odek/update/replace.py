@@ -20,6 +20,15 @@ _NAME = "odek"
 _Identity = tuple[int, int, int, int]
 
 
+def _lock(folder: int) -> bool:
+    """Return whether no living process holds the lock; a file system without locks has none."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN)
+    return True
+
+
 class Replacement:
     """A new file for the name of an old one; what `commit` did not put in place is gone at the end of its block."""
 
@@ -57,13 +66,10 @@ class Replacement:
             raise UpdateError(
                 f"{visible(os.path.dirname(self.path))} is another user's", hint="look at it, and remove it"
             )
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
-                del self._fds[1:]
-                os.close(folder)
-                raise UpdateError("another odek is being updated at this place", hint="wait for it") from error
+        if not _lock(folder) or not os.fstat(folder).st_nlink:
+            del self._fds[1:]
+            os.close(folder)
+            raise UpdateError("another odek is being updated at this place", hint="wait for it")
         os.fchmod(folder, 0o700)
         for name in os.listdir(folder):  # of one that was killed
             os.unlink(name, dir_fd=folder)
