@@ -16,7 +16,7 @@ import hashlib
 import json
 import posixpath
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Literal, cast
 
@@ -200,7 +200,9 @@ class ArchivedImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class Entry:
+    """A file that was read to its end."""
+
     digest: str
     plain_digest: str
     """of the content when gzip is taken off; the same as `digest` where there is none"""
@@ -209,33 +211,44 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Files:
-    entries: dict[str, _Entry] = field(default_factory=dict)
+class Files:
+    """What an archive holds, by cleaned name."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     kept_bytes: int = 0
     plain_bytes: int = 0
     size_bytes: int = 0
 
-    def get(self, name: str) -> _Entry:
+    def add(self, name: str, chunks: Iterable[bytes], size_bytes: int) -> Entry:
+        """Read a file to its end and keep what is known of it. Raises TarError."""
+        entry = _read_entry(chunks, size_bytes, self)
+        blob = _BLOB.fullmatch(name)
+        if blob and entry.digest != f"sha256:{blob.group(1)}":
+            raise TarError(f'"{name}" does not have the digest in its name')
+        self.entries[name] = entry
+        return entry
+
+    def get(self, name: str) -> Entry:
         """Return the file of that name, through one link (docker writes a layer used twice as one)."""
         name = self.links.get(name, name)
         if name not in self.entries:
             raise TarError(f'"{visible(truncate(name, 120))}" is missing')
         return self.entries[name]
 
-    def blob(self, digest: object) -> _Entry:
+    def blob(self, digest: object) -> Entry:
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
             raise TarError(f'"{visible(truncate(str(digest), 80))}" is not a digest')
         return self.get(f"blobs/sha256/{digest.removeprefix('sha256:')}")
 
-    def describe(self, entry: _Entry) -> dict[str, Any]:
+    def describe(self, entry: Entry) -> dict[str, Any]:
         """Return the JSON object in a file."""
         content = self.parse(entry)
         if not isinstance(content, dict):
             raise TarError("a description is not a JSON object")
         return content
 
-    def parse(self, entry: _Entry) -> object:
+    def parse(self, entry: Entry) -> object:
         if entry.document is None:
             raise TarError("a description is too large, or no JSON")
         try:
@@ -251,7 +264,7 @@ def read_archive(file: BinaryIO, *, shown: str) -> ArchivedImage:
     that its content does not have. Memory stays bounded whatever the file holds.
     """
     try:
-        files = _read_files(_plain(file, shown=shown))
+        files = read_files(open_plain(file, shown=shown))
         return _read_image(files)
     except (TarError, EOFError, gzip.BadGzipFile, zlib.error, KeyError, TypeError, AttributeError) as error:
         reason = str(error) if isinstance(error, TarError) else "its descriptions make no sense"
@@ -263,7 +276,7 @@ def read_archive(file: BinaryIO, *, shown: str) -> ArchivedImage:
         ) from error
 
 
-def _plain(file: BinaryIO, *, shown: str) -> BinaryIO:
+def open_plain(file: BinaryIO, *, shown: str) -> BinaryIO:
     """Return the tar file in `file`, without gzip where it is compressed so. Raises SandboxConfigError."""
     start = file.read(6)
     file.seek(0)
@@ -278,45 +291,42 @@ def _plain(file: BinaryIO, *, shown: str) -> BinaryIO:
     return file
 
 
-def _read_files(file: BinaryIO) -> _Files:
-    files = _Files()
+def read_files(file: BinaryIO) -> Files:
+    """Return what the tar file holds, every digest in it computed. Raises TarError."""
+    files = Files()
     stream = TarStream(file)
     for count, member in enumerate(stream.members()):
-        name = _clean(member.name)
+        name = clean_name(member.name)
         if count >= _MAX_MEMBERS:
             raise TarError("it holds too many files")
         if name in files.entries or name in files.links:
             raise TarError(f'"{visible(truncate(name, 120))}" is in it twice')
         if member.kind == "link":
-            files.links[name] = _clean(posixpath.join(posixpath.dirname(name), member.target))
+            files.links[name] = clean_name(posixpath.join(posixpath.dirname(name), member.target))
         elif member.kind == "file":
-            entry = _read_entry(stream, member, files)
-            blob = _BLOB.fullmatch(name)
-            if blob and entry.digest != f"sha256:{blob.group(1)}":
-                raise TarError(f'"{name}" does not have the digest in its name')
-            files.entries[name] = entry
+            files.add(name, stream.chunks(), member.size_bytes)
     return files
 
 
-def _read_entry(stream: TarStream, member: Member, files: _Files) -> _Entry:
+def _read_entry(chunks: Iterable[bytes], size_bytes: int, files: Files) -> Entry:
     raw, plain = hashlib.sha256(), hashlib.sha256()
     kept: bytearray | None = None
     gunzip: _Gunzip | None = None
-    for number, chunk in enumerate(stream.chunks()):
+    for number, chunk in enumerate(chunks):
         if number == 0:
             gunzip = _Gunzip(files) if chunk[:2] == _GZIP else None
-            is_document = chunk[:1] in b"{[" and member.size_bytes <= _MAX_DOCUMENT_BYTES
+            is_document = chunk[:1] in b"{[" and size_bytes <= _MAX_DOCUMENT_BYTES
             kept = bytearray() if is_document else None
         raw.update(chunk)
         if gunzip is not None:
             gunzip.feed(chunk, plain)
         if kept is not None:
             kept += chunk
-    files.size_bytes += member.size_bytes
+    files.size_bytes += size_bytes
     files.kept_bytes += len(kept or b"")
     if files.kept_bytes > _MAX_KEPT_BYTES:
         raise TarError("its descriptions are too large")
-    return _Entry(
+    return Entry(
         digest=f"sha256:{raw.hexdigest()}",
         plain_digest=f"sha256:{(plain if gunzip else raw).hexdigest()}",
         document=None if kept is None else bytes(kept),
@@ -326,7 +336,7 @@ def _read_entry(stream: TarStream, member: Member, files: _Files) -> _Entry:
 class _Gunzip:
     """Takes gzip off a stream, piece by piece; several gzip files one after the other are one."""
 
-    def __init__(self, files: _Files) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
         self._decoder = zlib.decompressobj(31)
 
@@ -343,7 +353,7 @@ class _Gunzip:
                 self._decoder = zlib.decompressobj(31)
 
 
-def _read_image(files: _Files) -> ArchivedImage:
+def _read_image(files: Files) -> ArchivedImage:
     listed = files.parse(files.get("manifest.json"))
     if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], dict):
         raise TarError("it does not hold exactly one image")
@@ -355,15 +365,15 @@ def _read_image(files: _Files) -> ArchivedImage:
     return ArchivedImage(ids=frozenset(ids), tags=tags, size_bytes=files.size_bytes)
 
 
-def _config_ids(image: dict[str, Any], files: _Files) -> set[str]:
+def _config_ids(image: dict[str, Any], files: Files) -> set[str]:
     """Return the digest of the configuration, when all layers are those that it lists."""
-    config = files.get(_clean(str(image["Config"])))
+    config = files.get(clean_name(str(image["Config"])))
     claimed = files.describe(config)["rootfs"].get("diff_ids") or []
-    layers = [files.get(_clean(str(name))) for name in image["Layers"] or ()]
+    layers = [files.get(clean_name(str(name))) for name in image["Layers"] or ()]
     return {config.digest} if claimed == [layer.plain_digest for layer in layers] else set()
 
 
-def _oci_ids(files: _Files) -> set[str]:
+def _oci_ids(files: Files) -> set[str]:
     """Return the digests of the manifests and indexes whose parts are all there; {} for an older layout."""
     if "index.json" not in files.entries:
         return set()
@@ -373,7 +383,7 @@ def _oci_ids(files: _Files) -> set[str]:
     return found
 
 
-def _descriptor_ids(descriptor: dict[str, Any], files: _Files, *, depth: int) -> set[str]:
+def _descriptor_ids(descriptor: dict[str, Any], files: Files, *, depth: int) -> set[str]:
     if depth > 3:
         raise TarError("its indexes are nested too deeply")
     try:
@@ -393,7 +403,8 @@ def _descriptor_ids(descriptor: dict[str, Any], files: _Files, *, depth: int) ->
     return {descriptor["digest"]}
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
+    """Return the name of an entry in its shortest form. Pure. Raises TarError for one that leads out of the archive."""
     path = posixpath.normpath(name)
     if path.startswith(("/", "../")) or path == ".." or "\0" in path:
         raise TarError(f'"{visible(truncate(name, 120))}" leads out of it')
