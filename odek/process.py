@@ -91,7 +91,7 @@ class Running:
         argv: tuple[str, ...],
         *,
         env: Mapping[str, str],
-        stdin: bytes | None = None,
+        stdin: bytes | Iterator[bytes] | None = None,
         hold_stdin: bool = False,
         cwd: str | None = None,
         limit_bytes: int = HELPER_LIMIT_BYTES,
@@ -100,7 +100,8 @@ class Running:
     ) -> None:
         """Start `argv`.
 
-        `stdin` is written and then closed; None means /dev/null. With `hold_stdin` the pipe stays
+        `stdin` is written and then closed; None means /dev/null. An iterator is asked for its next piece, which is not
+        empty, when the child has taken the one before. With `hold_stdin` the pipe stays
         open until `release` or `supply`. `on_stdout` and `on_stderr` get each chunk instead of the capture.
         Raises ExecutableMissing; SpawnFailed when that is not the program's fault.
         """
@@ -119,7 +120,9 @@ class Running:
         except ExecutableMissing:
             self._selector.close()
             raise
-        self._pending = memoryview(stdin or b"")
+        # what an iterator raises is raised by `pump`, where a child that was started is looked after
+        self._further = None if stdin is None or isinstance(stdin, bytes) else stdin
+        self._pending = memoryview(stdin if isinstance(stdin, bytes) else b"")
         self._hold_stdin = hold_stdin
         self._stdin_refused = False
         self._register_pipes()
@@ -173,7 +176,7 @@ class Running:
     def release(self) -> None:
         """Close stdin: the child sees the end of its input. What was not written yet is not written any more."""
         self._hold_stdin = False
-        self._pending = memoryview(b"")
+        self._pending, self._further = memoryview(b""), None
         stdin = self._child.stdin
         if stdin is None or stdin.closed:
             return
@@ -243,7 +246,7 @@ class Running:
             self._selector.register(pipe, selectors.EVENT_READ, name)
         if self._child.stdin is None:
             return
-        if self._pending:
+        if self._pending or self._further is not None:
             os.set_blocking(self._child.stdin.fileno(), False)
             self._selector.register(self._child.stdin, selectors.EVENT_WRITE, "stdin")
         elif not self._hold_stdin:
@@ -289,8 +292,10 @@ class Running:
         except BlockingIOError:
             return
         except BrokenPipeError:  # the child does not want the rest
-            self._pending = memoryview(b"")
+            self._pending, self._further = memoryview(b""), None
             self._stdin_refused = True
+        if not self._pending and self._further is not None:
+            self._pending = memoryview(next(self._further, b""))
         if not self._pending:
             self._selector.unregister(self._child.stdin)
             if not self._hold_stdin:

@@ -100,7 +100,7 @@ class Docker(Protocol):
     def start(
         self,
         *args: str,
-        stdin: bytes | None = None,
+        stdin: bytes | Iterator[bytes] | None = None,
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stdout: Callable[[bytes], None] | None = None,
@@ -151,7 +151,7 @@ class DockerCli:
     def start(
         self,
         *args: str,
-        stdin: bytes | None = None,
+        stdin: bytes | Iterator[bytes] | None = None,
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stdout: Callable[[bytes], None] | None = None,
@@ -248,7 +248,7 @@ def run_long(
     emit: Sink,
     timeout_s: float,
     every_s: float = PROGRESS_EVERY_S,
-    stdin: bytes | None = None,
+    stdin: bytes | Iterator[bytes] | None = None,
     limit_bytes: int = HELPER_LIMIT_BYTES,
     clock: Callable[[], float] = time.monotonic,
 ) -> Completed:

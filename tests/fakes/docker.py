@@ -12,7 +12,7 @@ a rule fails the test. Time stands still but for clients that hang: each `pump` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -100,12 +100,13 @@ class FakeDocker:
     def start(
         self,
         *args: str,
-        stdin: bytes | None = None,
+        stdin: bytes | Iterator[bytes] | None = None,
         hold_stdin: bool = False,
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> FakePending:
+        stdin = stdin if stdin is None or isinstance(stdin, bytes) else b"".join(stdin)
         rule = next((rule for rule in self._rules if rule.matches(args, hold_stdin=hold_stdin)), None)
         assert rule is not None, f"not in the script: docker {args!r}"
         rule.used += 1

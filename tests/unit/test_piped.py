@@ -249,3 +249,21 @@ def test_no_descriptor_is_inherited_at_a_terminal_of_ones_own(tmp_path: Path) ->
     finally:
         os.close(descriptor)
     assert set(out.read_text().split()) - {"0", "1", "2", "10", "255"} == set()
+
+
+def test_input_that_comes_in_pieces_is_asked_for_as_it_is_taken() -> None:
+    """R-324: more than fits into a pipe; what its source raises ends the child."""
+    pieces = [bytes([65 + number]) * 100_000 for number in range(8)]
+    done = Running(("cat",), env=ENV, stdin=iter(pieces)).wait(20)
+    assert (done.code, done.stdout.data) == (0, b"".join(pieces))
+    assert Running(("cat",), env=ENV, stdin=iter(())).wait(20).stdout.data == b""
+    assert Running(("true",), env=ENV, stdin=iter(pieces)).wait(20).code == 0
+
+    def broken() -> Iterator[bytes]:
+        yield b"x"
+        raise ValueError("source")
+
+    child = Running(("cat",), env=ENV, stdin=broken())
+    with pytest.raises(ValueError, match="source"):
+        child.wait(20)
+    assert child.exited

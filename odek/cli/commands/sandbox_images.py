@@ -104,7 +104,10 @@ def load_parser() -> CommandParser:
         examples=("odek sandbox image load alpine.tar", f"odek sandbox image load node.tar --id sha256:{'0' * 8}…"),
     )
     made.add_argument(
-        "file", nargs="*", metavar="FILE", help="the file that `odek sandbox image save` wrote, or its .gz"
+        "file",
+        nargs="*",
+        metavar="FILE",
+        help="what `odek sandbox image save` wrote, or its .gz; or a layout of the OCI, packed or a folder",
     )
     made.add_argument(
         "--id",

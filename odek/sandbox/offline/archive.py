@@ -16,13 +16,16 @@ import hashlib
 import json
 import posixpath
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import truncate, visible
+
+if TYPE_CHECKING:
+    from odek.sandbox.offline.layout import Layout
 
 BLOCK = 512
 CHUNK = 1 << 18
@@ -35,6 +38,10 @@ _KINDS: dict[bytes, Literal["file", "folder", "link"]] = {b"0": "file", b"\0": "
 
 class TarError(ValueError):
     """The file is not a tar file that this reader takes; the text says why."""
+
+
+class MissingError(TarError):
+    """A file that another one names is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +204,8 @@ class ArchivedImage:
     tags: tuple[str, ...]
     """names that loading it gives it"""
     size_bytes: int
+    layout: Layout | None = None
+    """what to hand to Docker of a layout of the OCI, which not every engine loads as it is"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +242,7 @@ class Files:
         """Return the file of that name, through one link (docker writes a layer used twice as one)."""
         name = self.links.get(name, name)
         if name not in self.entries:
-            raise TarError(f'"{visible(truncate(name, 120))}" is missing')
+            raise MissingError(f'"{visible(truncate(name, 120))}" is missing')
         return self.entries[name]
 
     def blob(self, digest: object) -> Entry:
@@ -257,15 +266,20 @@ class Files:
             raise TarError("a description is not JSON") from error
 
 
-def read_archive(file: BinaryIO, *, shown: str) -> ArchivedImage:
-    """Return the image in `file`, read to its end; `shown` names the file in errors.
+def read_archive(
+    file: BinaryIO | str, *, shown: str, expected: Sequence[str] = (), machine: Callable[[], str] = str
+) -> ArchivedImage:
+    """Return the image in `file`, read to its end, or in the folder of that name; `shown` names it in errors.
 
+    A layout may hold several: one with an ID in `expected` counts, or that for the processor that `machine` returns.
     Raises SandboxConfigError when it is damaged, holds more than one image, or claims a digest
     that its content does not have. Memory stays bounded whatever the file holds.
     """
+    from odek.sandbox.offline.layout import FolderFiles, choose_image, is_layout
+
     try:
-        files = read_files(open_plain(file, shown=shown))
-        return _read_image(files)
+        files = FolderFiles(file) if isinstance(file, str) else read_files(open_plain(file, shown=shown))
+        return choose_image(files, expected, machine) if is_layout(files) else _read_image(files)
     except (TarError, EOFError, gzip.BadGzipFile, zlib.error, KeyError, TypeError, AttributeError) as error:
         reason = str(error) if isinstance(error, TarError) else "its descriptions make no sense"
         if isinstance(error, (EOFError, gzip.BadGzipFile, zlib.error)):

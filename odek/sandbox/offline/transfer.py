@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import zlib
+from functools import partial
 
 from odek.events import Notice, Sink
 from odek.patterns import pattern
@@ -12,8 +14,8 @@ from odek.sandbox.argv import load_argv, save_argv, tag_argv
 from odek.sandbox.docker import Docker, docker_output, run_docker, run_long
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
-from odek.sandbox.image.resolve import find_image, resolve_image
-from odek.sandbox.offline.archive import ArchivedImage, read_archive
+from odek.sandbox.image.resolve import daemon_machine, find_image, resolve_image
+from odek.sandbox.offline.archive import ArchivedImage, TarError, read_archive
 from odek.text import visible
 
 TRANSFER_TIMEOUT_S = 1800.0
@@ -88,7 +90,7 @@ def load_image(
     `unknown_on`: the processor for which the right image may well have an ID that is not in `expected`.
     Raises SandboxConfigError.
     """
-    image, status = _read_file(path)
+    image, status = _read_file(path, expected, docker)
     wanted = [image_id for image_id in expected if image_id in image.ids]
     if not wanted:
         wrong = f'"{visible(path)}" holds another image than the expected one'
@@ -102,14 +104,16 @@ def load_image(
             detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
         )
     _refuse_moved_names(image, docker)
-    done = _carry(docker, *load_argv(path), doing=f"loading {visible(path)}", emit=emit)
+    done = _hand_over(image, path, docker, emit)
     if done.code != 0 or done.timed_out:
         raise SandboxConfigError(
             f'Docker did not load "{visible(path)}"',
             hint="`docker system df` shows what takes Docker's room",
             detail=docker_output(done),
         )
-    loaded = next((image_id for image_id in wanted if find_image(image_id, docker) == image_id), "")
+    # of a layout, odek has put together what Docker got: one image, which Docker may know by either
+    shown = (image.layout.config, image.layout.manifest) if image.layout else wanted
+    loaded = next((image_id for image_id in shown if find_image(image_id, docker) == image_id), "")
     if not loaded or _identity(os.stat(path)) != _identity(status):
         raise SandboxConfigError(
             f'Docker does not show the image of "{visible(path)}" under an expected ID',
@@ -121,13 +125,35 @@ def load_image(
     return loaded, image
 
 
-def _read_file(path: str) -> tuple[ArchivedImage, os.stat_result]:
+def _hand_over(image: ArchivedImage, path: str, docker: Docker, emit: Sink) -> Completed:
+    """Have Docker load the file as it is, or of a layout what every engine understands. Raises SandboxConfigError."""
+    doing = f"loading {visible(path)}"
+    if image.layout is None:
+        return _carry(docker, *load_argv(path), doing=doing, emit=emit)
+    from odek.sandbox.offline.layout import archive_of
+
+    emit(Notice(doing))
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would be waited for
+        pieces = archive_of(path, image.layout)
+        return run_long(docker, "load", doing=doing, emit=emit, timeout_s=TRANSFER_TIMEOUT_S, stdin=pieces)
+    except (TarError, OSError, EOFError, zlib.error) as error:
+        raise SandboxConfigError(
+            f'"{visible(path)}" could not be read to its end a second time; Docker has loaded nothing of it',
+            hint="leave it as it is while it is loaded",
+        ) from error
+
+
+def _read_file(path: str, expected: tuple[str, ...], docker: Docker) -> tuple[ArchivedImage, os.stat_result]:
+    machine = partial(daemon_machine, docker)
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return read_archive(path, shown=path, expected=expected, machine=machine), status
+        if not stat.S_ISREG(status.st_mode):  # a FIFO would be waited for
             raise SandboxConfigError(f'"{visible(path)}" is not a regular file', hint=_NAME_ONE)
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            return read_archive(file, shown=path), status
+            return read_archive(file, shown=path, expected=expected, machine=machine), status
     except OSError as error:
         raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}', hint=_NAME_ONE) from error
 

@@ -203,7 +203,7 @@ def test_what_is_no_file_is_refused(kind: str, tmp_path: Path) -> None:
         path.mkdir()
     elif kind == "FIFO":
         os.mkfifo(path)
-    with pytest.raises(SandboxConfigError, match=r"cannot read|not a regular file"):
+    with pytest.raises(SandboxConfigError, match=r"cannot read|not a regular file|\"oci-layout\" is missing"):
         load_image(str(path), (ID,), FakeDocker(), name="", emit=ignore)
 
 
