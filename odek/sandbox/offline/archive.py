@@ -16,16 +16,14 @@ import hashlib
 import json
 import posixpath
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
 from odek.text import truncate, visible
-
-if TYPE_CHECKING:
-    from odek.sandbox.offline.layout import Layout
 
 BLOCK = 512
 CHUNK = 1 << 18
@@ -196,6 +194,20 @@ _DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The image of a layout that was chosen, as it is to be handed over."""
+
+    manifest: str
+    """digest"""
+    config: str
+    """digest"""
+    blobs: tuple[str, ...]
+    """digests of all that it consists of, each once"""
+    documents: tuple[tuple[str, bytes], ...]
+    """name and content of what stands behind the blobs; the one by which Docker finds them is last"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedImage:
     """The one image of a file."""
 
@@ -266,20 +278,21 @@ class Files:
             raise TarError("a description is not JSON") from error
 
 
-def read_archive(
-    file: BinaryIO | str, *, shown: str, expected: Sequence[str] = (), machine: Callable[[], str] = str
-) -> ArchivedImage:
-    """Return the image in `file`, read to its end, or in the folder of that name; `shown` names it in errors.
+def read_archive(file: BinaryIO, *, shown: str) -> ArchivedImage:
+    """Return the image in `file`, read to its end; `shown` names the file in errors.
 
-    A layout may hold several: one with an ID in `expected` counts, or that for the processor that `machine` returns.
     Raises SandboxConfigError when it is damaged, holds more than one image, or claims a digest
     that its content does not have. Memory stays bounded whatever the file holds.
     """
-    from odek.sandbox.offline.layout import FolderFiles, choose_image, is_layout
+    with refusals(shown):
+        return read_image(read_files(open_plain(file, shown=shown)))
 
+
+@contextmanager
+def refusals(shown: str) -> Iterator[None]:
+    """Turn what is found wrong with a file in the block into SandboxConfigError."""
     try:
-        files = FolderFiles(file) if isinstance(file, str) else read_files(open_plain(file, shown=shown))
-        return choose_image(files, expected, machine) if is_layout(files) else _read_image(files)
+        yield
     except (TarError, EOFError, gzip.BadGzipFile, zlib.error, KeyError, TypeError, AttributeError) as error:
         reason = str(error) if isinstance(error, TarError) else "its descriptions make no sense"
         if isinstance(error, (EOFError, gzip.BadGzipFile, zlib.error)):
@@ -367,7 +380,8 @@ class _Gunzip:
                 self._decoder = zlib.decompressobj(31)
 
 
-def _read_image(files: Files) -> ArchivedImage:
+def read_image(files: Files) -> ArchivedImage:
+    """Return the one image of what `docker save` wrote. Raises TarError."""
     listed = files.parse(files.get("manifest.json"))
     if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], dict):
         raise TarError("it does not hold exactly one image")

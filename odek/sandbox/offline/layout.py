@@ -21,11 +21,15 @@ from odek.sandbox.offline.archive import (
     ArchivedImage,
     Entry,
     Files,
+    Layout,
     MissingError,
     TarError,
     TarStream,
     clean_name,
     open_plain,
+    read_files,
+    read_image,
+    refusals,
 )
 from odek.sandbox_grammar import GrammarError, parse_reference
 from odek.text import visible
@@ -35,20 +39,6 @@ _MOST_MANIFESTS = 1000
 _DEEPEST = 3
 _OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The image of a layout that was chosen, as it is to be handed over."""
-
-    manifest: str
-    """digest"""
-    config: str
-    """digest"""
-    blobs: tuple[str, ...]
-    """digests of all that it consists of, each once"""
-    documents: tuple[tuple[str, bytes], ...]
-    """name and content of what stands behind the blobs; the one by which Docker finds them is last"""
 
 
 class FolderFiles(Files):
@@ -75,6 +65,19 @@ def open_file(folder: str, name: str) -> BinaryIO:
         os.close(descriptor)
         raise TarError(f'"{visible(name)}" is not a regular file')
     return open(descriptor, "rb")
+
+
+def read_any_image(
+    file: BinaryIO | str, *, shown: str, expected: Sequence[str], machine: Callable[[], str]
+) -> ArchivedImage:
+    """Return the image in a file, or in the folder of that name, be it an archive or a layout.
+
+    Of a layout with several, one with an ID in `expected` counts, or that for the processor that `machine` returns.
+    Raises SandboxConfigError, as `read_archive` does.
+    """
+    with refusals(shown):
+        files = FolderFiles(file) if isinstance(file, str) else read_files(open_plain(file, shown=shown))
+        return choose_image(files, expected, machine) if is_layout(files) else read_image(files)
 
 
 def is_layout(files: Files) -> bool:

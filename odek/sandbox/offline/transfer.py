@@ -16,6 +16,7 @@ from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import daemon_machine, find_image, resolve_image
 from odek.sandbox.offline.archive import ArchivedImage, TarError, read_archive
+from odek.sandbox.offline.layout import archive_of, read_any_image
 from odek.text import visible
 
 TRANSFER_TIMEOUT_S = 1800.0
@@ -130,8 +131,6 @@ def _hand_over(image: ArchivedImage, path: str, docker: Docker, emit: Sink) -> C
     doing = f"loading {visible(path)}"
     if image.layout is None:
         return _carry(docker, *load_argv(path), doing=doing, emit=emit)
-    from odek.sandbox.offline.layout import archive_of
-
     emit(Notice(doing))
     try:
         pieces = archive_of(path, image.layout)
@@ -148,12 +147,12 @@ def _read_file(path: str, expected: tuple[str, ...], docker: Docker) -> tuple[Ar
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
-            return read_archive(path, shown=path, expected=expected, machine=machine), status
+            return read_any_image(path, shown=path, expected=expected, machine=machine), status
         if not stat.S_ISREG(status.st_mode):  # a FIFO would be waited for
             raise SandboxConfigError(f'"{visible(path)}" is not a regular file', hint=_NAME_ONE)
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            return read_archive(file, shown=path, expected=expected, machine=machine), status
+            return read_any_image(file, shown=path, expected=expected, machine=machine), status
     except OSError as error:
         raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}', hint=_NAME_ONE) from error
 

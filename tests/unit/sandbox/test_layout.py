@@ -17,6 +17,7 @@ from support.image_layouts import MANIFEST, ImageLayout, digest_of, dump
 
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.offline.archive import ArchivedImage, read_archive
+from odek.sandbox.offline.layout import read_any_image
 from odek.sandbox.offline.transfer import load_image
 
 ONE, TWO, OTHER = b"layer one" * 100, b"layer two" * 100, b"of another processor" * 10
@@ -35,7 +36,7 @@ def read(
     layout: ImageLayout | bytes, machine: Callable[[], str] = never, expected: tuple[str, ...] = ()
 ) -> ArchivedImage:
     data = layout if isinstance(layout, bytes) else layout.tar()
-    return read_archive(io.BytesIO(data), shown="x.tar", machine=machine, expected=expected)
+    return read_any_image(io.BytesIO(data), shown="x.tar", machine=machine, expected=expected)
 
 
 def parts(descriptor: dict[str, Any], layout: ImageLayout) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def test_hostile_layout_is_one_clear_error(name: str, tmp_path: Path) -> None:
     assert {call.args[0] for call in docker.calls} <= {"version"}
     if isinstance(layout, ImageLayout) and "../outside" not in layout.files:
         with pytest.raises(SandboxConfigError, match=words):
-            read_archive(str(layout.folder(tmp_path / "folder")), shown="x", machine=arm)
+            read_any_image(str(layout.folder(tmp_path / "folder")), shown="x", machine=arm, expected=())
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
