@@ -114,7 +114,10 @@ done
 equal cgroup.procs "${found:-none}" none
 found=
 for entry in /sys/fs/cgroup /sys/fs/cgroup/pids /sys/fs/cgroup/memory; do
-    there mkdir && [ -d "$entry" ] && mkdir "$entry/odek-probe-$$" 2>/dev/null && rmdir "$entry/odek-probe-$$" && found="$found $entry"
+    there mkdir && [ -d "$entry" ] && mkdir "$entry/odek-probe-$$" 2>/dev/null || continue
+    # with control groups v1, newer runtimes leave the tmpfs that holds them writable: an empty folder there is no group
+    [ ! -e "$entry/odek-probe-$$/cgroup.procs" ] || found="$found $entry"
+    rmdir "$entry/odek-probe-$$"
 done
 equal cgroup.mkdir "${found:-none}" none
 found=

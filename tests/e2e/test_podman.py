@@ -21,6 +21,8 @@ from support.scenario import Scene
 
 from odek.sandbox.offline.busybox import image_archive
 
+pytestmark = pytest.mark.podman
+
 IMAGE = "localhost/odek-test-podman:1"
 WRAPPER = """\
 #!/bin/sh

@@ -39,10 +39,13 @@ CANARY = "canary-in-the-environment-file"
 
 
 class Builders:
-    """The builders that can be had here, as docker clients of the user: the client's own choice, and BuildKit."""
+    """The builders that can be had here, as docker clients of the user: the classic one, and BuildKit."""
 
     def __init__(self, engine: Engine, folder: Path) -> None:
-        self.clients: dict[str, DockerCli] = {"default": DockerCli(engine.client, dict(os.environ))}
+        classic = folder / "docker-classic"  # from client 23 on, buildx is the choice where there is one
+        classic.write_text(f'#!/bin/sh\nDOCKER_BUILDKIT=0 exec "{engine.client}" "$@"\n')
+        classic.chmod(0o755)
+        self.clients: dict[str, DockerCli] = {"classic": DockerCli(str(classic), dict(os.environ))}
         for number, client in enumerate(dict.fromkeys((engine.client, "/usr/bin/docker", "/usr/local/bin/docker"))):
             wrapper = folder / f"docker-{number}"
             wrapper.write_text(f'#!/bin/sh\nDOCKER_BUILDKIT=1 exec "{client}" "$@"\n')

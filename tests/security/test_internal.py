@@ -93,7 +93,7 @@ def test_names_do_not_leave_an_internal_network(proof: Proof, networks: NetworkP
     assert "nameserver 127.0.0.1\n" not in none
     assert "nameserver 127.0.0.11" in inside
     assert {name for name in asked if "open" not in name} == set()
-    if tuple(map(int, docker_engine.version.split(".")[:2])) < (25, 0):
+    if docker_engine.release < (25, 0):
         assert "open.attacker.test" in asked
 
 
@@ -112,7 +112,7 @@ def test_ipv6_does_not_leave_an_internal_network(
         box = proof.boxes.start(networks=networks)
         assert "THROUGH" not in box.run(attack, timeout_s=60).output.text
         assert (box.facts.internet, proof.boxes.said) == (False, [])
-        if tuple(map(int, docker_engine.version.split(".")[:2])) < (27, 0):
+        if docker_engine.release < (27, 0):
             assert "THROUGH" in proof.weakened("no ipv6", networks=networks).output(attack)
     finally:
         docker_engine.run("rm", "--force", name)

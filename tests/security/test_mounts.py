@@ -163,7 +163,8 @@ def test_what_is_mounted_below_the_folder_is_not_in_the_sandbox(boxes: Boxes, pr
             ]  # fmt: skip
         weak = proof.weakened("non-recursive", readonly=True)
         assert THROUGH in weak.output(attack)
-        assert sorted(os.listdir(data)) == ["key", "made"]  # although the folder is read-only
+        if boxes.engine.release < (25, 0):  # `readonly` did not cover what is mounted below (M-10)
+            assert sorted(os.listdir(data)) == ["key", "made"]
         with pytest.raises(SandboxConfigError) as refused:
             boxes.start(docker=recursive(boxes.docker))
         assert "what is mounted below a shared folder is shared as well" in refused.value.detail

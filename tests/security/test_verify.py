@@ -12,7 +12,7 @@ from fakes.model_server import ModelServer, text
 from support.docker_engine import Engine
 from support.odek_process import Odek, Outcome
 from support.sandboxes import Boxes, OddImages
-from support.weakened_sandbox import PROTECTIONS, Proof, in_words_with, without_option
+from support.weakened_sandbox import PROTECTIONS, Proof, in_words_with, with_option, without_option
 
 from odek.sandbox import probes
 from odek.sandbox.probes import Circumstances, Verdict, read_verdicts, render_script
@@ -20,6 +20,9 @@ from odek.sandbox.spec import Limits
 
 BODY = Path(probes.__file__).with_name("probes.sh").read_text()
 PROTECTIONS.setdefault("private cgroups", in_words_with("private", "private", "host"))
+PROTECTIONS.setdefault(
+    "control groups", with_option("--mount", "type=bind,source=/sys/fs/cgroup,target=/sys/fs/cgroup")
+)
 PROTECTIONS.setdefault("processor limit", without_option("--cpus ", "--cpu-period ", "--cpu-quota "))
 PROTECTIONS.setdefault("no core dumps", in_words_with("core=", "core=0", "core=-1"))
 
@@ -39,6 +42,7 @@ FOUND_BY = {
     "read-only": {"workspace.readonly"},
     "no resolver": {"net.resolver"},
     "private cgroups": {"cgroup.namespace"},
+    "control groups": {"cgroup.mkdir"},
     "no core dumps": {"limits.core"},
     "tmpfs": {"tmp.noexec", "tmp.size", "tmp.inodes"},
 }
@@ -59,8 +63,8 @@ def test_a_protection_that_is_missing_is_found(protection: str, proof: Proof) ->
     """Each probe can fail: it says OPEN once its protection is taken away."""
     readonly = protection == "read-only"
     circumstances = Circumstances(networks=False, readonly=readonly, hit_limits=False)
-    # a keep-alive of the commands' own user is the one that they could end
-    user = "0:0" if protection == "helper user" else "1000:1000"
+    # a keep-alive of the commands' own user is the one that they could end; control groups are root's
+    user = "0:0" if protection in ("helper user", "control groups") else "1000:1000"
     weak = proof.weakened(protection, readonly=readonly, user=user)
     verdicts = read_verdicts(weak.output(render_script(BODY, circumstances)), circumstances)
     assert FOUND_BY[protection] - set(found_open(verdicts)) == set()

@@ -34,6 +34,12 @@ class Engine:
     address: str = ""
     """of the daemon, as a URL; "": not known"""
 
+    @property
+    def release(self) -> tuple[int, int]:
+        """first two numbers of the version"""
+        major, minor, *_ = self.version.split(".")
+        return int(major), int(minor)
+
     def run(
         self, *arguments: str, stdin: bytes | None = None, check: bool = True, timeout_s: float = 120
     ) -> subprocess.CompletedProcess[str]:
