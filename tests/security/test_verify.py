@@ -42,7 +42,7 @@ FOUND_BY = {
     "read-only": {"workspace.readonly"},
     "no resolver": {"net.resolver"},
     "private cgroups": {"cgroup.namespace"},
-    "control groups": {"cgroup.mkdir"},
+    "control groups": {"cgroup.procs"},
     "no core dumps": {"limits.core"},
     "tmpfs": {"tmp.noexec", "tmp.size", "tmp.inodes"},
 }
@@ -68,6 +68,15 @@ def test_a_protection_that_is_missing_is_found(protection: str, proof: Proof) ->
     weak = proof.weakened(protection, readonly=readonly, user=user)
     verdicts = read_verdicts(weak.output(render_script(BODY, circumstances)), circumstances)
     assert FOUND_BY[protection] - set(found_open(verdicts)) == set()
+
+
+def test_a_control_group_that_can_be_made_is_found(proof: Proof) -> None:
+    """R-332: what counts is a group, not a folder in the tmpfs that holds them, which some runtimes leave writable."""
+    circumstances = Circumstances(networks=False, readonly=False, hit_limits=False)
+    # root's capabilities are those with which the container's own user begins
+    weak = proof.weakened("control groups", "capabilities", "helper user", user="0:0")
+    opened = found_open(read_verdicts(weak.output(render_script(BODY, circumstances)), circumstances))
+    assert "/sys/fs/cgroup" in opened.get("cgroup.mkdir", "")
 
 
 def test_a_limit_that_is_missing_is_found(proof: Proof) -> None:
