@@ -18,6 +18,7 @@ from odek.snapshot.ignore import IgnoreRules, Pattern, parse_patterns
 from odek.snapshot.restore import Plan, Restorer, make_plan, repair
 from odek.snapshot.scan import PATTERNS, Limits, Scan, TooManyFiles, not_kept
 from odek.snapshot.store import HeldStore, Record, SnapshotStore, lock_of, project_key, sweep_others
+from odek.snapshot.tracked import Tracked, tracked_in
 from odek.snapshot.tree import Change, Folder, State, Tree, compare
 from odek.text import plural
 
@@ -146,6 +147,10 @@ class ProjectFiles:
                 doors.close()
                 os.close(top)
 
+    def _tracked(self) -> Tracked:
+        around = repositories_around(self.folder)
+        return tracked_in(self.folder, around[0]) if around else Tracked()
+
     def _require(self, status: os.stat_result) -> None:
         if self._folder_id not in (None, (status.st_dev, status.st_ino)):
             raise StateFileError("the working directory was exchanged", hint="start odek again in it")
@@ -161,7 +166,7 @@ class ProjectFiles:
                 raise StateFileError(f"looking at the project took over {_MOST_SECONDS:.0f} seconds", hint=_OFF)
             self._watch(scan)
 
-        scan = Scan(held.put, self.bounds.limits, time.time_ns(), watch, doors)
+        scan = Scan(held.put, self.bounds.limits, time.time_ns(), watch, doors, self._tracked())
         try:
             tree = scan.run(top, cache=cache, rules=rules_around(self.folder), known=known)
         except TooManyFiles as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from odek import safefile
 from odek.snapshot.doors import Doors, open_file
 from odek.snapshot.ignore import IgnoreRules, parse_patterns
+from odek.snapshot.tracked import Tracked
 from odek.snapshot.tree import Entry, Folder, Tree, join, state_of
 
 TEMPORARY = ".odek-undo-"
@@ -56,11 +57,17 @@ class Scan:
     """when it begins, by the clock of the files"""
     watch: Callable[[Scan], None] = lambda _: None
     doors: Doors = field(default_factory=Doors)
+    tracked: Tracked = field(default_factory=Tracked)
+    """what git tracks of the project: looked at before a turn although it is ignored; later the same is looked at"""
     files: int = 0
     read_bytes: int = 0
     _tree: dict[str, Folder] = field(default_factory=dict)
     _cache: Tree = field(default_factory=dict)
     _known: Tree | None = None
+    _index: str = ""
+    """the state of git's index, which is noted with the rules of the project's folder"""
+    _is_stale: bool = False
+    """whether git tracked other files at the look before"""
     _device: int = 0
     _kept_bytes: int = 0
 
@@ -72,6 +79,8 @@ class Scan:
         """
         self._cache, self._known = cache, known
         self._device = os.fstat(top).st_dev
+        self._index = self.tracked.stamp if known is None else known[""].rules.partition("@")[2]
+        self._is_stale = "" in cache and cache[""].rules.partition("@")[2] != self._index
         self._kept_bytes = sum(entry.size for folder in cache.values() for entry in folder.entries.values() if entry[5])
         self._enter(top, "", rules, rules, "", is_ignored=False)
         return self._tree
@@ -94,12 +103,14 @@ class Scan:
             key = hashlib.sha256(f"{key}\0{text}\0{before}".encode("latin-1")).hexdigest()[:16]
             now, then = (IgnoreRules(parse_patterns((each or "").encode("latin-1")), outer)
                          for each, outer in ((text, now), (before, then)))  # fmt: skip
-        made = self._again(folder, old) if old is not None and names is None and old.rules == key else None
+        noted = key if path else f"{key}@{self._index}"
+        is_current = old is not None and old.rules == noted and not (self._is_stale and old.ignored)
+        made = self._again(folder, old) if old is not None and names is None and is_current else None
         if made is None:
             made = self._list(folder, path, names or _names(folder), now, then, known, is_ignored=is_ignored)
             racy = self._is_racy(status)
             made = made._replace(mode=stamp[0], mtime_ns=stamp[1], ctime_ns=0 if racy else stamp[2], inode=stamp[3],
-                                 rules=key, patterns=text)  # fmt: skip
+                                 rules=noted, patterns=text)  # fmt: skip
         self._tree[path] = made
         for name in made.folders:
             self._descend(folder, path, name, now, then, key, is_ignored=is_ignored)
@@ -191,7 +202,8 @@ class Scan:
                 continue
             if known is None or not (name in known.entries or name in known.folders):
                 raw = os.fsencode(name)
-                if is_ignored or now.ignores(raw, is_folder=is_folder) or then.ignores(raw, is_folder=is_folder):
+                ignores = is_ignored or now.ignores(raw, is_folder=is_folder) or then.ignores(raw, is_folder=is_folder)
+                if ignores and (self._known is not None or not self.tracked.holds(join(path, name))):
                     ignored += 1
                     continue
             if is_folder:

@@ -167,7 +167,7 @@ def test_examples_of_the_document_work(on_host: Odek, tmp_path: Path) -> None:
     assert [int(code) for code in done.stderr.split()[:14]] == [*first, *files, *job]
     turn, cancel, *others = map(int, rest)
     assert (turn, cancel in (200, 202)) == (202, True)
-    assert others == [404, 404, 200, 200, 202, 204, 404]
+    assert others == [404, 404, 200, 202, 200, 202, 204, 404]
     assert "some notes" in model.requests[0].body.decode()
 
 
