@@ -12,7 +12,7 @@
 #   --from PATH       take it from a file, or from a folder that holds a release; nothing is downloaded
 #   --sha256 HEX      what the file must be, whatever SHA256SUMS says
 #   --base-url URL    where releases are: URL/download/vV/FILE and URL/latest/download/FILE; a script that came
-#                     with a release knows
+#                     with a release knows; https, but with --sha256 or on this machine
 #   --force           replace an `odek` that is there and is another program, too
 #   --no-extras       neither manual page nor completions; else they go to PREFIX/share with --prefix, without it to
 #                     $XDG_DATA_HOME, else ~/.local/share, and to fish's own folder
@@ -267,6 +267,16 @@ find_binary() { # sets $binary to the one for this machine, "" where there is no
     if [ -n "$libc" ]; then binary=$binary-musl; else binary=$binary-gnu; fi
 }
 
+require_encryption() { # the sums come from there as well: without TLS they prove nothing, but on this machine
+    if [ -n "$from$sha256" ]; then return 0; fi
+    case $base_url in
+    *@*) ;; # "localhost:80@elsewhere"
+    https://* | http://localhost | http://localhost[:/]* | http://127.0.0.1 | http://127.0.0.1[:/]*) return 0 ;;
+    http://\[::1\] | http://\[::1\][:/]*) return 0 ;;
+    esac
+    die 64 "\"${base_url##*@}\" is not an https address" "use one; or give --sha256 HEX, from a source that you trust"
+}
+
 choose_files() { # sets $files: names to try, one after the other
     find_binary
     machine="$(uname -s) $(uname -m)"
@@ -488,6 +498,7 @@ main() {
     refuse_foreign
     [ -z "$from" ] || [ -e "$from" ] || die 66 "there is no $from"
     [ -n "$from$base_url" ] || die 64 "it is not known where releases are" "use the install.sh of a release, or --base-url, or --from"
+    require_encryption
     choose_files
     make_scratch
     [ -n "$sha256" ] || get SHA256SUMS

@@ -234,9 +234,37 @@ def test_a_proxy_is_used(installer: Installer) -> None:
     installer.server.publish(RELEASE)
     proxy = installer.server.address.removesuffix("/releases")
     env = {"http_proxy": proxy, "no_proxy": "", "ODEK_INSTALL_BASE_URL": "http://releases.invalid/releases"}
-    done = installer.run("--kind", "zip", env=env)
+    done = installer.run("--kind", "zip", "--sha256", DIGEST, env=env)
     assert (done.returncode, done.stderr) == (0, "")
-    assert installer.server.asked[0] == "http://releases.invalid/releases/latest/download/SHA256SUMS"
+    assert installer.server.asked == ["http://releases.invalid/releases/latest/download/odek"]
+
+
+@pytest.mark.parametrize(
+    ("address", "taken"),
+    [
+        ("http://releases.invalid/r", False),
+        ("ftp://releases.invalid/r", False),
+        ("releases.invalid/r", False),
+        ("HTTP://127.0.0.1/r", False),
+        ("http://127.0.0.1.invalid/r", False),
+        ("http://localhost.invalid/r", False),
+        ("http://localhost:secret@releases.invalid/r", False),
+        ("https://releases.invalid/r", True),
+        ("http://localhost/r", True),
+        ("http://127.0.0.1:80/r", True),
+        ("http://[::1]:80/r", True),
+    ],
+)
+def test_sums_from_a_server_without_tls_are_not_believed(address: str, taken: bool, installer: Installer) -> None:
+    """R-93, R-345: file and sums would be those of anyone in between; --sha256 is another matter."""
+    (installer.path / "curl").unlink()
+    if installer.shell[0].endswith("busybox"):
+        pytest.skip("it has a wget of its own")
+    done = installer.run("--kind", "zip", env={"ODEK_INSTALL_BASE_URL": address})
+    assert done.returncode == (69 if taken else 64)
+    assert ("neither curl nor wget" in done.stderr, "is not an https address" in done.stderr) == (taken, not taken)
+    assert "secret" not in done.stderr
+    assert installer.run("--kind", "zip", "--sha256", DIGEST, env={"ODEK_INSTALL_BASE_URL": address}).returncode == 69
 
 
 # --- D7: any Python that the launcher takes
