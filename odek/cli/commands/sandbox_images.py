@@ -130,6 +130,8 @@ def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
     path = _one_file([*parsed.file, *rest], host, "load")
     if parsed.id and parsed.image:
         raise UsageError("--id and --image exclude each other", hint="give one of them")
+    if parsed.set:
+        require_settable(host)
     docker = _ready_docker(host)
     choice, expected, unknown_on = _expected(parsed.id, parsed.image, docker)
     name = parse_reference(parsed.tag, "--tag") if parsed.tag else "" if choice.is_id else name_of(choice.ref)
@@ -144,6 +146,21 @@ def load(arguments: list[str], host: Host, terminal: Terminal) -> int:
     return 0
 
 
+def require_settable(host: Host) -> None:
+    """Raise what would keep --set from being kept: UsageError, ConfigError, StateFileError.
+
+    Before a minute goes into an image, and before it is there without the setting.
+    """
+    from odek.app.setup import with_sandbox_image  # brings `re` along
+
+    if host.operator_home.config_file:
+        raise UsageError(
+            "--set does not write the file that ODEK_CONFIG names",
+            hint="leave --set out, and set sandbox_image there by hand",
+        )
+    with_sandbox_image(StateFolder(host.operator_home).read(_CONFIG, limit_bytes=_CONFIG_LIMIT_BYTES), "")
+
+
 def offer_setting(image_id: str, host: Host, terminal: Terminal, person: Asking | None, *, at_once: bool) -> None:
     """Write the image into the operator's settings after a yes, or `at_once`; else say how it is used.
 
@@ -154,7 +171,7 @@ def offer_setting(image_id: str, host: Host, terminal: Terminal, person: Asking 
     use = f"use it with --sandbox-image {image_id}"
     if host.operator_home.config_file:
         if at_once:
-            raise UsageError("--set does not write the file that ODEK_CONFIG names", hint=use)
+            require_settable(host)
         terminal.note(use)
         return
     if not (at_once or person):

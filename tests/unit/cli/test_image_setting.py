@@ -12,8 +12,8 @@ import pytest
 from fakes.layering import make_host
 from fakes.terminals import Screen
 
-from odek.cli.commands.sandbox_images import offer_setting
-from odek.errors import ConfigError, UsageError
+from odek.cli.commands.sandbox_images import load, offer_setting
+from odek.errors import ConfigError, OdekError, UsageError
 from odek.host import Host
 
 ID = f"sha256:{'ab' * 32}"
@@ -87,6 +87,18 @@ def test_image_that_is_set_already_is_not_asked_about(tmp_path: Path) -> None:
     assert len(person.asked) == 1
     assert "ODEK_SANDBOX_IMAGE is set, which is stronger" in screen.stderr
     assert "already" in screen.stderr
+
+
+@pytest.mark.parametrize("spoilt", ["ODEK_CONFIG", "broken", "no home"])
+def test_set_that_cannot_be_kept_is_refused_before_anything_is_loaded(spoilt: str, tmp_path: Path) -> None:
+    """R-377, D8: Docker is not even looked for, and the file need not be there."""
+    host, _, screen = desk(tmp_path, '{"model": ' if spoilt == "broken" else "{}")
+    if spoilt == "ODEK_CONFIG":
+        host = replace(host, env={**host.env, "ODEK_CONFIG": str(tmp_path / "ci.json")})
+    elif spoilt == "no home":
+        host = replace(host, home="")
+    with pytest.raises(OdekError, match={"ODEK_CONFIG": "ODEK_CONFIG", "broken": "config.json"}.get(spoilt, "no home")):
+        load(["image.tar", "--set"], host, screen.terminal)
 
 
 def test_settings_that_cannot_be_read_stay(tmp_path: Path) -> None:
