@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 from odek.errors import FileAccessDenied
@@ -51,12 +52,26 @@ _WATCHED_BYTES = 4096
 class OutputWatch:
     """Shows the latest output of a command while it runs, at most four times a second (R-129)."""
 
-    def __init__(self, show: Callable[[str, int], None], *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`show` gets the end of what was printed and the size of all of it in bytes; it is called in this thread."""
+    def __init__(
+        self,
+        show: Callable[[str, int], None],
+        *,
+        show_call: Callable[[str, str, int], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`show` gets the end of what was printed and the size of all of it in bytes; it is called in this thread.
+
+        `show_call` gets the same of calls that run at the same time, after the id of each, in their threads.
+        """
         self._show = show
+        self._show_call = show_call
         self._clock = clock
         self._next: float | None = None
         self._size = 0
+
+    def of_call(self, call_id: str) -> OutputWatch | None:
+        """Return what watches the commands of one of several calls; None: that is not wanted."""
+        return OutputWatch(partial(self._show_call, call_id), clock=self._clock) if self._show_call else None
 
     def begin(self) -> None:
         """Note that a command has begun."""
@@ -83,7 +98,7 @@ def current_watch() -> OutputWatch | None:
 
 
 @contextmanager
-def use_watch(watch: OutputWatch) -> Iterator[None]:
+def use_watch(watch: OutputWatch | None) -> Iterator[None]:
     """Let `watch` see the commands that this thread runs in the block."""
     before = _watch.set(watch)
     try:

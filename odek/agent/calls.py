@@ -11,7 +11,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from odek.agent.context_window import truncate_middle
@@ -260,7 +259,7 @@ class CallRunner:
 
     def _run_parallel(self, prepared: Sequence[PreparedCall], on_result: Callable[[ToolCall, str], None]) -> None:
         calls = [each.call for each in prepared]
-        tasks = [partial(self._tools.run, self._authorize(each)) for each in prepared]
+        tasks = [self._tools.for_thread(self._authorize(each)) for each in prepared]
         batch = ParallelRun(tasks, limit=self._parallel)
         published = 0
 

@@ -67,6 +67,8 @@ class ConsoleRenderer:
         self._started = now()
         self._calls: dict[str, tuple[str, float]] = {}
         """the running calls, by id: title, and when each began by `_working`"""
+        self._outputs: dict[str, str] = {}
+        """what running calls have printed last, by id; "" is the one that runs alone"""
         self._thoughts: list[str] = []
         """what the model thought and was not printed yet"""
         self._writing = False
@@ -81,6 +83,7 @@ class ConsoleRenderer:
         match event:
             case RequestStarted():
                 self._calls.clear()
+                self._outputs.clear()
                 self._writing, self._thoughts = False, []
                 self._terminal.show_status("waiting for the model")
             case ThinkingDelta() | TextVoided() | TextDelta():
@@ -94,7 +97,8 @@ class ConsoleRenderer:
                 self._heading(event.call.id)
                 self._terminal.show_status("  running")
             case ToolOutput():
-                self._terminal.show_rows(partial(_live_rows, self._terminal, event.tail))
+                self._outputs[event.call_id] = event.tail
+                self._show_outputs()
             case ToolFinished():
                 self._result(event)
             case Finished():
@@ -164,8 +168,21 @@ class ConsoleRenderer:
         took = self._working() - began
         mark = style("failed", "red") if event.failed else style("ok", "green")
         self._terminal.line(f"{style(self._marks.end, 'dim')}{mark}{style(f' · {took:.1f} s', 'dim')}")
+        for call_id in (event.call.id, ""):
+            self._outputs.pop(call_id, None)
         if self._calls:
             self._terminal.show_status("  running")
+            self._show_outputs()
+
+    def _show_outputs(self) -> None:
+        """Show what calls have printed, in the order in which they began; may be called in any of their threads."""
+        calls = dict(self._calls)
+        outputs = [(calls[name][0], tail) for name, tail in tuple(self._outputs.items()) if name in calls]
+        alone = self._outputs.get("")
+        if alone is not None:
+            outputs = [("", alone)]
+        if outputs:
+            self._terminal.show_rows(partial(_live_rows, self._terminal, outputs))
 
     def _show_preview(self, event: ToolFinished) -> None:
         """Show the end of a result."""
@@ -422,10 +439,10 @@ def _last_state(line: str) -> str:
     return f"… {states[-1]}" if len(states) > 1 else "".join(states)
 
 
-def _live_rows(terminal: Terminal, tail: str, columns: int) -> tuple[str, ...]:
-    from odek.cli.live import live_rows  # most commands take less than a second
+def _live_rows(terminal: Terminal, outputs: Sequence[tuple[str, str]], columns: int) -> tuple[str, ...]:
+    from odek.cli.live import live_rows_of_calls  # most commands take less than a second
 
-    return tuple(terminal.style(row, "dim") for row in live_rows(tail, columns, head=SHAPES.row))
+    return tuple(terminal.style(row, "dim") for row in live_rows_of_calls(outputs, columns, head=SHAPES.row))
 
 
 def _line_style(line: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from odek.approval.operation import NO_GRANT, Grant, Operation
 from odek.errors import FileAccessDenied, OdekError
+from odek.executor import current_watch, use_watch
 from odek.model.types import CallBegun, ToolCall, ToolSpec
 from odek.text import plural, truncate, visible
 from odek.tools.arguments import ArgumentError, check_arguments, parse_arguments
@@ -231,6 +232,17 @@ class Toolbox:
             note = f"\nnote: unknown arguments were ignored: {_quoted(prepared.ignored)}"
         diffs = tuple((path, self._redact(diff)) for path, diff in result.diffs)
         return replace(result, text=self._redact(result.text + note), cause=self._redact(result.cause), diffs=diffs)
+
+    def for_thread(self, prepared: PreparedCall) -> Callable[[], ToolResult]:
+        """Return `run` of a call, for a thread of its own: who watches this one sees what its commands print."""
+        watch = current_watch()
+        own = watch.of_call(prepared.call.id) if watch else None
+
+        def run() -> ToolResult:
+            with use_watch(own):
+                return self.run(prepared)
+
+        return run
 
 
 def _carry_out(prepared: PreparedCall, workspace: Workspace) -> ToolResult:

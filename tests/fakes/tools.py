@@ -72,6 +72,9 @@ class FakeToolbox:
         self.log.append(f"asked {prepared.call.id}")
         return prepared
 
+    def for_thread(self, prepared: PreparedCall) -> Callable[[], ToolResult]:
+        return lambda: self.run(prepared)
+
     def run(self, prepared: PreparedCall) -> ToolResult:
         return self._work(prepared.call)
 
