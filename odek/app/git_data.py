@@ -29,6 +29,8 @@ class GitData:
     """whether it is not in the folder: of a linked worktree, a submodule, a subfolder"""
     mount: Mount | None = None
     """how it can be shared, read-only, so that git finds it; None where that is not possible"""
+    begins: str = ""
+    """the folder above in which the repository begins"""
     why_not: str = ""
     """the reason, to be read after "git's data cannot be shared: " """
 
@@ -42,7 +44,7 @@ def find_git_data(workdir: str, *, uid: int) -> GitData:
         above = next(
             (folder for folder in _folders_above(workdir) if os.path.lexists(os.path.join(folder, ".git"))), ""
         )
-        return GitData(is_outside=bool(above), why_not=f"the repository is {visible(above)}: start odek there")
+        return GitData(is_outside=bool(above), begins=above)
     if not stat.S_ISREG(status.st_mode):
         outside = not is_inside(os.path.realpath(path), workdir)
         return GitData(is_outside=outside, why_not=".git is a link; a linked worktree can share it")

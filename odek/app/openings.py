@@ -85,6 +85,8 @@ def _git_words(git: GitData, *, shares_git: bool) -> str:
             f"git's data, with all its history and settings, is in the sandbox read-only: {visible(git.mount.source)}"
         )
     words = "git does not work in the sandbox: the data of this folder's repository lies outside of it"
+    if git.begins:
+        return f"{words}; it begins in {visible(git.begins)}: start odek there"
     if git.mount:
         return f"{words}; --sandbox-git shares it read-only"
     return f"{words}, and cannot be shared: {git.why_not}" if shares_git else words

@@ -66,7 +66,11 @@ def test_subfolder_of_a_repository_has_its_data_above(tmp_path: Path) -> None:
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo" / "sub").mkdir()
     assert find(tmp_path / "repo" / "sub").is_outside
-    assert find(tmp_path / "repo" / "sub").why_not == f"the repository is {tmp_path}/repo: start odek there"
+    notices = Notes()
+    for shares in (False, True):
+        folder = str(tmp_path / "repo" / "sub")
+        show_openings((), folder, find(tmp_path / "repo" / "sub"), notices, shares_git=shares)
+    assert [note.endswith(f"; it begins in {tmp_path}/repo: start odek there") for note in notices.notes] == [True] * 2
     assert not find(tmp_path / "repo").is_outside
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / ".git").symlink_to(tmp_path / "repo" / ".git")
