@@ -26,7 +26,8 @@ _BEGINNING_LIMIT = 300
 _WHOLE_LINE_LIMIT = 4000
 _NESTING_LIMIT = 20
 _TABLE_LIMIT = 60_000
-_UNDECIDED = pattern(r" *(?:#{1,6} *|`{1,2}|~{1,2}|([-*_])(?: *\1)* *|\+|\d{1,9}[.)]?|>)?")
+_UNDECIDED = pattern(r" *(?:#{1,6} *|=+ *|`{1,2}|~{1,2}|([-*_])(?: *\1)* *|\+|\d{1,9}[.)]?|>)?")
+_UNDERLINE = pattern(r" *(?:=+|-{2,}) *")
 _RULE = pattern(r" *([-*_])(?: *\1){2,} *")
 _HEADING = pattern(r" *(#{1,6})(?: +|$)")
 _FENCE = pattern(r" *(`{3,}(?=[^`]*$)|~{3,})(.*)", re.DOTALL)
@@ -73,6 +74,13 @@ class Markdown:
         """what a marker keeps back"""
         self._before = ""
         """the character before that"""
+        self._joints: list[tuple[str, str]] = []
+        """what heads the rows after the line ends that `_text` holds"""
+        self._is_open = False
+        """whether a line of a paragraph has ended, and a marker in it may be closed by the next"""
+        self._title_columns = 0
+        """of the line of a paragraph that has just ended, which may be underlined as a heading; 0: there is none"""
+        self._row_columns = 0
         self._styles: tuple[str, ...] = ()
         self._containers: list[_Container] = []
         self._heads = ("", "")
@@ -107,6 +115,7 @@ class Markdown:
         if self._line or self._mode != self._begin:
             self._mode("", True)
             self._mode = self._begin
+        self._close()
         self._end_table()
         return self._take()
 
@@ -169,7 +178,10 @@ class Markdown:
         rest, kept, first, hang = self._enter(line.replace("\t", "    "))
         if not decide and _UNDECIDED.fullmatch(rest):
             return False
+        goes_on = kept == tuple(self._containers)
         if not rest.strip():
+            self._close()
+            self._title_columns = 0
             self._end_table()
             return self._empty_line(first, kept)
         while len(kept) < _NESTING_LIMIT and (opened := self._open(rest)) is not None:
@@ -179,16 +191,22 @@ class Markdown:
             hang += self._gutter if not container.offset else " " * width_of(head)
             if not decide and _UNDECIDED.fullmatch(rest):
                 return False
+            goes_on = False
         bare = rest.lstrip(" ")
         if bare.startswith(("|", "```", "~~~")) and not decide:
             self._waits_for_end = True
             return False
         if bare.startswith("|") and ends and len(line) < _WHOLE_LINE_LIMIT:
+            self._close()
+            self._title_columns = 0
             self._containers = list(kept)
             self._take_row(bare, first, hang)
             return True
         self._end_table()
         self._containers, self._heads = list(kept), (first, hang)
+        if not goes_on:
+            self._close()
+            self._title_columns = 0
         self._leaf(rest, ends)
         return True
 
@@ -245,25 +263,45 @@ class Markdown:
 
     def _leaf(self, rest: str, ends: bool) -> None:
         fence = _FENCE.fullmatch(rest) if ends else None
+        heading = _HEADING.match(rest)
+        if (self._title_columns or self._is_open) and self._look.colors and ends and _UNDERLINE.fullmatch(rest):
+            self._close()
+            self._underline(rest)
+            return
+        if fence is not None or heading is not None or (ends and _RULE.fullmatch(rest)):
+            self._close()
         if fence is not None:
+            self._title_columns = 0
             self._fence = _Fence(fence[1], len(rest) - len(rest.lstrip(" ")), fence[2].strip().lower())
             self._print(self._heads[0], rest.strip(" "), ("dim",))
             self._heads = (self._heads[1], self._heads[1])
             return
         if ends and _RULE.fullmatch(rest):
+            self._title_columns = 0
             self._print(self._heads[0], self._rule(rest), ("dim",))
             return
         self._styles = ()
-        heading = _HEADING.match(rest)
         if heading is not None:
             self._styles = _HEADINGS.get(len(heading[1]), _LOWER_HEADING)
             if self._look.colors:
                 rest = rest[heading.end() :]
         blanks = " " * (len(rest) - len(rest.lstrip(" ")))
         first, hang = self._heads
-        self._begin_row(first + blanks, hang + blanks)
-        self._mode = self._prose
-        self._prose(rest[len(blanks) :], ends)
+        if self._is_open:
+            self._joints.append((first + blanks, hang + blanks))
+            self._is_open = False
+        else:
+            self._begin_row(first + blanks, hang + blanks)
+        self._mode = self._prose if heading is None else self._heading
+        self._mode(rest[len(blanks) :], ends)
+
+    def _underline(self, rest: str) -> None:
+        """Print the line below a heading that is marked so: the heading itself is on the terminal already."""
+        mark = "═" if "=" in rest else "─"
+        room = max(self._columns() - width_of(self._heads[0]), 1)
+        text = mark * min(self._title_columns, room) if self._look.shapes else rest.strip(" ")
+        self._title_columns = 0
+        self._print(self._heads[0], text, ("dim",))
 
     def _rule(self, rest: str) -> str:
         if not (self._look.shapes and self._look.colors):
@@ -273,14 +311,35 @@ class Markdown:
     def _prose(self, piece: str, ends: bool) -> None:
         if not self._look.colors:  # the markers are shown as they are
             self._wrapper.feed(((piece, ()),))
-        else:
-            settles = ends or may_settle(self._text, piece)
-            self._text += piece
-            if settles or len(self._text) > 2 * HOLD:
-                self._settle(is_whole=ends)
+            if ends:
+                self._wrapper.end()
+            return
+        settles = ends or may_settle(self._text, piece)
+        self._text += f"{piece}\n" if ends else piece
+        if settles or len(self._text) > 2 * HOLD:
+            self._settle(is_whole=False)
+        if ends:
+            self._is_open = bool(self._text)
+            if len(self._text) > HOLD:
+                self._close()
+
+    def _heading(self, piece: str, ends: bool) -> None:
+        if not self._look.colors:
+            self._prose(piece, ends)
+            return
+        self._text += piece
+        if ends or len(self._text) > 2 * HOLD:
+            self._settle(is_whole=ends)
         if ends:
             self._wrapper.end()
             self._before = ""
+            self._title_columns = self._row_columns = 0
+
+    def _close(self) -> None:
+        """Show what a paragraph has kept back for a marker that is not closed, and end its row."""
+        if self._is_open:
+            self._is_open = False
+            self._settle(is_whole=True)
 
     def _settle(self, *, is_whole: bool) -> None:
         found = settle(self._text, before=self._before, is_whole=is_whole)
@@ -289,7 +348,20 @@ class Markdown:
         if found.length:
             self._before = self._text[found.length - 1]
             self._text = self._text[found.length :]
-        self._wrapper.feed((text, (*self._styles, *styles)) for text, styles in found.spans)
+        for text, styles in found.spans:
+            for number, part in enumerate(text.split("\n")):
+                if number:
+                    self._end_of_line()
+                if part:
+                    self._row_columns += width_of(part)
+                    self._wrapper.feed(((part, (*self._styles, *styles)),))
+
+    def _end_of_line(self) -> None:
+        """End a line of a paragraph, and begin the next if that has come."""
+        self._wrapper.end()
+        self._title_columns, self._row_columns = max(self._row_columns, 1), 0
+        if self._joints:
+            self._begin_row(*self._joints.pop(0))
 
     def _print(self, head: str, text: str, styles: tuple[str, ...]) -> None:
         """Print a line in one piece."""

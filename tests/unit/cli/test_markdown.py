@@ -133,6 +133,79 @@ def test_rows_of_a_narrow_terminal(text: str, rows: str) -> None:
         assert shown.removesuffix("\n").split("\n") == [row.replace(";", "|") for row in rows.split("|")]
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # underlined headings: the line below is as long as they are
+        ("Title\n=====\ntext", "Title\n<d>═════</>\ntext\n"),
+        ("**T** i\n=\n", "<b>T</> i\n<d>═══</>\n"),
+        ("Title\n--\ntext", "Title\n<d>─────</>\ntext\n"),
+        ("日本\n---", "日本\n<d>────</>\n"),
+        ("w " * 60 + "\n===", "w " * 19 + "w\n" + "w " * 19 + "w\n" + "w " * 19 + "w\n" + f"<d>{'═' * 40}</>\n"),
+        ("> Title\n> ===", "<d>│ </>Title\n<d>│ </><d>═════</>\n"),
+        ("- Title\n  ---", "- Title\n<d>  ─────</>\n".replace("<d>  ", "  <d>")),
+        # and what is none of them
+        ("text\n\n===", "text\n\n===\n"),
+        ("===\n", "===\n"),
+        ("# T\n===", "<bu>T</>\n===\n"),
+        ("text\n\n---", f"text\n\n<d>{'─' * 40}</>\n"),
+        ("text\n== x", "text\n== x\n"),
+        ("- a\n===", "- a\n===\n"),
+        # emphasis, code and links over the end of a line
+        ("a **b\nc** d", "a <b>b</>\n<b>c</> d\n"),
+        ("*one\ntwo\nthree* x", "<i>one</>\n<i>two</>\n<i>three</> x\n"),
+        ("`one\ntwo` x", "<c>one</>\n<c>two</> x\n"),
+        ("- **a\n  b** c", "- <b>a</>\n  <b>b</> c\n"),
+        ("> **a\n> b** c", "<d>│ </><b>a</>\n<d>│ </><b>b</> c\n"),
+        ("[text\nmore](u) x", "<u>text</>\n<u>more</> <d>(u)</> x\n"),
+        ("**a\nb** *c\nd*\ne", "<b>a</>\n<b>b</> <i>c</>\n<i>d</>\ne\n"),
+        # which ends with the paragraph
+        ("a **b\n\nc** d", "a **b\n\nc** d\n"),
+        ("a **b\n- c** d", "a **b\n- c** d\n"),
+        ("a **b\n# c** d", "a **b\n<bu>c** d</>\n"),
+        ("a **b\n```\nc** d", "a **b\n<d>```</>\nc** d\n"),
+        ("a **b\n> c** d", "a **b\n<d>│ </>c** d\n"),
+        ("> a **b\nc** d", "<d>│ </>a **b\nc** d\n"),
+        ("a **b\n|x|\n|-|\nc**", "a **b\n<b>x</>\n<d>─</>\nc**\n"),
+        ("# a **b\nc** d", "<bu>a **b</>\nc** d\n"),
+        ("a **b\n===\nc**", "a **b\n<d>═════</>\nc**\n"),
+        ("a **b\n---\nc**", "a **b\n<d>─────</>\nc**\n"),
+        ("a **b", "a **b\n"),
+        ("2 * 3\n4 * 5", "2 * 3\n4 * 5\n"),
+    ],
+)
+def test_what_goes_over_the_end_of_a_line(text: str, shown: str) -> None:
+    """R-378: in whatever pieces it arrives."""
+    whole = characters(render(text))
+
+    def spelled(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [
+            (character, "".join(sorted(NAMES[code] for code in style.split(";") if code))) for character, style in pairs
+        ]
+
+    wanted: list[tuple[str, str]] = []
+    style = ""
+    for match in re.finditer(r"<([biduscgr]*)>|</>|.|\n", shown):
+        if match[0] == "</>":
+            style = ""
+        elif match[1]:
+            style = "".join(sorted(match[1]))
+        else:
+            wanted.append((match[0], style if match[0].strip() else ""))
+    assert spelled(whole) == wanted
+    for step in (1, 2, 5):
+        assert characters(render(text, step=step)) == whole
+
+
+def test_open_marker_holds_up_nothing_else() -> None:
+    """R-378: what precedes it is shown, and what follows the end of its paragraph."""
+    made = Markdown(STYLED, lambda: 40)
+    assert CODES.sub("", made.feed("see this **bold\n")) == "see this"
+    assert CODES.sub("", made.feed("\n")) == " **bold\n"
+    assert CODES.sub("", made.feed("next **" + "word " * 200 + "\n")).count("word") == 200
+    assert CODES.sub("", made.end()) == ""
+
+
 def test_without_colours_markdown_is_its_own_notation() -> None:
     """C4: NO_COLOR, TERM=dumb, --plain; rows are wrapped all the same, and nothing else than ASCII is drawn."""
     text = "# T\na **b** `c` [d](e)\n> q\n---\n- x\n\n|a|b|\n|-|-|\n|**1**|2|"
