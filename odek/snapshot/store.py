@@ -21,13 +21,16 @@ from dataclasses import dataclass, field
 from odek import safefile
 from odek.errors import StateFileError
 from odek.operator_home import OperatorHome
-from odek.snapshot.tree import Change, Damaged, Folder, State, Tree, decode, encode
+from odek.patterns import pattern
+from odek.snapshot.tree import DIGEST_BYTES, TOP, Change, Damaged, Folder, State, Tree, decode, encode
 from odek.state import StateFolder
 
 FOLDER = "snapshots"
 _LOCK = "store"
 _INDEX = "index"
 _PACK, _LIST = ".pack", ".list"
+_PACK_NAME, _LIST_NAME = pattern(r"[0-9a-f]{8}\.pack"), pattern(r"[0-9a-f]{8}\.list")
+_RECORD_NAME = pattern(r"turn-([0-9]{6,12})\.json")
 _PLACE = struct.Struct(">32sQL")
 _RECORD_BYTES = 256 << 20
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -142,7 +145,7 @@ class HeldStore:
         place = self._known().get(digest)
         try:
             data = zlib.decompressobj().decompress(self._packed(*place), size + 1) if place else b""
-        except (FileNotFoundError, zlib.error) as error:
+        except (FileNotFoundError, safefile.NotRegular, zlib.error, OverflowError) as error:
             raise Damaged("its content is damaged") from error
         if place is None or hashlib.sha256(data).digest() != digest:
             raise Damaged("its content is damaged" if place else "its content is not kept any more")
@@ -165,7 +168,7 @@ class HeldStore:
 
     def _append(self, digest: bytes, packed: bytes) -> None:
         if self._pack < 0:
-            numbers = (int(name[: -len(_PACK)], 16) for name in os.listdir(self.folder) if name.endswith(_PACK))
+            numbers = (int(name[:8], 16) for name in os.listdir(self.folder) if _PACK_NAME.fullmatch(name))
             self._name, self._end = f"{max(numbers, default=0) + 1:08x}", 0
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             self._pack = os.open(self._name + _PACK, flags, 0o600, dir_fd=self.folder)
@@ -175,9 +178,9 @@ class HeldStore:
         self._end += len(packed)
 
     def _packed(self, pack: str, place: int, length: int) -> bytes:
-        descriptor = os.open(pack + _PACK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.folder)
+        descriptor = safefile.open_regular(pack + _PACK, dir_fd=self.folder)
         try:
-            return os.pread(descriptor, length, place)
+            return os.pread(descriptor, min(length, os.fstat(descriptor).st_size), place)
         finally:
             os.close(descriptor)
 
@@ -185,14 +188,17 @@ class HeldStore:
         if self._places is None:
             self._places = {}
             for name in os.listdir(self.folder):
-                if name.endswith(_LIST):
+                if _LIST_NAME.fullmatch(name):
                     pack = name[: -len(_LIST)]
                     self._places.update({digest: (pack, at, length) for digest, at, length in self._list(pack)})
         return self._places
 
     def _list(self, pack: str) -> list[tuple[bytes, int, int]]:
         """Return what is in a pack; nothing where its list is damaged."""
-        data = self._read(pack + _LIST)
+        try:
+            data = self._read(pack + _LIST)
+        except safefile.NotRegular:
+            return []
         is_whole = zlib.crc32(data[4:]).to_bytes(4, "big") == data[:4] and (len(data) - 4) % _PLACE.size == 0
         return list(_PLACE.iter_unpack(data[4:])) if is_whole else []
 
@@ -200,7 +206,7 @@ class HeldStore:
         """Return the last look at the project; an empty one where there is none, or it is damaged."""
         try:
             return decode(self._read(name))
-        except (FileNotFoundError, Damaged):
+        except (FileNotFoundError, safefile.NotRegular, Damaged):
             return {}
 
     def save_index(self, tree: Tree) -> None:
@@ -226,15 +232,16 @@ class HeldStore:
 
     def numbers(self) -> tuple[int, ...]:
         """Return the numbers of all records, the newest first."""
-        names = (name[5:-5] for name in os.listdir(self.folder) if name.startswith("turn-") and name.endswith(".json"))
-        return tuple(sorted((int(name) for name in names if name.isdigit()), reverse=True))
+        names = map(_RECORD_NAME.fullmatch, os.listdir(self.folder))
+        return tuple(sorted((int(name[1]) for name in names if name), reverse=True))
 
     def record(self, number: int) -> Record | None:
         """Return a record, None where there is none or it is damaged."""
         try:
-            return _decode_record(json.loads(self._read(_record(number))))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            record = _decode_record(json.loads(self._read(_record(number))))
+        except (FileNotFoundError, safefile.NotRegular, ValueError, KeyError, TypeError, RecursionError):
             return None
+        return record if record.number == number else None
 
     def records(self) -> Iterator[Record]:
         """Yield the records, the newest first, without those that are damaged."""
@@ -295,10 +302,10 @@ class HeldStore:
             states = (state for change in record.changes for state in (change.before, change.after))
             needed |= {state.digest for state in states if state is not None}
         self.flush()
-        old = [name[: -len(_PACK)] for name in os.listdir(self.folder) if name.endswith(_PACK)]
+        old = [name[: -len(_PACK)] for name in os.listdir(self.folder) if _PACK_NAME.fullmatch(name)]
         useless = []
         for pack in old:
-            has_list = os.access(pack + _LIST, os.F_OK, dir_fd=self.folder)
+            has_list = os.access(pack + _LIST, os.F_OK, dir_fd=self.folder, follow_symlinks=False)
             live = [each for each in self._list(pack) if each[0] in needed] if has_list else []
             size = os.stat(pack + _PACK, dir_fd=self.folder, follow_symlinks=False).st_size
             if sum(length for _, _, length in live) * 2 < size or not live:
@@ -311,13 +318,12 @@ class HeldStore:
         self._places = None
 
     def _read(self, name: str) -> bytes:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.folder)
-        with open(descriptor, "rb") as file:
-            return file.read(_RECORD_BYTES)
+        return safefile.read_regular(name, dir_fd=self.folder, limit_bytes=_RECORD_BYTES)
 
     def _write(self, name: str, data: bytes) -> None:
         temporary = f"{name}.new"  # the lock is held: there is one writer
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._remove(temporary)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(temporary, flags, 0o600, dir_fd=self.folder)
         try:
             _write_all(descriptor, data)
@@ -380,18 +386,40 @@ def _encode_state(state: State | None) -> list[object] | None:
     return None if state is None else [state.mode, state.size, state.digest.hex(), list(state.stamp)]
 
 
-def _decode_record(value: dict[str, object]) -> Record:
-    changes = value.pop("changes")
-    assert isinstance(changes, list)
-    made = (
-        Change(os.fsdecode(path.encode("latin-1")), _decode_state(before), _decode_state(after))
-        for path, before, after in changes
-    )
-    return Record(**{**value, "changes": tuple(made)})  # type: ignore[arg-type]
+def _decode_record(value: object) -> Record:
+    if not isinstance(value, dict) or not isinstance(changes := value.pop("changes"), list):
+        raise TypeError
+    made = (Change(_decode_path(path), _decode_state(before), _decode_state(after)) for path, before, after in changes)
+    record = Record(**{**value, "changes": tuple(made)})
+    defaults = Record(number=0, session="", turn=0, task="", at_s=0.0)
+    for name in value:
+        wanted = type(getattr(defaults, name))
+        if type(getattr(record, name)) is not wanted and not (name == "at_s" and type(record.at_s) is int):
+            raise TypeError(name)
+    return record
 
 
-def _decode_state(value: list[object] | None) -> State | None:
+def _decode_path(text: object) -> str:
+    """Return a path of a record, which leads nowhere but below the project. Raises ValueError and TypeError."""
+    if not isinstance(text, str):
+        raise TypeError
+    path = os.fsdecode(text.encode("latin-1"))
+    if (path != TOP and not {"", ".", ".."}.isdisjoint(path.split("/"))) or "\0" in path:
+        raise ValueError(path)
+    return path
+
+
+def _decode_state(value: object) -> State | None:
     if value is None:
         return None
+    if not isinstance(value, list):
+        raise TypeError
     mode, size, digest, stamp = value
-    return State(mode, size, bytes.fromhex(digest), tuple(stamp))  # type: ignore[arg-type]
+    if not (type(mode) is type(size) is int and isinstance(digest, str) and isinstance(stamp, list)):
+        raise TypeError
+    if not (0 <= mode < 1 << 32 and 0 <= size < 1 << 62):
+        raise ValueError
+    state = State(mode, size, bytes.fromhex(digest), tuple(stamp))
+    if state.digest and len(state.digest) != DIGEST_BYTES:
+        raise ValueError
+    return state

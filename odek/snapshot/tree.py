@@ -164,6 +164,19 @@ def encode(tree: Tree) -> bytes:
     return b"%s %s %d\n%s" % (_MAGIC, sizes.encode(), zlib.crc32(body), body)
 
 
+def _checked(folder: Folder) -> Folder:
+    """Return `folder` if its fields are of their types. Raises ValueError."""
+    *numbers, rules, patterns, closed, ignored, folders, entries = folder
+    if not all(type(each) is int for each in (*numbers, ignored)) or not isinstance(patterns, (str, type(None))):
+        raise ValueError
+    if not all(isinstance(each, str) for each in (rules, closed, *folders)):
+        raise ValueError
+    if any("/" in name or name in ("", ".", "..") for name in (*folders, *entries)):
+        raise ValueError
+    os.fsencode("".join(folders)), (patterns or "").encode("latin-1")
+    return folder
+
+
 def decode(data: bytes) -> dict[str, Folder]:
     """Return the tree that `encode` made bytes of. Raises Damaged."""
     try:
@@ -184,7 +197,9 @@ def decode(data: bytes) -> dict[str, Folder]:
         tree = {}
         for path, *fields, folders, count in head:
             inner = {next(names): next(entries) for _ in range(count)}
-            tree[path] = Folder._make((*fields, tuple(folders), inner))
+            tree[path] = _checked(Folder._make((*fields, tuple(folders), inner)))
+        if tree and "" not in tree:
+            raise Damaged("the list of files has no beginning")
         return tree
-    except (ValueError, TypeError, StopIteration) as error:
+    except (ValueError, TypeError, StopIteration, RecursionError) as error:
         raise error if isinstance(error, Damaged) else Damaged("the list of files cannot be read") from error
