@@ -195,16 +195,18 @@ _DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The image of a layout that was chosen, as it is to be handed over."""
+    """One image as it can be handed to Docker in the form that every engine knows."""
 
     manifest: str
     """digest"""
     config: str
     """digest"""
-    blobs: tuple[str, ...]
-    """digests of all that it consists of, each once"""
+    names: tuple[tuple[str, str], ...]
+    """name in the file and digest of each blob that comes from there"""
     documents: tuple[tuple[str, bytes], ...]
     """name and content of what stands behind the blobs; the one by which Docker finds them is last"""
+    is_needed: bool
+    """whether there are engines that do not load the file as it is"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +219,7 @@ class ArchivedImage:
     """names that loading it gives it"""
     size_bytes: int
     layout: Layout | None = None
-    """what to hand to Docker of a layout of the OCI, which not every engine loads as it is"""
+    """what to hand to Docker where it does not load the file as it is, or would give it an ID of its own making"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +231,7 @@ class Entry:
     """of the content when gzip is taken off; the same as `digest` where there is none"""
     document: bytes | None
     """the content, when it may be JSON"""
+    size_bytes: int
 
 
 @dataclass(slots=True)
@@ -357,6 +360,7 @@ def _read_entry(chunks: Iterable[bytes], size_bytes: int, files: Files) -> Entry
         digest=f"sha256:{raw.hexdigest()}",
         plain_digest=f"sha256:{(plain if gunzip else raw).hexdigest()}",
         document=None if kept is None else bytes(kept),
+        size_bytes=size_bytes,
     )
 
 

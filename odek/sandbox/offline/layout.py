@@ -13,7 +13,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from odek.sandbox.offline.archive import (
@@ -38,6 +38,8 @@ _INDEX, _LAYOUT = "index.json", "oci-layout"
 _MOST_MANIFESTS = 1000
 _DEEPEST = 3
 _OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
+_OCI_LAYER = "application/vnd.oci.image.layer.v1.tar"
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
@@ -77,7 +79,10 @@ def read_any_image(
     """
     with refusals(shown):
         files = FolderFiles(file) if isinstance(file, str) else read_files(open_plain(file, shown=shown))
-        return choose_image(files, expected, machine) if is_layout(files) else read_image(files)
+        if is_layout(files):
+            return choose_image(files, expected, machine)
+        image = read_image(files)
+        return image if _INDEX in files.entries else replace(image, layout=_with_manifest(image.tags, files))
 
 
 def is_layout(files: Files) -> bool:
@@ -185,22 +190,75 @@ def _whole(image: _Image, tags: tuple[str, ...], files: Files) -> ArchivedImage:
     claimed = files.describe(files.blob(image.config))["rootfs"].get("diff_ids") or []
     if claimed != [layer.plain_digest for layer in layers]:
         raise TarError("a layer does not have the digest that the configuration claims")
-    paths = [_path(layer.digest) for layer in layers]
-    listed = [{"Config": _path(image.config), "RepoTags": list(tags) or None, "Layers": paths}]
-    blobs = tuple(dict.fromkeys((image.manifest, image.config, *(layer.digest for layer in layers))))
-    descriptor = {
-        "mediaType": content.get("mediaType") or _OCI_MANIFEST,
-        "digest": image.manifest,
-        "size": len(manifest.document or b""),
-    }
-    named = [{**descriptor, "annotations": {_NAMES[0]: tag, _NAMES[1]: tag.rpartition(":")[2]}} for tag in tags]
-    documents = (
-        (_LAYOUT, b'{"imageLayoutVersion":"1.0.0"}'),
-        (_INDEX, _dump({"schemaVersion": 2, "manifests": named or [descriptor]})),
-        ("manifest.json", _dump(listed)),
+    layout = _layout(
+        {"mediaType": content.get("mediaType") or _OCI_MANIFEST, "digest": image.manifest, "size": manifest.size_bytes},
+        image.config,
+        [layer.digest for layer in layers],
+        tags,
+        names={_path(digest): digest for digest in (image.manifest, image.config, *(one.digest for one in layers))},
     )
-    layout = Layout(manifest=image.manifest, config=image.config, blobs=blobs, documents=documents)
     return ArchivedImage(ids=frozenset(image.ids), tags=tags, size_bytes=files.size_bytes, layout=layout)
+
+
+def _with_manifest(tags: tuple[str, ...], files: Files) -> Layout:
+    """Return what `docker save` wrote before engine 25 with a manifest, which it lacks.
+
+    An engine that keeps images by their manifest would make one of its own, and know the image by a digest that
+    nobody could expect; this one has the digest of all that was proven.
+    """
+    listed: Any = files.parse(files.get("manifest.json"))
+    config = files.get(clean_name(str(listed[0]["Config"])))
+    layers = [files.get(clean_name(str(name))) for name in listed[0]["Layers"] or ()]
+    names = {name: entry.digest for name, entry in files.entries.items() if entry in (config, *layers)}
+    described = {
+        "schemaVersion": 2,
+        "mediaType": _OCI_MANIFEST,
+        "config": {"mediaType": _OCI_CONFIG, "digest": config.digest, "size": config.size_bytes},
+        "layers": [
+            {
+                "mediaType": _OCI_LAYER + ("" if layer.digest == layer.plain_digest else "+gzip"),
+                "digest": layer.digest,
+                "size": layer.size_bytes,
+            }
+            for layer in layers
+        ],
+    }
+    data = _dump(described)
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    return _layout(
+        {"mediaType": _OCI_MANIFEST, "digest": digest, "size": len(data)},
+        config.digest,
+        [layer.digest for layer in layers],
+        tags,
+        names=names,
+        more=((_path(digest), data),),
+    )
+
+
+def _layout(
+    manifest: dict[str, Any],
+    config: str,
+    layers: Sequence[str],
+    tags: tuple[str, ...],
+    *,
+    names: Mapping[str, str],
+    more: tuple[tuple[str, bytes], ...] = (),
+) -> Layout:
+    """Return the image of the `manifest` with this descriptor. Pure. `more`: blobs that are not in the file."""
+    listed = [{"Config": _path(config), "RepoTags": list(tags) or None, "Layers": [_path(layer) for layer in layers]}]
+    named = [{**manifest, "annotations": {_NAMES[0]: tag, _NAMES[1]: tag.rpartition(":")[2]}} for tag in tags]
+    return Layout(
+        manifest=manifest["digest"],
+        config=config,
+        names=tuple(names.items()),
+        documents=(
+            *more,
+            (_LAYOUT, b'{"imageLayoutVersion":"1.0.0"}'),
+            (_INDEX, _dump({"schemaVersion": 2, "manifests": named or [manifest]})),
+            ("manifest.json", _dump(listed)),
+        ),
+        is_needed=not more,
+    )
 
 
 def _path(digest: str) -> str:
@@ -217,7 +275,7 @@ def archive_of(path: str, layout: Layout) -> Iterator[bytes]:
     Raises TarError where one is not what it was when it was read: Docker has then not got the end, by which it
     finds anything. Raises OSError.
     """
-    left = set(layout.blobs)
+    left = {digest for _, digest in layout.names}
     for digest, size, chunks in _blobs(path, layout):
         if digest not in left:
             continue
@@ -242,12 +300,12 @@ def archive_of(path: str, layout: Layout) -> Iterator[bytes]:
 def _blobs(path: str, layout: Layout) -> Iterator[tuple[str, int, Iterator[bytes]]]:
     """Yield digest, size and content of the blobs, in the order in which they come."""
     if os.path.isdir(path):
-        for digest in layout.blobs:
-            with open_file(path, _path(digest)) as file:
+        for name, digest in layout.names:
+            with open_file(path, name) as file:
                 size = os.fstat(file.fileno()).st_size
                 yield digest, size, _exactly(file, size)
         return
-    names = {_path(digest): digest for digest in layout.blobs}
+    names = dict(layout.names)
     with open(path, "rb") as file:
         stream = TarStream(open_plain(file, shown=path))
         for member in stream.members():

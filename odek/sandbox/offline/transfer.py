@@ -15,7 +15,7 @@ from odek.sandbox.docker import Docker, docker_output, run_docker, run_long
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import daemon_machine, find_image, resolve_image
-from odek.sandbox.offline.archive import ArchivedImage, TarError, read_archive
+from odek.sandbox.offline.archive import ArchivedImage, Layout, TarError, read_archive
 from odek.sandbox.offline.layout import archive_of, read_any_image
 from odek.text import visible
 
@@ -105,15 +105,16 @@ def load_image(
             detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
         )
     _refuse_moved_names(image, docker)
-    done = _hand_over(image, path, docker, emit)
+    layout = image.layout if image.layout and (image.layout.is_needed or _keeps_manifests(docker)) else None
+    done = _hand_over(path, layout, docker, emit)
     if done.code != 0 or done.timed_out:
         raise SandboxConfigError(
             f'Docker did not load "{visible(path)}"',
             hint="`docker system df` shows what takes Docker's room",
             detail=docker_output(done),
         )
-    # of a layout, odek has put together what Docker got: one image, which Docker may know by either
-    shown = (image.layout.config, image.layout.manifest) if image.layout else wanted
+    # what odek has put together is one image, and holds nothing else; Docker may know it by either
+    shown = (layout.config, layout.manifest) if layout else wanted
     loaded = next((image_id for image_id in shown if find_image(image_id, docker) == image_id), "")
     if not loaded or _identity(os.stat(path)) != _identity(status):
         raise SandboxConfigError(
@@ -126,14 +127,19 @@ def load_image(
     return loaded, image
 
 
-def _hand_over(image: ArchivedImage, path: str, docker: Docker, emit: Sink) -> Completed:
-    """Have Docker load the file as it is, or of a layout what every engine understands. Raises SandboxConfigError."""
+def _keeps_manifests(docker: Docker) -> bool:
+    """Return whether the engine knows images by their manifests: the default of new installations from 29 on."""
+    return "io.containerd.snapshotter" in run_docker(docker, "info", "--format", "{{json .DriverStatus}}").stdout.text
+
+
+def _hand_over(path: str, layout: Layout | None, docker: Docker, emit: Sink) -> Completed:
+    """Have Docker load the file as it is, or the `layout` of it. Raises SandboxConfigError."""
     doing = f"loading {visible(path)}"
-    if image.layout is None:
+    if layout is None:
         return _carry(docker, *load_argv(path), doing=doing, emit=emit)
     emit(Notice(doing))
     try:
-        pieces = archive_of(path, image.layout)
+        pieces = archive_of(path, layout)
         return run_long(docker, "load", doing=doing, emit=emit, timeout_s=TRANSFER_TIMEOUT_S, stdin=pieces)
     except (TarError, OSError, EOFError, zlib.error) as error:
         raise SandboxConfigError(
@@ -159,8 +165,9 @@ def _read_file(path: str, expected: tuple[str, ...], docker: Docker) -> tuple[Ar
 
 def _refuse_moved_names(image: ArchivedImage, docker: Docker) -> None:
     """Loading gives an image the names in the file, and takes them from whatever has them now."""
+    same = ("", *image.ids, image.layout.manifest if image.layout else "")
     for tag in image.tags:
-        if find_image(tag, docker) not in ("", *image.ids):
+        if find_image(tag, docker) not in same:
             raise SandboxConfigError(
                 f'loading the file would take the name "{visible(tag)}" from another local image',
                 hint=f"keep that one under another name first: `docker tag {visible(tag)} NEW-NAME`, "

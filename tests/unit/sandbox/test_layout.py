@@ -55,7 +55,7 @@ def test_only_image_is_taken_whatever_its_processor(packed: bool) -> None:
     found = read(layout)
     assert (found.ids, found.tags) == ({config, image["digest"], index["digest"]}, ("team/tools:1",))
     assert found.layout is not None
-    assert len(found.layout.blobs) == 4  # the layer that is there twice is one blob
+    assert len(found.layout.names) == 4  # the layer that is there twice is one blob
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,13 @@ def hostile() -> dict[str, tuple[ImageLayout | bytes, str]]:
     ):
         layout, _ = fresh()
         layout.files["index.json"] = dump(value)
-        found[f"index: {name}"] = _with_index(layout, dump(value)), "make no sense|not a JSON object|no JSON"
+        found[f"index: {name}"] = (
+            tar_of({**layout.files, "index.json": dump(value)}),
+            "make no sense|not a JSON object|no JSON",
+        )
     layout, _ = fresh()
-    found["index: too large"] = _with_index(layout, b"{" + b" " * (5 << 20)), "too large, or no JSON"
-    found["index: deep"] = _with_index(layout, b"[" * 100_000), "is not JSON|not a JSON"
+    found["index: too large"] = tar_of({**layout.files, "index.json": b"{" + b" " * (5 << 20)}), "too large, or no JSON"
+    found["index: deep"] = tar_of({**layout.files, "index.json": b"[" * 100_000}), "is not JSON|not a JSON"
     layout, _ = fresh()
     layout.top = [{"digest": "sha256:../../../etc/passwd"}]
     found["a digest that leads out"] = layout, "is not a digest"
@@ -182,8 +185,7 @@ def hostile() -> dict[str, tuple[ImageLayout | bytes, str]]:
     return found
 
 
-def _with_index(layout: ImageLayout, data: bytes) -> bytes:
-    files = {**layout.files, "index.json": data}
+def tar_of(files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in files.items():
@@ -268,6 +270,43 @@ def test_docker_gets_an_archive_of_the_chosen_image_alone(form: str, shown_by: s
         names = archive.getnames()
     assert names[-1] == "manifest.json"  # without it Docker finds nothing in what was cut off
     assert not any(parts(other, layout)["config"]["digest"][7:] in name for name in names)
+
+
+OLD_STORE = '[["Backing Filesystem","extfs"]]'
+NEW_STORE = '[["driver-type","io.containerd.snapshotter.v1"]]'
+
+
+@pytest.mark.parametrize(("store", "again"), [(OLD_STORE, False), (NEW_STORE, False), (NEW_STORE, True)])
+@pytest.mark.parametrize("packed", [True, False])
+def test_old_archive_has_an_id_that_is_known_before_in_a_store_of_manifests(
+    packed: bool, store: str, again: bool, tmp_path: Path
+) -> None:
+    """R-324: what engine 20.10 saved, where engine 29 loads it; another image cannot come in by that digest."""
+    layers = [gzip.compress(layer, mtime=0) if packed else layer for layer in (ONE, TWO, ONE)]
+    config = dump({"architecture": "amd64", "rootfs": {"diff_ids": [digest_of(layer) for layer in (ONE, TWO, ONE)]}})
+    listed = [{"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["1/layer.tar", "2/layer.tar", "3/layer.tar"]}]
+    files = {f"{number}/layer.tar": layer for number, layer in enumerate(layers, start=1)}
+    path = tmp_path / "x.tar"
+    path.write_bytes(tar_of({**files, "c.json": config, "manifest.json": dump(listed)}))
+    image_id = digest_of(config)
+    with path.open("rb") as file:
+        layout = read_any_image(file, shown="x", expected=(), machine=never).layout
+    assert layout is not None
+    shown = layout.manifest if store == NEW_STORE else image_id
+    docker = FakeDocker().on("info", stdout=store).on("load")
+    if again:
+        docker.on("image", "inspect", has="a:1", stdout=shown)
+    docker.on("image", "inspect", has=shown, stdout=shown).on("image", "inspect", code=1, stderr=MISSING)
+    assert load_image(str(path), (image_id,), docker, name="", emit=lambda _: None)[0] == shown
+    (call,) = (call for call in docker.calls if call.args[0] == "load")
+    if store == OLD_STORE:
+        assert (call.args, call.stdin) == (("load", "--input", str(path)), None)
+    else:
+        assert call.stdin is not None
+        found = read_archive(io.BytesIO(call.stdin), shown="x")
+        assert (found.ids, found.tags) == ({image_id, layout.manifest}, ("a:1",))
+    with pytest.raises(SandboxConfigError, match="holds another image"):
+        load_image(str(path), (layout.manifest,), docker, name="", emit=lambda _: None)
 
 
 def test_layout_that_changes_meanwhile_is_not_loaded(tmp_path: Path) -> None:

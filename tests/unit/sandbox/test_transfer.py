@@ -126,6 +126,7 @@ def test_image_without_a_name_gets_one_when_that_is_free(tmp_path: Path) -> None
     """D-12: a nameless image would go with the next clean-up."""
     docker = (
         FakeDocker()
+        .on("info", stdout="[]")
         .on("load")
         .on("image", "inspect", has=ID, stdout=ID)
         .on("image", "inspect", code=1, stderr=MISSING)
@@ -137,7 +138,13 @@ def test_image_without_a_name_gets_one_when_that_is_free(tmp_path: Path) -> None
 
 
 def test_name_that_is_taken_stays_with_the_other_image(tmp_path: Path) -> None:
-    docker = FakeDocker().on("load").on("image", "inspect", has=ID, stdout=ID).on("image", "inspect", stdout=OTHER)
+    docker = (
+        FakeDocker()
+        .on("info", stdout="[]")
+        .on("load")
+        .on("image", "inspect", has=ID, stdout=ID)
+        .on("image", "inspect", stdout=OTHER)
+    )
     assert load(tmp_path, docker) == ID
     assert docker.called("tag") == []
 
@@ -179,7 +186,12 @@ def test_file_that_would_take_a_name_from_another_image_is_refused(tmp_path: Pat
 @pytest.mark.parametrize("answer", ["", OTHER])
 def test_id_that_docker_shows_afterwards_counts(answer: str, tmp_path: Path) -> None:
     """D-12: the file may have been exchanged between the check and the load."""
-    docker = FakeDocker().on("load").on("image", "inspect", stdout=answer, code=0 if answer else 1, stderr=MISSING)
+    docker = (
+        FakeDocker()
+        .on("info", stdout="[]")
+        .on("load")
+        .on("image", "inspect", stdout=answer, code=0 if answer else 1, stderr=MISSING)
+    )
     with pytest.raises(SandboxConfigError, match="does not show the image"):
         load(tmp_path, docker)
 
@@ -191,7 +203,7 @@ def test_exchanged_file_is_noticed(tmp_path: Path) -> None:
         (tmp_path / "y").write_bytes(b"another")
         os.replace(tmp_path / "y", tmp_path / "x.tar")
 
-    docker = FakeDocker().on("load", react=exchange).on("image", "inspect", stdout=ID)
+    docker = FakeDocker().on("info", stdout="[]").on("load", react=exchange).on("image", "inspect", stdout=ID)
     with pytest.raises(SandboxConfigError, match="does not show the image"):
         load(tmp_path, docker)
 
