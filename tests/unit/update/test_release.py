@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import odek
 from odek.update.release import UpdateError, file_address, parse_note, parse_sums, parse_version
 
 IN_ORDER = (
@@ -45,6 +49,17 @@ def test_a_note_that_names_no_version_is_refused(data: bytes) -> None:
     """R-345: bad JSON of a hostile server."""
     with pytest.raises(UpdateError, match=r"release\.json is damaged"):
         parse_note(data)
+
+
+def test_nothing_but_its_command_knows_of_releases() -> None:
+    """R-341: no request for one leaves by any other way; the installer's address is read nowhere else either."""
+    package = Path(odek.__file__).parent
+    named = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"odek\.update\b|ODEK_INSTALL_BASE_URL|built\.json", path.read_text())
+    }
+    assert {name for name in named if not name.startswith("update/")} == {"cli/commands/update.py"}
 
 
 def test_a_note_may_say_more_later() -> None:
