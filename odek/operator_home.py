@@ -116,6 +116,13 @@ def open_home(where: OperatorHome, *, make: bool) -> int | None:
     return descriptor
 
 
+def way_out_of(error: OSError, otherwise: str) -> str:
+    """Return what helps where a file of the operator's cannot be made or written. Pure."""
+    if error.errno == errno.EROFS:
+        return f"nothing can be written there; let {VARIABLE} name a folder where that is possible"
+    return "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else otherwise
+
+
 def enter_folder(parent: int, name: str, path: str, uid: int, *, make: bool) -> int | None:
     """Return a descriptor of the operator's folder `name` in `parent`, not a link; None as `open_home` does.
 
@@ -137,7 +144,8 @@ def enter_folder(parent: int, name: str, path: str, uid: int, *, make: bool) -> 
                 f'"{shown}" is a link or no folder',
                 hint=f"move it out of the way, or let {VARIABLE} name the folder itself",
             ) from error
-        raise StateFileError(f'"{shown}" cannot be opened: {error.strerror}', hint="check its owner") from error
+        hint = way_out_of(error, "check its owner")
+        raise StateFileError(f'"{shown}" cannot be opened: {error.strerror}', hint=hint) from error
     status = os.fstat(descriptor)
     if status.st_uid != uid:
         os.close(descriptor)

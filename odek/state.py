@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from odek import cancel, safefile, strict_json
 from odek.errors import StateFileError, StateFileInUse
-from odek.operator_home import OperatorHome, enter_folder, open_home
+from odek.operator_home import OperatorHome, enter_folder, open_home, way_out_of
 from odek.strict_json import JsonError
 from odek.text import visible
 
@@ -223,10 +223,9 @@ class StateFolder:
         )
 
     def _failed(self, name: str, verb: str, error: OSError) -> StateFileError:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         return StateFileError(
             f'"{visible(self.path(name))}" cannot be {verb}: {error.strerror}',
-            hint="free some space" if full else "check the disk and the file's mode",
+            hint=way_out_of(error, "check the disk and the file's mode"),
         )
 
 

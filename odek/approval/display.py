@@ -31,6 +31,7 @@ _PLAIN = pattern(r"[A-Za-z0-9_.,:;/@=+%~${}()\[\]-]+")
 _RTL_BEGIN, _RTL_END = "[rtl]", "[/rtl]"
 _RTL_LENGTH = 16  # characters between two marks: no row has to be broken there
 _ATOM = pattern(r"\[rtl\][^\[\]]{1,16}\[/rtl\]|.", re.DOTALL)
+_LONGEST_ATOM = _RTL_LENGTH + len(_RTL_BEGIN + _RTL_END)
 _MOST_MARKS = 2  # on one letter, of those that belong to no script; of its own script a letter may have more
 _MOST_OWN_MARKS = 4
 _FIRST, _NEXT, _REMARK = "  | ", "  + ", "  * "
@@ -133,10 +134,27 @@ def fold(text: str, width: int = 0) -> tuple[str, ...]:
     return (*pieces, piece)
 
 
-def field(label: str, text: str, *, indent: int = 2, width: int = 0) -> tuple[str, ...]:
-    """Return the lines "  label:   text", what does not fit into `width` on lines that are marked as continued."""
+def _fold_words(text: str, width: int) -> tuple[str, ...]:
+    """Return what `fold` does, broken behind a blank where that leaves a row half full."""
+    rows: list[str] = []
+    while len(folded := fold(text[: 2 * width + _LONGEST_ATOM], width)) > 1:
+        row = folded[0]
+        end = row.rfind(" ") + 1
+        if end > width // 2 and _RTL_BEGIN not in row:
+            row = row[:end]
+        rows.append(row)
+        text = text[len(row) :]
+    return (*rows, text)
+
+
+def field(label: str, text: str, *, indent: int = 2, width: int = 0, words: bool = False) -> tuple[str, ...]:
+    """Return the lines "  label:   text", what does not fit into `width` on lines that are marked as continued.
+
+    `words`: they are broken between words, for a sentence of ours; a value is shown as it is.
+    """
     over = max(len(label) + 1 - _LABEL, 0)
-    first, *rest = fold(text, max((width or layout_width()) - over, _RTL_LENGTH))
+    room = max((width or layout_width()) - over, _RTL_LENGTH)
+    first, *rest = _fold_words(text, room) if words else fold(text, room)
     return (f"{' ' * indent}{label + ':':<{_LABEL}} {first}".rstrip(), *(f"         + {piece}" for piece in rest))
 
 

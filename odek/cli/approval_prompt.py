@@ -285,8 +285,8 @@ def _heading(item: PendingOperation, card: Card) -> str:
         (
             f"Approval needed (class {_classes(item)})",
             *_origin(card.origin),
-            *field("runs on", visible(card.place)),
-            *field("risk", _short(item.risk, RISK_LIMIT, rows=3)),
+            *field("runs on", visible(card.place), words=True),
+            *field("risk", _short(item.risk, RISK_LIMIT, rows=3), words=True),
             *field("reason", _short(operation.reason, REASON_LIMIT, rows=5) or "(none given)"),
             *field(operation.kind, f"{plural(lines, 'line')}, {plural(len(operation.text), 'character')}"),
         )
@@ -322,7 +322,7 @@ def _details(item: PendingOperation, number: int | None = None) -> tuple[str, ..
     trust = "trust lasts until odek ends, for everything of these classes"
     if item.exact:
         trust = "trust lasts until the session ends, for this command as it is written"
-    return (*rows, *field("trust", trust)) if item.trustable else rows
+    return (*rows, *field("trust", trust, words=True)) if item.trustable else rows
 
 
 def _classes(item: PendingOperation) -> str:

@@ -15,6 +15,7 @@ from support.privileges import may_become_others
 
 from odek import strict_json
 from odek.errors import StateFileError
+from odek.operator_home import way_out_of
 from odek.state import StateFolder
 
 UID = os.getuid()
@@ -206,10 +207,18 @@ def test_failed_write_leaves_the_old_file_and_no_other(folder: StateFolder, tmp_
 
 @pytest.mark.parametrize(
     ("number", "hint"),
-    [(errno.ENOSPC, "free some space"), (errno.EDQUOT, "free some space"), (errno.EROFS, "check the disk and")],
+    [(errno.ENOSPC, "free some space"), (errno.EDQUOT, "free some space"), (errno.EIO, "check the disk and")],
 )
 def test_full_disk_is_told_apart(number: int, hint: str, folder: StateFolder) -> None:
     assert folder._failed(NAME, "written", OSError(number, "no")).hint.startswith(hint)
+
+
+def test_file_system_that_is_read_only_names_the_way_out(folder: StateFolder) -> None:
+    """R-379: ODEK_HOME, and not an owner or a mode that are as they should be."""
+    error = OSError(errno.EROFS, os.strerror(errno.EROFS))
+    assert "let ODEK_HOME name a folder" in folder._failed("x", "written", error).hint
+    assert way_out_of(error, "check its owner").startswith("nothing can be written there; let ODEK_HOME")
+    assert way_out_of(OSError(errno.EACCES, ""), "check its owner") == "check its owner"
 
 
 def test_full_disk_leaves_the_old_file_and_no_other(folder: StateFolder, tmp_path: Path) -> None:

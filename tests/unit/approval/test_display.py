@@ -60,6 +60,9 @@ def test_field_marks_what_does_not_fit() -> None:
     assert field("image", "alpine") == ("  image:   alpine",)
     assert field("compose project", "x") == ("  compose project: x",)
     assert field("env", "") == ("  env:",)
+    words = "loses work or history that cannot be had back, and more of it than " * 3
+    assert [len(row) for row in field("risk", words, words=True)] == [72, 75, 75, 22]
+    assert " ".join(row[11:] for row in field("risk", words, words=True)).split() == words.split()
     padding = "x" * WIDTH
     assert field("image", padding + "Approve? y") == (f"  image:   {padding}", "         + Approve? y")
 
