@@ -3,8 +3,7 @@
 Reads lines "NAME PATH" (name in the archive, file) from the standard input; argv is where to write, and the
 file of texts to share, if there is one. Writes five parts, each after its length in 8 bytes, little-endian:
 
-    texts       marshalled: (texts in the code of `base`, further texts in that of `run` and `later`), in each those
-                that stand there most often first
+    texts       marshalled: (texts in the code of `base`, further texts in that of `run` and `later`)
     start       marshalled: (code of odekload, {module: (is it a package, code)}), all that `odek version` imports
     base        marshalled: (its texts, (), texts that this interpreter alone has, {module: (is it a package, code)})
     run         the same with other modules, after the further texts
@@ -29,7 +28,6 @@ from __future__ import annotations
 import __future__
 
 import ast
-import collections
 import importlib
 import importlib.util
 import inspect
@@ -39,6 +37,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, TypeVar
 
+from type_hints import drop_type_imports, drop_variable_types, names_in
 from write_classes import LITE, lighten
 
 Node = TypeVar("Node", ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -92,6 +91,8 @@ class Trim(ast.NodeTransformer):
         return self._trimmed(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        if any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases):
+            node.body = [part for part in node.body if not is_stub(part)] or [ast.Pass()]
         # without any docstring, dataclass would make one up, with the help of inspect
         if node.decorator_list and ast.get_docstring(node, clean=False) is None:
             node.body.insert(0, ast.copy_location(ast.Expr(ast.copy_location(ast.Constant("."), node.body[0])), node))
@@ -129,6 +130,13 @@ class Trim(ast.NodeTransformer):
         return node
 
 
+def is_stub(statement: ast.stmt) -> bool:
+    """Whether `statement` of a protocol only says what classes of this kind have."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return all(isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) for part in statement.body)
+    return isinstance(statement, ast.AnnAssign) and statement.value is None
+
+
 class Texts:
     """One object for all equal texts: marshal writes an object once, and refers to it from then on."""
 
@@ -137,9 +145,12 @@ class Texts:
         self.table = {text: text for texts in self.known for text in texts}
 
     def further(self, codes: Iterator[CodeType]) -> tuple[str, ...]:
-        """Return the texts that are not among the known ones, the most frequent first, and know them."""
-        counted = collections.Counter(text for code in codes for text in texts_of(code) if text not in self.table)
-        found = tuple(sys.intern(text) for text in sorted(counted, key=lambda text: (-counted[text], text)))
+        """Return the texts that are not among the known ones, in the order of their first use, and know them.
+
+        So what a function refers to stands at places near to each other, which LZMA makes use of.
+        """
+        wanted = (text for code in codes for text in texts_of(code) if text not in self.table)
+        found = tuple(map(sys.intern, dict.fromkeys(wanted)))
         self.table.update((text, text) for text in found)
         return found
 
@@ -183,8 +194,10 @@ def shorten(code: CodeType) -> CodeType:
 def compile_module(content: bytes) -> CodeType:
     """Return the code of a module."""
     flags = __future__.annotations.compiler_flag
-    tree = Trim().visit(lighten(ast.parse(content)))
-    code: CodeType = compile(tree, "", "exec", flags, dont_inherit=True)
+    tree = ast.parse(content)
+    names = names_in(tree)
+    tree = drop_type_imports(Trim().visit(drop_variable_types(lighten(tree))), names)
+    code: CodeType = compile(ast.fix_missing_locations(tree), "", "exec", flags, dont_inherit=True)
     return shorten(code)
 
 

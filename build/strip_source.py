@@ -1,4 +1,4 @@
-"""Python sources without what only readers and checkers need: comments, docstrings, types of functions.
+"""Python sources without what only readers and checkers need: comments, docstrings, types but those of fields.
 
 What is left keeps its line, for tracebacks.
 """
@@ -9,6 +9,8 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
+
+from type_hints import drop_type_imports, drop_variable_types, find_variables, names_in
 
 Place = tuple[int, int]
 """line from 1, column in bytes"""
@@ -37,14 +39,15 @@ def strip_source(source: str) -> str:
                 lines[part.lineno - 1] = f'{indent}"."'  # without any docstring, dataclass would make one up
             elif len(unused) == len(body) and not isinstance(node, ast.Module):
                 lines[part.lineno - 1] = f"{indent}0"
-    stripped = indent_by_one("\n".join(lines))
-    if ast.dump(without_unused(ast.parse(stripped))) != ast.dump(without_unused(tree)):
+    names = names_in(tree)
+    stripped = indent_by_one(strip_imports("\n".join(lines), names))
+    if ast.dump(without_unused(ast.parse(stripped), names)) != ast.dump(without_unused(tree, names)):
         raise ValueError("a source that means something else without its comments, docstrings and types")
     return stripped
 
 
 def strip_types(source: str, tree: ast.Module) -> str:
-    """Return the source of `tree` without the types of parameters and results."""
+    """Return the source of `tree` without the types of parameters, results and variables."""
     lines = source.encode().split(b"\n")
     for (row, column), (last_row, last_column) in sorted(find_types(tree, lines), reverse=True):
         rest = lines[last_row - 1][last_column:]
@@ -52,8 +55,24 @@ def strip_types(source: str, tree: ast.Module) -> str:
     return b"\n".join(lines).decode()
 
 
+def strip_imports(source: str, names: set[str]) -> str:
+    """Return a source whose types are gone without the imports of these types. `names` stood in it before."""
+    tree = ast.parse(source)
+    lines = source.split("\n")
+    imports = [(node, len(node.names)) for node in tree.body if isinstance(node, ast.ImportFrom)]
+    kept = drop_type_imports(tree, names).body
+    for node, count in imports:
+        if len(node.names) < count:
+            rows = slice(node.lineno - 1, node.end_lineno)
+            lines[rows] = [ast.unparse(node) if node in kept else ""] + [""] * (len(lines[rows]) - 1)
+    return "\n".join(lines)
+
+
 def find_types(tree: ast.Module, lines: list[bytes]) -> Iterator[tuple[Place, Place]]:
     """Yield begin and end of each type with its colon or arrow."""
+    for variable in find_variables(tree):
+        name, kind = variable.target, variable.annotation
+        yield (name.end_lineno or 0, name.end_col_offset or 0), (kind.end_lineno or 0, kind.end_col_offset or 0)
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
             kind, begin = node.annotation, (node.lineno, node.col_offset + len(node.arg.encode()))
@@ -86,8 +105,9 @@ def indent_by_one(source: str) -> str:
     return "\n".join(lines)
 
 
-def without_unused(tree: ast.Module) -> ast.Module:
-    """Return `tree` without what `strip_source` takes out of it."""
+def without_unused(tree: ast.Module, names: set[str]) -> ast.Module:
+    """Return `tree` without what `strip_source` takes out of a source with these names."""
+    tree = drop_variable_types(tree)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
@@ -96,7 +116,7 @@ def without_unused(tree: ast.Module) -> ast.Module:
             node.annotation = None
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             node.returns = None
-    return tree
+    return drop_type_imports(tree, names)
 
 
 def is_unused(statement: ast.stmt) -> bool:

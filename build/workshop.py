@@ -13,6 +13,7 @@ import inspect
 import os
 import platform
 import shutil
+import string
 import sys
 import tarfile
 import tempfile
@@ -110,6 +111,8 @@ WITHOUT_IN_PYTHON = (
     " _lsprof _interpreters _interpchannels _interpqueues _zoneinfo _statistics _decimal cmath syslog xxsubtype"
     " _testexternalinspection _testimportmultiple _testmultiphase _testsinglephase xxlimited xxlimited_35 _xxtestfuzz"
 ).split()
+PLAIN = set("/._+-@,=~" + string.ascii_letters + string.digits)
+"""characters of a path that a Makefile and a list of options can hold"""
 ZLIB_FILES = "adler32 compress crc32 deflate infback inffast inflate inftrees trees uncompr zutil".split()
 
 
@@ -243,7 +246,9 @@ class Workshop:
 
 
 def open_workshop(cache: Path, kind: str) -> Workshop:
-    """Return the place for a target: one for each digest of what goes into it."""
+    """Return the place for a target: one for each digest of what goes into it. Raises BuildError."""
+    if not set(str(cache)) <= PLAIN:
+        raise BuildError(f'"{cache}" has characters that make and configure cannot handle: choose another --cache')
     compiler = prepare_compiler(cache)
     target = TARGETS[kind].format(platform.machine())
     folder = cache / target

@@ -12,10 +12,11 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
                                     and may take 20 ms more. These three are without their beginnings,
     compiled/texts.base             which are the same for all: texts in the code of `base`,
     compiled/texts                  and, after these, further texts for the others (compile_package.py)
-    data.tar.gz                     the data files that `odek run` reads
-    source.tar.gz                   other data files, and sources without comments, docstrings and types, line for line,
+    data.gz                         the data files that `odek run` reads
+    source.gz                       other data files, and sources without comments, docstrings and types, line for line,
                                     indented by one: for what is not compiled, for a start with ODEK_DEBUG, for a
-                                    Python that is not listed
+                                    Python that is not listed. Both begin with a line for each file, "NAME SIZE", and
+                                    an empty line
 
 Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
 the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
@@ -34,7 +35,9 @@ Python compiles what `odek run` needs (D-27).
 With 57,000 lines, for these four, LZMA for what `odek run` needs saved 450,000 bytes (before the first request it takes
 4 ms more) and one stream of what it needs last for all 170,000, sources without comments, docstrings and types 200,000,
 local variables without names 40,000, data files kept once and sources indented by one 48,000, data classes whose
-methods are shared (write_classes.py) 197,000. A fifth Python adds 300,000.
+methods are shared (write_classes.py) 197,000. A fifth Python adds 300,000. With 66,000 lines for five,
+24,000 were saved by leaving out what types alone ask for (type_hints.py), 17,000 by texts in the order of their use,
+17,000 by doing without tar.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
 PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 2.9,
@@ -45,13 +48,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import lzma
 import os
 import struct
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,7 +76,6 @@ LZMA = [  # odekload.py knows the size
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "lp": 0, "pb": 0}
 ]
 """odekload.py knows the size"""
-LONGEST_NAME = 100  # of a file in the simplest form of a tar archive
 
 
 class BuildError(Exception):
@@ -259,32 +259,28 @@ def source_members(package: Mapping[str, Path | bytes]) -> dict[str, bytes]:
     """Return the members that hold the package's files (name in the archive → path, or content)."""
     data = {name for name in package if not name.endswith(".py") and not name.startswith(OF_OTHER_COMMANDS)}
     parts = {"data": data, "source": package.keys() - data}
-    return {
-        f"{part}.tar.gz": deflate(tar_archive({name: package[name] for name in names}), GZIP)
-        for part, names in parts.items()
-    }
+    return {f"{part}.gz": deflate(join({name: package[name] for name in names}), GZIP) for part, names in parts.items()}
 
 
-def tar_archive(files: Mapping[str, Path | bytes]) -> bytes:
-    """Return a tar archive of `files` (name in the archive → path or content), sorted by name, all metadata fixed.
+def join(files: Mapping[str, Path | bytes]) -> bytes:
+    """Return `files` (name in the archive → path, or content) behind their names and sizes, modules stripped.
 
-    Modules are in it stripped.
+    The headers of a tar archive would take 17,000 bytes of the whole.
     """
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, path in sorted(files.items()):
-            if len(name) > LONGEST_NAME:
-                raise BuildError(f"a name of more than {LONGEST_NAME} characters: {name}")
-            content = path if isinstance(path, bytes) else path.read_bytes()
-            if name.endswith(".py"):
-                try:
-                    content = strip_source(content.decode()).encode()
-                except ValueError as error:
-                    raise BuildError(f"{name}: {error}") from error
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return out.getvalue()
+    contents = {name: stripped(name, file) for name, file in sorted(files.items())}
+    index = "".join(f"{name} {len(content)}\n" for name, content in contents.items())
+    return b"".join((index.encode("ascii"), b"\n", *contents.values()))
+
+
+def stripped(name: str, file: Path | bytes) -> bytes:
+    """Return what the archive holds of a file. Raises BuildError."""
+    content = file if isinstance(file, bytes) else file.read_bytes()
+    if not name.endswith(".py"):
+        return content
+    try:
+        return strip_source(content.decode()).encode()
+    except ValueError as error:
+        raise BuildError(f"{name}: {error}") from error
 
 
 def build(

@@ -30,16 +30,15 @@ def install(file: str, archive: zipimporter, modules: Modules, magic: str) -> No
     sys.meta_path.insert(0, Loader(file, archive, modules, magic))
 
 
-def read_tar(content: bytes) -> dict[str, bytes]:
-    """Return name → content of the files in a tar archive that holds nothing but files with short names."""
+def split(content: bytes) -> dict[str, bytes]:
+    """Return name → content of files that stand behind their names and sizes."""
+    index, _, content = content.partition(b"\n\n")
     files = {}
     at = 0
-    while content[at : at + 1] not in (b"", b"\0"):
-        name = content[at : at + 100].rstrip(b"\0").decode()
-        size = int(content[at + 124 : at + 135], 8)
-        at += 512
-        files[name] = content[at : at + size]
-        at += -(-size // 512) * 512
+    for line in index.decode().split("\n"):
+        name, _, size = line.partition(" ")
+        files[name] = content[at : at + int(size)]
+        at += int(size)
     return files
 
 
@@ -128,7 +127,7 @@ class Loader:
         """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""
         name = path[len(self.file) + 1 :]
         self.read()
-        self.data = self.data or read_tar(zlib.decompress(self.packed[0], _GZIP))
+        self.data = self.data or split(zlib.decompress(self.packed[0], _GZIP))
         content = self.data.get(name) or self.read_sources().get(name)
         if content is None or not path.startswith(self.file + "/"):
             raise OSError(2, "no such data file in odek", path)
@@ -160,7 +159,7 @@ class Loader:
             if self.packed[1]:
                 return
             sys.modules.setdefault("inspect", LateInspect("inspect"))
-            packed = [self.archive.get_data(self.file + "/" + name) for name in ("data.tar.gz", "source.tar.gz")]
+            packed = [self.archive.get_data(self.file + "/" + name) for name in ("data.gz", "source.gz")]
             compiled = self.file + "/compiled/"
             try:
                 base = self.archive.get_data(compiled + self.magic + ".base")
@@ -212,7 +211,7 @@ class Loader:
     def read_sources(self) -> dict[str, bytes]:
         self.read()
         if not self.sources:
-            self.sources = read_tar(zlib.decompress(self.packed[1], _GZIP))
+            self.sources = split(zlib.decompress(self.packed[1], _GZIP))
         return self.sources
 
     def place(self, name: str) -> str:

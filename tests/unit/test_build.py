@@ -5,6 +5,7 @@ The file under test holds a small stand-in for odek, so that these tests know ex
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import io
 import json
@@ -16,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -286,8 +286,8 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
             "odekagain.py",
             "odekboot.py",
             "odekload.py",
-            "data.tar.gz",
-            "source.tar.gz",
+            "data.gz",
+            "source.gz",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.base",
             "compiled/later",
@@ -300,14 +300,15 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
         ((1980, 1, 1, 0, 0, 0), 0o100644, 3)
     }
     read = {}
-    for name in ("data.tar.gz", "source.tar.gz"):
-        with tarfile.open(fileobj=io.BytesIO(archive.read(name)), mode="r:gz") as sources:
-            entries = sources.getmembers()
-            modules = [entry.name for entry in entries if entry.name.endswith(".py")]
-            assert (modules != []) == (name == "source.tar.gz")
-            assert [entry.name for entry in entries] == sorted(entry.name for entry in entries)
-            assert {(entry.mtime, entry.mode, entry.uid, entry.uname) for entry in entries} == {(0, 0o644, 0, "")}
-            read.update({entry.name: file.read().decode() for entry in entries if (file := sources.extractfile(entry))})
+    for name in ("data.gz", "source.gz"):
+        index, _, content = gzip.decompress(archive.read(name)).decode("ascii").partition("\n\n")
+        sizes = {line.split(" ")[0]: int(line.split(" ")[1]) for line in index.split("\n")}
+        modules = [file for file in sizes if file.endswith(".py")]
+        assert (modules != []) == (name == "source.gz")
+        assert list(sizes) == sorted(sizes)
+        for file, size in sizes.items():
+            read[file], content = content[:size], content[size:]
+        assert content == ""
     assert read.pop("odek/built.json") == '{"file": "odek", "releases": ""}'
     assert read == {
         name: builder.strip_source(text) if name.endswith(".py") else text for name, text in STAND_IN.items()
@@ -326,7 +327,17 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
         ('class Color:\n    """Red."""\n    red: str\n', 'class Color:\n "."\n red: str\n'),
         ('if True:\n    "nothing"\nelse:\n    x = f"#{1}"\n', 'if True:\n 0\nelse:\n x = f"#{1}"\n'),
         ("x = 1  # no line break", "x = 1"),
-        ("if TYPE_CHECKING:\n    from x import Y\na: int = 1\n", "\n\na: int = 1\n"),
+        ("if TYPE_CHECKING:\n    from x import Y\na: int = 1\n", "\n\na = 1\n"),
+        ("def f():\n    a: int\n    self.a: dict[\n        str\n    ] = {}\n", "def f():\n a: int\n self.a = {}\n\n\n"),
+        ("class A:\n    a: int = 1\n    def f():\n        b: int = 1\n", "class A:\n a: int = 1\n def f():\n  b = 1\n"),
+        (
+            "from x import (\n    A,\n    B as C,\n    D,\n)\ndef f(a: A) -> C: D\n",
+            "from x import D\n\n\n\n\ndef f(a): D\n",
+        ),
+        ("from x import A, B\ndef f(a: A): A\n", "from x import A, B\ndef f(a): A\n"),  # B is for others
+        ("from x import A\nimport y\ndef f(a: A, b: y.B): 0\n", "\nimport y\ndef f(a, b): 0\n"),
+        ("class A:\n    a: Field\nfrom x import Field\n", "class A:\n a: Field\nfrom x import Field\n"),
+        ("def f(a: A):\n    from x import A\n", "def f(a):\n from x import A\n"),
         ("if TYPE_CHECKING:\n    a\nelse:\n    b\n", "if TYPE_CHECKING:\n a\nelse:\n b\n"),
         (
             "def f(ä: Ö = 'ö', /, *b: dict[\n    str\n], c: int, **d: X) -> tuple[\n    int\n]: return lambda x: x\n",
