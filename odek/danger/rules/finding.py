@@ -144,7 +144,9 @@ def check_fd(call: Call) -> None:
             inner = inner if "{}" in inner else (*inner, "{}")
             call.run(_filled(inner, (".",)))
             words = words[:index]
-            wanted, *starts = (*parse_arguments(words, ("-e", "-t", "-d", "-E")).operands, "")
+            arguments = parse_arguments(words, ("-e", "-t", "-d", "-E"))
+            unclear = tuple(each.name for each in arguments.options if each.name[:1] in abstract_text.UNKNOWN)
+            wanted, starts = next(iter(arguments.operands), ""), (*arguments.operands[1:], *unclear)
             if sum(character.isalnum() for character in wanted) < 2 and "-e" not in words:
                 _run_for(call, inner, tuple(filter(None, starts)))
             break

@@ -164,12 +164,16 @@ def _filled(words: tuple[str, ...], arguments: Arguments, fed: tuple[str, ...]) 
     return tuple(result)
 
 
+def _says_something(line: str) -> bool:
+    return abstract_text.is_exact(line) or bool(abstract_text.emptied(line))
+
+
 def _fed_operands(call: Call) -> tuple[str, ...]:
     text = call.stdin
     if text is None:
         return (abstract_text.ANY,)
     if abstract_text.holds_unknown(text) or not text:
-        lines = (line for line in text.split("\n")[:16] if line and abstract_text.is_exact(line))
+        lines = (line for line in text.split("\n")[:16] if line and _says_something(line))
         return (abstract_text.ANY, *lines)
     return tuple(text.replace(abstract_text.EITHER, " ").split()[:16])
 

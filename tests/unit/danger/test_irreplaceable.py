@@ -290,6 +290,12 @@ EMPTY = r"""
     shred "$X"/etc/*
     rsync -a --delete empty/ "$X"/
     rimraf "$X"/
+    fd . "$X"/ -x rm -rf
+    printf '%s' "$X/" | xargs rm -rf
+    (cd "$X/"; rm -rf *)
+    pushd "$X"/ && rm -rf * && popd
+    find "$X"/ -exec rm -rf {} +
+    for d in "$A" "$B"; do rm -rf "$d"/; done
     echo 'rm -rf "$X"/' | sh
     """
 FILLED = r"""
