@@ -52,6 +52,19 @@ class OdekFile:
     """in the bundle"""
     machine: str
     """as `uname -m` has it; "any" for the zip, which needs a Python"""
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundForBundle:
+    """An image that is here."""
+
+    id: str
+    name: str
+    """"" where it has none"""
+    origin: str
+    architecture: str
+    """in Docker's words"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +78,6 @@ class SavedImage:
     ids: tuple[str, ...]
     """under which any engine may know it, this one's first"""
     tag: str
-    architecture: str
-    """in Docker's words"""
 
 
 def find_odek(running: str, machine: str, *, odek: str, kind: str, folder: str) -> OdekFile:
@@ -92,22 +103,33 @@ def find_odek(running: str, machine: str, *, odek: str, kind: str, folder: str) 
         raise BundleError(
             f'there is no file "{visible(path)}"', hint="--from DIR names the folder of a release, --odek FILE the file"
         )
-    found = _describe_odek(path)
-    _check_sums(path, is_needed=bool(folder))
-    return found
+    try:
+        sha256 = _hash(path)
+        _check_sums(path, sha256, is_needed=bool(folder))
+        return _describe_odek(path, sha256)
+    except OSError as error:
+        raise BundleError(f'cannot read "{visible(path)}": {error.strerror}', hint="name another odek") from error
 
 
-def _describe_odek(path: str) -> OdekFile:
+def _hash(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as content:
+        while chunk := content.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _describe_odek(path: str, sha256: str) -> OdekFile:
     """Return which odek this is, by its content. Raises BundleError."""
     with open(path, "rb") as file:
         start = file.read(120)
         if start.startswith(b"#!/bin/sh") and b"one-file odek" in start:
-            return OdekFile(path=path, name="odek", machine="any")
+            return OdekFile(path=path, name="odek", machine="any", sha256=sha256)
         machine = _ELF_MACHINES.get(int.from_bytes(start[18:20], "little"), "") if start[:4] == b"\x7fELF" else ""
         if machine and _holds(file, b"odek.cli.main"):
             name = os.path.basename(path)
             name = name if _BINARY_NAME.fullmatch(name) else f"odek-linux-{machine}"
-            return OdekFile(path=path, name=name, machine=machine)
+            return OdekFile(path=path, name=name, machine=machine, sha256=sha256)
     raise BundleError(f'"{visible(path)}" is not an odek for Linux', hint="take a file of a release")
 
 
@@ -120,7 +142,7 @@ def _holds(file: object, wanted: bytes) -> bool:
     return False
 
 
-def _check_sums(path: str, *, is_needed: bool) -> None:
+def _check_sums(path: str, sha256: str, *, is_needed: bool) -> None:
     folder, name = os.path.split(path)
     sums = os.path.join(folder, SUMS)
     if not os.path.isfile(sums):
@@ -134,11 +156,7 @@ def _check_sums(path: str, *, is_needed: bool) -> None:
     known = {line[0].lower() for line in words if len(line) == 2 and line[1].removeprefix("*") == name}
     if not known and not is_needed:
         return
-    digest = hashlib.sha256()
-    with open(path, "rb") as content:
-        while chunk := content.read(_CHUNK):
-            digest.update(chunk)
-    if known != {digest.hexdigest()}:
+    if known != {sha256}:
         raise BundleError(
             f'"{visible(path)}" is not what {SUMS} next to it says', hint="it belongs to another release, or is damaged"
         )
@@ -156,8 +174,8 @@ def choose_images(named: tuple[str, ...], settings: Settings) -> tuple[ImageChoi
     return (default_choice(),)
 
 
-def save_for_bundle(choice: ImageChoice, path: str, host: Host, docker: Docker, emit: Sink) -> SavedImage:
-    """Write the image of `choice` to the new file `path`; it is pulled where it is not here. Raises SandboxError."""
+def find_image_for_bundle(choice: ImageChoice, host: Host, docker: Docker, emit: Sink) -> FoundForBundle:
+    """Return the image of `choice`; it is pulled where it is not here. Raises SandboxError."""
     local = find_local_image(choice, None, host, docker=docker, emit=emit)
     ref, found = ensure_image(local, choice, None, host, network=False, docker=docker, emit=emit)
     facts = inspect_image(found.id, docker)
@@ -167,16 +185,20 @@ def save_for_bundle(choice: ImageChoice, path: str, host: Host, docker: Docker, 
             hint="`docker image inspect` shows the image",
         )
     name = _name_of_id(found.id, docker) if choice.is_id else name_of(ref)
-    named = name if name and find_image(name, docker) == found.id else found.id  # a name may have moved on
-    by = ImageChoice(ref=named, origin=choice.origin, chosen_by_project=False)
-    image_id, archived = save_image(by, path, docker, emit=emit)
-    others = sorted(archived.ids - {image_id})
+    return FoundForBundle(id=found.id, name=name, origin=choice.origin, architecture=facts.architecture)
+
+
+def save_for_bundle(found: FoundForBundle, path: str, docker: Docker, emit: Sink) -> SavedImage:
+    """Write an image to the new file `path`. Raises SandboxError."""
+    # a name may have moved on
+    ref = found.name if found.name and find_image(found.name, docker) == found.id else found.id
+    choice = ImageChoice(ref=ref, origin=found.origin, chosen_by_project=False)
+    image_id, archived = save_image(choice, path, docker, emit=emit)
     return SavedImage(
         path=path,
         id=image_id,
-        ids=(image_id, *others),
-        tag=next(iter(archived.tags), name) or f"odek-bundle:{image_id[7:19]}",
-        architecture=facts.architecture,
+        ids=(image_id, *sorted(archived.ids - {image_id})),
+        tag=next(iter(archived.tags), found.name) or f"odek-bundle:{image_id[7:19]}",
     )
 
 
@@ -190,7 +212,7 @@ def _name_of_id(image_id: str, docker: Docker) -> str:
     return str(names[0]) if isinstance(names, list) and names else ""
 
 
-def machine_of(images: tuple[SavedImage, ...]) -> tuple[str, str]:
+def machine_of(images: tuple[FoundForBundle, ...]) -> tuple[str, str]:
     """Return the processor of the images in Docker's words and, "" for one without a binary, as `uname -m` has it.
 
     Raises SandboxConfigError where they are for several.
@@ -254,7 +276,7 @@ def bundle_sources(odek: OdekFile, images: tuple[SavedImage, ...], settings: byt
     installer = read_packaged("odek.bundle", "install.sh")
     sources = [
         Source(part=_part("installer", "install.sh"), data=installer),
-        Source(part=_part("odek", odek.name), path=odek.path),
+        Source(part=_part("odek", odek.name, odek.sha256), path=odek.path),
     ]
     if settings is not None:
         text, _ = with_sandbox_image(settings, images[0].id)
@@ -265,8 +287,8 @@ def bundle_sources(odek: OdekFile, images: tuple[SavedImage, ...], settings: byt
     return tuple(sources)
 
 
-def _part(kind: object, name: str) -> Part:
-    return Part(kind=kind, name=name, size_bytes=0, sha256="")  # type: ignore[arg-type]
+def _part(kind: object, name: str, sha256: str = "") -> Part:
+    return Part(kind=kind, name=name, size_bytes=0, sha256=sha256)  # type: ignore[arg-type]
 
 
 def verify_images(path: str, bundle: Bundle) -> None:

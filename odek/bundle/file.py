@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a part comes from. Its size and hash are found when it is written."""
+    """Where a part comes from. Its size and hash are found when it is written; a hash that is known must be right."""
 
     part: Part
     path: str = ""
@@ -154,6 +154,8 @@ def _write_part(source: Source, file: BinaryIO) -> Part:
                 _copy(content, packed)
         else:
             _copy(content, out)
+    if source.part.sha256 not in ("", out.digest.hexdigest()):
+        raise BundleError(f"{source.part.name} has changed while it was packed", hint="make the bundle again")
     return replace(source.part, size_bytes=out.size, sha256=out.digest.hexdigest())
 
 

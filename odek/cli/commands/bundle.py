@@ -10,9 +10,12 @@ from functools import partial
 from odek import __version__
 from odek.app.bundle import (
     KINDS,
+    FoundForBundle,
+    OdekFile,
     SavedImage,
     bundle_sources,
     choose_images,
+    find_image_for_bundle,
     find_odek,
     machine_of,
     read_settings,
@@ -31,7 +34,7 @@ from odek.cli.subcommands import Subcommand, run_subcommand
 from odek.cli.terminal import Terminal
 from odek.errors import UsageError
 from odek.host import Host
-from odek.sandbox.docker import probe
+from odek.sandbox.docker import Docker, probe
 from odek.text import visible
 
 _NEEDS_PYTHON = "the zip needs Python 3.10 or newer on the other host; --kind musl takes the binary that needs nothing"
@@ -81,27 +84,47 @@ def make(arguments: list[str], host: Host, terminal: Terminal) -> int:
     docker, emit = real_docker(host), partial(print_notice, terminal)
     choices = choose_images(tuple(parsed.image), settings)
     probe(docker, sleep=time.sleep)
+    found = tuple(find_image_for_bundle(choice, host, docker, emit) for choice in choices)
+    architecture, machine = machine_of(found)
+    artifact = find_artifact()
+    odek = find_odek(
+        artifact.path if artifact.is_file else "",
+        machine,
+        odek=parsed.odek and os.path.join(host.cwd, parsed.odek),
+        kind=parsed.kind,
+        folder=parsed.folder and os.path.join(host.cwd, parsed.folder),
+    )
+    if odek.machine not in ("any", machine):
+        raise BundleError(
+            f'"{visible(odek.path)}" is for {odek.machine}, the image is for {architecture}',
+            hint="name an odek for the machine of the image: --odek, or --kind and --from",
+        )
+    about = Contents(made_by=f"odek {__version__}", machine=odek.machine, architecture=architecture, parts=())
+    bundle = _write(path, about, odek, found, config, docker, terminal)
+    terminal.answer(_facts(path, bundle) if parsed.json else f"{bundle.sha256}  {path}")
+    if odek.machine == "any":
+        terminal.note(_NEEDS_PYTHON)
+    name = visible(os.path.basename(path))
+    terminal.note(f"take {name} and {name}.sha256 there: sha256sum -c {name}.sha256 && sh {name}")
+    return 0
+
+
+def _write(
+    path: str,
+    about: Contents,
+    odek: OdekFile,
+    found: tuple[FoundForBundle, ...],
+    config: bytes | None,
+    docker: Docker,
+    terminal: Terminal,
+) -> Bundle:
     images: tuple[SavedImage, ...] = ()
     try:
-        for number, choice in enumerate(choices, start=1):
-            images = (*images, save_for_bundle(choice, f"{path}.image-{number}", host, docker, emit))
-        architecture, machine = machine_of(images)
-        artifact = find_artifact()
-        odek = find_odek(
-            artifact.path if artifact.is_file else "",
-            machine,
-            odek=parsed.odek and os.path.join(host.cwd, parsed.odek),
-            kind=parsed.kind,
-            folder=parsed.folder and os.path.join(host.cwd, parsed.folder),
-        )
-        if odek.machine not in ("any", machine):
-            raise BundleError(
-                f'"{visible(odek.path)}" is for {odek.machine}, the image is for {architecture}',
-                hint="name an odek for the machine of the image: --odek, or --kind and --from",
-            )
-        contents = Contents(made_by=f"odek {__version__}", machine=odek.machine, architecture=architecture, parts=())
+        for number, image in enumerate(found, start=1):
+            place = f"{path}.image-{number}"
+            images = (*images, save_for_bundle(image, place, docker, partial(print_notice, terminal)))
         terminal.note("packing; every byte is read again at the end")
-        bundle = write_bundle(path, contents, bundle_sources(odek, images, config))
+        bundle = write_bundle(path, about, bundle_sources(odek, images, config))
         with open(f"{path}.sha256", "x", encoding="utf-8") as sums:
             sums.write(f"{bundle.sha256}  {os.path.basename(path)}\n")
     except OSError as error:
@@ -110,14 +133,9 @@ def make(arguments: list[str], host: Host, terminal: Terminal) -> int:
             hint="name a file where there is room for the images twice",
         ) from error
     finally:
-        for image in images:
-            os.unlink(image.path)
-    terminal.answer(_facts(path, bundle) if parsed.json else f"{bundle.sha256}  {path}")
-    if odek.machine == "any":
-        terminal.note(_NEEDS_PYTHON)
-    name = visible(os.path.basename(path))
-    terminal.note(f"take {name} and {name}.sha256 there: sha256sum -c {name}.sha256 && sh {name}")
-    return 0
+        for saved in images:
+            os.unlink(saved.path)
+    return bundle
 
 
 def verify_parser() -> CommandParser:

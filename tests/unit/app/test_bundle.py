@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from odek.app.bundle import SavedImage, bundle_sources, choose_images, find_odek, machine_of, read_settings
+from odek.app.bundle import (
+    FoundForBundle,
+    SavedImage,
+    bundle_sources,
+    choose_images,
+    find_odek,
+    machine_of,
+    read_settings,
+)
 from odek.app.config import config_of
 from odek.bundle.layout import BundleError
 from odek.config.layers import Layer, Value
@@ -24,8 +32,8 @@ def elf(machine: int, *, libc: bytes = b"") -> bytes:
     return b"\x7fELF\x02\x01\x01" + bytes(11) + machine.to_bytes(2, "little") + bytes(2 << 20) + b"odek.cli.main" + libc
 
 
-def image(architecture: str = "amd64") -> SavedImage:
-    return SavedImage(path="/saved", id=ID, ids=(ID,), tag="alpine:3.22", architecture=architecture)
+def image(architecture: str = "amd64") -> FoundForBundle:
+    return FoundForBundle(id=ID, name="alpine:3.22", origin="--image", architecture=architecture)
 
 
 @pytest.fixture
@@ -161,7 +169,8 @@ def test_settings_get_the_image_and_may_refer_to_a_key(tmp_path: Path) -> None:
     (zip_file,) = (tmp_path / "odek",)
     zip_file.write_bytes(ZIP)
     odek = find_odek(str(zip_file), "x86_64", odek="", kind="", folder="")
-    sources = bundle_sources(odek, (image(), image()), data)
+    saved = SavedImage(path="/saved", id=ID, ids=(ID,), tag="alpine:3.22")
+    sources = bundle_sources(odek, (saved, saved), data)
     kinds = ["installer", "odek", "settings", "image", "image"]
     assert [source.part.kind for source in sources] == kinds
     assert json.loads(sources[2].data) == {**json.loads(path.read_text()), "sandbox_image": ID}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.bundles import ID, SETTINGS, TAG, make_bundle
 
-from odek.bundle.file import open_part, read_bundle
+from odek.bundle.file import Source, open_part, read_bundle, write_bundle
 from odek.bundle.layout import BundleError, Contents, Part, head_size, offsets, parse_head, render_head
 
 PARTS = (
@@ -95,3 +96,13 @@ def test_file_is_whole_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mips;"):
         make_bundle(path, machine="mips;")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_odek_that_changes_while_it_is_packed_ends_it(tmp_path: Path) -> None:
+    """R-320: what was compared with SHA256SUMS is what goes in."""
+    odek = tmp_path / "odek"
+    odek.write_bytes(b"new")
+    part = Part(kind="odek", name="odek", size_bytes=0, sha256=hashlib.sha256(b"old").hexdigest())
+    with pytest.raises(BundleError, match="has changed while it was packed"):
+        write_bundle(str(tmp_path / "b.sh"), CONTENTS, (Source(part=part, path=str(odek)),))
+    assert list(tmp_path.iterdir()) == [odek]
