@@ -81,6 +81,8 @@ class TerminalUser:
 
     def _ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
         """Ask, our own sentences broken between words; what is foreign was broken before."""
+        if not self._screen.is_known:
+            return self._to_terminal(prompt, choices)
         *body, question = prompt.split("\n")
         rows = [row for line in body for row in wrap_rows(line, self._screen.columns)]
         return self._to_terminal("\n".join((*rows, question)), choices)

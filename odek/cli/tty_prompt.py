@@ -38,6 +38,7 @@ class Screen:
 
     columns: int = 80
     rows: int = 24
+    is_known: bool = False
 
 
 class TtyPrompt:
@@ -70,7 +71,7 @@ class TtyPrompt:
             return Screen()
         finally:
             os.close(descriptor)
-        return Screen(columns or Screen().columns, rows or Screen().rows)
+        return Screen(columns, rows, is_known=True) if columns and rows else Screen()
 
     def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
         """Show `prompt` and return the one of `choices` that was typed.

@@ -14,7 +14,7 @@ class Answers(TerminalUser):
     """
 
     def __init__(self, *answers: str | None, columns: int = 80, rows: int = 24) -> None:
-        super().__init__(self.ask, sleep=lambda _: None, screen=lambda: Screen(columns, rows))
+        super().__init__(self.ask, sleep=lambda _: None, screen=lambda: Screen(columns, rows, is_known=True))
         self._answers = list(answers)
         self.prompts: list[str] = []
         self.choices: list[tuple[str, ...]] = []
