@@ -36,7 +36,7 @@ def test_a_program_is_talked_to_and_ends_with_all_that_it_has_started(boxes: Box
     pipe.send_line(b"hello", timeout_s=LONG_S)
     assert [pipe.receive_line(timeout_s=LONG_S) for _ in range(2)] == [b"hello it's", b"hidden"]
     assert (pipe.stderr_tail, pipe.status) == (b"oops\n", None)
-    shown = [line for _, line in command_lines() if b"exec" in line and b"docker" in line[0]]
+    shown = [line for _, line in command_lines() if b"exec" in line and line[0].endswith((b"docker", b"podman"))]
     assert shown  # the client at work
     assert not any(b"8001" in word or b"hidden" in word for line in shown for word in line)
     output(box, f"env -i setsid sleep 777702 {QUIET} & setsid sleep 777703 {QUIET} &")  # of a later command

@@ -63,6 +63,8 @@ def test_hostile_commands_are_stopped_and_earlier_servers_live_on(boxes: Boxes) 
     while sorted(others(boxes, box)) != servers:  # what has no environment is known by its age alone
         time.sleep(0.05)
     for number, (name, command) in enumerate(HOSTILE.items(), start=1000):
+        if boxes.kind.podman and name == "full process table":
+            continue  # podman starts nothing there, a stop neither: everything ends (M-26)
         done = box.run(command.replace("NNNN", f"8{number}"), timeout_s=0.5)
         assert (name, done.timed_out, done.code, done.notes) == (name, True, None, (STOPPED,))
         assert (name, sorted(others(boxes, box))) == (name, servers)
@@ -110,10 +112,10 @@ def test_stopped_command_leaves_what_it_had_printed(box: Container) -> None:
     assert output(box, "ps -o args | grep -c '[s]leep 4321' || :") == "0\n"
 
 
-def test_child_that_holds_the_output_does_not_hold_the_call(box: Container) -> None:
+def test_child_that_holds_the_output_does_not_hold_the_call(boxes: Boxes, box: Container) -> None:
     """R-40, B02: its later words land in no other command's output."""
     done = box.run("(while :; do echo tick; sleep 1; done) & echo up; exit 4", timeout_s=30)
-    assert (done.code, done.timed_out, len(done.notes)) == (4, False, 1)
+    assert (done.code, done.timed_out, len(done.notes)) == (4, False, 0 if boxes.kind.podman else 1)
     assert set(done.output.data.split()) <= {b"up", b"tick"}
     assert output(box, "sleep 1.2; echo second") == "second\n"
 

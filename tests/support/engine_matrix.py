@@ -194,7 +194,7 @@ def said(*argv: str) -> str:
 def facts_of(engine: MatrixEngine) -> dict[str, str]:
     """Return what an engine that answers says of itself, in the words of the table."""
     info = json.loads(said("docker", "info", "--format", "{{json .}}"))
-    runc = (re.search(r"runc version (\S+)", said("runc", "--version")) or ["", "?"])[1]
+    runc = (re.search(r"runc version ([0-9.]+)", said("runc", "--version")) or ["", "?"])[1]
     if engine.podman:
         host, version = info["host"], info["version"]["Version"]
         runtime = f"runc {runc}, {info['store']['graphDriverName']}, {host['cgroupVersion']}"
@@ -312,7 +312,8 @@ def row_of(engine: MatrixEngine) -> tuple[str, ...] | None:
                         failures=tuple(each["failures"])) for each in records), Counts())  # fmt: skip
     latest = max(records, key=lambda each: str(each["date"]))
     commits = sorted({str(each["commit"]) for each in records})
-    return row(engine.name, latest["facts"], total, f"{latest['date']}, {' '.join(commits)}")
+    files = sum(bool(each["passed"] or each["failed"]) for each in records)
+    return row(engine.name, latest["facts"], total, f"{latest['date']}, {files} files, {' '.join(commits)}")
 
 
 def say(text: str) -> None:

@@ -30,7 +30,7 @@ CELLS = (
     r"[1-9][0-9]*",
     r"[0-9]+",
     r"[0-9]+",
-    r"20[0-9]{2}-[0-9]{2}-[0-9]{2},( [0-9a-f]{7,12})+",
+    r"20[0-9]{2}-[0-9]{2}-[0-9]{2}, [0-9]+ files,( [0-9a-f]{7,12})+",
 )
 EMPTY = "# D\n\n<!-- engine-matrix: begin -->\n<!-- engine-matrix: end -->\nthe rest | `no` |\n"
 REPORT = """<testsuites><testsuite>
