@@ -174,8 +174,9 @@ exec "$@"
 # another call's mark, lives on: servers. Of what was there before, only the wrapper can be the call's; the
 # environments of the others are not read, which takes a moment for each, and there may be hundreds. The name of a
 # process may hold line ends and parentheses, and a zombie with more than one thread is a program whose main
-# thread has ended. What still breeds after 0.2 s and six rounds, or after a second, is a fork bomb and ends with
-# everything else of this user: the killed take a moment to die, and many take many moments to be looked at.
+# thread has ended. What still breeds after 0.2 s and six rounds, or after three seconds, is a fork bomb and ends with
+# everything else of this user: the killed take a moment to die, and hundreds take a second to be looked at on a
+# busy machine.
 # Leaves with 0 when only the call was stopped, with 3 when everything was.
 STOP = f"""\
 variable={CALL_VARIABLE}
@@ -215,11 +216,11 @@ after() {{ read -r uptime _ </proc/uptime; [ "${{uptime%.*}}${{uptime#*.}}" -gt 
 sessions=" " round=0
 read -r uptime _ </proc/uptime
 start=${{uptime%.*}}${{uptime#*.}}
-while {{ [ $round -lt 6 ] || ! after 20; }} && ! after 100; do
+while {{ [ $round -lt 6 ] || ! after 20; }} && ! after 300; do
   round=$((round + 1))
   found= unknown=
   for entry in /proc/[0-9]*; do
-    after 100 && break
+    after 300 && break
     look "$entry" || continue
     case $kind in
       ours) found="$found $pid" sessions="$sessions$session " ;;
@@ -233,7 +234,7 @@ while {{ [ $round -lt 6 ] || ! after 20; }} && ! after 100; do
       *) [ "$parent" = 1 ] && [ -z "$spared" ] && found="$found $pid" ;;
     esac
   done
-  [ -z "$found" ] && ! after 100 && exit 0
+  [ -z "$found" ] && ! after 300 && exit 0
   kill -KILL $found 2>/dev/null
 done
 kill -KILL -1
