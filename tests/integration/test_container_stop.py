@@ -51,7 +51,7 @@ HOSTILE = {
 
 def others(boxes: Boxes, box: Container) -> list[str]:
     """Return the command lines in the container that are not the sandbox's own, nor those of an exec that waits."""
-    waits = ("runc init", "sh -c mark=$1 ")
+    waits = ("runc init", "/usr/bin/runc init", "sh -c mark=$1 ")
     return [line for line in boxes.processes(box) if "odek-ready" not in line and not line.startswith(waits)]
 
 

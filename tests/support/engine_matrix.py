@@ -154,18 +154,19 @@ def why_not(engine: MatrixEngine) -> str:
 # What runs in the place of an engine.
 
 _PODMAN_FOLDER = Path("/run/odek-podman")
-# as the package podman-docker has it; a runtime and limits that work wherever tests are run
+# as the package podman-docker has it; a runtime and limits that work in any place
 _PODMAN_CLIENT = """\
 #!/bin/sh
 export CONTAINERS_CONF={folder}/containers.conf PODMAN_IGNORE_CGROUPSV1_WARNING=1
 echo "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg." >&2
-exec podman "$@"
+command=$1
+shift
+[ "$command" != run ] || set -- --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@"
+exec podman "$command" "$@"
 """
 _PODMAN_SETTINGS = """\
 [engine]
 runtime = "runc"
-[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 """
 
 
