@@ -7,11 +7,11 @@ portable.py: a zip archive at the end, with a member that names the parts.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import marshal
 import struct
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -100,12 +100,16 @@ def read_built(file: bytes) -> dict[str, str] | None:
     if file.rfind(MAGIC) >= 0:
         content = next((member.content for member in read_members(file) if member.name == BUILT), None)
     else:
-        packed = read_zip_member(file, "source.tar.gz")
-        content = None if packed is None else _read_packed(packed, BUILT)
+        packed = read_zip_member(file, "source.gz")
+        content = None if packed is None else split(gzip.decompress(packed)).get(BUILT)
     return None if content is None else json.loads(content)
 
 
-def _read_packed(packed: bytes, name: str) -> bytes | None:
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        found = archive.extractfile(name) if name in archive.getnames() else None
-        return found.read() if found else None
+def split(content: bytes) -> dict[str, bytes]:
+    """Return name → content of the files in a member that zipapp.py has joined."""
+    index, _, content = content.partition(b"\n\n")
+    files = {}
+    for line in index.decode("ascii").split("\n"):
+        name, _, size = line.partition(" ")
+        files[name], content = content[: int(size)], content[int(size) :]
+    return files
