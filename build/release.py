@@ -25,7 +25,10 @@ import installer
 import licenses
 import manpage
 import sbom
-from artifact import DIST, ROOT, odek_version, write_executable
+from artifact import DIST, ROOT, ZIP_NAME, odek_version, write_executable
+
+REQUIRED = (ZIP_NAME, *(f"odek-linux-{arch}-{libc}" for arch in ("x86_64", "aarch64") for libc in ("gnu", "musl")))
+"""the artifacts that the installer chooses from"""
 
 
 class ReleaseError(Exception):
@@ -61,6 +64,15 @@ def pack_extras(folder: Path) -> bytes:
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, filename="") as file:
         file.write(plain.getvalue())
     return packed.getvalue()
+
+
+def check_complete(files: list[Path]) -> None:
+    """Raises ReleaseError where one of REQUIRED is missing, or two files have one name."""
+    names = [file.name for file in files]
+    missing = [name for name in REQUIRED if name not in names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if missing or twice:
+        raise ReleaseError(f"not a whole release: {', '.join([*missing, *twice])} missing or given twice")
 
 
 def check_built(file: Path, releases: str) -> bytes:
@@ -107,6 +119,7 @@ def main(argv: list[str]) -> int:
     try:
         version = check_tag(options.tag)
         notes = notes_for(version, (ROOT / "CHANGELOG.md").read_text("utf-8"))
+        check_complete(options.files)
         assemble(options.files, options.output, version=version, releases=options.releases)
     except (ReleaseError, sbom.UnknownPart, licenses.MissingText, archive.NotAnArchive, installer.StampError) as error:
         print(f"release: error: {error}", file=sys.stderr)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import marshal
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -14,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support.load_module import BUILD, load_recipe
+from support.load_module import BUILD, ROOT, load_recipe
 
 DYNAMIC, STRINGS, NEEDED_VERSIONS = 6, 3, 0x6FFFFFFE
 INTERPRETER = 3  # type of a segment
@@ -126,6 +128,64 @@ def test_what_odek_needs_of_the_standard_library_is_frozen(freeze: ModuleType, t
     assert {"doctest", "asyncio", "encodings.gb18030", "encodings.mbcs"} & set(found) == set()
     assert not any(name.startswith(("odek", "site-packages")) for name in found)
     assert all(path.is_relative_to(library) for path in found.values())
+
+
+def imports_of(folder: Path) -> set[str]:
+    """Return the modules that the sources in a folder import anywhere, but those for types alone."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        nodes: list[ast.AST] = [ast.parse(path.read_bytes())]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                nodes += node.orelse
+                continue
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            nodes += ast.iter_child_nodes(node)
+    return found
+
+
+@pytest.mark.once
+def test_all_that_odek_imports_of_the_standard_library_is_in_the_binary(freeze: ModuleType) -> None:
+    """R-351: frozen, or a C module that is built."""
+    library = Path(os.__file__).parent
+    frozen = freeze.find_modules(ROOT, library)
+    missing = {
+        name
+        for name in imports_of(ROOT / "odek")
+        if (
+            (library / f"{name.replace('.', '/')}.py").is_file()
+            or (library / name.replace(".", "/") / "__init__.py").is_file()
+        )
+        and name not in frozen
+    }
+    assert missing == set()
+    assert {"json", "ssl", "http.client", "urllib.request"} & set(frozen)
+    without = set(load_recipe("workshop").WITHOUT_IN_PYTHON)
+    needed = imports_of(ROOT / "odek").union(*({name} for name in freeze.HIDDEN))
+    assert needed & without == set()
+
+
+def test_everything_that_is_compiled_is_pinned() -> None:
+    """R-314: a version that the file's name has too, and a digest."""
+    workshop = load_recipe("workshop")
+    for one in workshop.SOURCES.values():
+        upstream = one.version.rpartition(":")[2].rpartition("-")[0]
+        assert one.file.startswith(f"{one.package}_{upstream}.orig.tar.")
+        assert re.fullmatch("[0-9a-f]{64}", one.sha256)
+    assert workshop.SOURCES.keys() == workshop.STAGES.keys() == workshop.LICENCES.keys()
+    assert {"x86_64", "aarch64"} == set(workshop.ZIG_SHA256)
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in workshop.ZIG_SHA256.values())
+
+
+def test_a_cache_that_make_cannot_name_is_refused(tmp_path: Path) -> None:
+    workshop = load_recipe("workshop")
+    with pytest.raises(workshop.BuildError, match="choose another --cache"):
+        workshop.open_workshop(tmp_path / "a b", "musl")
+    assert not (tmp_path / "a b").exists()
 
 
 def test_frozen_code_is_what_the_table_says(freeze: ModuleType, tmp_path: Path) -> None:

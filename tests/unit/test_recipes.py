@@ -361,6 +361,19 @@ def test_release_holds_all_and_its_sums_cover_all(tmp_path: Path) -> None:
     assert json.loads((folder / "odek.cdx.json").read_text())["bomFormat"] == "CycloneDX"
 
 
+def test_a_release_without_a_portable_binary_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """R-352: the installer chooses between them."""
+    release = load_recipe("release")
+    whole = [Path(name) for name in ("odek", "odek-linux-x86_64", *release.REQUIRED[1:])]
+    release.check_complete(whole)
+    for name in release.REQUIRED:
+        with pytest.raises(release.ReleaseError, match=name):
+            release.check_complete([file for file in whole if file.name != name])
+    with pytest.raises(release.ReleaseError, match="odek-linux-x86_64-musl"):
+        release.check_complete([*whole, Path("other/odek-linux-x86_64-musl")])
+    assert {f"odek-linux-x86_64-{libc}" for libc in ("gnu", "musl")} <= set(release.REQUIRED)
+
+
 def test_extras_are_the_same_whenever_they_are_made(tmp_path: Path) -> None:
     release = load_recipe("release")
     packed = []
