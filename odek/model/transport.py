@@ -422,8 +422,18 @@ def read_tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def has_cas(context: ssl.SSLContext, folder: str) -> bool:
-    """Return whether `context` holds a CA, or will look one up in OpenSSL's `folder`."""
-    return bool(context.cert_store_stats()["x509_ca"]) or (os.path.isdir(folder) and bool(os.listdir(folder)))
+    """Return whether `context` holds a CA, or will look one up in OpenSSL's `folder`.
+
+    There it finds files by a hash of their subject, and nothing in a folder that has a bundle alone.
+    """
+    if context.cert_store_stats()["x509_ca"]:
+        return True
+    return os.path.isdir(folder) and any(_is_hashed(name) for name in os.listdir(folder))
+
+
+def _is_hashed(name: str) -> bool:
+    subject, _, number = name.partition(".")
+    return len(subject) == 8 and set(subject) <= set("0123456789abcdef") and number.isdecimal()
 
 
 def load_first_bundle(context: ssl.SSLContext, bundles: Sequence[str]) -> None:

@@ -109,7 +109,13 @@ def test_system_bundle_is_looked_for_where_python_knows_no_ca(tmp_path: Path) ->
     assert not has_cas(bare, "/nowhere")
     load_first_bundle(bare, ("/nowhere", str(TLS / "ca.pem"), str(TLS / "README.md")))
     assert has_cas(bare, "/nowhere")
-    assert has_cas(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), str(TLS))
+    fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # a folder with the bundle alone, as of NixOS or an image without a shell: OpenSSL finds nothing in it
+    for name in ("ca-certificates.crt", "README", "1234567.0", "0a1b2c3g.0", "0a1b2c3d.r0", "0a1b2c3d"):
+        (tmp_path / name).touch()
+    assert not has_cas(fresh, str(tmp_path))
+    (tmp_path / "0a1b2c3d.0").touch()
+    assert has_cas(fresh, str(tmp_path))
 
 
 def test_tls_is_read_only_for_https() -> None:
