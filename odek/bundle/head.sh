@@ -126,7 +126,10 @@ odek_bundle() {
         ! has timeout || limit='timeout 30'
         engine=''
         if has docker; then
-            engine=$($limit docker version --format '{{.Server.Arch}}' 2>/dev/null </dev/null) || engine=''
+            # podman's `docker` knows the second one alone
+            engine=$($limit docker version --format '{{.Server.Arch}}' 2>/dev/null </dev/null) ||
+                engine=$($limit docker version --format '{{.Server.OsArch}}' 2>/dev/null </dev/null) || engine=''
+            engine=${engine#linux/}
         fi
         case $engine in
         '' | "${ARCHITECTURE%%/*}") ;;

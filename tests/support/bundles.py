@@ -57,7 +57,7 @@ class Target:
     shell: tuple[str, ...]
     folder: Path
     docker: str = ARCHITECTURE
-    """the processor of its engine; "" where the client gets no answer"""
+    """the processor of its engine, as podman has it with "linux/"; "" where the client gets no answer"""
 
     @property
     def home(self) -> Path:
@@ -70,7 +70,12 @@ class Target:
         programs = self.folder / "bin"
         for folder in (self.home, programs, self.folder / "tmp", self.folder / "cwd"):
             folder.mkdir(exist_ok=True, parents=True)
-        (programs / "docker").write_text(f"#!/bin/sh\n[ -n '{self.docker}' ] && echo '{self.docker}'\n")
+        wanted = ".OsArch" if self.docker.startswith("linux/") else ".Arch"
+        (programs / "docker").write_text(
+            f"#!/bin/sh\ncase $* in *'{wanted}'*) echo '{self.docker}' ;; *) exit 125 ;; esac\n"
+        )
+        if not self.docker:
+            (programs / "docker").write_text("#!/bin/sh\nexit 1\n")
         (programs / "docker").chmod(0o755)
         base = {"HOME": str(self.home), "PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(self.folder / "tmp")}
         return subprocess.run(
