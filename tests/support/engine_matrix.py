@@ -354,7 +354,9 @@ def main(arguments: Sequence[str]) -> int:
             say(f"{engine.name}: not run: {why_not(engine)}")
             continue
         files = files_of(asked.tests or TESTS)
-        todo = [file for file in files if asked.again or read_record(engine, file).get("commit") != commit]
+        records = {file: read_record(engine, file) for file in files}
+        done = {file for file, each in records.items() if each.get("commit") == commit and not each["failed"]}
+        todo = [file for file in files if asked.again or file not in done]
         if todo and not run_engine(engine, todo, commit=commit, limit_s=asked.limit_s):
             say(f"{engine.name}: not finished within {asked.limit_s:.0f} s; the next run goes on")
         failures += [
