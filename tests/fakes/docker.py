@@ -12,12 +12,14 @@ a rule fails the test. Time stands still but for clients that hang: each `pump` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from odek.piped import Piped
 from odek.process import HELPER_LIMIT_BYTES, Capture, Completed, Output
+from odek.sandbox.container import scripts
 
 KILLED = -9
 _SLICE_S = 0.05  # as process.Running: no pump waits longer
@@ -65,6 +67,8 @@ class FakeDocker:
     clients: list[FakePending] = field(default_factory=list)
     watchers: list[FakePending] = field(default_factory=list)
     """what is to be called when this process is gone"""
+    looked_ahead: list[tuple[str, ...]] = field(default_factory=list)
+    """what was to be at work before it is asked for"""
     make: Callable[..., FakePending] = field(default_factory=lambda: FakePending)
     _rules: list[Rule] = field(default_factory=list)
     _now: float = 1000.0
@@ -119,7 +123,8 @@ class FakeDocker:
         self.clients.append(client)
         return client
 
-    def ahead(self, *_calls: tuple[str, ...]) -> AbstractContextManager[None]:
+    def ahead(self, *calls: tuple[str, ...]) -> AbstractContextManager[None]:
+        self.looked_ahead += calls
         return nullcontext()  # a call counts when it is asked for
 
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
@@ -271,6 +276,22 @@ class FakePending:
             stderr=self._stderr.output(),
             timed_out=self._timed_out,
         )
+
+
+def answer_check(found: str, *, code: int = scripts.CHECKED) -> Callable[[FakePending], None]:
+    """Return a `react` for the first exec of a container: it says what its check has found, once that has its stdin."""
+
+    def react(client: FakePending) -> None:
+        mark = client.args[client.args.index(scripts.CHECK_AND_RUN) + 2]
+
+        def send(client: FakePending, data: bytes) -> None:
+            assert re.search(rb"\A[^\n]+\n#\.odek-nonce-[0-9a-f]+\n\Z", data)
+            client.out.append(f"{found}\n{mark} {scripts.CHECKED_WORD} {code}\n".encode())
+            client.on_send = None  # it says nothing more: a command gets an exec of its own
+
+        client.on_send = send
+
+    return react
 
 
 def completed(*, code: int = 0, stdout: str = "", stderr: str = "", timed_out: bool = False) -> Completed:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fakes.containers import IMAGE_ID, inspected
-from fakes.docker import FakeDocker
+from fakes.docker import FakeDocker, answer_check
 from fakes.engines import INFO
 from fakes.model import ScriptedModel, text_reply
 
@@ -53,5 +53,6 @@ def script_start(docker: FakeDocker, spec: SandboxSpec) -> FakeDocker:
     docker.on("ps")
     docker.on("run", stdout=f"{scripts.READY}\n", hold=True)
     docker.on("inspect", stdout=json.dumps([inspected(spec, name="odek-1-1", nonce=NONCE)]))
+    docker.on("exec", has=scripts.CHECK_AND_RUN, hold=True, spare=True, react=answer_check(CHECKED + proofs))
     docker.on("exec", has=scripts.RUN, hold=True, spare=True)
     return docker.on("exec", has=scripts.CHECK, code=scripts.CHECKED, stdout=CHECKED + proofs)

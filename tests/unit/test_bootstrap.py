@@ -141,13 +141,13 @@ def script_unreachable(docker: FakeDocker) -> None:
 
 
 def test_a_session_is_opened_in_this_order(bench: Bench) -> None:
-    """F-20, R-60, D-11: the model's settings, the question, the probe, the image, the container, a spare exec."""
+    """F-20, R-60, D-11: the model's settings, the question, the probe, the image, the container, and its check."""
     script_start(bench.docker, spec_of(bench.host))
     bench.answers = Answers("y")
     session = bench.open(project=IMAGE)
     assert bench.log == [
         *("model", "ask", "docker version", "docker info", "docker image"),
-        *("docker ps", "docker run", "docker inspect", "docker exec", "docker exec"),
+        *("docker ps", "docker run", "docker inspect", "docker exec"),
     ]
     assert isinstance(session.workspace.executor, Container)
     assert session.workspace.facts is not None

@@ -23,10 +23,13 @@ _WORDS = (scripts.READY_WORD, scripts.HERE_WORD, scripts.CUT, scripts.RESTARTED)
 class ExecStreams:
     """What an exec has said so far: output of its text, and what its wrapper reports."""
 
-    def __init__(self, mark: str, end: str) -> None:
-        """`mark` and `end` are the call's names, see scripts.RUN."""
+    def __init__(self, mark: str, end: str, *, checks: bool = False) -> None:
+        """`mark` and `end` are the call's names, see scripts.RUN; `checks`: it begins with scripts.CHECK."""
         self.mark = mark
         self.end = end
+        self.checked: int | None = None
+        """exit status of the check; None until it has ended"""
+        self._checks = checks
         self.here = False
         """whether it has answered that it waits"""
         self.began = False
@@ -92,10 +95,19 @@ class ExecStreams:
 
     def _note_on_stdout(self, name: str, word: str) -> bool:
         """Take a line of the wrapper; return whether it is one."""
+        if name == self.mark and self._note_check(word):
+            return True
         if name != self.end:
             return False
         self._note_report(word)
         self._stdout_ended |= word.isdigit()
+        return True
+
+    def _note_check(self, word: str) -> bool:
+        said, _, status = word.partition(" ")
+        if not self._checks or self.checked is not None or said != scripts.CHECKED_WORD or not status.isdigit():
+            return False  # the mark is public: later ones are output
+        self.checked = int(status)
         return True
 
     def _note_report(self, word: str) -> None:

@@ -22,6 +22,8 @@ READY = "odek-ready"
 # its input, which comes when odek is gone. `read` is a builtin: no `sleep`, no `cat` is needed.
 KEEP_ALIVE = f"echo {READY}; while read -r _; do :; done"
 
+CHECKED_WORD = "checked"
+"""the word in front of the exit status of CHECK, where RUN goes on behind it"""
 READY_WORD, HERE_WORD = "ready", "here"
 """the words with which RUN waits"""
 CUT, RESTARTED = "cut", "restarted"
@@ -34,8 +36,9 @@ REPORT_TRIES = 500_000  # of ten microseconds
 CHECKED = 42
 # $1: name of the nonce file, $2: inode of the workspace where no such file could be made, then for each
 # volume that odek cannot prove from outside its place below the workspace, its target, and the name of a
-# file that must be there, or "". Stdin: HOME of the commands, which may be a secret, and
-# a line "#$1". A HOME below a tmpfs or the workspace is made: the image cannot have brought it.
+# file that must be there, or "". Stdin: HOME of the commands, which may be a secret, a line end, and
+# a line "#$1": read by a builtin, which leaves what comes behind it. A HOME below a tmpfs or the workspace is made:
+# the image cannot have brought it.
 # Says what is true inside, as the commands' user, and leaves with 42. `[ -w ]` would not do: to some
 # shells root may write everywhere, also without its capabilities and on a read-only mount. odek removes
 # the file that the attempt leaves in the workspace; in a folder that is another one, it could not, so none is made.
@@ -43,11 +46,15 @@ CHECKED = 42
 # Docker goes by names, and a folder can be exchanged for a link between check and mount, and back again.
 CHECK = """\
 command -v cat >/dev/null || { echo missing=cat; exit 1; }
-HOME=$(cat; echo x)
-end="
-#$1x"
-case $HOME in *"$end") ;; *) echo broken=cat; exit 1 ;; esac
-HOME=${HOME%"$end"}
+lf='
+'
+lines=$1$lf.$1
+[ "$(cat <<end
+$lines
+end
+)" = "$lines" ] || { echo broken=cat; exit 1; }
+IFS= read -r HOME || exit 1
+while IFS= read -r line || exit 1; [ "$line" != "#$1" ]; do HOME=$HOME$lf$line; done
 read -r line </proc/1/stat && echo "init=${line##*) }"
 seen=
 [ -e "/workspace/$1" ] && seen=1
@@ -97,9 +104,11 @@ exit 42
 # this shell alone. A command may have left its stdout non-blocking and full, so the last line is tried again until it
 # is taken, for some seconds.
 # TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
-RUN = f"""\
+_MARKED = """\
 mark=$1 init=$2 header= line= lf='
 '
+"""
+_WAIT = f"""\
 say() {{ echo "$lf$mark $1" >&2; }}
 refuse() {{ say "$1"; exit 125; }}
 field() {{ set -- ${{line##*) }}; ticks=${{20}}; }}
@@ -155,6 +164,16 @@ report $status >&9
 case $1 in joint*|pipe) ;; *) report $status >&2 ;; esac
 exit $status
 """
+RUN = _MARKED + _WAIT
+
+# The first exec of a container, which does the work of two: $1, $2 and what comes last are those of RUN, the arguments
+# from $3 on and the first lines of stdin those of CHECK. "MARK checked STATUS" on stdout: CHECK has ended.
+CHECK_AND_RUN = f"""\
+{_MARKED}(
+shift 2
+{CHECK}) 2>&1
+echo "$lf$mark {CHECKED_WORD} $?"
+{_WAIT}"""
 
 # $1: file with the variables, $2: umask, then the command. For a person at a terminal.
 SHELL = f"""\

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odek.errors import ExecutableMissing
 from odek.events import Notice, Sink
@@ -33,7 +33,7 @@ from odek.sandbox.container.mount_probe import NonceFile
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
 from odek.sandbox.container.spares import WaitingExec, room_for_spares
 from odek.sandbox.container.verify import verify_container
-from odek.sandbox.docker import PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
+from odek.sandbox.docker import CALL_TIMEOUT_S, PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.image.resolve import OTHER_PROCESSOR, explain_processor
 from odek.sandbox.image.volumes import probe_volumes, require_apart
@@ -54,6 +54,7 @@ _LEASE_GRACE_S = 1.0
 _SUFFIX_DIGITS = 6
 _LEASE_BYTES = 1 << 16
 _SWEEP_TIMEOUT_S = 5.0  # a start does not wait for other users' leftovers
+_SENT_BYTES = 4096  # the pipe takes them, whatever becomes of its reader; a longer HOME is not a path
 _NAME_TAKEN = "already in use"  # said by Docker and podman; an image can say it as well, and gets one more start by it
 
 
@@ -99,13 +100,16 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
             name, lease = _run(spec, docker, world, nonce)
             connect_rest(spec.networks, name, docker)
 
-            def expect_commands() -> None:
-                if spares and world.expects_commands:
-                    first.append(_wait_for_first(spec, name, docker, world))
+            def run_check(args: tuple[str, ...], stdin: bytes) -> Completed:
+                if not (spares and world.expects_commands) or len(stdin) > _SENT_BYTES:
+                    argv = exec_argv(name, user=spec.user, script=scripts.CHECK, args=args)
+                    return run_docker(docker, *argv, stdin=stdin)
+                first.append(_start_first(spec, name, args, docker, world))
+                return _check_in(first[0], stdin, world)
 
             facts = verify_container(
                 spec, name, marker, docker, nonce=nonce, emit=world.emit, mounts_of=world.mounts_of,
-                on_mounted=expect_commands,
+                run_check=run_check,
             )  # fmt: skip
             container = Container(
                 docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
@@ -121,16 +125,31 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     return container
 
 
-def _wait_for_first(spec: SandboxSpec, name: str, docker: Docker, world: Surroundings) -> WaitingExec:
-    """Start an exec that waits for the first command, at the same time as the check: it takes as long.
+def _start_first(
+    spec: SandboxSpec, name: str, args: tuple[str, ...], docker: Docker, world: Surroundings
+) -> WaitingExec:
+    """Start the exec that checks the container with `args`, and waits for the first command behind that: one start.
 
-    It gets nothing before the container is proved. It need not know when the container's first process started: it
-    does not outlive it.
+    It need not know when the container's first process started: it does not outlive it.
     """
-    streams = ExecStreams(world.new_nonce(), world.new_nonce())
-    argv = exec_argv(name, user=spec.user, script=scripts.RUN, args=(streams.mark, ""), call=streams.mark)
+    streams = ExecStreams(world.new_nonce(), world.new_nonce(), checks=True)
+    given = (streams.mark, "", *args)
+    argv = exec_argv(name, user=spec.user, script=scripts.CHECK_AND_RUN, args=given, call=streams.mark)
     process = docker.start(*argv, hold_stdin=True, on_stdout=streams.feed_stdout, on_stderr=streams.feed_stderr)
     return WaitingExec(process=process, streams=streams)
+
+
+def _check_in(first: WaitingExec, stdin: bytes, world: Surroundings) -> Completed:
+    """Return how the check of an exec ended, which waits from now on; as a failure where the exec ended before it."""
+    process, streams = first.process, first.streams
+    process.send(stdin)
+    deadline = world.clock() + CALL_TIMEOUT_S
+    while streams.checked is None and not process.finished and world.clock() < deadline:
+        process.pump(deadline - world.clock())
+    if streams.checked is None:
+        process.close()
+    code = 1 if streams.checked is None else streams.checked  # the exec's own status could be that of a check
+    return replace(process.completed(), code=code, stdout=streams.stdout, stderr=streams.stderr)
 
 
 def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> tuple[str, DockerProcess]:

@@ -17,11 +17,11 @@ from typing import Any
 
 from odek.events import Notice, Sink
 from odek.process import Completed
-from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, exec_argv, tmpfs_mounts
+from odek.sandbox.argv import NO_RESOLVER, NONCE_LABEL, tmpfs_mounts
 from odek.sandbox.container import scripts
 from odek.sandbox.container.facts import ContainerFacts
 from odek.sandbox.container.mount_probe import MountsOf, NonceFile, exchanged_error, prove_mounts, require_known_owner
-from odek.sandbox.docker import Docker, docker_output, inspect, run_docker
+from odek.sandbox.docker import Docker, docker_output, inspect
 from odek.sandbox.engine import Engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.mounts import is_inside
@@ -192,6 +192,9 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 _SPARE_HOME = "/dev/shm"
 
+RunCheck = Callable[[tuple[str, ...], bytes], Completed]
+"""arguments and stdin of scripts.CHECK → how it ended"""
+
 
 def verify_container(
     spec: SandboxSpec,
@@ -202,13 +205,13 @@ def verify_container(
     nonce: str,
     emit: Sink,
     mounts_of: MountsOf,
-    on_mounted: Callable[[], None] = lambda: None,
+    run_check: RunCheck,
 ) -> ContainerFacts:
     """Return what is true of the container `name`. Raises SandboxConfigError when it is not the one asked for.
 
     `nonce` is the one of the start that made it; `emit` takes notices for the user. What is seen from
     outside comes first: no program of the image runs as the user's before the mounts are the right ones. Then
-    `on_mounted` is called.
+    `run_check` runs scripts.CHECK in it.
     """
     with ExitStack() as cleanup:
         cleanup.callback(marker.remove)
@@ -216,10 +219,8 @@ def verify_container(
         inspected = _inspect(docker, name)
         _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
         left = prove_mounts(spec, marker.folder, inspected, cleanup, mounts_of=mounts_of, mark=marker.nonce)
-        on_mounted()
         arguments = (marker.name, marker.inode, *(text for volume in left for text in volume))
-        asking = exec_argv(name, user=spec.user, script=scripts.CHECK, args=arguments)
-        checked = run_docker(docker, *asking, stdin=f"{spec.home}\n#{marker.name}".encode("utf-8", "surrogateescape"))
+        checked = run_check(arguments, f"{spec.home}\n#{marker.name}\n".encode("utf-8", "surrogateescape"))
     observed = _read_check(checked)
     _require_open(spec, observed, checked, marker)
     _require_working(spec, observed, checked, volumes=spec.volumes if left else ())

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from fakes.containers import CONTAINER_ID, FACTS, SECRET, SPEC, answer, inspected
-from fakes.docker import FakeDocker, FakePending
+from fakes.docker import FakeDocker, FakePending, answer_check
 from fakes.engines import podman_inspect
 from fakes.notices import texts_to
 from support.privileges import may_become_others
@@ -136,7 +136,7 @@ def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
         "exec", "--interactive", "--user", "1000:1000", "odek-7-1", "sh", "-c", scripts.CHECK, "sh",
         f".odek-nonce-{MARKER}", "",
     )  # fmt: skip
-    assert docker.calls[3].stdin == f"/tmp\n#.odek-nonce-{MARKER}".encode()
+    assert docker.calls[3].stdin == f"/tmp\n#.odek-nonce-{MARKER}\n".encode()
     docker.assert_no_client_left("run")
     assert not scene.leases[0].released
     assert (os.listdir(scene.spec.workdir), scene.said) == ([], [])
@@ -263,7 +263,7 @@ def test_home_of_the_operator_is_in_no_argument(scene: Scene) -> None:
     docker.on("exec", has=scripts.RUN, react=answer())
     scene.start().run("true", timeout_s=1)
     assert [call.stdin for call in docker.calls if call.args[0] == "exec" and not call.hold_stdin] == [
-        f"/canary\n#.odek-nonce-{MARKER}".encode(),
+        f"/canary\n#.odek-nonce-{MARKER}\n".encode(),
         pack_text(b"export HOME='/canary'\ntrue", "0003", end_nonce(SECRET, "0003"), umask=0o022, apart=False),
     ]
     assert "canary" not in repr([call.args for call in docker.calls])
@@ -770,29 +770,49 @@ def test_start_sweeps_the_copies_of_killed_builds(scene: Scene, tmp_path_factory
     assert os.listdir(folder) == ["odek-build-liveaaaa"]
 
 
-def test_an_exec_waits_for_the_first_command_while_the_container_is_checked(scene: Scene) -> None:
-    """R-254: it is started behind the proof of the mounts, gets nothing before that of the rest, and serves first."""
+def test_the_exec_that_checks_the_container_waits_for_the_first_command(scene: Scene) -> None:
+    """R-254, R-37: one exec, behind the proof of the mounts; it gets nothing else before that of the rest."""
     scene.expects_commands = True
-    docker = script(scene).on("exec", has=scripts.RUN, hold=True, spare=True)
+    docker = scene.docker.on("exec", has=scripts.CHECK_AND_RUN, hold=True, spare=True, react=answer_check(SEEN))
+    script(scene, "check")
     container = scene.start()
-    begun = [
-        "wait" if call.hold_stdin else "check" if scripts.CHECK in call.args else call.args[0]
-        for call in docker.calls
-        if call.args[0] in ("inspect", "exec")
-    ]
-    assert begun == ["inspect", "wait", "check"]
-    (waiting,) = (client for client in docker.clients if scripts.RUN in client.args)
+    assert [call.args[0] for call in docker.calls] == ["ps", "run", "inspect", "exec"]
+    (waiting,) = (client for client in docker.clients if client.args[0] == "exec")
     assert not waiting.closed
+    assert waiting.sent == f"/tmp\n#.odek-nonce-{MARKER}\n".encode()
+    assert container.facts == FACTS
     container.expect(1)
-    assert len(docker.called("exec")) == 2
+    assert len(docker.called("exec")) == 1
 
 
-@pytest.mark.parametrize("pids", [63, 64])
-def test_exec_that_waits_ends_with_a_start_that_fails_and_needs_room(pids: int, scene: Scene) -> None:
-    """R-254"""
+@pytest.mark.parametrize(("pids", "home"), [(63, "/tmp"), (64, "/tmp"), (64, "/" + "long/" * 1000)])
+def test_exec_waits_only_where_there_is_room_for_it(pids: int, home: str, scene: Scene) -> None:
+    """R-254: nor does the one that a HOME is sent to which its pipe may not take at once."""
     scene.expects_commands = True
-    scene.spec = replace(scene.spec, limits=replace(scene.spec.limits, pids=pids))
-    docker = script(scene, "check").on("exec", has=scripts.RUN, hold=True, spare=True)
-    docker.on("exec", has=scripts.CHECK, code=1, stdout="missing=cat\n")
-    scene.fails("cat")
-    assert len([call for call in docker.calls if scripts.RUN in call.args]) == (pids == 64)
+    scene.spec = replace(scene.spec, limits=replace(scene.spec.limits, pids=pids), home=home)
+    docker = scene.docker.on("exec", has=scripts.CHECK_AND_RUN, hold=True, spare=True, react=answer_check(SEEN))
+    script(scene)
+    scene.start()
+    (call,) = (call for call in docker.calls if call.args[0] == "exec")
+    assert (scripts.CHECK_AND_RUN in call.args) == (pids == 64 and home == "/tmp")
+
+
+@pytest.mark.parametrize(
+    ("scripted", "words"),
+    [
+        ({"react": answer_check("missing=cat", code=1)}, "has no `cat`"),
+        ({"react": answer_check("", code=1)}, "commands cannot run in image"),
+        ({"react": answer_check(SEEN.replace("nonce=seen\n", ""))}, "does not see"),
+        ({"stderr": "OCI runtime exec failed: no sh\n", "code": 126, "hold": False}, "commands cannot run in image"),
+        ({"hang": True}, "commands cannot run in image"),
+        ({"stdout": f"{SEEN}\n0003 checked x\n", "hold": False, "code": 42}, "commands cannot run in image"),
+        ({"stdout": f"{SEEN}\n0009 checked 42\n", "hold": False}, "commands cannot run in image"),
+    ],
+)
+def test_exec_that_waits_ends_with_a_start_that_fails(scripted: dict[str, Any], words: str, scene: Scene) -> None:
+    """R-254, R-37: also where it ends by itself, with whatever status, before the check is over."""
+    scene.expects_commands = True
+    scene.docker.on("exec", has=scripts.CHECK_AND_RUN, spare=True, **{"hold": True, **scripted})
+    script(scene, "check")
+    error = scene.fails(words)
+    assert ("OCI runtime exec failed" in error.detail) == ("stderr" in scripted)
