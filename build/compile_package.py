@@ -63,10 +63,10 @@ RUN = (
     "odek.model.http",
     "odek.model.openai",
     "odek.model.profiles",
-)
-"""what else `odek run` imports before its first request, in this order"""
-LATER = (
     "odek.app.docker_client",
+)
+"""what else `odek run` imports before its first request, and before it asks Docker, in this order"""
+LATER = (
     "odek.app.environment",
     "odek.app.sandbox",
     "odek.danger.classify",

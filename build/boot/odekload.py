@@ -95,6 +95,10 @@ class Loader:
         self.sources: dict[str, bytes] = {}
         """name in the archive → content, once one of them was wanted"""
         self.lock = _thread.allocate_lock()
+        self.ahead: list[bytes | Exception] = []
+        """the last part as it was before it was compressed, once another thread has made it"""
+        self.ahead_lock = _thread.allocate_lock()
+        """held by that thread"""
 
     # --- what Python asks
 
@@ -177,7 +181,12 @@ class Loader:
     def add(self, name: str, content: bytes) -> None:
         """Know the modules of a part. The texts that the code refers to come before it."""
         try:
-            part = self.unchain(content) if name.endswith(("run", "later")) else zlib.decompress(content, -15)
+            if name == "later":
+                part = self.take_ahead()
+            elif name.endswith("run"):
+                part = self.unchain(content)
+            else:
+                part = zlib.decompress(content, -15)
         except ImportError:  # a Python that was built without LZMA compiles these from the sources
             return
         if name.startswith("texts"):
@@ -199,13 +208,44 @@ class Loader:
         filters = [{"id": 0x21, "dict_size": 1 << 21}]
         return LZMADecompressor(format=3, filters=filters).decompress(stream, begin + int(words[place + 1]))[begin:]
 
+    def begin_ahead(self, content: bytes) -> None:
+        """Let another thread undo the compression of the last part, which takes as long as the part before it does to
+        be imported. It holds the interpreter's lock for moments only."""
+        import atexit
+
+        self.ahead_lock.acquire()
+        atexit.register(self.ahead_lock.acquire)  # an interpreter that ends under a thread may crash
+        try:
+            _thread.start_new_thread(self.make_ahead, (content,))
+        except RuntimeError:  # no thread can be started
+            self.make_ahead(content)
+
+    def make_ahead(self, content: bytes) -> None:
+        try:
+            self.ahead.append(self.unchain(content))
+        except Exception as error:
+            self.ahead.append(error)
+        finally:
+            self.ahead_lock.release()
+
+    def take_ahead(self) -> bytes:
+        """Return what that thread has made. Raises what it raised."""
+        with self.ahead_lock:
+            part = self.ahead.pop()
+        if isinstance(part, Exception):
+            raise part
+        return part
+
     def has(self, name: str) -> bool:
         """Return whether a module was compiled; if so, it is known from now on."""
         if name not in self.modules:
             self.read()
             with self.lock:
                 while self.parts and name not in self.modules:
-                    self.add(*self.parts.pop(0))
+                    part, content = self.parts.pop(0)
+                    if part.endswith(".run") and self.parts:
+                        self.begin_ahead(self.parts[0][1])
+                    self.add(part, content)
         return name in self.modules
 
     def read_sources(self) -> dict[str, bytes]:
