@@ -115,6 +115,18 @@ class Response:
         return data
 
 
+def as_looked_up(host: str) -> str | bytes:
+    """Return a host's name as it is given to a look-up.
+
+    Python imports its codec for international names for every text, which takes longer than the look-up of most. For
+    those that need it, this is done here: an interpreter must not end while another thread imports.
+    """
+    if host.isascii() and host:
+        return host.encode()
+    "".encode("idna")
+    return host
+
+
 class Connection:
     """A connection to a server, by way of a proxy if need be."""
 
@@ -126,9 +138,10 @@ class Connection:
         tunnel: tuple[str, Mapping[str, str]] | None = None,
     ) -> None:
         """`server` is whose certificate counts; `tunnel`: what a proxy is to connect to, and headers for it."""
-        self._address = address
+        host, port = address
+        self._address = as_looked_up(host), port
         self._tls = tls
-        self._server = server
+        self._server = as_looked_up(server)
         self._tunnel = tunnel
         self.sock: socket.socket | None = None
         self.arm: Callable[[socket.socket], None] = lambda _: None
@@ -138,7 +151,8 @@ class Connection:
 
     def connect(self, timeout_s: float) -> None:
         """Connect. Raises OSError, TunnelRefused, HttpProtocolError, UnicodeError."""
-        self.sock = socket.create_connection(self._address, max(timeout_s, 0.001))  # zero would mean "do not wait"
+        # zero would mean "do not wait"
+        self.sock = socket.create_connection(self._address, max(timeout_s, 0.001))  # type: ignore[arg-type]
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tunnel is not None:
             target, headers = self._tunnel

@@ -132,7 +132,6 @@ class Route:
         if self._kept:
             return
         connection = self._new()
-        "".encode("idna")  # see HttpExchange._connect
 
         def work() -> None:
             try:
@@ -270,7 +269,6 @@ class HttpExchange:
 
     def _connect(self) -> Connection:
         """Connect in a thread, because looking up a name and greeting a server cannot be interrupted."""
-        "".encode("idna")  # what a look-up imports is imported here: an interpreter must not end while a thread imports
         ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
         connection = self._connection = self._route.new()
         connection.arm = self._arm

@@ -81,3 +81,16 @@ def test_a_server_loads_no_logging_of_the_library() -> None:
     script = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\nimport odek.cli.serving; print(*sys.modules)"
     done = subprocess.run((sys.executable, "-I", "-S", "-c", script), capture_output=True, text=True, check=True)
     assert not {"logging", "concurrent.futures", "traceback", "asyncio"} & set(done.stdout.split())
+
+
+def test_only_an_international_name_loads_the_codec_for_them() -> None:
+    """R-253: a look-up of any other name does without; it is loaded before the thread that connects begins."""
+    script = (
+        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\nfrom odek.model.http1 import Connection\n"
+        "one = Connection((sys.argv[1], 9), None, sys.argv[2])\nprint('encodings.idna' in sys.modules)\n"
+        "try: one.connect(1)\nexcept OSError: pass\nprint('encodings.idna' in sys.modules)"
+    )
+    for names, loaded in ((("127.0.0.1", "a.example"), False), (("127.0.0.1", "bücher.example"), True)):
+        command = (sys.executable, "-I", "-S", "-X", "utf8", "-c", script, *names)
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [str(loaded)] * 2
