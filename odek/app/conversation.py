@@ -26,7 +26,7 @@ from odek.app.runtime import Runtime
 from odek.app.session_writer import SessionWriter
 from odek.app.turn_events import shown_turn, turn_started
 from odek.app.turn_files import KeptTurns
-from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, open_workspace, servers_for
+from odek.app.workspace import StartSandbox, TrustByBoundary, Workspace, look_ahead, open_workspace, servers_for
 from odek.cancel import CancelToken, current_token, use_token
 from odek.config.settings import Settings
 from odek.errors import OdekError, StateFileError, UsageError
@@ -414,18 +414,19 @@ class Conversation:
             self._save()
 
     def _open_workspace(self, history: Sequence[Message], first: str | None = None) -> None:
-        self._price = pricing(self._config, self._runtime.emit)
-        self._model = self._runtime.new_model(self.settings)
-        self._servers = self._servers or servers_for(self._config)
-        parts = read_parts(self._config, self._runtime, self._profile, planning=self.planning)
-        self._instructions = parts.instructions
-        if self._start is not None:  # what it waits for was approved before
-            self._model.connect()
-        self.workspace = open_workspace(
-            self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
-            start=self._start, delegate=self._delegate, servers=self._servers,
-            on_planned=partial(self._ask_ahead, first, parts),
-        )  # fmt: skip
+        with look_ahead(self._profile, self._config, self._runtime, self._start):
+            self._price = pricing(self._config, self._runtime.emit)
+            self._model = self._runtime.new_model(self.settings)
+            self._servers = self._servers or servers_for(self._config)
+            parts = read_parts(self._config, self._runtime, self._profile, planning=self.planning)
+            self._instructions = parts.instructions
+            if self._start is not None:  # what it waits for was approved before
+                self._model.connect()
+            self.workspace = open_workspace(
+                self._profile, self._config, self._runtime, attachments=self._attachments, trusted=self._trusted,
+                start=self._start, delegate=self._delegate, servers=self._servers,
+                on_planned=partial(self._ask_ahead, first, parts),
+            )  # fmt: skip
         self._system = parts.render_in(self.workspace)
         self.agent = self._new_agent(history)
         self.lost = False

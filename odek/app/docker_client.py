@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from odek.errors import StateFileError
 from odek.host import Host
@@ -14,6 +14,9 @@ from odek.sandbox.client_config import ClientConfig, copied_files, read_client_c
 from odek.sandbox.errors import SandboxConfigError
 from odek.state import StateFolder
 from odek.text import visible
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 FOLDER = "docker"
 _TEMPORARY = "odek-build-"  # of the kind that the next build removes when odek was killed
@@ -24,7 +27,7 @@ class ClientFolder:
     """A DOCKER_CONFIG of odek's own: below ~/.odek, or for the life of this object where that cannot be."""
 
     host: Host
-    _temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False)
+    _temporary: TemporaryDirectory[str] | None = field(default=None, init=False)
 
     def environment(self) -> Mapping[str, str]:
         """Write the folder where it is not as it should be; return the variables that lead to it.
@@ -62,6 +65,8 @@ class ClientFolder:
             return self._written_for_now(files)
 
     def _written_for_now(self, files: Mapping[tuple[str, ...], bytes]) -> str:
+        import tempfile  # where odek has no folder
+
         try:
             self._temporary = tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=_temporary_folder(self.host))
             for path, data in files.items():
@@ -79,6 +84,8 @@ class ClientFolder:
 
 def _temporary_folder(host: Host) -> str:
     """Return the folder for temporary files. Raises SandboxConfigError when the project holds it."""
+    import tempfile
+
     folder = os.path.realpath(tempfile.gettempdir())
     if (folder + "/").startswith(host.cwd.rstrip("/") + "/"):
         raise SandboxConfigError(

@@ -21,8 +21,8 @@ from odek.events import Notice, WarningIssued
 from odek.sandbox.build.context import read_dockerfile
 from odek.sandbox.build.dockerfile import NAME, Dockerfile
 from odek.sandbox.container.container import Container
-from odek.sandbox.docker import PROBE_ARGV, probe
-from odek.sandbox.engine import INFO_ARGV, query_engine
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, probe
+from odek.sandbox.engine import query_engine
 from odek.sandbox.errors import SandboxConfigError, SandboxError
 from odek.sandbox.image.resolve import find_image
 from odek.sandbox.network.attach import inspect_networks

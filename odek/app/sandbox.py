@@ -46,8 +46,8 @@ from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts, planned_facts
 from odek.sandbox.container.start import Surroundings, start
-from odek.sandbox.docker import PROBE_ARGV, probe
-from odek.sandbox.engine import INFO_ARGV, Engine, EngineRequirements, check_engine, own_user, query_engine
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, probe
+from odek.sandbox.engine import Engine, EngineRequirements, check_engine, own_user, query_engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.resolve import FoundImage, look_up_argv
 from odek.sandbox.network.attach import inspect_networks, service_names

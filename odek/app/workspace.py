@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
@@ -40,6 +40,7 @@ from odek.executor import Executor
 from odek.host import Host
 from odek.host_executor.commands import HostExecutor
 from odek.redact import MARK, Redactor
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV
 from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.text import visible
@@ -264,6 +265,18 @@ def open_workspace(
     return workspace
 
 
+def look_ahead(
+    profile: CommandProfile, config: Config, runtime: Runtime, start: StartSandbox | None
+) -> AbstractContextManager[None]:
+    """Have Docker asked about itself from the beginning of the block on, if a workspace opened in it needs that.
+
+    It answers while odek imports the rest (R-257). `start` is as for `open_workspace`.
+    """
+    if start is not None or not decide_sandbox(profile, config.settings).sandboxed:
+        return nullcontext()
+    return runtime.docker.ahead(PROBE_ARGV, INFO_ARGV)
+
+
 def servers_for(config: Config) -> SharedServers | None:
     """Return what a conversation keeps of MCP servers; None: there are none."""
     if not config.settings.mcp_servers:
@@ -372,7 +385,8 @@ def _import_rest() -> None:
         import odek.app.tools
         import odek.agent.loop  # isort: skip – first what the first request needs
         import odek.app.danger
-        import odek.danger.classify  # noqa: F401
+        import odek.danger.classify
+        import odek.snapshot.project  # noqa: F401
 
 
 def _fall_back_or_raise(error: SandboxError, policy: FallbackPolicy, void: Sequence[str], emit: Sink) -> None:

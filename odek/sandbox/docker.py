@@ -27,6 +27,7 @@ from odek.sandbox.podman import NOTICE
 from odek.text import truncate, visible, visible_lines
 
 PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
+INFO_ARGV = ("info", "--format", "{{json .}}")
 PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
 PROGRESS_EVERY_S = 5.0
@@ -113,7 +114,8 @@ class Docker(Protocol):
         """Have `calls`, which only look, at work from the beginning of the block on, at the same time.
 
         `start` with the same arguments returns the client that works already, so that the answers are judged in the
-        order in which they are asked for. What was not asked for is ended with the block.
+        order in which they are asked for, and failures said there. What was not asked for is ended with the block. A
+        call that an outer block has at work is not made twice.
         """
         ...
 
@@ -173,7 +175,9 @@ class DockerCli:
         begun: list[tuple[tuple[str, ...], Running]] = []
         try:
             for args in calls:
-                with suppress(ExecutableMissing):  # said when it is asked for
+                if any(args == known for known, _ in self._begun):
+                    continue
+                with suppress(ExecutableMissing, SandboxConfigError):  # said when it is asked for
                     begun.append((args, Running((self._executable, *args), env=self._settled())))
             self._begun.extend(begun)
             yield

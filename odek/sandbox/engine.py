@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from odek.process import Completed
-from odek.sandbox.docker import Docker, docker_output, probe, run_docker
+from odek.sandbox.docker import INFO_ARGV, Docker, docker_output, probe, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.podman import docker_info
 from odek.sandbox.seccomp import filter_of, takes_own_profile
-
-INFO_ARGV = ("info", "--format", "{{json .}}")
 
 _CONTROLLERS = (
     ("PidsLimit", "sandbox_pids_limit"),

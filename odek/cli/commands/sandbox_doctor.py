@@ -33,8 +33,8 @@ from odek.cli.terminal import Terminal
 from odek.errors import OdekError
 from odek.host import Host, which
 from odek.sandbox.client_config import CONFIG_FILE, config_folder
-from odek.sandbox.docker import probe, run_docker
-from odek.sandbox.engine import INFO_ARGV, read_engine, read_info
+from odek.sandbox.docker import INFO_ARGV, probe, run_docker
+from odek.sandbox.engine import read_engine, read_info
 from odek.sandbox.image.reference import BUSYBOX_TAG
 from odek.sandbox.image.resolve import find_image
 from odek.text import visible

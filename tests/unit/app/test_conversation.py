@@ -25,12 +25,14 @@ from odek.app.conversation import Conversation, open_conversation, prepare_conve
 from odek.app.isolation import CommandProfile
 from odek.app.runtime import Runtime
 from odek.app.stored_sessions import given_files, resume_session
+from odek.app.workspace import look_ahead
 from odek.config.settings import Settings
 from odek.errors import Interrupted, OdekError, StateFileError, UsageError
 from odek.events import Event, Sink, ToolFinished, ToolStarted, TurnEnded, TurnStarted, ignore
 from odek.host import Host
 from odek.model.types import Message, Model, Reply, ToolSpec, Usage
 from odek.sandbox.container.container import Container
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.session.groups import history
 from odek.session.store import SessionStore
@@ -370,6 +372,30 @@ def test_start_that_fails_after_the_model_was_asked_ends_as_without(desk: Desk) 
     with pytest.raises(OdekError, match="does not show the state of the container"):
         desk.open(IN_SANDBOX, command="run", first="a task")
     assert (len(model.begun), model.requests) == (1, [])
+
+
+def test_docker_is_asked_about_itself_before_the_model_is_made(desk: Desk) -> None:
+    """R-257: so while what a model and a sandbox need is imported; and only where there is to be a sandbox."""
+    desk.script(text_reply("done"))
+    with desk.open(ON_HOST, command="run"):
+        assert desk.docker.looked_ahead == []
+    begun: list[tuple[str, ...]] = []
+
+    def no_model(_: Settings) -> Model:
+        begun.extend(desk.docker.looked_ahead)
+        raise UsageError("no such model")
+
+    runtime = replace(desk.runtime(), new_model=no_model)
+    with pytest.raises(UsageError, match="no such model"):
+        open_conversation(CommandProfile(command="run"), desk.config(IN_SANDBOX), runtime, sink=ignore)
+    assert begun == [PROBE_ARGV, INFO_ARGV]
+
+    def prepared_before(_: Runtime) -> Container:
+        raise AssertionError("nothing is started here")
+
+    with look_ahead(CommandProfile(command="serve"), desk.config(IN_SANDBOX), runtime, prepared_before):
+        assert desk.docker.looked_ahead == begun
+    assert desk.docker.calls == []
 
 
 def test_conversation_on_the_host_is_not_asked_ahead(desk: Desk) -> None:

@@ -408,6 +408,29 @@ def test_what_nothing_asked_for_ends_with_the_block(tmp_path: Path) -> None:
     assert run_docker(docker, "version").stdout.text == "answer to version\n"
 
 
+def test_what_an_outer_block_has_at_work_is_not_made_twice(tmp_path: Path) -> None:
+    """R-257: a start looks ahead for what was looked up even earlier."""
+    docker = client_in(tmp_path)
+    with docker.ahead(("version",)):
+        with docker.ahead(("version",), ("info",)):
+            assert run_docker(docker, "info").stdout.text == "answer to info\n"
+        assert run_docker(docker, "version").stdout.text == "answer to version\n"
+    assert sorted((tmp_path / "docker.log").read_text().split()) == ["info", "version"]
+
+
+def test_settings_that_cannot_be_read_are_a_failure_where_docker_is_asked(tmp_path: Path) -> None:
+    """R-257: to look ahead changes nothing about what stops a start, nor where."""
+    client_in(tmp_path)
+
+    def settle() -> dict[str, str]:
+        raise SandboxConfigError("no such context")
+
+    docker = DockerCli(str(tmp_path / "docker"), {"PATH": os.environ["PATH"]}, settle=settle)
+    with docker.ahead(PROBE_ARGV), pytest.raises(SandboxConfigError, match="no such context"):
+        run_docker(docker, *PROBE_ARGV)
+    assert not (tmp_path / "docker.log").exists()
+
+
 def test_a_client_that_cannot_be_started_ahead_is_missed_when_it_is_asked_for(tmp_path: Path) -> None:
     docker = DockerCli(str(tmp_path / "docker"), {})
     with docker.ahead(PROBE_ARGV), pytest.raises(SandboxConfigError):
