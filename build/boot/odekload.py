@@ -200,7 +200,7 @@ class Loader:
         index, _, stream = content.partition(b"\n")
         if not index:  # in a binary, which has one Python, without LZMA
             return zlib.decompress(stream, -15)
-        from _lzma import LZMADecompressor
+        from _lzma import LZMADecompressor  # nothing is looked for where it was imported before
 
         words = index.decode().split()
         place = words.index(self.magic)
@@ -210,9 +210,16 @@ class Loader:
 
     def begin_ahead(self, content: bytes) -> None:
         """Let another thread undo the compression of the last part, which takes as long as the part before it does to
-        be imported. It holds the interpreter's lock for moments only."""
+        be imported. It holds the interpreter's lock for moments only, and imports nothing: who waits for it does so in
+        an import."""
         import atexit
 
+        try:
+            if not content.startswith(b"\n"):  # see unchain
+                import _lzma  # noqa: F401
+        except ImportError as error:
+            self.ahead.append(error)
+            return
         self.ahead_lock.acquire()
         atexit.register(self.ahead_lock.acquire)  # an interpreter that ends under a thread may crash
         try:

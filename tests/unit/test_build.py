@@ -652,6 +652,25 @@ def test_python_without_lzma_compiles_what_it_cannot_read(whole: str) -> None:
         assert ("odek/danger/classify.py" in done.stdout) is compiled
 
 
+def test_thread_that_reads_ahead_imports_nothing(whole: str) -> None:
+    """R-253: an import waits for it, and holds the lock that it would need; here from its beginning."""
+    script = (
+        "import sys, _thread, threading, zipimport, zlib\nfile, magic = sys.argv[1:]\n"
+        "archive, scope, events = zipimport.zipimporter(file), {}, []\n"
+        "def begin(work, given):\n    thread = threading.Thread(target=work, args=given, daemon=True)\n"
+        "    threads.append(thread.name)\n    thread.start()\n    thread.join(5)\n"
+        "def note(event, _):\n    if threading.current_thread().name in threads: events.append(event)\n"
+        "threads, start = [], _thread.start_new_thread\n"
+        "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
+        "scope['_thread'] = type('T', (), {**vars(_thread), 'start_new_thread': staticmethod(begin)})\n"
+        "scope['install'](file, archive, {}, magic)\nsys.addaudithook(note)\n"
+        "try: import odek.danger.classify\nfinally: print(len(threads), events, flush=True)"
+    )
+    command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", script, whole, importlib.util.MAGIC_NUMBER.hex()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("1 []\n", 0)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The whole odek as one file, for the Python of this test run."""
