@@ -305,7 +305,7 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
         sizes = {line.split(" ")[0]: int(line.split(" ")[1]) for line in index.split("\n")}
         modules = [file for file in sizes if file.endswith(".py")]
         assert (modules != []) == (name == "source.gz")
-        assert list(sizes) == sorted(sizes)
+        assert list(sizes) == sorted(sizes, key=lambda file: (file.rpartition(".")[2], file))
         for file, size in sizes.items():
             read[file], content = content[:size], content[size:]
         assert content == ""
