@@ -46,10 +46,10 @@ from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts, planned_facts
 from odek.sandbox.container.start import Surroundings, start
-from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, probe
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, find_image_argv, probe
 from odek.sandbox.engine import Engine, EngineRequirements, check_engine, own_user, query_engine
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.image.resolve import FoundImage, look_up_argv
+from odek.sandbox.image.resolve import FoundImage
 from odek.sandbox.network.attach import inspect_networks, service_names
 from odek.sandbox.network.checks import removal_hint, require_unchanged, warnings
 from odek.sandbox.network.plan import NetworkPlan
@@ -116,7 +116,7 @@ class SandboxPlan:
 
     def look_up_after_approval(self) -> None:
         """Make these look-ups. Docker is asked all at once, its answers are judged in their order. Raises OdekError."""
-        image = () if self.request.dockerfile else (look_up_argv(self.request.image.ref),)
+        image = () if self.request.dockerfile else (find_image_argv(self.request.image.ref),)
         engine = () if "described_engine" in self.known else (PROBE_ARGV, INFO_ARGV)
         self.env()
         with self.runtime.docker.ahead(*engine, *image):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -280,6 +279,8 @@ def _staged(dockerfile: Dockerfile, folder: int, sources: tuple[str, ...], host:
     The folder above the copy is odek's own, too.
     """
     owner = owner_of(host)
+    import tempfile
+
     sweep_scratch(tempfile.gettempdir(), me=owner, start_of=start_of)
     with scratch_folder(owner) as scratch:
         staged = os.path.join(scratch, "context")

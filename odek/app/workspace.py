@@ -34,13 +34,14 @@ from odek.app.isolation import (
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
 from odek.app.tool_names import validate_tool_names
+from odek.config.options import Source
 from odek.errors import OdekError
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
 from odek.host import Host
 from odek.host_executor.commands import HostExecutor
 from odek.redact import MARK, Redactor
-from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, find_image_argv
 from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.text import visible
@@ -268,13 +269,16 @@ def open_workspace(
 def look_ahead(
     profile: CommandProfile, config: Config, runtime: Runtime, start: StartSandbox | None
 ) -> AbstractContextManager[None]:
-    """Have Docker asked about itself from the beginning of the block on, if a workspace opened in it needs that.
+    """Have Docker asked from the beginning of the block on, if a workspace is opened in it that needs that.
 
-    It answers while odek imports the rest (R-257). `start` is as for `open_workspace`.
+    It answers about itself, and about the image that the operator has named, while odek imports the rest (R-257).
+    `start` is as for `open_workspace`.
     """
     if start is not None or not decide_sandbox(profile, config.settings).sandboxed:
         return nullcontext()
-    return runtime.docker.ahead(PROBE_ARGV, INFO_ARGV)
+    by_project = config.settings.source_of("sandbox_image") is Source.PROJECT
+    named = "" if by_project else config.settings.sandbox.image
+    return runtime.docker.ahead(PROBE_ARGV, INFO_ARGV, *((find_image_argv(named),) if named else ()))
 
 
 def servers_for(config: Config) -> SharedServers | None:
@@ -382,11 +386,7 @@ def _start_inside(servers: ToolServers, place: _Place, stack: ExitStack) -> None
 def _import_rest() -> None:
     """Import what is needed when the sandbox is up, and for its first command, while Docker makes it ready."""
     with suppress(ImportError):  # said where it is needed
-        import odek.app.tools
-        import odek.agent.loop  # isort: skip – first what the first request needs
-        import odek.app.danger
-        import odek.danger.classify
-        import odek.snapshot.project  # noqa: F401
+        import tempfile  # noqa: F401
 
 
 def _fall_back_or_raise(error: SandboxError, policy: FallbackPolicy, void: Sequence[str], emit: Sink) -> None:

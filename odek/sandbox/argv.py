@@ -157,11 +157,6 @@ def connect_argv(network_id: str, container: str) -> tuple[str, ...]:
     return ("network", "connect", "--", network_id, container)
 
 
-def find_image_argv(ref: str) -> tuple[str, ...]:
-    """Return the arguments that print the ID of a local image, and after a blank its volumes as a JSON object."""
-    return ("image", "inspect", "--format", "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}", "--", ref)
-
-
 def pull_argv(ref: str) -> tuple[str, ...]:
     return ("pull", "--", ref)
 

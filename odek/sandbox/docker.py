@@ -306,6 +306,13 @@ def inspect_argv(kind: str, *names: str) -> tuple[str, ...]:
     return (*head, "--", *names)
 
 
+def find_image_argv(ref: str) -> tuple[str, ...]:
+    """Return the arguments that print the ID of a local image, and after a blank its volumes as a JSON object."""
+    if not ref.strip("0123456789abcdef"):  # it would also match the beginning of an image's ID
+        ref += ":latest"
+    return ("image", "inspect", "--format", "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}", "--", ref)
+
+
 def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
     """Return the version of the daemon.
 

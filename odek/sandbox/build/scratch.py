@@ -7,9 +7,7 @@ owner as the labels of a container do, and each start removes those whose owner 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +28,8 @@ _STALE_S = 86_400.0  # for one that names no owner: no build takes that long
 @contextmanager
 def scratch_folder(owner: Owner) -> Iterator[str]:
     """Make a folder that no other user can look into, for the block. Raises SandboxConfigError."""
+    import tempfile  # most starts build nothing
+
     try:
         made = tempfile.TemporaryDirectory(prefix=_PREFIX)
         with open(os.path.join(made.name, OWNER_FILE), "x", encoding="ascii") as file:
@@ -94,4 +94,6 @@ def _read_owner(folder: str) -> Owner | None:
 def _remove(path: str) -> None:
     with suppress(OSError):
         make_removable(path)
+    import shutil
+
     shutil.rmtree(path, ignore_errors=True)

@@ -7,7 +7,6 @@ killed outright, the lease takes it down (argv.run_argv).
 from __future__ import annotations
 
 import itertools
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -58,6 +57,13 @@ _SENT_BYTES = 4096  # the pipe takes them, whatever becomes of its reader; a lon
 _NAME_TAKEN = "already in use"  # said by Docker and podman; an image can say it as well, and gets one more start by it
 
 
+def temporary_folder() -> str:
+    """Return where builds put their copies of a project."""
+    import tempfile  # not before the container is there
+
+    return tempfile.gettempdir()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What a start needs of the world besides Docker."""
@@ -77,7 +83,7 @@ class Surroundings:
     expects_commands: bool = False
     """whether an exec is to wait for the first command as soon as the container is there"""
     clock: Callable[[], float] = time.monotonic
-    temporary_folder: Callable[[], str] = tempfile.gettempdir
+    temporary_folder: Callable[[], str] = temporary_folder
     """where builds of this user put their copies of a project"""
     mounts_of: Callable[[int], tuple[MountPoint, ...]] = read_mounts
     """what the process with a pid of this machine has mounted; () when that is not known"""

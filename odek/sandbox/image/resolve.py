@@ -12,13 +12,14 @@ from typing import Any
 from odek.events import Notice, Sink
 from odek.patterns import pattern
 from odek.process import Completed
-from odek.sandbox.argv import find_image_argv, pull_argv
+from odek.sandbox.argv import pull_argv
 from odek.sandbox.docker import (
     OWN_FAILURES,
     PROBE_ARGV,
     Docker,
     describe_end,
     docker_output,
+    find_image_argv,
     inspect,
     run_docker,
     run_long,
@@ -60,7 +61,6 @@ _NO_SUCH_PLATFORM = pattern(
 """how Docker, its containerd store and podman say that a registry has the image, but not for this machine"""
 OTHER_PROCESSOR = pattern(r"exec format error", re.IGNORECASE)
 """what runc, crun and shells say of a program for another processor"""
-_HEX_WORD = pattern(r"[0-9a-f]+")
 _ID = pattern(r"(?:sha256:)?([0-9a-f]{64})")
 _FOUND = pattern(rf"{_ID.pattern}(?: (null|\{{.*\}}))?")
 
@@ -170,12 +170,6 @@ def find_image(ref: str, docker: Docker) -> str:
     return found.id if found else ""
 
 
-def look_up_argv(ref: str) -> tuple[str, ...]:
-    """Return the docker arguments with which `look_up` asks."""
-    # a bare name of hex digits would also match the beginning of an image ID
-    return find_image_argv(f"{ref}:latest" if _HEX_WORD.fullmatch(ref) else ref)
-
-
 def look_up(ref: str, docker: Docker) -> FoundImage | None:
     """Return a local image, or None when there is none; nothing is pulled.
 
@@ -183,7 +177,7 @@ def look_up(ref: str, docker: Docker) -> FoundImage | None:
     pull that fails then would lead to the host. Raises SandboxConfigError when it says neither, and
     SandboxLost when it does not answer in time.
     """
-    done = run_docker(docker, *look_up_argv(ref))
+    done = run_docker(docker, *find_image_argv(ref))
     if done.timed_out:
         raise SandboxLost(
             "the Docker daemon stopped answering while an image was looked up",

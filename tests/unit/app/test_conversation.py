@@ -388,7 +388,7 @@ def test_docker_is_asked_about_itself_before_the_model_is_made(desk: Desk) -> No
     runtime = replace(desk.runtime(), new_model=no_model)
     with pytest.raises(UsageError, match="no such model"):
         open_conversation(CommandProfile(command="run"), desk.config(IN_SANDBOX), runtime, sink=ignore)
-    assert begun == [PROBE_ARGV, INFO_ARGV]
+    assert begun == [PROBE_ARGV, INFO_ARGV, find_image_argv("some/image:1")]
 
     def prepared_before(_: Runtime) -> Container:
         raise AssertionError("nothing is started here")
@@ -396,6 +396,10 @@ def test_docker_is_asked_about_itself_before_the_model_is_made(desk: Desk) -> No
     with look_ahead(CommandProfile(command="serve"), desk.config(IN_SANDBOX), runtime, prepared_before):
         assert desk.docker.looked_ahead == begun
     assert desk.docker.calls == []
+    desk.docker.looked_ahead.clear()
+    by_project = config_of(make_layers(project={"sandbox_image": "other/image:1"}))
+    with look_ahead(CommandProfile(command="run"), by_project, runtime, None):  # its image was not approved yet
+        assert desk.docker.looked_ahead == [PROBE_ARGV, INFO_ARGV]
 
 
 def test_conversation_on_the_host_is_not_asked_ahead(desk: Desk) -> None:

@@ -29,9 +29,9 @@ from odek.config.resolve import resolve
 from odek.config.settings import Settings
 from odek.errors import ApprovalDenied, ConfigError
 from odek.host import Host
-from odek.sandbox.argv import find_image_argv
 from odek.sandbox.build.builder import INPUTS_LABEL, LABEL, Build, BuildOptions
 from odek.sandbox.build.dockerfile import Dockerfile
+from odek.sandbox.docker import find_image_argv
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image.reference import BUSYBOX_TAG, ImageChoice
 from odek.sandbox.image.resolve import FoundImage

@@ -9,7 +9,7 @@ import pytest
 
 from odek.sandbox import argv
 from odek.sandbox.container import scripts
-from odek.sandbox.docker import inspect_argv
+from odek.sandbox.docker import find_image_argv, inspect_argv
 from odek.sandbox.engine import Engine
 from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
@@ -222,7 +222,8 @@ def test_other_lines() -> None:
     assert inspect_argv("container", "a", "b") == ("inspect", "--type", "container", "--", "a", "b")
     assert argv.remove_argv("a") == ("rm", "--force", "--volumes", "--", "a")
     form = "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}"
-    assert argv.find_image_argv("-x") == ("image", "inspect", "--format", form, "--", "-x")
+    assert find_image_argv("-x") == ("image", "inspect", "--format", form, "--", "-x")
+    assert find_image_argv("cafe")[-1] == "cafe:latest"
     assert argv.pull_argv("-x") == ("pull", "--", "-x")
     assert argv.list_by_label_argv("l=1", "{{.ID}}") == (
         "ps", "--all", "--no-trunc", "--filter", "label=l=1", "--format", "{{.ID}}",

@@ -10,8 +10,8 @@ from fakes.docker import FakeDocker
 from fakes.notices import texts_to
 
 from odek.errors import Interrupted
-from odek.sandbox.argv import find_image_argv
 from odek.sandbox.build.builder import obtain_bases
+from odek.sandbox.docker import find_image_argv
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError, SandboxLost
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import PULL_TIMEOUT_S, explain_processor, find_image, find_or_pull
