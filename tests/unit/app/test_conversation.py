@@ -32,7 +32,7 @@ from odek.events import Event, Sink, ToolFinished, ToolStarted, TurnEnded, TurnS
 from odek.host import Host
 from odek.model.types import Message, Model, Reply, ToolSpec, Usage
 from odek.sandbox.container.container import Container
-from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, find_image_argv
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.session.groups import history
 from odek.session.store import SessionStore
