@@ -14,6 +14,7 @@ import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
     from zipimport import zipimporter
@@ -95,10 +96,10 @@ class Loader:
         self.sources: dict[str, bytes] = {}
         """name in the archive → content, once one of them was wanted"""
         self.lock = _thread.allocate_lock()
-        self.ahead: list[bytes | Exception] = []
-        """the last part as it was before it was compressed, once another thread has made it"""
-        self.ahead_lock = _thread.allocate_lock()
-        """held by that thread"""
+        self.ahead: dict[str, bytes | Exception] = {}
+        """the parts in LZMA as they were before, once another thread has made them"""
+        self.awaited: dict[str, LockType] = {}
+        """a lock for each of these, held until it is there"""
 
     # --- what Python asks
 
@@ -176,17 +177,14 @@ class Loader:
                     (self.magic + ".base", base),
                     *((name, self.archive.get_data(compiled + name)) for name in names),
                 ]
+                if sys.argv[1:2] != ["mcp"]:  # which answers first, and may not need them
+                    self.begin_ahead()
             self.packed = packed
 
     def add(self, name: str, content: bytes) -> None:
         """Know the modules of a part. The texts that the code refers to come before it."""
         try:
-            if name == "later":
-                part = self.take_ahead()
-            elif name.endswith("run"):
-                part = self.unchain(content)
-            else:
-                part = zlib.decompress(content, -15)
+            part = self.take_ahead(name) if name in self.awaited else zlib.decompress(content, -15)
         except ImportError:  # a Python that was built without LZMA compiles these from the sources
             return
         if name.startswith("texts"):
@@ -208,37 +206,38 @@ class Loader:
         filters = [{"id": 0x21, "dict_size": 1 << 21}]
         return LZMADecompressor(format=3, filters=filters).decompress(stream, begin + int(words[place + 1]))[begin:]
 
-    def begin_ahead(self, content: bytes) -> None:
-        """Let another thread undo the compression of the last part, which takes as long as the part before it does to
-        be imported. It holds the interpreter's lock for moments only, and imports nothing: who waits for it does so in
-        an import."""
+    def begin_ahead(self) -> None:
+        """Let another thread undo the compression of the parts in LZMA, while what comes before them is imported.
+
+        It holds the interpreter's lock for moments only, and imports nothing: who waits for it does so in an import.
+        """
         import atexit
 
+        packed = self.parts[-2:]
+        for name, _ in packed:
+            self.awaited[name] = lock = _thread.allocate_lock()
+            lock.acquire()
         try:
-            if not content.startswith(b"\n"):  # see unchain
+            if not packed[0][1].startswith(b"\n"):  # see unchain
                 import _lzma  # noqa: F401
-        except ImportError as error:
-            self.ahead.append(error)
-            return
-        self.ahead_lock.acquire()
-        atexit.register(self.ahead_lock.acquire)  # an interpreter that ends under a thread may crash
-        try:
-            _thread.start_new_thread(self.make_ahead, (content,))
-        except RuntimeError:  # no thread can be started
-            self.make_ahead(content)
+            _thread.start_new_thread(self.make_ahead, (packed,))
+        except (ImportError, RuntimeError):  # what needs it says so; no thread can be started
+            self.make_ahead(packed)
+        atexit.register(self.awaited["later"].acquire)  # an interpreter that ends under a thread may crash
 
-    def make_ahead(self, content: bytes) -> None:
-        try:
-            self.ahead.append(self.unchain(content))
-        except Exception as error:
-            self.ahead.append(error)
-        finally:
-            self.ahead_lock.release()
+    def make_ahead(self, packed: list[tuple[str, bytes]]) -> None:
+        for name, content in packed:
+            try:
+                self.ahead[name] = self.unchain(content)
+            except Exception as error:
+                self.ahead[name] = error
+            finally:
+                self.awaited[name].release()
 
-    def take_ahead(self) -> bytes:
+    def take_ahead(self, name: str) -> bytes:
         """Return what that thread has made. Raises what it raised."""
-        with self.ahead_lock:
-            part = self.ahead.pop()
+        with self.awaited[name]:
+            part = self.ahead.pop(name)
         if isinstance(part, Exception):
             raise part
         return part
@@ -249,10 +248,9 @@ class Loader:
             self.read()
             with self.lock:
                 while self.parts and name not in self.modules:
-                    part, content = self.parts.pop(0)
-                    if part.endswith(".run") and self.parts:
-                        self.begin_ahead(self.parts[0][1])
-                    self.add(part, content)
+                    if not self.awaited and self.parts[0][0].endswith(".run"):
+                        self.begin_ahead()
+                    self.add(*self.parts.pop(0))
         return name in self.modules
 
     def read_sources(self) -> dict[str, bytes]:
