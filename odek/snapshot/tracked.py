@@ -6,6 +6,7 @@ The index is the project's: what is not understood of it counts as nothing, and 
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ from odek import safefile
 _INDEX_BYTES = 64 << 20
 _MOST = 200_000
 _PATH_BYTES = 4096
+_PATHS_BYTES = 64 << 20
+"""of all paths together: in version 4 a few bytes say a long one"""
 _STAT_BYTES = 40
 _DIGESTS = (20, 32)
 """bytes of SHA-1 and SHA-256; the index does not say which"""
@@ -27,33 +30,39 @@ class Tracked:
     """of the index; "" for none"""
     inner: str = ""
     """the folder's path in the checkout, "" for the checkout itself"""
-    _names: frozenset[bytes] | None = field(default=None)
-    """files and the folders that they are in, by their paths in the folder"""
+    _names: list[bytes] | None = field(default=None)
+    """the files by their paths in the folder, sorted; not their folders, which may be a thousand times as many"""
 
     @property
     def stamp(self) -> str:
         """tells one state of the index from another"""
         try:
             status = os.stat(self.path)
-        except OSError:
+        except (OSError, ValueError):  # a NUL in it
             return ""
         return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
 
     def holds(self, path: str) -> bool:
         """Return whether git tracks the file `path`, or one in the folder `path`."""
         if self._names is None:
-            self._names = frozenset(_with_folders(self._read()))
-        return os.fsencode(path) in self._names
+            self._names = sorted(self._read())
+        name = os.fsencode(path)
+        inside = name + b"/"
+        return self._from(name) == name or self._from(inside).startswith(inside)
 
-    def _read(self) -> Iterator[bytes]:
+    def _from(self, name: bytes) -> bytes:
+        """Return the first path that does not come before `name`."""
+        assert self._names is not None
+        place = bisect_left(self._names, name)
+        return self._names[place] if place < len(self._names) else b""
+
+    def _read(self) -> list[bytes]:
         try:
             data = safefile.read_regular(self.path, limit_bytes=_INDEX_BYTES) if self.path else b""
         except OSError:
-            return
+            return []
         before = os.fsencode(self.inner) + b"/" if self.inner else b""
-        for path in read_index(data):
-            if path.startswith(before):
-                yield path[len(before) :]
+        return [path[len(before) :] for path in read_index(data) if path.startswith(before)]
 
 
 def tracked_in(folder: str, checkout: str) -> Tracked:
@@ -83,7 +92,7 @@ def read_index(data: bytes) -> tuple[bytes, ...]:
 
 def _paths(data: bytes, version: int, count: int, flags: int) -> Iterator[bytes]:
     """Yield the paths; `flags` is the place of an entry's flags in it. Raises ValueError and IndexError."""
-    at, before = 12, b""
+    at, before, size = 12, b"", 0
     for _ in range(count):
         start = at
         at += flags + (4 if data[at + flags] & 0x40 else 2)  # with further flags, or without
@@ -95,7 +104,8 @@ def _paths(data: bytes, version: int, count: int, flags: int) -> Iterator[bytes]
             kept = before[: len(before) - dropped]
         end = data.index(b"\0", at)
         path = kept + data[at:end]
-        if len(path) > _PATH_BYTES:  # each may be longer than the one before
+        size += len(path)
+        if len(path) > _PATH_BYTES or size > _PATHS_BYTES:  # each may be longer than the one before
             raise ValueError
         if path <= before and data[start + flags] & 0x30 == 0:  # sorted, but for the sides of a conflict
             raise ValueError
@@ -113,12 +123,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         if value > 1 << 20:
             raise ValueError
     return value, at + 1
-
-
-def _with_folders(paths: Iterator[bytes]) -> Iterator[bytes]:
-    seen: set[bytes] = set()
-    for path in paths:
-        yield path
-        while (path := path.rpartition(b"/")[0]) and path not in seen:
-            seen.add(path)
-            yield path

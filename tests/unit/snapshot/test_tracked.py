@@ -6,12 +6,13 @@ import os
 import random
 import shutil
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from support.snapshots import project_in, turn, undo
 
-from odek.snapshot.tracked import read_index
+from odek.snapshot.tracked import Tracked, read_index
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 
@@ -86,3 +87,48 @@ def test_index_is_read_as_git_writes_it(version: str, digest: str, tmp_path: Pat
         for _ in range(chance.randrange(1, 20)):
             broken[chance.randrange(12, len(broken) + 12) % max(len(broken), 1)] = chance.randrange(256)
         read_index(bytes(broken))
+
+
+def hostile_index(paths: list[bytes]) -> bytes:
+    entries = b""
+    for path in paths:
+        entry = bytes(62) + path
+        entries += entry + bytes(8 - len(entry) % 8)
+    return b"DIRC" + (2).to_bytes(4, "big") + len(paths).to_bytes(4, "big") + entries
+
+
+def test_a_hostile_index_costs_what_it_is_long(tmp_path: Path) -> None:
+    """R-367: folders in folders are not written out, and a few bytes of version 4 do not say many paths."""
+    deep = [b"%03d" % number + b"/a" * 2000 for number in range(50)]
+    index = tmp_path / "index"
+    index.write_bytes(hostile_index(deep))
+    tracked = Tracked(str(index))
+    tracemalloc.start()
+    assert tracked.holds("007/a/a")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20 * index.stat().st_size
+    for name in ("007/a/aa", "007/", "07", "0", "", "../007", "007/a" * 900):
+        assert not tracked.holds(name)
+    first = bytes(62) + b"\0" + b"x" * 4090 + b"\0"
+    more = b"".join(bytes(62) + b"\x05~%04d\0" % number for number in range(9999))
+    too_many = b"".join(bytes(62) + b"\x06~~%04d\0" % number for number in range(9999))
+    for count, packed in ((10_000, first + more), (0, first + more + too_many)):
+        head = b"DIRC" + (4).to_bytes(4, "big") + (count or 19_999).to_bytes(4, "big")
+        assert len(read_index(head + packed)) == count
+
+
+@pytest.mark.parametrize("place", [b"a\0b", b"", b"\xff\n", b"x/" * 2000, b"..", b"/dev/stdin", b"."])
+def test_a_hostile_git_file_leads_nowhere(place: bytes, tmp_path: Path) -> None:
+    """R-367: whatever it says, turns are kept and taken back."""
+    project, top = project_in(tmp_path), tmp_path / "project"
+    (top / ".git").write_bytes(b"gitdir: " + place + b"\n")
+    (top / ".gitignore").write_text("*.log\n")
+    (top / "a.log").write_text("before\n")
+    (top / "b").write_text("before\n")
+    with turn(project) as made:
+        (top / "a.log").write_text("after\n")
+        (top / "b").write_text("after\n")
+    assert made[0] is not None
+    assert [change.path for change in made[0].changes] == ["b"]
+    assert undo(project)[1] == []
