@@ -49,6 +49,12 @@ _COMMON = frozenset(
 # What a pattern calls `keep` stays in the text. Every repetition is bounded or nothing can fail after it,
 # so that no text makes the search slower than linear.
 _FORMATS = (
+    # the first: no other takes a part of it, by which the rest would not be known any more
+    (
+        "PRIVATE KEY-----",
+        r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s|\\:,]|-(?!----)){40,20000}"
+        r"(?:-----END [A-Z ]{0,24}PRIVATE KEY-----)?",
+    ),
     ("sk-", r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}"),
     ("gsk_", r"(?<![A-Za-z0-9])gsk_[A-Za-z0-9]{20,}"),
     ("xai-", r"(?<![A-Za-z0-9])xai-[A-Za-z0-9_-]{20,}"),
@@ -74,11 +80,6 @@ _FORMATS = (
     (":AA", r"(?P<keep>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{33}"),
     ("://", r"(?P<keep>://[^\s/:@\"'<>]{0,64}:)[^\s/@\"'<>]{1,256}(?=@)"),
     ("earer", r"(?P<keep>[Bb]earer[ \t]{1,4})(?=[A-Za-z._~+/=-]{0,256}[0-9])[A-Za-z0-9._~+/=-]{20,}"),
-    (
-        "PRIVATE KEY-----",
-        r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s|\\:,]|-(?!----)){40,20000}"
-        r"(?:-----END [A-Z ]{0,24}PRIVATE KEY-----)?",
-    ),
 )
 # Names that say what their value is, in any case; the value must hold two digits, as words and calls rarely do.
 KEY_NAMES = (

@@ -85,6 +85,8 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\n" + ("QUJDREVGR0hJSktMTU5P" * 3 + "\n") 
         ("AIza" + "b" * 35, MARK),
         (f"cookie={JWT};", f"cookie={MARK};"),
         (f"<{PEM}>", f"<{MARK}>"),
+        (f"{KEY}aaaaaaaa{PEM}!", f"{MARK}{MARK}!"),
+        (f"glpat-{'a1' * 9}-{PEM}!", f"{MARK}{MARK}!"),
         ("postgres://user:pa55word@db:5432/x", f"postgres://user:{MARK}@db:5432/x"),
         ("redis://:pa55word@db", f"redis://:{MARK}@db"),
         ("Authorization: Bearer abcdefghij1234567890", f"Authorization: Bearer {MARK}"),
