@@ -302,7 +302,9 @@ choose_files() { # sets $files: names to try, one after the other
 }
 
 make_scratch() {
-    scratch=$(mktemp -d "${TMPDIR:-/tmp}/odek-install.XXXXXX") || die 73 "no folder for temporary files" "set TMPDIR to one that can be written"
+    : "${TMPDIR:=/tmp}"
+    case $TMPDIR in /*) ;; *) TMPDIR=$PWD/$TMPDIR ;; esac
+    scratch=$(mktemp -d "$TMPDIR/odek-install.XXXXXX") || die 73 "no folder for temporary files" "set TMPDIR to one that can be written"
     placed=''
     trap 'rm -rf -- "$scratch"; [ -z "$placed" ] || rm -f -- "$placed"' EXIT
     trap 'exit 129' HUP
@@ -422,12 +424,16 @@ install_file() { # $1: name; returns 1 when what was there before stays because 
     [ "$seen" = "$wanted" ] || die 65 "$1 is not what it should be: SHA-256 $seen instead of $wanted" "nothing was installed; try again, or get it another way"
     mkdir -p -- "$bin_dir" 2>/dev/null || die 77 "$bin_dir cannot be made" "choose another place with --bin-dir"
     placed=$bin_dir/.odek.$$
-    { cp -- "$scratch/$1" "$placed" && chmod 755 "$placed"; } 2>/dev/null || die 77 "$bin_dir cannot be written" "choose another place with --bin-dir"
+    { copy_new "$scratch/$1" "$placed" && chmod 755 "$placed"; } 2>/dev/null || die 77 "$bin_dir cannot be written" "choose another place with --bin-dir"
     runs "$placed" || return 1
     mv -f -- "$placed" "$target" || die 77 "$target cannot be written" "choose another place with --bin-dir"
     placed=''
     say "installed $installed as $target"
 }
+
+copy_new() ( # through no link that another user of a shared folder has put in the way
+    rm -f -- "$2" && set -C && cat <"$1" >"$2"
+)
 
 runs() { # $1: file; sets $installed to what it says, or $reason
     if installed=$(cd / && "$1" version 2>"$scratch/reason" </dev/null) && [ -n "$installed" ]; then return 0; fi
@@ -468,7 +474,7 @@ install_extra() { # $1: file, then the arguments of odek that print it
         if [ -f "$file" ] && [ "$(hash_of "$file")" = "$(hash_of "$scratch/extra")" ]; then return 0; fi
     fi
     placed=${file%/*}/.odek-extra.$$
-    if { [ ! -d "$file" ] && mkdir -p -- "${file%/*}" && cp -- "$scratch/extra" "$placed" && mv -f -- "$placed" "$file"; } 2>/dev/null; then
+    if { [ ! -d "$file" ] && mkdir -p -- "${file%/*}" && copy_new "$scratch/extra" "$placed" && mv -f -- "$placed" "$file"; } 2>/dev/null; then
         say "wrote $file"
     else
         rm -f -- "$placed" 2>/dev/null
@@ -489,8 +495,20 @@ mention_path() {
     esac
 }
 
+clean_path() { # a folder that is named from here, and here any file may lie next to this one
+    clean='' IFS=:
+    set -f
+    for folder in ${PATH-}; do
+        case $folder in /*) clean=$clean:$folder ;; esac
+    done
+    set +f
+    unset IFS
+    PATH=${clean#:}
+}
+
 main() {
     umask 022
+    clean_path
     parse "$@"
     choose_place
     choose_extras

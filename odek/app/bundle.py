@@ -291,11 +291,33 @@ def _part(kind: object, name: str, sha256: str = "") -> Part:
     return Part(kind=kind, name=name, size_bytes=0, sha256=sha256)  # type: ignore[arg-type]
 
 
-def verify_images(path: str, bundle: Bundle) -> None:
-    """Compute every digest in the images of a bundle anew. Raises BundleError and SandboxConfigError."""
+def verify_parts(path: str, bundle: Bundle) -> None:
+    """Compute every digest in the images of a bundle anew, and compare the installer with the one of this odek.
+
+    Raises BundleError and SandboxConfigError.
+    """
+    installer = hashlib.sha256(read_packaged("odek.bundle", "install.sh")).hexdigest()
     for part in bundle.contents.parts:
+        if part.kind == "installer" and part.sha256 != installer:
+            raise BundleError(
+                f"{part.name} is not the one that this odek brings",
+                hint="another version made it: compare its SHA-256 with the one where it was made",
+            )
         if part.kind == "image":
             with open_part(path, bundle.contents, part) as file:
                 archived = read_archive(file, shown=part.name)
             if not archived.ids.intersection(part.ids):
                 raise BundleError(f"{part.name} holds another image than {part.ids[0]}", hint="make the bundle again")
+
+
+def settings_in(path: str, bundle: Bundle) -> str:
+    """Return the settings that a bundle brings, "" for none. Raises BundleError and OSError."""
+    found = []
+    for part in bundle.contents.parts:
+        if part.kind != "settings":
+            continue
+        if part.size_bytes > _CHUNK:
+            raise BundleError(f"{part.name} is larger than settings are", hint="make the bundle again")
+        with open_part(path, bundle.contents, part) as file:
+            found.append(file.read().decode("utf-8", "replace"))
+    return "".join(found)

@@ -55,6 +55,17 @@ odek_bundle() {
         done
     }
 
+    clean_path() { # a folder that is named from here, and here any file may lie next to this one
+        clean='' IFS=:
+        set -f
+        for folder in ${PATH-}; do
+            case $folder in /*) clean=$clean:$folder ;; esac
+        done
+        set +f
+        unset IFS
+        PATH=${clean#:}
+    }
+
     find_tools() { # sets $file and $hasher
         case $0 in
         /*) file=$0 ;;
@@ -65,7 +76,7 @@ odek_bundle() {
             if [ -z "$hasher" ] || has "$hasher"; then break; fi
         done
         [ -n "$hasher" ] || die 69 "none of sha256sum, shasum and openssl is here to check the file with"
-        for tool in head tail sed tr cut wc; do has "$tool" || die 69 "there is no $tool here"; done
+        for tool in head tail sed tr cut wc dirname; do has "$tool" || die 69 "there is no $tool here"; done
     }
 
     hash_of_input() {
@@ -89,7 +100,8 @@ odek_bundle() {
     }
 
     extract() { # as check_part; $6: where to
-        bytes "$2" "$3" >"$6" || die 73 "$5 cannot be written to $6" "is there room? TMPDIR names another folder"
+        # to a new file, through no link
+        (set -C && bytes "$2" "$3" >"$6") || die 73 "$5 cannot be written to $6" "is there room? TMPDIR names another folder"
         [ "$(hash_of_input <"$6")" = "$4" ] || damaged "$5 does not have its SHA-256"
     }
 
@@ -100,6 +112,11 @@ odek_bundle() {
         *) printf '%-9s %s, %s bytes\n' "$1" "$5" "$3" ;;
         esac
         printf '          SHA-256 %s\n' "$4"
+        [ "$1" != settings ] || bytes "$2" "$3" | plain
+    }
+
+    plain() { # a terminal obeys nothing of it
+        LC_ALL=C tr '\011' ' ' | LC_ALL=C sed 's/[^ -~]/?/g; s/^/          /'
     }
 
     extract_part() {
@@ -110,7 +127,8 @@ odek_bundle() {
     extract_all() {
         [ ! -e "$folder" ] || die 73 "$folder is there already" "name a new folder"
         case $folder in /*) ;; *) folder=./$folder ;; esac
-        mkdir -p "$folder" || die 73 "$folder cannot be made"
+        # new, and not another's by now
+        { mkdir -p "$(dirname "$folder")" && mkdir "$folder"; } || die 73 "$folder cannot be made"
         each_part extract_part
         say "everything in $file is right, and is in $folder now"
     }
@@ -148,7 +166,11 @@ odek_bundle() {
         fi
         case $target in /*) ;; *) target=$PWD/$target ;; esac
         home=${ODEK_HOME:-${HOME-}/.odek}
-        case $home in /.odek) die 78 "HOME is not set, so there is no place for settings" "set HOME or ODEK_HOME" ;; esac
+        case $home in
+        /.odek) die 78 "HOME is not set, so there is no place for settings" "set HOME or ODEK_HOME" ;;
+        /*) ;;
+        *) die 78 "$home, the place for settings, is not an absolute path" "set HOME or ODEK_HOME" ;;
+        esac
         settings=$home/config.json
         [ -z "${ODEK_CONFIG+set}" ] || die 73 "ODEK_CONFIG names other settings than $settings; nothing was done" \
             "unset it, and name the image in that file yourself: --list shows its ID"
@@ -169,6 +191,13 @@ odek_bundle() {
             "compare it with config.json of --extract DIR; --force writes the new one and keeps the old one next to it"
     }
 
+    show_settings() { # what comes with it counts from then on: nothing of it unseen
+        if [ "$1" != settings ] || [ -n "$keep_settings" ]; then return 0; fi
+        written='these settings'
+        say "it brings settings for $settings:"
+        bytes "$2" "$3" | plain >&2
+    }
+
     write_settings() {
         [ -z "$keep_settings" ] || return 0
         umask 077
@@ -186,8 +215,8 @@ odek_bundle() {
 
     confirm() {
         if [ -n "$yes" ] || [ ! -t 0 ] || [ ! -t 2 ]; then return 0; fi
-        printf 'bundle: install odek as %s, load %s into Docker, and write sandbox_image into %s? [y/N] ' \
-            "$target" "$IMAGES" "$settings" >&2
+        printf 'bundle: install odek as %s, load %s into Docker, and write %s into %s? [y/N] ' \
+            "$target" "$IMAGES" "$written" "$settings" >&2
         read -r answer || answer=''
         case $answer in
         y | Y | yes) ;;
@@ -196,7 +225,9 @@ odek_bundle() {
     }
 
     make_scratch() {
-        scratch=$(mktemp -d "${TMPDIR:-/tmp}/odek-bundle.XXXXXX") || die 73 "no folder for temporary files" "set TMPDIR to one that can be written"
+        : "${TMPDIR:=/tmp}"
+        case $TMPDIR in /*) ;; *) TMPDIR=$PWD/$TMPDIR ;; esac
+        scratch=$(mktemp -d "$TMPDIR/odek-bundle.XXXXXX") || die 73 "no folder for temporary files" "set TMPDIR to one that can be written"
         trap 'rm -rf "$scratch"' EXIT
         trap 'exit 129' HUP
         trap 'exit 130' INT
@@ -251,6 +282,8 @@ odek_bundle() {
         choose_places
         keep_settings=''
         each_part check_settings
+        written=sandbox_image
+        each_part show_settings
         confirm
         make_scratch
         each_part install_part
@@ -266,6 +299,7 @@ odek_bundle() {
     }
 
     trap - EXIT
+    clean_path
     parse "$@"
     find_tools
     [ "$(head_hash)" = "$HEAD_SHA256" ] || damaged "its beginning does not have its SHA-256"

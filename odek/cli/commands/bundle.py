@@ -20,12 +20,13 @@ from odek.app.bundle import (
     machine_of,
     read_settings,
     save_for_bundle,
-    verify_images,
+    settings_in,
+    verify_parts,
 )
 from odek.app.config import load
 from odek.app.runtime import real_docker
 from odek.bundle.file import Bundle, read_bundle, write_bundle
-from odek.bundle.layout import BundleError, Contents, Part
+from odek.bundle.layout import BundleError, Contents
 from odek.cli.artifact import find_artifact
 from odek.cli.commands.sandbox_images import through_no_link
 from odek.cli.console import print_notice
@@ -157,10 +158,11 @@ def verify(arguments: list[str], host: Host, terminal: Terminal) -> int:
     path = os.path.join(host.cwd, _one_file([*parsed.file, *rest]))
     try:
         bundle = read_bundle(path, shown=path)
-        verify_images(path, bundle)
+        verify_parts(path, bundle)
+        settings = settings_in(path, bundle)
     except OSError as error:
         raise BundleError(f'cannot read "{visible(path)}": {error.strerror}', hint="name a bundle") from error
-    terminal.answer(_facts(path, bundle) if parsed.json else "\n".join(_rows(path, bundle)))
+    terminal.answer(_facts(path, bundle, settings) if parsed.json else "\n".join(_rows(path, bundle, settings)))
     return 0
 
 
@@ -182,19 +184,19 @@ def _one_file(words: list[str]) -> str:
     return words[0]
 
 
-def _rows(path: str, bundle: Bundle) -> list[str]:
+def _rows(path: str, bundle: Bundle, settings: str) -> list[str]:
     contents = bundle.contents
     where = "any machine with Python 3.10 or newer" if contents.machine == "any" else f"Linux on {contents.machine}"
     rows = [f"{bundle.sha256}  {path}", f"made by {contents.made_by}, for {where}, images for {contents.architecture}"]
-    return [*rows, *(_row(part) for part in contents.parts)]
+    for part in contents.parts:
+        name = f"{part.tag} {part.ids[0]}" if part.kind == "image" else part.name
+        rows += [f"{part.kind:<9} {part.size_bytes:>12} bytes  {name}", f"          SHA-256 {part.sha256}"]
+    if settings:
+        rows += ["settings that it brings:", *(f"  {visible(line)}" for line in settings.splitlines())]
+    return rows
 
 
-def _row(part: Part) -> str:
-    name = f"{part.tag} {part.ids[0]}" if part.kind == "image" else part.name
-    return f"{part.kind:<9} {part.size_bytes:>12} bytes  {name}"
-
-
-def _facts(path: str, bundle: Bundle) -> str:
+def _facts(path: str, bundle: Bundle, settings: str = "") -> str:
     contents = bundle.contents
     parts = [
         {"kind": part.kind, "name": part.name, "size_bytes": part.size_bytes, "sha256": part.sha256}
@@ -211,6 +213,7 @@ def _facts(path: str, bundle: Bundle) -> str:
             "architecture": contents.architecture,
             "parts": parts,
         }
+        | ({"settings": settings} if settings else {})
     )
 
 

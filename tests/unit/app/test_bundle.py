@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.bundles import ODEK, empty_part, make_bundle
 
 from odek.app.bundle import (
     FoundForBundle,
@@ -16,8 +18,12 @@ from odek.app.bundle import (
     find_odek,
     machine_of,
     read_settings,
+    settings_in,
+    verify_parts,
 )
 from odek.app.config import config_of
+from odek.bundle.file import Source as PartSource
+from odek.bundle.file import write_bundle
 from odek.bundle.layout import BundleError
 from odek.config.layers import Layer, Value
 from odek.config.options import Source
@@ -176,3 +182,20 @@ def test_settings_get_the_image_and_may_refer_to_a_key(tmp_path: Path) -> None:
     assert json.loads(sources[2].data) == {**json.loads(path.read_text()), "sandbox_image": ID}
     assert b"RELEASES=" in sources[0].data
     assert [source.part.name for source in sources[3:]] == ["image-1.tar.gz", "image-2.tar.gz"]
+
+
+def test_verify_knows_the_installer_and_reads_the_settings(tmp_path: Path) -> None:
+    """R-323: of a bundle whose script is right, another installer is refused; settings that are none are not read."""
+    path = tmp_path / "b.sh"
+    bundle = make_bundle(path, settings=b'{"sandbox": false}', images=0)
+    verify_parts(str(path), bundle)
+    assert settings_in(str(path), bundle) == '{"sandbox": false}'
+    for part, data, check, words in (
+        (empty_part("installer", "install.sh"), b"#!/bin/sh\n", verify_parts, "not the one that this odek brings"),
+        (empty_part("settings", "config.json"), b" " * 2_000_000, settings_in, "larger than settings are"),
+    ):
+        other = tmp_path / f"{part.kind}.sh"
+        sources = (PartSource(part=empty_part("odek", "odek"), data=ODEK), PartSource(part=part, data=data))
+        made = write_bundle(str(other), replace(bundle.contents, parts=()), sources)
+        with pytest.raises(BundleError, match=words):
+            check(str(other), made)  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import stat
@@ -63,9 +64,8 @@ def test_list_and_extract_install_nothing(bundle: Path, target: Target) -> None:
     """R-321: both check every byte; what is extracted has its hash in SHA256SUMS."""
     listed = target.run(bundle, "--list")
     assert listed.returncode == 0, listed.stderr
-    assert [line.split()[0] for line in listed.stdout.splitlines()[::2]] == [
-        *("installer", "odek", "settings", "image", "image")
-    ]
+    kinds = [line.split()[0] for line in listed.stdout.splitlines() if line[0] != " "]
+    assert kinds == ["installer", "odek", "settings", "image", "image"]
     assert TAG in listed.stdout
     done = target.run(bundle, "--extract", "out")
     assert done.returncode == 0, done.stderr
@@ -113,6 +113,70 @@ def test_settings_that_a_variable_names_are_left_alone(bundle: Path, target: Tar
     done = target.run(bundle, env={"ODEK_HOME": str(target.folder / "own")})
     assert done.returncode == 0, done.stderr
     assert (target.folder / "own" / "config.json").read_bytes() == SETTINGS
+
+
+def test_settings_are_shown_before_they_count(target: Target, tmp_path: Path) -> None:
+    """R-321: whatever a bundle brings is seen, by --list and before it is written; a terminal obeys nothing of it."""
+    bundle = tmp_path / "odek.sh"
+    make_bundle(bundle, settings='{\n\t"sandbox": false,\n  "x": "\x1b[2K\u202e\u009b"\n}\n'.encode())
+    for done in (target.run(bundle, "--list"), target.run(bundle)):
+        shown = done.stdout + done.stderr
+        assert (done.returncode, '           "sandbox": false,' in shown) == (0, True), shown
+        assert "?[2K???" in shown
+        assert not {"\x1b", "\u202e", "\u009b"} & set(shown)
+
+
+@pytest.mark.parametrize(
+    ("env", "code"),
+    [
+        ({"TMPDIR": "there"}, 0),
+        ({"TMPDIR": "../cwd/-x"}, 0),
+        ({"TMPDIR": "-x"}, 0),
+        ({"ODEK_HOME": "there"}, 78),
+        ({"HOME": "there"}, 78),
+    ],
+)
+def test_relative_places(env: dict[str, str], code: int, bundle: Path, target: Target) -> None:
+    """R-321: programs run elsewhere than it was started in; a place for settings that odek refuses ends it early."""
+    for name in ("there", "-x"):
+        (target.folder / "cwd" / name).mkdir(parents=True)
+    done = target.run(bundle, env=env)
+    assert done.returncode == code, done.stderr
+    assert (target.home / "loaded").exists() == (not code)
+    assert sorted(path.name for path in (target.folder / "cwd").rglob("*")) == ["-x", "there"]
+
+
+def test_no_program_of_the_folder_that_it_lies_in_is_run(bundle: Path, target: Target) -> None:
+    """R-322: though PATH says so: "." and what is empty."""
+    here = target.folder / "cwd"
+    (here / "here").mkdir(parents=True)
+    for place in (here, here / "here"):
+        for name in ("sha256sum", "docker", "mktemp", "head", "tr", "sh", "uname", "dirname"):
+            (place / name).write_text(f"#!/bin/sh\n: >{target.folder}/ran\n")
+            (place / name).chmod(0o755)
+    path = f"here:.::{target.folder / 'bin'}:{os.environ['PATH']}:"
+    done = target.run(bundle, env={"PATH": path})
+    assert (done.returncode, (target.folder / "ran").exists()) == (0, False), done.stderr
+
+
+def test_nothing_is_written_through_a_link(bundle: Path, target: Target, tmp_path: Path) -> None:
+    """R-322: into a folder that others can write, or have made; the names hold only the number of the process."""
+    kept = tmp_path / "kept"
+    kept.write_text("as it was")
+    places = [target.home / ".odek" / ".config.json.{}", target.home / ".local" / "bin" / ".odek.{}"]
+    for place in places:
+        place.parent.mkdir(parents=True)
+    # the shell's number is known only to itself: it makes the links, then goes on as the bundle
+    links = " ".join(f"ln -s {kept} {str(place).format('$$')};" for place in places)
+    wrapper = tmp_path / "wrapper.sh"
+    wrapper.write_text(f'{links} set -- "{bundle}"; . "$1"\n'.replace('. "$1"', f'exec {" ".join(target.shell)} "$1"'))
+    done = target.run(wrapper)
+    assert done.returncode == 73, done.stderr
+    assert kept.read_text() == "as it was"
+    folder = target.folder / "cwd" / "out"
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert target.run(bundle, "--extract", "out").returncode == 73
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(
