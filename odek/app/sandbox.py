@@ -259,6 +259,8 @@ def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
         for note in service_names(plan.networks(), "", runtime.docker).notes:
             runtime.emit(Notice(note))  # two checkouts behind one name are pointed out before the question
     asked = plan.approval_request()
+    if plan.approval_state() == "asked for":  # a daemon may come and go while the question is open
+        runtime.docker.forget_ahead()
     grant = require_project_approval(asked, settings, runtime.host, runtime.operator, runtime.emit)
     plan.look_up_after_approval()
     image, found = ensure_image(

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -119,6 +119,10 @@ class Docker(Protocol):
         """
         ...
 
+    def forget_ahead(self) -> None:
+        """End what was begun ahead and not asked for yet: by the time it is asked for, it may be true no more."""
+        ...
+
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
         """Return the client at work, to be talked to line by line. Raises ExecutableMissing."""
         ...
@@ -182,10 +186,16 @@ class DockerCli:
             self._begun.extend(begun)
             yield
         finally:
-            for entry in begun:
-                with suppress(ValueError):  # of those that were asked for
-                    self._begun.remove(entry)
-                    entry[1].close()
+            self._drop(begun)
+
+    def forget_ahead(self) -> None:
+        self._drop(tuple(self._begun))
+
+    def _drop(self, begun: Iterable[tuple[tuple[str, ...], Running]]) -> None:
+        for entry in begun:
+            with suppress(ValueError):  # of those that were asked for
+                self._begun.remove(entry)
+                entry[1].close()
 
     def _take_begun(self, args: tuple[str, ...]) -> Running | None:
         for entry in tuple(self._begun):
@@ -229,6 +239,9 @@ class NoDocker:
 
     def ahead(self, *_calls: tuple[str, ...]) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def forget_ahead(self) -> None:
+        pass
 
     def open_pipe(self, *_args: str, **_options: object) -> Piped:
         raise ClientMissing("docker was not found on PATH")

@@ -127,6 +127,9 @@ class FakeDocker:
         self.looked_ahead += calls
         return nullcontext()  # a call counts when it is asked for
 
+    def forget_ahead(self) -> None:
+        self.looked_ahead.clear()
+
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
         raise AssertionError(f"not in the script: docker {args!r}, as a pipe, with {on_stderr}")
 

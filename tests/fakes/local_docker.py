@@ -62,6 +62,9 @@ class LocalDocker:
     def ahead(self, *_: tuple[str, ...]) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def forget_ahead(self) -> None:
+        pass
+
     def when_gone(self, *_: str) -> DockerProcess | None:
         return None
 

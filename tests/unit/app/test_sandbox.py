@@ -34,12 +34,15 @@ from odek.events import Event, Notice, WarningIssued
 from odek.host import Host
 from odek.sandbox.container import scripts
 from odek.sandbox.container.container import Container
+from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, DockerCli
 from odek.sandbox.engine import read_engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.network.plan import Network, NetworkPlan
 from odek.sandbox.podman import docker_info
 from odek.sandbox.spec import Limits, Mount, SandboxSpec
 
+UNREACHABLE = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+APPROVED = {"ODEK_APPROVE_PROJECT_SANDBOX": "1"}
 MISSING = "Error response from daemon: No such image\n"
 
 BACK = Network(name="back", id="b" * 64, internal=True)
@@ -554,3 +557,32 @@ def test_planned_facts_are_those_of_the_container(
     assert render_sandbox(planned, nonce=lambda: "ab" * 8) == render_sandbox(
         start_sandbox(plan).facts, nonce=lambda: "ab" * 8
     )
+
+
+def test_what_docker_said_before_the_question_does_not_count_after_it(setup: Setup, tmp_path: Path) -> None:
+    """R-257, R-7: a daemon that came up while the question was open is there: nothing runs on the host."""
+    program, up = tmp_path / "docker", tmp_path / "up"
+    program.write_text(f"#!/bin/sh\n[ -e {up} ] && echo 27.0 || {{ echo {UNREACHABLE!r} >&2; exit 1; }}\n")
+    program.chmod(0o755)
+    docker = DockerCli(str(program), {"PATH": os.environ["PATH"]})
+
+    class Patient(Answers):
+        def ask(self, prompt: str, choices: tuple[str, ...]) -> str | None:
+            assert not docker._begun
+            up.touch()
+            return super().ask(prompt, choices)
+
+    plan = setup.plan(Patient("y"), **operator(), project={"sandbox_env": {"A": "b"}})
+    plan = replace(plan, runtime=replace(plan.runtime, docker=docker))
+    with docker.ahead(PROBE_ARGV, INFO_ARGV), pytest.raises(SandboxConfigError, match="does not describe itself"):
+        prepare_sandbox(plan)
+    assert plan.daemon() == "27.0"
+
+
+@pytest.mark.parametrize("layers", [{}, {"project": {"sandbox_env": {"A": "b"}}, "env": APPROVED}], ids=["none", "env"])
+def test_without_a_question_docker_is_asked_once(layers: dict[str, Any], setup: Setup) -> None:
+    """R-257."""
+    setup.script(setup.spec(env=(("A", "b"),) if layers else ()))
+    with setup.docker.ahead(PROBE_ARGV):
+        prepare_sandbox(setup.plan(**operator(), **layers))
+    assert setup.docker.looked_ahead[0] == PROBE_ARGV
