@@ -147,7 +147,7 @@ def test_a_session_is_opened_in_this_order(bench: Bench) -> None:
     session = bench.open(project=IMAGE)
     assert bench.log == [
         *("model", "ask", "docker version", "docker info", "docker image"),
-        *("docker ps", "docker run", "docker inspect", "docker exec"),
+        *("docker run", "docker ps", "docker inspect", "docker exec"),
     ]
     assert isinstance(session.workspace.executor, Container)
     assert session.workspace.facts is not None

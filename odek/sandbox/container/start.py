@@ -100,10 +100,14 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     if spec.image_volumes and not spec.engine.podman:
         probe_volumes(spec, docker, labels=world.owner.labels(nonce))
     with ExitStack() as cleanup:
-        listing = docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE))  # runs during the start
-        cleanup.callback(listing.close)
+        listing: list[DockerProcess] = []
+
+        def list_leftovers() -> None:
+            listing.append(docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE)))
+            cleanup.callback(listing[0].close)
+
         try:
-            name, lease = _run(spec, docker, world, nonce)
+            name, lease = _run(spec, docker, world, nonce, meanwhile=list_leftovers)
             connect_rest(spec.networks, name, docker)
 
             def run_check(args: tuple[str, ...], stdin: bytes) -> Completed:
@@ -121,7 +125,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
                 docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
                 new_nonce=world.new_nonce, clock=world.clock, spares=spares, first=next(iter(first), None),
             )  # fmt: skip
-            _sweep(listing, docker, world)
+            _sweep(listing[0], docker, world)
             lease = None
         finally:
             if lease is not None:
@@ -158,8 +162,10 @@ def _check_in(first: WaitingExec, stdin: bytes, world: Surroundings) -> Complete
     return replace(process.completed(), code=code, stdout=streams.stdout, stderr=streams.stderr)
 
 
-def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> tuple[str, DockerProcess]:
-    """Return the name of a container that runs, and its lease.
+def _run(
+    spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str, *, meanwhile: Callable[[], None]
+) -> tuple[str, DockerProcess]:
+    """Return the name of a container that runs, and its lease; `meanwhile` is called while Docker makes it.
 
     The name can be taken by another odek with this pid, in another PID namespace on the same daemon, or
     by a stranger: their container is left alone, and a random name is tried.
@@ -173,6 +179,7 @@ def _run(spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str) -> 
         try:
             if name == numbered:
                 world.on_begun(name)
+                meanwhile()
             ready = _await_ready(lease, docker, world)
         finally:
             if not ready:

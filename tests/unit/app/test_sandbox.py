@@ -217,7 +217,7 @@ def test_container_is_started_as_the_settings_ask_for(
     """R-30 to R-32: the inspected container would not match anything else."""
     setup.script(setup.spec(**changes))
     assert setup.start(**operator(**values)).facts.image_id == IMAGE_ID
-    assert setup.steps == ["version", "info", "image inspect", "ps", "run", "inspect", "exec"]
+    assert setup.steps == ["version", "info", "image inspect", "run", "ps", "inspect", "exec"]
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_networks_are_looked_at_before_the_question_and_again_after_it(setup: Se
     assert (box.facts.network, box.facts.networks) == ("attached", (BACK,))
     assert setup.steps == [
         "version", "info", "network ls", "network inspect", "network inspect", "image inspect", "network ls",
-        "network inspect", "ps", "run", "inspect", "exec", "network inspect",
+        "network inspect", "run", "ps", "inspect", "exec", "network inspect",
     ]  # fmt: skip
     assert len(setup.warnings) == 1
     assert "internal" in setup.warnings[0][0]
@@ -486,7 +486,7 @@ def test_prepared_sandbox_is_started_more_than_once(setup: Setup) -> None:
     assert (len(answers.prompts), setup.steps) == (1, ["version", "info", "image inspect"])
     for _ in range(2):
         start_prepared(prepared)
-    assert setup.steps[3:] == ["ps", "run", "inspect", "exec"] * 2
+    assert setup.steps[3:] == ["run", "ps", "inspect", "exec"] * 2
     assert len(answers.prompts) == 1
 
 

@@ -124,13 +124,13 @@ def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
     container = scene.start()
     assert container.facts == FACTS
     assert [call.args[:2] for call in docker.calls] == [
-        ("ps", "--all"),
         ("run", "--rm"),
+        ("ps", "--all"),
         ("inspect", "--type"),
         ("exec", "--interactive"),
     ]
-    assert docker.calls[1].args == run_argv(scene.spec, name="odek-7-1", labels=OWNER.labels(NONCE))
-    assert docker.calls[1].hold_stdin
+    assert docker.calls[0].args == run_argv(scene.spec, name="odek-7-1", labels=OWNER.labels(NONCE))
+    assert docker.calls[0].hold_stdin
     assert docker.calls[2].args == ("inspect", "--type", "container", "--", "odek-7-1")
     assert docker.calls[3].args == (
         "exec", "--interactive", "--user", "1000:1000", "odek-7-1", "sh", "-c", scripts.CHECK, "sh",
@@ -776,7 +776,7 @@ def test_the_exec_that_checks_the_container_waits_for_the_first_command(scene: S
     docker = scene.docker.on("exec", has=scripts.CHECK_AND_RUN, hold=True, spare=True, react=answer_check(SEEN))
     script(scene, "check")
     container = scene.start()
-    assert [call.args[0] for call in docker.calls] == ["ps", "run", "inspect", "exec"]
+    assert [call.args[0] for call in docker.calls] == ["run", "ps", "inspect", "exec"]
     (waiting,) = (client for client in docker.clients if client.args[0] == "exec")
     assert not waiting.closed
     assert waiting.sent == f"/tmp\n#.odek-nonce-{MARKER}\n".encode()
