@@ -45,8 +45,9 @@ def write_bundle(path: str, contents: Contents, sources: tuple[Source, ...]) -> 
     """
     part_path = f"{path}.part"
     begun = replace(contents, parts=tuple(source.part for source in sources))
+    file = open(part_path, "xb")  # noqa: SIM115 - what is there already is another's, and stays
     try:
-        with open(part_path, "xb") as file:
+        with file:
             file.seek(head_size(begun))
             written = replace(begun, parts=tuple(_write_part(source, file) for source in sources))
             file.seek(0)

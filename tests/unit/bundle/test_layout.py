@@ -96,6 +96,11 @@ def test_file_is_whole_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mips;"):
         make_bundle(path, machine="mips;")
     assert list(tmp_path.iterdir()) == []
+    other = tmp_path / "b.sh.part"
+    other.write_text("of another one that is being made")
+    with pytest.raises(FileExistsError):
+        make_bundle(path)
+    assert list(tmp_path.iterdir()) == [other]
 
 
 def test_odek_that_changes_while_it_is_packed_ends_it(tmp_path: Path) -> None:
