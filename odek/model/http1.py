@@ -21,6 +21,7 @@ WITHOUT_BODY = (204, 304)
 _LINE_BYTES = 1 << 16
 _MOST_HEADERS = 200
 _SHOWN = 80
+_LENGTH_DIGITS = 18
 
 
 class HttpProtocolError(Exception):
@@ -255,4 +256,8 @@ def _read_headers(file: io.BufferedReader) -> Iterator[tuple[str, str]]:
 
 
 def _length(text: str) -> int | None:
-    return int(text) if text.isdecimal() and text.isascii() else None
+    if not (text.isdecimal() and text.isascii()):
+        return None
+    if len(text) > _LENGTH_DIGITS:
+        raise HttpProtocolError("a length that nothing has")
+    return int(text)

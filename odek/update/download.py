@@ -102,7 +102,12 @@ def parse_address(text: str) -> Endpoint:
 
 def follow(place: Endpoint, location: str) -> Endpoint:
     """Return where a redirect of `place` leads. Raises UpdateError for one that gives up TLS."""
-    new = parse_address(urljoin(place.url, location))
+    try:
+        joined = urljoin(place.url, location)
+    except ValueError as error:
+        shown = truncate(visible(location.partition("?")[0].rpartition("@")[2]), 200)
+        raise UpdateError(f'{place.authority} redirects to "{shown}", which is not an address') from error
+    new = parse_address(joined)
     if new.scheme == "http" and place.scheme != "http":
         raise UpdateError(f"{place.authority} redirects to {new.shown}, without encryption")
     return new

@@ -268,3 +268,10 @@ def test_length_that_is_not_a_number_is_none(length: str) -> None:
     """The body then ends with the connection."""
     response, body = read(head()[:-2] + f"Content-Length: {length}\r\n\r\nhello".encode())
     assert (body, response.is_kept) == (b"hello", False)
+
+
+def test_a_length_that_nothing_has_is_an_error_of_the_server() -> None:
+    """As digits that Python does not take for a number; not odek's bug."""
+    for length in ("9" * 19, "0" * 5000):
+        with pytest.raises(HttpProtocolError, match="a length that nothing has"):
+            read(head()[:-2] + f"Content-Length: {length}\r\n\r\nhello".encode())

@@ -79,6 +79,11 @@ HTTPS, LOOPBACK = parse_address("https://h.example/r/odek"), parse_address("http
         (HTTPS, "ftp://h.example/x", ""),
         (HTTPS, "https://user:pw@h.example/x", ""),
         (HTTPS, "https://h.example/\x00", ""),
+        (HTTPS, "https://[::1/x", ""),
+        (HTTPS, "//[x]y/", ""),
+        (HTTPS, "https://h\u2100.example/", ""),
+        (HTTPS, "https://h.example:99999999/", ""),
+        (LOOPBACK, "http://2130706433/", ""),
     ],
 )
 def test_a_redirect_never_gives_up_encryption(place: Endpoint, location: str, leads_to: str) -> None:
@@ -115,6 +120,7 @@ def test_a_redirect_is_followed_a_few_times(server: ReleaseServer) -> None:
         (Answer(body=b"x", headers={"Content-Length": str(1 << 40)}), "is larger than", ""),
         (Answer(body=b"x" * (LIMIT + 1), headers={"Content-Length": "none"}), "is larger than", ""),
         (Answer(body=b"x", headers={"Content-Length": "9"}), "was cut off", "try again"),
+        (Answer(body=b"x", headers={"Content-Length": "9" * 5000}), "a length that nothing has", "check the network"),
         (Answer(body=b"x", headers={"Content-Encoding": "gzip"}), "came compressed", ""),
         (Answer(301), "redirects without end", ""),
         (Answer(302, headers={"Location": "file:///etc/passwd"}), "not an address", ""),
