@@ -1,13 +1,14 @@
 """What each interpreter that odek is compiled for runs: the package as members of the archive.
 
 Reads lines "NAME PATH" (name in the archive, file) from the standard input; argv is where to write, and the
-file of texts to share, if there is one. Writes five parts, each after its length in 8 bytes, little-endian:
+file of texts to share, if there is one. Writes six parts, each after its length in 8 bytes, little-endian:
 
     texts       marshalled: (texts in the code of `base`, further texts in that of `run` and `later`)
     start       marshalled: (code of odekload, {module: (is it a package, code)}), all that `odek version` imports
     base        marshalled: (its texts, (), texts that this interpreter alone has, {module: (is it a package, code)})
     run         the same with other modules, after the further texts
     later       the same with other modules
+    names       of the files, in the archive, whose code is in these three, a line for each
 
 With a file of texts, these three begin with the same bytes whichever interpreter wrote them, and `run` and `later` go
 on with the same bytes, for texts stand first there and what comes after refers to them: zipapp.py keeps these
@@ -227,7 +228,7 @@ def import_all(names: list[str]) -> list[str]:
 
 
 def pack(files: dict[str, tuple[str, bytes]], known: Known) -> tuple[bytes, ...]:
-    """Return texts, start, base, run and later. Imports what is packed."""
+    """Return texts, start, base, run, later and names. Imports what is packed."""
     named = {module_name(name): content for name, (_, content) in files.items() if name.endswith(".py")}
     sources = {module: (is_package, content) for (module, is_package), content in named.items()}
 
@@ -250,6 +251,7 @@ def pack(files: dict[str, tuple[str, bytes]], known: Known) -> tuple[bytes, ...]
         marshal.dumps((texts.known[0] + of_base, sum(others, texts.known[1])), 2),
         marshal.dumps((compile_module(sources["odekload"][1]), start)),
         *map(marshal.dumps, parts),
+        "\n".join(name for name in files if any(module_name(name)[0] in modules for *_, modules in parts)).encode(),
     )
 
 

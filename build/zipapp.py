@@ -14,9 +14,10 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
     compiled/texts                  and, after these, further texts for the others (compile_package.py)
     data.gz                         the data files that `odek run` reads
     source.gz                       other data files, and sources without comments, docstrings and types, line for line,
-                                    indented by one: for what is not compiled, for a start with ODEK_DEBUG, for a
-                                    Python that is not listed. Both begin with a line for each file, "NAME SIZE", and
-                                    an empty line
+                                    indented by one: of what is not compiled, or for every start
+    source.lzma                     the same of what `base`, `run` and `later` hold: for a start with ODEK_DEBUG, for a
+                                    Python that is not listed. All three begin with a line for each file, "NAME SIZE",
+                                    and an empty line
 
 Two builds from the same source with the same interpreters are equal byte for byte (R-91), whatever
 the folder, umask, time zone or locale: names are sorted, metadata is fixed, and every interpreter
@@ -37,7 +38,8 @@ With 57,000 lines, for these four, LZMA for what `odek run` needs saved 450,000 
 local variables without names 40,000, data files kept once and sources indented by one 48,000, data classes whose
 methods are shared (write_classes.py) 197,000. A fifth Python adds 300,000. With 66,000 lines for five,
 24,000 were saved by leaving out what types alone ask for (type_hints.py), 17,000 by texts in the order of their use,
-17,000 by doing without tar.
+17,000 by doing without tar. With 70,000 lines, 65,000 by LZMA for the sources of what is compiled, which also took
+10 ms from every command that reads others; the sources of what is not would save another 43,000 and cost it 12 ms.
 
 Starting, as a ratio to `python3 -I -S -c pass` (8.5 ms): `odek version` and `odek --help` 1.3, whichever Python of
 PATH it is; from the sources alone, 3. `odek mcp` until it has answered `initialize` 2.9,
@@ -55,7 +57,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +67,7 @@ from strip_source import strip_source
 HERE = Path(__file__).resolve().parent
 BOOT = HERE / "boot"
 LOADER = "odekload.py"
+SLOW = "odekslow.py"
 LITE = "odeklite.py"  # for compiled code alone
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 LARGEST = 2_500_000  # bytes
@@ -75,7 +78,7 @@ OF_OTHER_COMMANDS = ("odek/web/", "odek/bundle/", "odek/sandbox/probes.sh", BUIL
 LZMA = [  # odekload.py knows the size
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "lp": 0, "pb": 0}
 ]
-"""odekload.py knows the size"""
+LZMA_OF_SOURCES = [{**LZMA[0], "id": lzma.FILTER_LZMA1}]  # odekslow.py knows lc, lp and pb
 
 
 class BuildError(Exception):
@@ -100,6 +103,8 @@ class Compiled:
     """what else `odek run` needs until its first request"""
     later: bytes = b""
     """what else it needs"""
+    names: frozenset[str] = frozenset()
+    """names in the archive of the modules in these three"""
 
 
 def find_package(folder: Path) -> dict[str, Path]:
@@ -142,8 +147,17 @@ def compile_package(python: str, files: Mapping[str, Path], texts: bytes = b"") 
         magic, version, implementation = done.stdout.decode().split()
         if implementation != "cpython" or version not in VERSIONS:
             raise BuildError(f"{python} is {implementation} {version}; supported: {', '.join(VERSIONS)}")
-        own, start, base, run, later = split_parts(target.read_bytes())
-        return Compiled(magic=magic, version=version, texts=own, start=start, base=base, run=run, later=later)
+        own, start, base, run, later, names = split_parts(target.read_bytes())
+        return Compiled(
+            magic=magic,
+            version=version,
+            texts=own,
+            start=start,
+            base=base,
+            run=run,
+            later=later,
+            names=frozenset(names.decode().split()),
+        )
 
 
 def split_parts(written: bytes) -> Iterator[bytes]:
@@ -255,11 +269,21 @@ def deflate(content: bytes, form: int = -15) -> bytes:
     return compressor.compress(content) + compressor.flush()
 
 
-def source_members(package: Mapping[str, Path | bytes]) -> dict[str, bytes]:
-    """Return the members that hold the package's files (name in the archive → path, or content)."""
+def source_members(package: Mapping[str, Path | bytes], *, late: Collection[str] = ()) -> dict[str, bytes]:
+    """Return the members that hold the package's files (name in the archive → path, or content).
+
+    `late` are the modules whose sources hardly any start reads.
+    """
     data = {name for name in package if not name.endswith(".py") and not name.startswith(OF_OTHER_COMMANDS)}
-    parts = {"data": data, "source": package.keys() - data}
-    return {f"{part}.gz": deflate(join({name: package[name] for name in names}), GZIP) for part, names in parts.items()}
+    parts = {"data.gz": data, "source.gz": package.keys() - data - set(late), "source.lzma": late}
+    joined = {part: join({name: package[name] for name in names}) for part, names in parts.items()}
+    return {
+        part: deflate(content, GZIP)
+        if part.endswith(".gz")
+        else lzma.compress(content, lzma.FORMAT_ALONE, filters=LZMA_OF_SOURCES)
+        for part, content in joined.items()
+        if parts[part] or part != "source.lzma"
+    }
 
 
 def by_kind(item: tuple[str, object]) -> tuple[str, str]:
@@ -306,9 +330,14 @@ def build(
     compiled = compile_all(pythons, package, strict=strict)
     boot = {path.name: strip_source(path.read_text("utf-8")).encode() for path in BOOT.glob("*.py")}
     members = {name: content for name, content in boot.items() if name != LITE}
-    members[LOADER] = deflate(members[LOADER])
+    members.update({name: deflate(members[name]) for name in (LOADER, SLOW)})
+    # in a portable binary, whose Python has no LZMA, sources are deflated
+    late = frozenset(package) if compiled and not program else frozenset()
+    late = late.intersection(*(one.names for one in compiled))
+    if not late:
+        del members[SLOW]
     members.update(
-        source_members({**package, BUILT: built(name)})
+        source_members({**package, BUILT: built(name)}, late=late)
         | compiled_members(compiled, portable=bool(program))
         | dict(more or {})
     )

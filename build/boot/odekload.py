@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from _thread import LockType
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
+    from typing import Any
     from zipimport import zipimporter
 
     Modules = dict[str, tuple[bool, CodeType]]
@@ -91,10 +92,13 @@ class Loader:
         """what was compiled begins with these"""
         self.parts: list[tuple[str, bytes]] = []
         """name and content of what was compiled and was not wanted yet, in the order in which starts want it"""
-        self.packed = [b"", b""]
-        """the data files that `odek run` reads, and the sources with the other ones, once they have been read"""
+        self.packed = [b"", b"", b"", b""]
+        """the data files that `odek run` reads, the sources of what was not compiled with the other ones, those of what
+        was, and what reads these without LZMA, once they have been read"""
         self.sources: dict[str, bytes] = {}
         """name in the archive → content, once one of them was wanted"""
+        self.all_sources: dict[str, bytes] = {}
+        """with those of what was compiled, once one of these was wanted"""
         self.lock = _thread.allocate_lock()
         self.ahead: dict[str, bytes | Exception] = {}
         """the parts in LZMA as they were before, once another thread has made them"""
@@ -142,7 +146,7 @@ class Loader:
         """Return a module's source, for tracebacks; None when the file is no longer there or no longer ours."""
         origin = sys.modules[name].__file__ or ""
         try:
-            return self.read_sources()[origin[len(self.file) + 1 :]].decode()
+            return self.read_all_sources()[origin[len(self.file) + 1 :]].decode()
         except (ImportError, OSError, EOFError, KeyError, ValueError, zlib.error):
             return None
 
@@ -152,7 +156,7 @@ class Loader:
         """Return the package's modules."""
         return [
             name[: -len(".py")].replace("/", ".").removesuffix(".__init__")
-            for name in self.read_sources()
+            for name in self.read_all_sources()
             if name.endswith(".py")
         ]
 
@@ -165,6 +169,10 @@ class Loader:
                 return
             sys.modules.setdefault("inspect", LateInspect("inspect"))
             packed = [self.archive.get_data(self.file + "/" + name) for name in ("data.gz", "source.gz")]
+            try:
+                packed += [self.archive.get_data(self.file + "/" + name) for name in ("source.lzma", "odekslow.py")]
+            except OSError:  # in a binary, all are in source.gz
+                packed += [b"", b""]
             compiled = self.file + "/compiled/"
             try:
                 base = self.archive.get_data(compiled + self.magic + ".base")
@@ -259,11 +267,31 @@ class Loader:
             self.sources = split(zlib.decompress(self.packed[1], _GZIP))
         return self.sources
 
-    def place(self, name: str) -> str:
-        """Return the name in the archive of the file that holds the module, if there is one."""
+    def read_all_sources(self) -> dict[str, bytes]:
+        if not self.all_sources:
+            self.all_sources = {**self.read_sources(), **self.unpack_sources(self.packed[2])}
+        return self.all_sources
+
+    def unpack_sources(self, packed: bytes) -> dict[str, bytes]:
+        if not packed:
+            return {}
+        try:
+            from _lzma import LZMADecompressor
+        except ImportError:  # a Python that was built without it takes a second
+            scope: dict[str, Any] = {"__name__": "odekslow"}
+            exec(zlib.decompress(self.packed[3], -15), scope)
+            return split(scope["decompress"](packed))
+        return split(LZMADecompressor(format=2).decompress(packed))
+
+    def find_source(self, name: str) -> tuple[str, bytes] | None:
+        """Return name in the archive and content of the file that holds the module, None when there is none."""
         place = name.replace(".", "/")
-        package = place + "/__init__.py"
-        return package if package in self.read_sources() else place + ".py"
+        for read in (self.read_sources, self.read_all_sources):
+            sources = read()
+            for found in (place + "/__init__.py", place + ".py"):
+                if found in sources:
+                    return found, sources[found]
+        return None
 
     def is_package(self, name: str) -> bool | None:
         """Return None when the module is none of ours."""
@@ -271,13 +299,13 @@ class Loader:
             return None
         if self.has(name):
             return self.modules[name][0]
-        place = self.place(name)
-        return place.endswith("/__init__.py") if place in self.sources else None
+        found = self.find_source(name)
+        return found and found[0].endswith("/__init__.py")
 
     def code(self, name: str) -> CodeType:
         """Return the code of the module, which is there."""
         if not self.has(name):
-            place = self.place(name)
-            code: CodeType = compile(self.sources[place], place, "exec", dont_inherit=True)
+            place, content = self.find_source(name) or (name, b"")
+            code: CodeType = compile(content, place, "exec", dont_inherit=True)
             return code
         return self.modules[name][1]

@@ -12,7 +12,9 @@ import json
 import lzma
 import marshal
 import os
+import random
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -286,8 +288,10 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
             "odekagain.py",
             "odekboot.py",
             "odekload.py",
+            "odekslow.py",
             "data.gz",
             "source.gz",
+            "source.lzma",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}",
             f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.base",
             "compiled/later",
@@ -300,11 +304,15 @@ def test_archive_is_sound_sorted_and_without_traces(builder: ModuleType, built: 
         ((1980, 1, 1, 0, 0, 0), 0o100644, 3)
     }
     read = {}
-    for name in ("data.gz", "source.gz"):
-        index, _, content = gzip.decompress(archive.read(name)).decode("ascii").partition("\n\n")
+    for name, unpack_member in (
+        ("data.gz", gzip.decompress),
+        ("source.gz", gzip.decompress),
+        ("source.lzma", lzma.decompress),
+    ):
+        index, _, content = unpack_member(archive.read(name)).decode("ascii").partition("\n\n")
         sizes = {line.split(" ")[0]: int(line.split(" ")[1]) for line in index.split("\n")}
         modules = [file for file in sizes if file.endswith(".py")]
-        assert (modules != []) == (name == "source.gz")
+        assert (modules != []) == (name != "data.gz")
         assert list(sizes) == sorted(sizes, key=lambda file: (file.rpartition(".")[2], file))
         for file, size in sizes.items():
             read[file], content = content[:size], content[size:]
@@ -650,6 +658,32 @@ def test_python_without_lzma_compiles_what_it_cannot_read(whole: str) -> None:
         command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", lines + script, whole, magic]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert ("odek/danger/classify.py" in done.stdout) is compiled
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"a", b"a" * 5000, bytes(range(256)) * 3, random.Random(1).randbytes(3000), Path(__file__).read_bytes() * 2],
+    ids=["nothing", "one", "overlaps", "bytes", "random", "text"],
+)
+def test_sources_can_be_read_without_lzma(builder: ModuleType, content: bytes) -> None:
+    """D-27: the longest matches, the farthest, those that overlap themselves, and what cannot be compressed."""
+    slow = runpy.run_path(str(ROOT / "build" / "boot" / "odekslow.py"))
+    packed = lzma.compress(content, lzma.FORMAT_ALONE, filters=builder.LZMA_OF_SOURCES)
+    assert slow["decompress"](packed) == content
+
+
+def test_sources_of_what_was_compiled_are_not_unpacked_for_other_commands(whole: str) -> None:
+    """R-253: they are most of the sources, and in LZMA."""
+    script = (
+        "import sys, zipimport, zlib\nfile, magic = sys.argv[1:]\narchive, scope = zipimport.zipimporter(file), {}\n"
+        "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
+        "scope['install'](file, archive, {}, magic)\n"
+        "import odek.cli.commands.config, odek.agent.loop\nloader = odek.__loader__\n"
+        "print(len(loader.sources) > 0, len(loader.all_sources), loader.get_source('odek.agent.loop').split()[:2])"
+    )
+    command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", script, whole, importlib.util.MAGIC_NUMBER.hex()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "True 0 ['from', '__future__']\n"
 
 
 def test_thread_that_reads_ahead_imports_nothing(whole: str) -> None:
