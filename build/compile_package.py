@@ -4,7 +4,8 @@ Reads lines "NAME PATH" (name in the archive, file) from the standard input; arg
 file of texts to share, if there is one. Writes six parts, each after its length in 8 bytes, little-endian:
 
     texts       marshalled: (texts in the code of `base`, further texts in that of `run` and `later`)
-    start       marshalled: (code of odekload, {module: (is it a package, code)}), all that `odek version` imports
+    start       marshalled: (code of odekload, {module: (is it a package, code)}), all that `odek version` and
+                `odek --help` import
     base        marshalled: (its texts, (), texts that this interpreter alone has, {module: (is it a package, code)})
     run         the same with other modules, after the further texts
     later       the same with other modules
@@ -46,8 +47,8 @@ Modules = dict[str, tuple[bool, CodeType]]
 Known = tuple[tuple[str, ...], tuple[str, ...]]
 """texts in the code of `base`, further ones in that of `run` and `later`"""
 
-START = ("odek.cli.main",)
-"""all that `odek version` imports"""
+START = ("odek.cli.main", "odek.cli.help")
+"""all that `odek version` and `odek --help` import"""
 BASE = (
     "odek.cli.terminal",
     "odek.host",

@@ -686,6 +686,21 @@ def test_sources_of_what_was_compiled_are_not_unpacked_for_other_commands(whole:
     assert done.stdout == "True 0 ['from', '__future__']\n"
 
 
+@pytest.mark.parametrize("argument", ["version", "--help"])
+def test_first_part_is_all_that_a_short_start_needs(argument: str, whole: str) -> None:
+    """R-253: no source is compiled for it, and no further part is read."""
+    script = (
+        "import sys, zipimport\nfile = sys.argv[1]\narchive, scope = zipimport.zipimporter(file), {}\n"
+        "exec(archive.get_data(file + '/odekboot.py'), scope)\ncompiled = []\n"
+        "sys.addaudithook(lambda event, values: event == 'compile' and compiled.append(values[1]))\n"
+        "try: scope['start'](archive)\n"
+        "except SystemExit: print(compiled, any(sys.modules['odek'].__loader__.packed), file=sys.stderr)"
+    )
+    command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", script, whole, "", argument]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout[:4], done.stderr) == ("odek", "[] False\n")
+
+
 def test_thread_that_reads_ahead_imports_nothing(whole: str) -> None:
     """R-253: an import waits for it, and holds the lock that it would need; here from its beginning."""
     script = (
