@@ -41,12 +41,13 @@ def save_image(choice: ImageChoice, path: str, docker: Docker, *, emit: Sink) ->
             f'there is no local image "{visible(choice.ref)}" ({choice.origin})',
             hint=f"get it with `docker pull {visible(choice.ref)}`",
         )
-    if os.path.lexists(path):
-        raise SandboxConfigError(f'"{visible(path)}" exists already', hint="name a new file")
+    part = f"{path}.part"
+    for taken in (path, part):  # the second one would be removed
+        if os.path.lexists(taken):
+            raise SandboxConfigError(f'"{visible(taken)}" exists already', hint="name a new file")
     name = name_of(choice.ref)
     # saved by its name where that is this image: it then has a name where it is loaded
     ref = name if not choice.is_id and find_image(name, docker) == image_id else image_id
-    part = f"{path}.part"
     try:
         done = _carry(docker, *save_argv(ref, part), doing=f"saving {visible(choice.ref)}", emit=emit)
         if done.code != 0 or done.timed_out:

@@ -99,11 +99,13 @@ def test_interrupted_save_leaves_no_file_and_no_client(tmp_path: Path) -> None:
     docker.assert_no_client_left()
 
 
-def test_file_that_exists_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "x.tar"
+@pytest.mark.parametrize("name", ["x.tar", "x.tar.part"])
+def test_file_that_exists_is_kept(name: str, tmp_path: Path) -> None:
+    """Also the one in which it is made: it may be another's."""
+    path = tmp_path / name
     path.write_text("precious")
     with pytest.raises(SandboxConfigError, match="exists already"):
-        save_image(PINNED, str(path), FakeDocker().on("image", "inspect", stdout=ID), emit=ignore)
+        save_image(PINNED, str(tmp_path / "x.tar"), FakeDocker().on("image", "inspect", stdout=ID), emit=ignore)
     assert path.read_text() == "precious"
 
 
