@@ -171,6 +171,13 @@ odek_bundle() {
         /*) ;;
         *) die 78 "$home, the place for settings, is not an absolute path" "set HOME or ODEK_HOME" ;;
         esac
+        # odek would not use it, and whose it is could exchange it meanwhile; / tells root from others
+        for place in "$home" "${home%/*}"; do
+            if [ ! -e "$place" ] || [ -O "$place" ]; then continue; fi
+            if [ "$place" = "$home" ] || [ -O / ]; then
+                die 78 "$place belongs to another user; nothing was done" "set HOME (sudo -H does), or ODEK_HOME"
+            fi
+        done
         settings=$home/config.json
         [ -z "${ODEK_CONFIG+set}" ] || die 73 "ODEK_CONFIG names other settings than $settings; nothing was done" \
             "unset it, and name the image in that file yourself: --list shows its ID"

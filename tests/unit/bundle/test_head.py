@@ -146,6 +146,21 @@ def test_relative_places(env: dict[str, str], code: int, bundle: Path, target: T
     assert sorted(path.name for path in (target.folder / "cwd").rglob("*")) == ["-x", "there"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_home_of_another_user_is_left_alone(bundle: Path, target: Target) -> None:
+    """R-321: as after a sudo that keeps HOME; odek would refuse it, when all is written."""
+    target.home.mkdir(parents=True)
+    own = target.folder / "own"
+    own.mkdir()
+    for taken, env in ((target.home, {}), (own, {"ODEK_HOME": str(own)}), (own, {"ODEK_HOME": str(own / "x")})):
+        os.chown(taken, 65534, 65534)
+        done = target.run(bundle, "--prefix", str(target.folder / "opt"), env=env)
+        assert (done.returncode, "belongs to another user" in done.stderr) == (78, True), done.stderr
+        os.chown(taken, 0, 0)
+    assert not (target.folder / "opt").exists()
+    assert target.is_untouched()
+
+
 def test_no_program_of_the_folder_that_it_lies_in_is_run(bundle: Path, target: Target) -> None:
     """R-322: though PATH says so: "." and what is empty."""
     here = target.folder / "cwd"
