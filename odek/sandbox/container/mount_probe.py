@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from odek import safefile
@@ -84,6 +84,15 @@ class NonceFile:
             except OSError:
                 pass
         os.close(folder)
+
+    def remove_late(self) -> None:
+        """Remove what a check has made after `remove`, which goes on without its client until the container is gone."""
+        with suppress(OSError, SandboxConfigError):
+            folder = open_workdir(self._folder, self._identity)
+            try:
+                os.unlink(f"{self.name}.w", dir_fd=folder)
+            finally:
+                os.close(folder)
 
 
 def require_known_owner(owners: tuple[int | None, int | None], uid: str) -> None:

@@ -132,6 +132,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
                 for waiting in first:
                     waiting.process.close()
                 _abandon(lease, docker, world, nonce)
+                marker.remove_late()
     return container
 
 

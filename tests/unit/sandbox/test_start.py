@@ -437,6 +437,16 @@ def test_answers_of_podman_prove_a_container_too(scene: Scene) -> None:
     assert scene.start().facts == FACTS
 
 
+def test_what_a_check_makes_after_it_was_given_up_is_removed(scene: Scene) -> None:
+    """R-37: it goes on without its client until the container is gone."""
+    late = Path(scene.spec.workdir, f".odek-nonce-{MARKER}.w")
+    scene.docker.on("exec", has=scripts.CHECK, code=1)
+    scene.docker.on("rm", "--force", react=lambda _: late.touch())
+    script(scene, "check", "rm")
+    scene.fails("commands cannot run in image")
+    assert scene.docker.called("rm")
+
+
 def test_check_that_hangs_is_given_up(scene: Scene) -> None:
     """B23."""
     scene.docker.on("exec", has=scripts.CHECK, hang=True)
