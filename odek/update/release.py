@@ -26,7 +26,7 @@ class UpdateError(OdekError):
     source = code = "update"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Version:
     """A version; they compare as semantic versioning has it."""
 
@@ -38,6 +38,16 @@ class Version:
     @property
     def is_prerelease(self) -> bool:
         return not self._is_final
+
+    def __lt__(self, other: Version) -> bool:
+        return self._rank < other._rank
+
+    def __le__(self, other: Version) -> bool:
+        return self._rank <= other._rank
+
+    @property
+    def _rank(self) -> tuple[object, ...]:
+        return self._numbers, self._is_final, self._before
 
 
 def parse_version(text: str) -> Version | None:

@@ -198,7 +198,7 @@ def test_projects_commands_are_asked_about_once_and_text_by_text(scene: Scene) -
     assert list(scene.found(again)) == ["lint"]
     assert "send the keys" in again.prompts[0]
     assert "lint it" not in again.prompts[0]
-    assert "new or changed" in again.prompts[0]
+    assert "new or changed" in " ".join(again.prompts[0].split())
     assert scene.warnings == ["1 command of this project without an approval, not offered: /deploy"]
     scene.write(scene.theirs, "deploy.md", "---\nargument-hint: x\n---\ndeploy $1")
     assert list(scene.found(Answers(None))) == ["lint"]
