@@ -222,16 +222,24 @@ class Loader:
         import atexit
 
         packed = self.parts[-2:]
-        for name, _ in packed:
-            self.awaited[name] = lock = _thread.allocate_lock()
-            lock.acquire()
+        locks = {name: _thread.allocate_lock() for name, _ in packed}
         try:
             if not packed[0][1].startswith(b"\n"):  # see unchain
                 import _lzma  # noqa: F401
-            _thread.start_new_thread(self.make_ahead, (packed,))
-        except (ImportError, RuntimeError):  # what needs it says so; no thread can be started
+            begin = _thread.start_new_thread
+        except ImportError:  # what needs it says so; a thread would look for it again
+            begin = None
+        for lock in locks.values():
+            lock.acquire()
+        self.awaited = locks
+        try:
+            if begin:
+                begin(self.make_ahead, (packed,))
+        except RuntimeError:  # no thread can be started
+            begin = None
+        if not begin:
             self.make_ahead(packed)
-        atexit.register(self.awaited["later"].acquire)  # an interpreter that ends under a thread may crash
+        atexit.register(locks["later"].acquire)  # an interpreter that ends under a thread may crash
 
     def make_ahead(self, packed: list[tuple[str, bytes]]) -> None:
         for name, content in packed:

@@ -335,9 +335,13 @@ def _open_place(
     from odek.sandbox.spec import as_planned
 
     imports = Thread(target=_import_rest, daemon=True)
-    imports.start()
-    # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
-    stack.callback(imports.join)
+    try:
+        imports.start()
+    except RuntimeError:  # no thread can be started
+        _import_rest()
+    else:
+        # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
+        stack.callback(imports.join)
     if start is not None:
         container = start(runtime)
     else:

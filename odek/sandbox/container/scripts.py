@@ -58,12 +58,12 @@ while IFS= read -r line || exit 1; [ "$line" != "#$1" ]; do HOME=$HOME$lf$line; 
 read -r line </proc/1/stat && echo "init=${line##*) }"
 seen=
 [ -e "/workspace/$1" ] && seen=1
-[ -n "$2" ] && case " $(ls -di /workspace)" in *" $2 "*) seen=1 ;; esac
+[ -n "$2" ] && case " $(ls -di /workspace </dev/null)" in *" $2 "*) seen=1 ;; esac
 attempt() { true 2>/dev/null >"$1" && echo "$2=writable"; }
 if [ "$seen" ]; then
-  case $HOME in /tmp/*|/dev/shm/*|/workspace/*) [ -d "$HOME" ] || mkdir -p -- "$HOME" 2>/dev/null ;; esac
+  case $HOME in /tmp/*|/dev/shm/*|/workspace/*) [ -d "$HOME" ] || mkdir -p -- "$HOME" 2>/dev/null </dev/null ;; esac
 fi
-if attempt "$HOME/.odek-$1" home; then rm -f "$HOME/.odek-$1"
+if attempt "$HOME/.odek-$1" home; then rm -f "$HOME/.odek-$1" </dev/null
 elif [ -d "$HOME" ]; then echo nohome=closed
 elif [ -e "$HOME" ]; then echo nohome=file
 else echo nohome=missing
