@@ -28,6 +28,7 @@ from odek.text import truncate, visible, visible_lines
 
 PROBE_ARGV = ("version", "--format", "{{.Server.Version}}")
 INFO_ARGV = ("info", "--format", "{{json .}}")
+_TRUE_FOR_S = 5.0  # what was asked ahead: a question may be open meanwhile, and a daemon come or go
 PROBE_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 30.0
 PROGRESS_EVERY_S = 5.0
@@ -139,11 +140,25 @@ class Docker(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A call that was started ahead and not asked for yet."""
+
+    args: tuple[str, ...]
+    client: Running
+    since_s: float
+
+
 class DockerCli:
     """The real client, with an environment in which its calls mean what they say."""
 
     def __init__(
-        self, executable: str, env: Mapping[str, str], *, settle: Callable[[], Mapping[str, str]] = dict
+        self,
+        executable: str,
+        env: Mapping[str, str],
+        *,
+        settle: Callable[[], Mapping[str, str]] = dict,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`settle` is asked once, before the first call, for variables that go before those of `env`."""
         self._executable = executable
@@ -151,8 +166,8 @@ class DockerCli:
         self._is_settled = False
         self._env = {name: value for name, value in env.items() if not _DROPPED.fullmatch(name)}
         self._env |= _FIXED
-        self._begun: deque[tuple[tuple[str, ...], Running]] = deque()
-        """calls that were started ahead and not asked for yet"""
+        self._clock = clock
+        self._begun: deque[_Begun] = deque()
 
     def start(
         self,
@@ -176,13 +191,14 @@ class DockerCli:
 
     @contextmanager
     def ahead(self, *calls: tuple[str, ...]) -> Iterator[None]:
-        begun: list[tuple[tuple[str, ...], Running]] = []
+        begun: list[_Begun] = []
         try:
             for args in calls:
-                if any(args == known for known, _ in self._begun):
+                if any(args == known.args for known in self._begun):
                     continue
                 with suppress(ExecutableMissing, SandboxConfigError):  # said when it is asked for
-                    begun.append((args, Running((self._executable, *args), env=self._settled())))
+                    client = Running((self._executable, *args), env=self._settled())
+                    begun.append(_Begun(args=args, client=client, since_s=self._clock()))
             self._begun.extend(begun)
             yield
         finally:
@@ -191,18 +207,20 @@ class DockerCli:
     def forget_ahead(self) -> None:
         self._drop(tuple(self._begun))
 
-    def _drop(self, begun: Iterable[tuple[tuple[str, ...], Running]]) -> None:
+    def _drop(self, begun: Iterable[_Begun]) -> None:
         for entry in begun:
             with suppress(ValueError):  # of those that were asked for
                 self._begun.remove(entry)
-                entry[1].close()
+                entry.client.close()
 
     def _take_begun(self, args: tuple[str, ...]) -> Running | None:
         for entry in tuple(self._begun):
             with suppress(ValueError):  # another thread was quicker
-                if entry[0] == args:
+                if entry.args == args:
                     self._begun.remove(entry)
-                    return entry[1]
+                    if self._clock() - entry.since_s <= _TRUE_FOR_S:
+                        return entry.client
+                    entry.client.close()
         return None
 
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -364,12 +366,24 @@ echo "answer to $*"
 """
 
 
-def client_in(folder: Path) -> DockerCli:
+def client_in(folder: Path, clock: Callable[[], float] = time.monotonic) -> DockerCli:
     """Return a client that notes its calls, in the order in which they begin, in `docker.log`."""
     program = folder / "docker"
     program.write_text(CLIENT)
     program.chmod(0o755)
-    return DockerCli(str(program), {"PATH": os.environ["PATH"]})
+    return DockerCli(str(program), {"PATH": os.environ["PATH"]}, clock=clock)
+
+
+@pytest.mark.parametrize(("seconds", "is_same"), [(5.0, True), (5.1, False)])
+def test_what_was_begun_long_ago_is_asked_anew(seconds: float, is_same: bool, tmp_path: Path) -> None:
+    """R-257: whatever was waited for meanwhile; a daemon that was down then may be up."""
+    now = iter((100.0, 100.0 + seconds))
+    docker = client_in(tmp_path, clock=lambda: next(now))
+    with docker.ahead(("hang", "1")):
+        begun = docker._begun[0].client
+        client = docker.start("hang", "1")
+        assert (client is begun, begun.exited) == (is_same, not is_same)
+        client.close()
 
 
 def test_what_was_begun_ahead_answers_the_call_that_asks_for_it(tmp_path: Path) -> None:
@@ -403,7 +417,7 @@ def test_what_nothing_asked_for_ends_with_the_block(tmp_path: Path) -> None:
     """R-250: a start that ends early leaves no client at work."""
     docker = client_in(tmp_path)
     with docker.ahead(("hang", "1"), ("version",)):
-        client = docker._begun[0][1]
+        client = docker._begun[0].client
     assert client.completed().code == -signal.SIGKILL
     assert run_docker(docker, "version").stdout.text == "answer to version\n"
 
@@ -412,7 +426,7 @@ def test_what_is_forgotten_is_asked_anew(tmp_path: Path) -> None:
     """R-257: what was begun before a question ends there."""
     docker = client_in(tmp_path)
     with docker.ahead(("hang", "1"), ("version",)):
-        client = docker._begun[0][1]
+        client = docker._begun[0].client
         docker.forget_ahead()
         assert client.completed().code == -signal.SIGKILL
         with docker.ahead(("version",)):
