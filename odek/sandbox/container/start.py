@@ -110,11 +110,11 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
             name, lease = _run(spec, docker, world, nonce, meanwhile=list_leftovers)
             connect_rest(spec.networks, name, docker)
 
-            def run_check(args: tuple[str, ...], stdin: bytes) -> Completed:
+            def run_check(found: str, args: tuple[str, ...], stdin: bytes) -> Completed:
                 if not (spares and world.expects_commands) or len(stdin) > _SENT_BYTES:
-                    argv = exec_argv(name, user=spec.user, script=scripts.CHECK, args=args)
+                    argv = exec_argv(found, user=spec.user, script=scripts.CHECK, args=args)
                     return run_docker(docker, *argv, stdin=stdin)
-                first.append(_start_first(spec, name, args, docker, world))
+                first.append(_start_first(spec, found, args, docker, world))
                 return _check_in(first[0], stdin, world)
 
             facts = verify_container(
@@ -137,7 +137,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
 
 
 def _start_first(
-    spec: SandboxSpec, name: str, args: tuple[str, ...], docker: Docker, world: Surroundings
+    spec: SandboxSpec, container: str, args: tuple[str, ...], docker: Docker, world: Surroundings
 ) -> WaitingExec:
     """Start the exec that checks the container with `args`, and waits for the first command behind that: one start.
 
@@ -145,7 +145,7 @@ def _start_first(
     """
     streams = ExecStreams(world.new_nonce(), world.new_nonce(), checks=True)
     given = (streams.mark, "", *args)
-    argv = exec_argv(name, user=spec.user, script=scripts.CHECK_AND_RUN, args=given, call=streams.mark)
+    argv = exec_argv(container, user=spec.user, script=scripts.CHECK_AND_RUN, args=given, call=streams.mark)
     process = docker.start(*argv, hold_stdin=True, on_stdout=streams.feed_stdout, on_stderr=streams.feed_stderr)
     return WaitingExec(process=process, streams=streams)
 

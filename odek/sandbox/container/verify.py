@@ -192,8 +192,8 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 _SPARE_HOME = "/dev/shm"
 
-RunCheck = Callable[[tuple[str, ...], bytes], Completed]
-"""arguments and stdin of scripts.CHECK → how it ended"""
+RunCheck = Callable[[str, tuple[str, ...], bytes], Completed]
+"""ID of the container that was looked at, arguments and stdin of scripts.CHECK → how it ended"""
 
 
 def verify_container(
@@ -220,7 +220,8 @@ def verify_container(
         _require_match(spec, docker_inspect(inspected) if spec.engine.podman else inspected, nonce)
         left = prove_mounts(spec, marker.folder, inspected, cleanup, mounts_of=mounts_of, mark=marker.nonce)
         arguments = (marker.name, marker.inode, *(text for volume in left for text in volume))
-        checked = run_check(arguments, f"{spec.home}\n#{marker.name}\n".encode("utf-8", "surrogateescape"))
+        stdin = f"{spec.home}\n#{marker.name}\n".encode("utf-8", "surrogateescape")
+        checked = run_check(str(inspected.get("Id", "")), arguments, stdin)
     observed = _read_check(checked)
     _require_open(spec, observed, checked, marker)
     _require_working(spec, observed, checked, volumes=spec.volumes if left else ())

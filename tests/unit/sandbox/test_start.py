@@ -133,7 +133,7 @@ def test_start_gives_a_container_with_what_was_observed(scene: Scene) -> None:
     assert docker.calls[0].hold_stdin
     assert docker.calls[2].args == ("inspect", "--type", "container", "--", "odek-7-1")
     assert docker.calls[3].args == (
-        "exec", "--interactive", "--user", "1000:1000", "odek-7-1", "sh", "-c", scripts.CHECK, "sh",
+        "exec", "--interactive", "--user", "1000:1000", CONTAINER_ID, "sh", "-c", scripts.CHECK, "sh",
         f".odek-nonce-{MARKER}", "",
     )  # fmt: skip
     assert docker.calls[3].stdin == f"/tmp\n#.odek-nonce-{MARKER}\n".encode()
