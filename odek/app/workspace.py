@@ -6,6 +6,7 @@ of them has and another forgets cannot exist.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,6 @@ from odek.app.isolation import (
 from odek.app.receipts import Receipts
 from odek.app.runtime import Runtime
 from odek.app.tool_names import validate_tool_names
-from odek.config.options import Source
 from odek.errors import OdekError
 from odek.events import Notice, SandboxStarted, Sink, WarningIssued
 from odek.executor import Executor
@@ -44,6 +44,7 @@ from odek.redact import MARK, Redactor
 from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, find_image_argv
 from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
+from odek.sandbox_grammar import DOCKERFILE
 from odek.text import visible
 
 if TYPE_CHECKING:
@@ -276,8 +277,9 @@ def look_ahead(
     """
     if start is not None or not decide_sandbox(profile, config.settings).sandboxed:
         return nullcontext()
-    by_project = config.settings.source_of("sandbox_image") is Source.PROJECT
-    named = "" if by_project else config.settings.sandbox.image
+    if config.overrides or os.path.lexists(os.path.join(runtime.host.cwd, DOCKERFILE)):
+        return nullcontext()  # that may be a question, and no Docker is asked before its answer
+    named = config.settings.sandbox.image
     return runtime.docker.ahead(PROBE_ARGV, INFO_ARGV, *((find_image_argv(named),) if named else ()))
 
 

@@ -92,7 +92,8 @@ def parse_address(text: str) -> Endpoint:
     except ValueError as error:
         raise UpdateError(f'"{shown}" is not an address') from error
     host = parts.hostname or ""
-    if not _ASCII.fullmatch(text) or "@" in parts.netloc or not _HOST.fullmatch(host) or port == 0:
+    is_odd = ("[" in parts.netloc) != (":" in host)  # Python up to 3.10 takes any text in brackets
+    if not _ASCII.fullmatch(text) or "@" in parts.netloc or not _HOST.fullmatch(host) or port == 0 or is_odd:
         raise UpdateError(f'"{shown}" is not an address', hint="it looks like https://host.example/odek/releases")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
         raise UpdateError(f'"{shown}" is not an https address, and nothing else is downloaded from')

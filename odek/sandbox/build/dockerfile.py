@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 from odek.patterns import pattern
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox_grammar import GrammarError, parse_reference
+from odek.sandbox_grammar import DOCKERFILE, GrammarError, parse_reference
 from odek.text import truncate, visible
 
-NAME = "Dockerfile.odek"
+NAME = DOCKERFILE
 INSTRUCTIONS = frozenset(
     (
         "ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL",

@@ -398,8 +398,11 @@ def test_docker_is_asked_about_itself_before_the_model_is_made(desk: Desk) -> No
     assert desk.docker.calls == []
     desk.docker.looked_ahead.clear()
     by_project = config_of(make_layers(project={"sandbox_image": "other/image:1"}))
-    with look_ahead(CommandProfile(command="run"), by_project, runtime, None):  # its image was not approved yet
-        assert desk.docker.looked_ahead == [PROBE_ARGV, INFO_ARGV]
+    with look_ahead(CommandProfile(command="run"), by_project, runtime, None):  # there may be a question
+        assert desk.docker.looked_ahead == []
+    (Path(desk.host.cwd) / "Dockerfile.odek").touch()
+    with look_ahead(CommandProfile(command="run"), desk.config({}), runtime, None):
+        assert desk.docker.looked_ahead == []
 
 
 def test_conversation_on_the_host_is_not_asked_ahead(desk: Desk) -> None:
